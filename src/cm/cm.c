@@ -104,7 +104,8 @@ uint64_t cm_deadline(const struct cm *cm)
 
 int cm_fd(const struct cm *cm)
 {
-	/* An empty set would cost every sleep of a process without iWARP. */
+	/* The engine would pay for an empty set at each sleep of a process without
+	 * iWARP. */
 	return cm->iw->sockets ? cm->iw->epfd : -1;
 }
 
@@ -139,7 +140,7 @@ bool cm_leave(struct cm *cm, uint64_t now)
 		if (is_full(&cm->net) || is_full(&cm->ib))
 			return true;
 		if (c->state != ST_FREE)
-			ibcm_close(&c->base, now); /* one MAD at most */
+			ibcm_close(&c->base, now); /* sends one MAD at most */
 	}
 	iw_leave(cm, now);
 	return false;

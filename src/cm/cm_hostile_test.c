@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a peer that means harm, or one that poses as the peer, can do. */
+/* What can a peer do that means harm, or a stranger that poses as the peer? */
 #include <errno.h>
 
 #include "cm/fix.h"
 
-/* To a process of side `to`, with the address of its peer. */
+/* Sends m to side `to`, with its peer's address. */
 static void inject(struct fix *f, int to, const struct cm_msg *m)
 {
 	fix_mad(f, to, (uint8_t)(1 + !to), m);
@@ -12,8 +12,8 @@ static void inject(struct fix *f, int to, const struct cm_msg *m)
 
 /* --- who does not know the identifiers ----------------------------------- */
 
-/* A REJ that names the receiver alone, as a process refuses a REQ that is none
- * of its own: right only before the peer has an ID. */
+/* A REJ that has only the receiver's ID, as a process sends it that does not know the
+ * REQ. It is valid only while we do not know the peer's ID. */
 static void a_rej_without_the_peers_id(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -35,7 +35,7 @@ static void a_rej_without_the_peers_id(void **state)
 	fix_close(f);
 }
 
-/* ... and one that names the sender alone: right only with the REQ's TID. */
+/* A REJ that has only the sender's ID is valid only with the REQ's TID. */
 static void a_rej_without_our_id(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -60,7 +60,7 @@ static void a_rej_without_our_id(void **state)
 	fix_close(f);
 }
 
-/* An answer has the TID of what was asked. */
+/* An answer must have the TID of its request. */
 static void an_answer_to_nothing(void **state)
 {
 	static const struct {
@@ -96,7 +96,7 @@ static void an_answer_to_nothing(void **state)
 	}
 }
 
-/* Neither index nor generation is the same each time. */
+/* The first index and generation differ from run to run. */
 static void identifiers_begin_anywhere(void **state)
 {
 	uint32_t id[2];
@@ -116,7 +116,7 @@ static void identifiers_begin_anywhere(void **state)
 	assert_int_not_equal((uint8_t)id[0], (uint8_t)id[1]);
 }
 
-/* A DREQ stands for a lost RTU, but only one that names our QP. */
+/* A DREQ implies that the RTU was lost, but only if it names our QP. */
 static void an_end_of_another_qp(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -149,7 +149,7 @@ static void an_end_of_another_qp(void **state)
 
 /* --- who was here before ------------------------------------------------- */
 
-/* A peer that was killed comes back and has the same ID for something else. */
+/* A peer was killed, comes back, and uses the old ID for a new connection. */
 static void an_identifier_comes_back(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -167,7 +167,7 @@ static void an_identifier_comes_back(void **state)
 	again = conn_of(q->conn);
 	struct cm_msg m = { 0 };
 
-	/* The new one's REQ with the old one's ID. */
+	/* The new process's REQ, with the old one's ID. */
 	assert_int_equal(cm_mad_parse(&m, again->mad, MAD_LEN), 0);
 	m.local_id = a->local_id;
 	inject(f, 1, &m);
@@ -175,7 +175,7 @@ static void an_identifier_comes_back(void **state)
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), 1);
 	assert_int_equal(conn_of(p.b->conn)->state, ST_DREQ_SENT);
 	fix_run(f, FIX_MS);
-	/* The old one is over on both sides: now it may have it. */
+	/* After the old connection has ended on both sides, the ID may be used. */
 	assert_int_equal(fix_disconnect(p.a), 0);
 	fix_run(f, FIX_MS);
 	inject(f, 1, &m);
@@ -193,7 +193,7 @@ static void an_identifier_comes_back(void **state)
 
 enum { QPN_SHIFT = 14, A_QPN = FIX_SLOT << QPN_SHIFT | 1 };
 
-/* Connected from a QP whose number is of a's process, as all of this host are. */
+/* Connects from a QP whose number has a's slot, as on one host all have. */
 static struct pair pair_of_one_host(struct fix *f)
 {
 	struct pair p = { prog_new(f, 1), prog_new(f, 0), prog_new(f, 1), NULL };
@@ -205,7 +205,7 @@ static struct pair pair_of_one_host(struct fix *f)
 	return p;
 }
 
-/* As another process would ask that has this ID and this QP. */
+/* A REQ as another process would send it that has this ID and this QP. */
 static struct cm_msg made_up(struct fix *f, uint32_t id, uint32_t qpn)
 {
 	struct prog *q = prog_new(f, 0);
@@ -221,7 +221,7 @@ static struct cm_msg made_up(struct fix *f, uint32_t id, uint32_t qpn)
 	return m;
 }
 
-/* Any user may send it from the host's address: neither end notices. */
+/* Any user may send such a REQ from the host's address. Neither end may notice. */
 static void a_request_that_another_process_made_up(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -245,13 +245,13 @@ static void a_request_that_another_process_made_up(void **state)
 	assert_int_equal(p.a->n, 1);
 	assert_int_equal(p.b->n, 1);
 	assert_int_equal(p.l->n, 1);
-	/* A refusal each; a REP and the RTU to it in a millisecond. */
+	/* One refusal for each REQ; a REP and its RTU once in a millisecond. */
 	assert_in_range(f->sent - sent, 100 + 2, 100 + 2 * 11);
 	pair_close(&p);
 	fix_close(f);
 }
 
-/* It asks anew and has forgotten the connection before: that is over. */
+/* The peer asks anew and has forgotten the old connection, which therefore ends. */
 static void a_request_of_one_that_has_forgotten(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -274,7 +274,8 @@ static void a_request_of_one_that_has_forgotten(void **state)
 	fix_close(f);
 }
 
-/* Who names the QP of another process does not keep that from connecting. */
+/* A REQ that names the QP of another process does not keep that process from
+ * connecting. */
 static void a_qp_of_another_process(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -296,7 +297,7 @@ static void a_qp_of_another_process(void **state)
 	fix_close(f);
 }
 
-/* On another host: its CA says of itself which one it is. */
+/* On another host a CA's GUID tells whose QP it is. */
 static void a_qp_of_another_ca(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -347,7 +348,7 @@ static void many_listeners(void **state)
 	fix_close(f);
 }
 
-/* Requests that nobody reads use up the pool, but not another's share. */
+/* Requests that no program reads use up the pool, but not another listener's share. */
 static void one_listener_starves_no_other(void **state)
 {
 	enum { N = 2000 };
@@ -365,7 +366,7 @@ static void one_listener_starves_no_other(void **state)
 	assert_int_equal(cm_bind(cm, &s, &b), 0);
 	assert_int_equal(cm_listen(cm, b, 2, false, &other->owner), 0);
 	fix_target(&from, 1, FIX_SPACE);
-	/* Others' connections have used up what was there beyond. */
+	/* Other connections have used up the pool beyond the shares. */
 	while (conn_spare(cm) > cm->reserved + 5)
 		assert_non_null(c[n++] = conn_new(cm));
 	for (a->pending = 0; (c[n] = listener_take(a)); n++)
@@ -384,7 +385,7 @@ static void one_listener_starves_no_other(void **state)
 	fix_close(f);
 }
 
-/* Who asks for time again and again gets ten minutes of it. */
+/* A peer that sends MRA again and again gains ten minutes in all. */
 static void time_without_end(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -416,7 +417,7 @@ static void time_without_end(void **state)
 
 /* --- no memory ----------------------------------------------------------- */
 
-/* Each event of a life finds none at first, and is told later. */
+/* At each event of a connection there is first no memory; the event is reported later. */
 static void no_memory_for_an_event(void **state)
 {
 	struct fix *f = fix_open(1);

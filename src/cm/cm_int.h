@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_int.h - what the files of cm/ share: connections of the IB protocol,
- * listeners, and the MADs that wait to be sent.  Inside cm/ only. */
+/* cm_int.h - what the files of cm/ share: connections of the IB protocol, listeners, and
+ * MADs that wait. Included inside cm/ only. */
 #ifndef CM_CM_INT_H
 #define CM_CM_INT_H
 
@@ -28,25 +28,25 @@ enum {
 	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,	       /* hash buckets */
 	BOX_MAX = 256,	       /* forwarded MADs that wait for cm_run() */
-	RESPONSE_TIMEOUT = 20, /* that we take, and give: 4.3 s */
+	RESPONSE_TIMEOUT = 20, /* exponent of our timeouts in MADs: 4.3 s */
 	MAX_RETRIES = 15,
-	SERVICE_TIMEOUT = 24, /* in an MRA: the program takes its time */
-	TIMEWAIT_MAX = 19,    /* 2.1 s, as RoCE's paths have it */
+	SERVICE_TIMEOUT = 24, /* exponent in an MRA: time for the program to decide */
+	TIMEWAIT_MAX = 19,    /* exponent: 2.1 s, as RoCE's paths have it */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
-	QUOTE_MAX = 512, /* of a packet that was refused */
+	QUOTE_MAX = 512, /* bytes of a refused packet */
 	HELD_MAX = 32,
 	SUSPECTS = 16,
 };
 
-/* States of 12.9.5, less those that differ in a timer only. */
+/* States of IBTA 12.9.5. States there that differ only in their timer are one here. */
 enum conn_state {
 	ST_FREE, /* in no table */
-	ST_IDLE, /* it is over, or has not begun */
+	ST_IDLE, /* ended, or not begun yet */
 	ST_REQ_SENT,
-	ST_REP_RCVD, /* active */
+	ST_REP_RCVD, /* last state of the active side alone */
 	ST_REQ_RCVD,
-	ST_REP_SENT, /* passive */
+	ST_REP_SENT, /* last state of the passive side alone */
 	ST_ESTABLISHED,
 	ST_DREQ_SENT,
 	ST_DREQ_RCVD,
@@ -57,41 +57,44 @@ enum conn_state {
 };
 
 struct conn {
-	struct cm_conn base; /* first */
+	struct cm_conn base; /* must be first */
 	struct cm *cm;
-	struct list node;    /* by_peer, or free */
-	struct list qp_node; /* by_qp */
+	struct list node;    /* in cm->by_peer, or in cm->free */
+	struct list qp_node; /* in cm->by_qp */
 	struct heap_node timer;
 	enum conn_state state;
 	bool passive, datagram;
-	bool held;	  /* an owner, or a request nobody has read,
-			   * refers to it */
-	bool near;	  /* the peer is a process of this host */
-	bool doubted;	  /* .. and is to be asked whether it has c */
-	uint64_t look_ns; /* so long after its connection was lost it is
-			   * looked for */
-	bool missed;	  /* .. event, while there was no owner */
+	bool held;    /* An owner refers to c, or a request that no program has read. */
+	bool near;    /* the peer is a process of this host */
+	bool doubted; /* ask the peer whether it still has c (conn_doubt()) */
+	/* Delay before the next look whether the peer's process lives, once its
+	 * connection was lost. */
+	uint64_t look_ns;
+	/* An event came while c had no owner; cm_own() reports it. */
+	bool missed;
 	enum cm_event_type missed_type;
 	int missed_status;
-	struct cm_listener *listener; /* a request nobody owns yet */
-	struct cm_listener *via;      /* half open: its name leads here */
+	struct cm_listener *listener; /* while its request has no owner */
+	struct cm_listener *via; /* half open: the listener by whose name peers find c */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
-	uint64_t tid;	   /* the REQ's */
-	uint64_t dreq_tid; /* the peer's */
+	uint64_t tid;	   /* of the REQ */
+	uint64_t dreq_tid; /* of the peer's DREQ */
 	uint64_t service_id, local_guid, remote_guid;
 	struct cm_route route;
-	uint8_t ack_timeout;  /* of the path */
-	uint8_t peer_timeout; /* what the peer takes for an answer */
+	uint8_t ack_timeout;  /* exponent, of the path */
+	uint8_t peer_timeout; /* exponent: how long the peer may take to answer */
 	uint8_t peer_retries;
-	/* What is sent again until it is answered; retry.c. */
+	/* The MAD that is sent again until it is answered; see retry.c. */
 	uint8_t mad[MAD_LEN];
-	unsigned retries;	 /* left */
-	uint64_t full_at, quick; /* this try ends; next look within it */
-	uint64_t patience;	 /* MRAs put it off until then, no longer */
+	unsigned retries; /* tries that remain */
+	/* full_at: when this try ends. quick: delay until the MAD is sent again within
+	 * the try. */
+	uint64_t full_at, quick;
+	uint64_t patience; /* MRAs cannot postpone the end of a try beyond this */
 };
 
-/* What a descriptor in iWARP's epoll set is. */
+/* A descriptor in iWARP's epoll set: of a listener, or of a connection. */
 struct iw_watch {
 	bool listener;
 	int fd;		 /* -1: none */
@@ -102,36 +105,38 @@ struct cm_listener {
 	struct list node;
 	struct cm *cm;
 	struct cm_service service;
-	struct fd_id served; /* service.fd */
+	struct fd_id served; /* identity of service.fd */
 	struct service *name[LISTENER_NAMES];
-	struct cm_owner *owner; /* NULL: bound only */
+	struct cm_owner *owner; /* NULL: bound, but does not listen */
 	bool datagram;
-	bool closed; /* there for the half open ones alone */
+	bool closed; /* kept only for its half-open connections */
 	unsigned backlog, pending;
-	unsigned share;	     /* of backlog: for it alone */
-	unsigned half;	     /* connections that are half open */
-	struct iw_watch tcp; /* iWARP's socket */
-	bool pauses;	     /* ... is not looked at for a moment */
+	unsigned share;	     /* connections reserved for this listener alone */
+	unsigned half;	     /* half-open connections with via == this listener */
+	struct iw_watch tcp; /* iWARP's listening socket */
+	bool pauses;	     /* tcp is out of the epoll set until there is room */
 	unsigned coming;     /* its connections in iw->half */
-	unsigned asked;	     /* its requests that nobody owns */
+	unsigned asked;	     /* iWARP requests that have no owner yet */
 };
 
-/* A request for a service that nobody has: perhaps somebody is about to.  The
- * datagram without what surrounds it, and when to look again. */
+/* A request for a service that no process has: a server may be about to listen, so the
+ * service is looked up again at `at`. Has the MAD without its packet headers. */
 struct held_mad {
-	uint64_t at; /* 0: none */
+	uint64_t at; /* 0: this entry is free */
 	struct cm_route route;
 	bool forwarded;
 	uint8_t mad[MAD_LEN];
 };
 
-/* A host that has refused what we sent it; peer.c. */
+/* A host that has refused one of our MADs; see peer.c. */
 struct suspect {
 	struct cm_route route;
-	bool asked;	/* once more, a second later: */
-	uint32_t psn;	/* .. what left from there on */
-	uint64_t at;	/* when it is asked next */
-	uint64_t until; /* 0: no suspect */
+	/* A second later one of our MADs was sent again; only a refusal of a packet with
+	 * this PSN or a later one proves that the host has no process left. */
+	bool asked;
+	uint32_t psn;
+	uint64_t at;	/* when a MAD is sent again */
+	uint64_t until; /* 0: this entry is free */
 };
 
 struct boxed_mad {
@@ -139,12 +144,12 @@ struct boxed_mad {
 	uint8_t mad[MAD_LEN];
 };
 
-/* QP1 of a kind of link. */
+/* QP1 of one kind of link. */
 struct gsi_port {
 	struct cm *cm;
 	struct qp1_user user;
-	struct qp1 *qp1;    /* or NULL: nothing can be said there */
-	struct device *dev; /* whose port it is; NULL: all of Ethernet's */
+	struct qp1 *qp1;    /* NULL: no MAD can go out by this link */
+	struct device *dev; /* the port's device; NULL: all Ethernet devices */
 };
 
 struct cm {
@@ -155,33 +160,33 @@ struct cm {
 	struct prng rng;
 	struct heap timers;
 	struct conn *chunk[CONN_CHUNKS];
-	unsigned used, ready; /* indices [0, used) were ever used, and
-			       * [used, ready) have memory */
-	unsigned left;	      /* [0, left) have been, at exit */
-	unsigned first_index; /* that of 0, in an identifier */
-	unsigned reserved;    /* the listeners' shares */
+	/* Connections [0, used) were used at some time; [used, ready) have memory. */
+	unsigned used, ready;
+	unsigned left;	      /* cm_leave() has ended [0, left) */
+	unsigned first_index; /* of connection 0, in communication IDs */
+	unsigned reserved;    /* sum of the listeners' shares */
 	unsigned listening;
 	unsigned free_n;
 	struct list free;
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
-	struct list by_qp[PEERS];   /* all, by address and QP of the peer */
+	struct list by_qp[PEERS];   /* all, by the peer's address and QP */
 	struct list listeners;
-	struct gsi_port net, ib; /* of Ethernet, and of InfiniBand */
-	struct list queries;	 /* sa.c */
+	struct gsi_port net, ib; /* QP1 of Ethernet, and of InfiniBand */
+	struct list queries;	 /* struct query, sa.c */
 	struct heap sa_timers;
-	unsigned sa_asks;    /* for which there is room in it */
-	struct list members; /* sa_group.c */
+	unsigned sa_asks;    /* number of asks that sa_timers has room for */
+	struct list members; /* struct cm_member, sa_group.c */
 	uint16_t udp_port;
 	uint64_t counter[CM_COUNTERS];
-	uint64_t held_at; /* the first of them; NEVER: there are none */
+	uint64_t held_at; /* the earliest of held[]; NEVER: none */
 	struct held_mad held[HELD_MAX];
-	bool sent;	     /* since look_at was last set */
-	uint64_t look_at;    /* for refusals; NEVER: nothing was sent */
-	uint64_t suspect_at; /* the first of them; NEVER: there are none */
+	bool sent;	     /* a MAD has gone out since look_at was set */
+	uint64_t look_at;    /* when to look for refusals; NEVER: nothing sent */
+	uint64_t suspect_at; /* the earliest of suspect[]; NEVER: none */
 	struct suspect suspect[SUSPECTS];
-	uint64_t hurry_at; /* no process is taken for gone until then */
+	uint64_t hurry_at; /* peer_process_gone() does nothing before then */
 	unsigned boxed;
-	struct boxed_mad box[BOX_MAX]; /* forward.c */
+	struct boxed_mad box[BOX_MAX]; /* MADs that forward.c got */
 };
 
 static inline struct conn *conn_of(struct cm_conn *c)
@@ -189,14 +194,15 @@ static inline struct conn *conn_of(struct cm_conn *c)
 	return (struct conn *)c;
 }
 
-/* To the same host?  An interface is only a link-local address's. */
+/* Do both routes lead to the same peer? Only for a link-local address does the interface
+ * count. */
 static inline bool route_same_peer(const struct cm_route *a, const struct cm_route *b)
 {
 	return !memcmp(a->dst, b->dst, 16) && a->dlid == b->dlid &&
 	       (a->ifindex == b->ifindex || !addr_is_link_local(a->dst));
 }
 
-/* ... and from the same address of ours? */
+/* Do both routes lead to the same peer, from the same address of ours? */
 static inline bool route_same(const struct cm_route *a, const struct cm_route *b)
 {
 	return route_same_peer(a, b) && !memcmp(a->src, b->src, 16);
@@ -204,59 +210,63 @@ static inline bool route_same(const struct cm_route *a, const struct cm_route *b
 
 /* --- conn.c: memory, identifiers, tables --------------------------------- */
 
-int conn_reserve(struct cm *cm, unsigned n); /* 0 or -ENOMEM */
-unsigned conn_spare(const struct cm *cm);    /* that conn_new() has left */
-/* One in ST_IDLE, held; NULL: none reserved. */
+/* Makes sure that conn_new() succeeds n times. Returns 0 or -ENOMEM. */
+int conn_reserve(struct cm *cm, unsigned n);
+unsigned conn_spare(const struct cm *cm); /* how many times conn_new() will succeed */
+/* Returns a connection in ST_IDLE, held, or NULL if conn_spare() is 0. */
 struct conn *conn_new(struct cm *cm);
 void conn_free(struct conn *c);
 struct conn *conn_find(struct cm *cm, uint32_t local_id);
-/* Passive ones are found by the peer's request; all by the peer's QP, once it is known.
- */
+/* Enters c in the tables. conn_hash() is for a passive connection, which
+ * conn_find_request() then finds; conn_hash_qp() for any, once the peer's QP is known.
+ * conn_unhash() undoes both. */
 void conn_hash(struct conn *c);
 void conn_hash_qp(struct conn *c);
 void conn_unhash(struct conn *c);
 struct conn *conn_find_request(struct cm *cm, const struct cm_route *route,
 			       uint32_t remote_id, bool datagram, uint64_t tid);
-/* Connected to the QP that this REQ is from, or to the ID. */
+/* Finds a connection with the QP or the ID of the peer that sends this REQ. */
 struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 			     const struct cm_msg *req);
-struct conn *conn_at(struct cm *cm, unsigned index); /* < cm->used */
-/* Of ST_IDLE c may not come back: it is the last thing done to it. */
+struct conn *conn_at(struct cm *cm, unsigned index); /* index < cm->used */
+/* Changes c's state. ST_IDLE may free c, so the caller must not use c afterwards. */
 void conn_become(struct conn *c, enum conn_state state);
-/* False: its owner has no memory for it. */
+/* Reports an event to c's owner. Returns false if the owner has no memory for it. */
 bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 	       const struct cm_param *peer);
-/* A message of c: its header and identifiers. */
+/* Returns a message with the header and the identifiers of c. */
 struct cm_msg conn_msg(const struct conn *c, enum cm_type type);
 void conn_private(struct cm_msg *m, const void *data, size_t len);
-/* What of the private data is not the program's: where IP addresses stand. */
+/* Returns how many bytes at the head of the private data hold IP addresses (annex A11)
+ * and are not the program's. */
 size_t conn_skip(const struct cm_target *to);
 void conn_say_ip(struct cm_msg *m, const struct cm_target *to, const struct cm_param *p);
 void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
 /* --- retry.c: what is sent until it is answered -------------------------- */
 
-/* m is to go; cm->counter[] says if there was no room. */
+/* Sends m once. If there is no room, m is lost and cm->counter[CM_TX_FULL] counts it. */
 void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *m);
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
 			 unsigned retries, uint64_t now);
 void send_again(struct conn *c);
 void answered(struct conn *c);
 void put_off(struct conn *c, uint8_t service_timeout, uint64_t now);
-/* The timer went off: sent again, or (false) all tries are used up. */
+/* c's timer went off. Sends the MAD again, or returns false if no tries remain. */
 bool retry_run(struct conn *c, uint64_t now);
 uint64_t cm_interval(uint8_t n); /* 4.096 us * 2^n */
 
 /* --- ib_cm.c, ib_request.c, ib_end.c: the protocol ----------------------- */
 
-/* Sends a REJ; what becomes of c is the caller's. */
+/* Sends a REJ; the caller changes the state of c. */
 void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 		 const void *private, size_t len);
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
-/* The peer's process died.  False: c's owner has no memory to be told of that. */
+/* The peer's process died. Returns false if c's owner has no memory for the event. */
 bool ibcm_disconnected(struct conn *c, uint64_t now);
-void ibcm_nobody(struct conn *c, uint64_t now); /* .. and all others of its host */
+/* No process is left at the peer's host, which waits for c in vain: ends c. */
+void ibcm_nobody(struct conn *c, uint64_t now);
 int ibcm_disconnect(struct cm_conn *base, uint64_t now);
 void ibcm_close(struct cm_conn *base, uint64_t now);
 int ibcm_established(struct cm_conn *base, uint64_t now);
@@ -264,10 +274,12 @@ void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now);
 void on_drep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
-/* A message for an existing connection.  False: it is for none of ours. */
+/* Handles a message for an existing connection. Returns false if we have none that m is
+ * for. */
 bool ibcm_message(struct cm *cm, const struct cm_route *route, const struct cm_msg *m,
 		  uint64_t now);
-/* A REQ or SIDR_REQ for a connection of ours that exists; or (false) not. */
+/* Handles a REQ or SIDR_REQ that repeats one whose connection we have. Returns false if
+ * there is no such connection. */
 bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
 			const struct cm_msg *m, uint64_t now);
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
@@ -275,16 +287,18 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 
 /* --- peer.c: does the peer's process live? ------------------------------- */
 
-/* From now on it is looked for.  False: it is gone, c is disconnected, and may be
- * gone too. */
+/* Begins to check whether the peer's process lives. Returns false if that process is
+ * gone: c is then disconnected, and may have been freed. */
 bool conn_watch(struct conn *c, uint64_t now);
 void conn_look(struct conn *c, uint64_t now); /* c's timer went off */
-/* Somebody, perhaps not c's peer, says that c is over.  True: a peer of this host is
- * asked whether it has c still, and c ends if not. */
+/* A message that any user could have sent says that c is over. If the peer is of this
+ * host, asks it whether it still has c (c ends if not) and returns true. Otherwise
+ * returns false. */
 bool conn_doubt(struct conn *c, uint64_t now);
 bool route_is_local(const struct cm *cm, const struct cm_route *route);
 void peer_heard(struct cm *cm, const struct cm_route *route);
-/* The process to which c led is gone from its host: are others led there? */
+/* The process that was c's peer is gone from its host: checks our other connections to it
+ * soon. */
 void peer_process_gone(struct conn *c, uint64_t now);
 void peer_run(struct cm *cm, uint64_t now);
 uint64_t peer_deadline(const struct cm *cm);
@@ -298,46 +312,51 @@ void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* --- listen.c ------------------------------------------------------------ */
 
-/* c, which came by way of l, is half open; it is so no more. */
+/* via_set(): c is half open and was found by the name of l, which l keeps until
+ * via_clear(). */
 void via_set(struct conn *c, struct cm_listener *l);
 void via_clear(struct conn *c);
 void listeners_free(struct cm *cm);
 void listeners_forked(struct cm *cm);
-void listeners_refill(struct cm *cm);		   /* what requests took */
-struct conn *listener_take(struct cm_listener *l); /* for a request, or NULL */
+void listeners_refill(struct cm *cm); /* replaces connections that requests took */
+/* Returns a connection for a new request, or NULL if the backlog is full. */
+struct conn *listener_take(struct cm_listener *l);
 struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 				  bool datagram);
-/* The names that may serve a request, best first.  Returns how many. */
+/* Writes the names of services that may serve a request, best match first; returns how
+ * many. */
 enum { NAMES_MAX = 3, NAME_LEN = 80 };
 unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_LEN]);
 
 /* --- gsi.c --------------------------------------------------------------- */
 
-/* The P_Key of what goes out by this route. */
+/* Returns the P_Key of packets that take this route. */
 uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route);
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
-/* One that has come by this route, here or (forwarded) to another process of the host. */
+/* Handles a MAD that came by this route, either here or at another process of this host
+ * that forwarded it. */
 void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,
 	      bool forwarded, uint64_t now);
-/* A route with a LID is InfiniBand's. */
+/* A route with a LID leads through InfiniBand, any other through Ethernet. */
 static inline struct gsi_port *gsi_port(struct cm *cm, const struct cm_route *route)
 {
 	return route->dlid ? &cm->ib : &cm->net;
 }
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
-/* To a LID alone, without a GRH. */
+/* Sends a MAD without a GRH, to the LID of the route. */
 int gsi_ask(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
-void gsi_run(struct cm *cm, uint64_t now); /* requests that were held */
+/* Looks again for the services of held requests. */
+void gsi_run(struct cm *cm, uint64_t now);
 
 /* --- sa.c ---------------------------------------------------------------- */
 
-/* False: it is no MAD of the SA's. */
+/* Returns false if the MAD is not of the SA's class. */
 bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len);
 void sa_run(struct cm *cm, uint64_t now);
 void sa_close(struct cm *cm);
 
-/* Something that the SA is asked for, again and again until it answers (sa_answered()) or
- * the asker's patience ends. */
+/* A question to the SA, sent again and again until the SA answers (sa_answered()) or the
+ * patience of the caller of sa_ask_begin() ends. */
 struct sa_ask {
 	struct heap_node timer;
 	uint64_t tid, until, wait_ns;
@@ -346,18 +365,19 @@ struct sa_ask {
 
 struct sa_ask_ops {
 	void (*ask)(struct cm *cm, const struct sa_ask *a);
-	/* Patience has ended: it calls sa_answered() or sa_ask_end(). */
+	/* Called when patience has ended. It calls sa_answered() or sa_ask_end(). */
 	void (*silent)(struct cm *cm, struct sa_ask *a);
 };
 
-/* 0 or -ENOMEM.  It may be begun, again and again, until sa_ask_end(). */
+/* Reserves a timer for a. Returns 0 or -ENOMEM. Then sa_ask_begin() may be called any
+ * number of times, until sa_ask_end(). */
 int sa_ask_init(struct cm *cm, struct sa_ask *a, const struct sa_ask_ops *ops);
 void sa_ask_begin(struct cm *cm, struct sa_ask *a, uint64_t patience_ns, uint64_t now);
 void sa_answered(struct cm *cm, struct sa_ask *a);
 void sa_ask_end(struct cm *cm, struct sa_ask *a);
-/* A transaction of this process. */
+/* Returns a new transaction ID of this process. */
 uint64_t sa_tid(struct cm *cm);
-/* To the subnet manager, if there is one. */
+/* Sends a MAD to the subnet manager's LID, if a subnet manager is known. */
 void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_LEN]);
 
 /* --- sa_group.c ---------------------------------------------------------- */
@@ -367,14 +387,14 @@ void group_close(struct cm *cm);
 
 /* --- forward.c: from process to process of this host ------------------------ */
 
-/* Forwards a MAD that has come by this route to the process that has this slot, or to
- * the one that has the service of this name.  As host_forward(). */
+/* Forwards a MAD that came by this route to the process with this slot, or to the process
+ * that has bound this name. Returns as host_forward() does. */
 int forward_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		    const uint8_t *mad);
 int forward_to_name(struct cm *cm, const char *name, const struct cm_route *route,
 		    const uint8_t *mad);
-/* Forwards a MAD of ours, which would go out by this route, to its peer, the process
- * that has this slot.  False: it has to go by the wire. */
+/* Forwards a MAD of ours, which this route would take, to its peer if the peer is the
+ * process of this host with this slot. Returns false if the MAD has to go by the wire. */
 bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		     const uint8_t *mad);
 void forward_run(struct cm *cm, uint64_t now);

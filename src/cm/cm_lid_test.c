@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two hosts on an InfiniBand link, whose QP1s are those of their ports: connection
- * management needs no IP network. */
+/* Two hosts on an InfiniBand link, each with the QP1 of its port: connection management
+ * needs no IP network there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,7 +134,7 @@ static void fill(struct sim *s, int side, uint16_t first, uint16_t second)
 	assert_int_equal(device_fill(s->node[side].dev, &port), PORT_PKEY);
 }
 
-/* Of one of the port's partitions or of none. */
+/* A MAD is of one of the port's partitions, or is dropped. */
 static void another_partition_is_not_heard(void **state)
 {
 	struct sim *s = open_both();
@@ -152,7 +152,7 @@ static void another_partition_is_not_heard(void **state)
 	assert_int_equal(cm_counter(cm_of(s, 1), CM_RX), 0);
 	assert_int_equal(s->node[1].dev->pkey_violations, 1);
 	fill(s, 1, 0xffff, 0);
-	run(s, 100 * MS); /* again; nobody listens */
+	run(s, 100 * MS); /* sent again; nobody listens */
 	assert_true(cm_counter(cm_of(s, 1), CM_RX) > 0);
 	run(s, 100 * MS);
 	assert_int_equal(a.last, CM_EV_REJECTED);
@@ -160,8 +160,8 @@ static void another_partition_is_not_heard(void **state)
 	close_both(s);
 }
 
-/* QP1 is in all partitions of its port: it answers in the one that it was asked in, which
- * stands elsewhere in its table.  The port that asks is a limited member. */
+/* QP1 is in all partitions of its port. It answers in the partition of the request, which
+ * has another index in its own table. The requesting port is a limited member. */
 static void a_connection_in_another_partition(void **state)
 {
 	struct sim *s = open_both();

@@ -4,14 +4,15 @@
 
 #include "cm/fix.h"
 
-enum { SIDES = 2, CONNECTED = 1 }; /* RESPONSE or ESTABLISHED was told before */
+enum { SIDES = 2, CONNECTED = 1 }; /* RESPONSE or ESTABLISHED came before */
 
 static struct prog *of_side(const struct pair *p, int side)
 {
 	return side == 0 ? p->a : p->b;
 }
 
-/* Its process is gone, and others of its host know nothing of it. */
+/* Ends a process whose host has other processes, which know nothing of its
+ * connections. */
 static void kill_process(struct prog *p)
 {
 	struct conn *c = conn_of(p->conn);
@@ -32,7 +33,7 @@ static void who_lives_is_asked_and_no_more(void **state)
 	pair_connect(f, &p);
 	sent = f->sent;
 	fix_run(f, 60 * FIX_S);
-	/* An RTU each 3.75 to 5 s from a; a REP and the RTU to it from b. */
+	/* An RTU each 3.75 to 5 s from a; from b a REP, which a answers with an RTU. */
 	assert_in_range(f->sent - sent, 3 * 12, 3 * 16);
 	for (int side = 0; side < SIDES; side++) {
 		struct prog *q = of_side(&p, side);
@@ -80,7 +81,7 @@ static void the_last_process_of_a_host_is_killed(void **state)
 	}
 }
 
-/* Else it would be asked for 68 s. */
+/* Without the refusal the REP would be repeated for 68 s. */
 static void a_host_is_gone_that_was_to_agree(void **state)
 {
 	struct fix *f = fix_open(4);
@@ -121,7 +122,7 @@ static void until_suspected(struct fix *f, bool asked)
 	fail();
 }
 
-/* Who had the port has ended, another takes it a moment later. */
+/* The process that had the port has ended; another takes the port a moment later. */
 static void a_refusal_proves_nothing(void **state)
 {
 	struct fix *f = fix_open(5);
@@ -129,11 +130,12 @@ static void a_refusal_proves_nothing(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
-	answered(conn_of(p.b->conn)); /* Linux does not ask */
+	answered(conn_of(p.b->conn)); /* a Linux peer does not ask */
 	for (int i = 0; i < 20; i++) {
 		f->dead[1] = true;
 		until_suspected(f, false);
-		/* What left before it is asked again proves no more. */
+		/* A refusal of a packet that left before the second question proves
+		 * nothing more. */
 		send_again(conn_of(p.a->conn));
 		fix_run(f, 300 * FIX_MS);
 		f->dead[1] = false;
@@ -145,7 +147,7 @@ static void a_refusal_proves_nothing(void **state)
 	fix_close(f);
 }
 
-/* What left before it was asked again counts no more when that is seen later. */
+/* The same, if such a refusal is seen only after the second question. */
 static void a_refusal_comes_late(void **state)
 {
 	uint8_t old[GSI_PACKET];
@@ -154,7 +156,7 @@ static void a_refusal_comes_late(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
-	answered(conn_of(p.b->conn)); /* Linux does not ask */
+	answered(conn_of(p.b->conn)); /* a Linux peer does not ask */
 	f->dead[1] = true;
 	until_suspected(f, false);
 	f->dead[1] = false;
@@ -166,7 +168,7 @@ static void a_refusal_comes_late(void **state)
 	assert_int_equal(f->refusals[0], 0);
 	assert_int_equal(p.a->n, CONNECTED);
 	assert_true(is_suspected(f, 0));
-	fix_run(f, FIX_S); /* asked once more */
+	fix_run(f, FIX_S); /* the second question goes out */
 	refuse(f, f->last[0]);
 	fix_run(f, FIX_S);
 	fix_told(p.a, CONNECTED, CM_EV_DISCONNECTED, 0);
@@ -174,7 +176,7 @@ static void a_refusal_comes_late(void **state)
 	fix_close(f);
 }
 
-/* A host that says something else in between is not gone. */
+/* A host that sends anything in between is not gone. */
 static void a_word_takes_the_suspicion_away(void **state)
 {
 	struct fix *f = fix_open(6);
@@ -193,7 +195,8 @@ static void a_word_takes_the_suspicion_away(void **state)
 	fix_close(f);
 }
 
-/* As by a kernel where no program listens; but not within the first second. */
+/* The result is that of a kernel where no program listens, but not within the first
+ * second. */
 static void nobody_is_there(void **state)
 {
 	struct fix *f = fix_open(7);
@@ -228,7 +231,7 @@ static void who_comes_soon_is_found(void **state)
 	fix_close(f);
 }
 
-/* The client ends before it has the answer. */
+/* The client ends before it has the REP. */
 static void nobody_takes_the_answer(void **state)
 {
 	struct fix *f = fix_open(9);
@@ -243,7 +246,8 @@ static void nobody_takes_the_answer(void **state)
 	fix_close(f);
 }
 
-/* Whoever knows our port can have a refusal told, not what is in our messages. */
+/* A stranger who knows our port can cause a refusal, but does not know what our MADs
+ * contain. */
 static void a_refusal_is_made_up(void **state)
 {
 	struct fix *f = fix_open(10);
@@ -257,7 +261,7 @@ static void a_refusal_is_made_up(void **state)
 		struct cm_msg m = conn_msg(c, CM_RTU);
 		uint8_t packet[GSI_PACKET];
 
-		/* true but for one field; the last has a packet that is none */
+		/* Each quoted MAD is wrong in one field; the last packet has no MAD. */
 		m.tid ^= i % 4 == 0;
 		m.remote_id ^= i % 4 == 1;
 		m.local_id ^= i % 4 == 2 ? 0x100 : 0;
@@ -270,13 +274,13 @@ static void a_refusal_is_made_up(void **state)
 		assert_false(is_suspected(f, 0));
 	}
 	fix_run(f, 6 * FIX_S);
-	assert_int_equal(f->refusals[0], 0); /* they were looked at */
+	assert_int_equal(f->refusals[0], 0); /* all of them were looked at */
 	assert_int_equal(p.a->n, CONNECTED);
 	pair_close(&p);
 	fix_close(f);
 }
 
-/* What a has asked of listener l becomes b's, and established. */
+/* Connects a to listener l; b accepts. */
 static void join(struct fix *f, struct prog *a, struct prog *l, struct prog *b,
 		 uint32_t qpn)
 {
@@ -303,8 +307,8 @@ static struct prog *connect_to(struct fix *f, uint8_t host, uint32_t qpn)
 	return q;
 }
 
-/* Of twenty hosts each second one is gone, which are more than are suspected at a
- * time if they are ever so many. */
+/* Of twenty hosts each second one is gone: more than can be suspected at one time if all
+ * twenty were refused. */
 static void one_host_is_gone_and_others_are_not(void **state)
 {
 	enum { N = 20 };
@@ -340,7 +344,7 @@ static void one_host_is_gone_and_others_are_not(void **state)
 	fix_close(f);
 }
 
-/* The owner of one has no memory just then: it is told later. */
+/* One connection's owner has no memory for the event: it is reported later. */
 static void it_cannot_be_told_at_once(void **state)
 {
 	struct fix *f = fix_open(12);
@@ -358,7 +362,7 @@ static void it_cannot_be_told_at_once(void **state)
 	fix_close(f);
 }
 
-/* It has parted while nothing passed, and still has its id. */
+/* The peer has disconnected while no packet passed, and keeps its id. */
 static void the_peer_is_done_with_it(void **state)
 {
 	struct fix *f = fix_open(13);
@@ -378,7 +382,8 @@ static void the_peer_is_done_with_it(void **state)
 	fix_close(f);
 }
 
-/* All end together, and no more than some 50 are asked each second until then. */
+/* All connections end together, and no more than some 50 a second are asked before
+ * that. */
 static void many_connections(bool is_host)
 {
 	enum { N = 400 };

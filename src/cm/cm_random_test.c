@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random lives of connections over a network that loses, repeats, delays and
- * reorders: each asker gets one answer, both ends agree in the end, and nothing
- * is left.  A failure names its seed; URNIC_SEED=n runs that one alone. */
+/* Random lives of connections over a network that loses, repeats, delays and reorders:
+ * each request gets one answer, both ends agree at the end, and nothing is left. A
+ * failure names its seed; URNIC_SEED=n runs only that seed. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -38,7 +38,8 @@ static unsigned told_times(const struct prog *p, enum cm_event_type type)
 	return n;
 }
 
-/* What programs do: any of it may be refused, as something has happened. */
+/* What programs do at random times; a call may be refused, as an event may have come
+ * before it. */
 static void passive_step(struct life *x)
 {
 	struct cm_param yes = { .qpn = 0x500 + x->owned };
@@ -87,7 +88,7 @@ static void active_step(struct life *x, unsigned i)
 	}
 }
 
-/* One answer, one end, in that order. */
+/* One answer, then one end. */
 static void is_sane(const struct prog *p, bool active)
 {
 	unsigned bad = told_times(p, CM_EV_REJECTED) + told_times(p, CM_EV_UNREACHABLE);
@@ -111,7 +112,8 @@ static void sum_up(const struct prog *p)
 		total[p->note[i].type]++;
 }
 
-/* Word of the peer's end may be lost for good: then one's own finds it out. */
+/* The message of the peer's end may be lost for good; then this end finds out by
+ * itself. */
 static void wind_up(struct life *x, struct prog *b)
 {
 	struct cm_param yes = { .qpn = 0x600 };
@@ -126,7 +128,7 @@ static void wind_up(struct life *x, struct prog *b)
 
 static void all_come_to_an_end(struct life *x)
 {
-	/* The network heals; those that wait for a program are answered. */
+	/* The network heals, and programs answer what waits for them. */
 	x->f->loss = x->f->again = 0;
 	fix_run(x->f, 100 * FIX_S);
 	for (unsigned i = 0; i < ASKERS; i++)
@@ -142,7 +144,7 @@ static void all_come_to_an_end(struct life *x)
 	for (unsigned i = 0; i < x->owned; i++)
 		wind_up(x, x->b[i]);
 	fix_run(x->f, 100 * FIX_S);
-	/* Their peers know, whatever they had been told before. */
+	/* The peers learn of the end, whatever they were told before. */
 	for (unsigned i = 0; i < x->owned; i++) {
 		enum conn_state s = conn_of(x->b[i]->conn)->state;
 
@@ -195,7 +197,7 @@ static void random_lives(void **state)
 			print_message("seed %llu\n", (unsigned long long)seed);
 		live(seed);
 	}
-	/* Every end was met, and often. */
+	/* Every event occurred often. */
 	for (unsigned i = 0; !one && i <= CM_EV_TIMEWAIT_EXIT; i++)
 		assert_true(total[i] > 100);
 }

@@ -9,8 +9,8 @@
 
 enum { MADS = 12 }; /* REQs, MRAs ... DREP, DREP again */
 
-/* A whole life, in which the n-th MAD is lost or comes twice.  The network takes
- * 100 us, so no step may take longer than a few quick tries. */
+/* A connection from REQ to DREP, in which the n-th MAD is lost or comes twice. The
+ * network takes 100 us, so no step may take longer than a few quick tries. */
 static void live(int lose, int repeat)
 {
 	struct fix *f = fix_open(1);
@@ -54,7 +54,7 @@ static void each_comes_twice(void **state)
 		live(-1, i);
 }
 
-/* Who asks again gets the REP again, before its own time. */
+/* A REQ that comes again is answered with the REP, before the REP's own timer. */
 static void a_reply_is_asked_for(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -84,7 +84,7 @@ static void nobody_answers(void **state)
 	assert_int_equal(p.a->n, 0);
 	fix_run(f, 2 * FIX_S);
 	fix_told(p.a, 0, CM_EV_UNREACHABLE, -ETIMEDOUT);
-	/* 1 + 15 in time, and within the first interval some, ever rarer. */
+	/* 1 + 15 tries, and 6 more within the first interval, ever more rarely. */
 	assert_int_equal(f->sent_type[CM_REQ], 1 + 15 + 6);
 	assert_int_equal(f->sent_type[CM_REJ], 1);
 	assert_int_equal(p.l->n, 0);
@@ -109,7 +109,7 @@ static void a_reply_is_not_answered(void **state)
 	fix_close(f);
 }
 
-/* A peer that gives up says so, also to one whose ID it never learned. */
+/* A peer that gives up says so, even to a peer whose ID it never learned. */
 static void given_up(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -165,7 +165,7 @@ static void a_slow_client_asks_for_time(void **state)
 	fix_close(f);
 }
 
-/* What the peer says after its MRA is asked for again soon. */
+/* After an MRA the answer is still asked for soon. */
 static void the_rtu_after_an_mra_is_lost(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -182,7 +182,7 @@ static void the_rtu_after_an_mra_is_lost(void **state)
 	fix_close(f);
 }
 
-/* The first message of the peer stands for its RTU. */
+/* The first data of the peer replaces a lost RTU. */
 static void established_by_what_came(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -196,7 +196,7 @@ static void established_by_what_came(void **state)
 	assert_int_equal(fix_established(p.b), 0);
 	fix_told(p.b, 0, CM_EV_ESTABLISHED, 0);
 	f->cut = false;
-	fix_run(f, 3 * FIX_S); /* none is sent again */
+	fix_run(f, 3 * FIX_S); /* nothing is sent again */
 	assert_int_equal(p.b->n, 1);
 	assert_int_equal(f->sent_type[CM_REP], 1);
 	pair_close(&p);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.c - connections: their memory, their identifiers, how they are found, what
- * they tell their owner.
- *
- * An identifier is slot | index | generation; the last two begin anywhere, so
- * that nobody can guess them, and a process that comes back is not taken for the
- * one before.  Memory comes in chunks that are kept; an index that is free again
- * waits its turn, so that it comes back late and with another generation. */
+/* conn.c - connections of the IB protocol: their memory, their communication IDs, the
+ * tables that find them, and the events that they report.
+ * A communication ID is slot | index | generation. The first index and the generations
+ * are random, so nobody can guess an ID, and a restarted process is not taken for its
+ * predecessor. Memory is allocated in chunks and never freed. Free indices are reused in
+ * the order in which they became free, with the next generation. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,8 +123,9 @@ void conn_hash(struct conn *c)
 	list_add_tail(bucket(c->cm->by_peer, c->route.dst, c->remote_id), &c->node);
 }
 
-/* On this host both numbers begin with their process's slot.  A REQ that names the
- * QP of another process says nothing of that QP. */
+/* On this host an ID and a QP number both begin with the slot of the process that has
+ * them. A REQ whose ID and QP number differ in the slot names another process's QP, and
+ * says nothing of that QP. */
 static bool owns_qp(const struct cm *cm, const struct cm_route *route, uint32_t id,
 		    uint32_t qpn)
 {
@@ -164,7 +164,7 @@ struct conn *conn_find_request(struct cm *cm, const struct cm_route *route,
 	return NULL;
 }
 
-/* As in Linux a CA, which its GUID names, has its own QP numbers and IDs. */
+/* As in Linux, QP numbers and IDs are those of one CA, which its GUID identifies. */
 struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 			     const struct cm_msg *req)
 {

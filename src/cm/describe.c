@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* describe.c - connections and listeners in words, for a dump. */
+/* describe.c - writes connections and listeners as text, for a dump. */
 #include <stdio.h>
 
 #include "cm/cm_int.h"
@@ -37,7 +37,7 @@ static const char *const iw_state[] = {
 
 enum { AT_ONCE = 64 };
 
-/* From entry number from on; true: there are more. */
+/* Each stage writes its entries from number `from` on; returns true if there are more. */
 
 static bool listeners(struct cm *cm, unsigned from, FILE *out)
 {

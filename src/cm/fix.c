@@ -109,7 +109,7 @@ static void fly(struct fix *f, int to, const struct dgram *d)
 	f->n++;
 }
 
-/* What leaves is whole, and from QP1 to QP1. */
+/* Checks that a packet is whole, and from QP1 to QP1. */
 static const uint8_t *open_packet(const struct dgram *d)
 {
 	const uint8_t *at = d->iov[0].iov_base;
@@ -124,7 +124,7 @@ static const uint8_t *open_packet(const struct dgram *d)
 	return pkt.payload;
 }
 
-/* The cursor has moved over what is in the batch. */
+/* Moves the QP's cursor past the packets in the batch. */
 static void commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 {
 	lock_take(&qp->lock);
@@ -178,7 +178,7 @@ static void take_out(struct fix *f, int side)
 	}
 }
 
-/* As a link gives it: BTH to pad. */
+/* Delivers a packet as a link does, from BTH to pad. */
 static void arrive(struct core *core, const uint8_t src[16], const uint8_t dst[16],
 		   uint8_t *packet, uint64_t now)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* forward.c - MADs that go from process to process of this host, by host/: those that
- * came to the wrong process, and those of ours whose peer is such a process. */
+/* forward.c - MADs that go from process to process of this host by way of host/: those
+ * that came to the wrong process, and ours whose peer is a process of this host. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "host/service.h"
 #include "link/ip_addr.h"
 
-/* As it has come in by this route. */
+/* Makes a datagram of a MAD that came in by this route. */
 static void wrap(struct dgram *d, const struct cm_route *route, const uint8_t *mad)
 {
 	*d = (struct dgram){ .mad = true, .len = MAD_LEN, .iovcnt = 1 };
@@ -41,9 +41,9 @@ int forward_to_name(struct cm *cm, const char *name, const struct cm_route *rout
 	return service_send(cm->host, name, &d);
 }
 
-/* The peer then has the MAD for certain, even if this process ends at once, or the
- * kernel gives the port's datagrams to a third one.  Not to a process of another user:
- * it takes forwarded MADs from the port's holder alone. */
+/* A MAD that is forwarded certainly reaches the peer, even if this process ends at once
+ * or the kernel gives the UDP port's datagrams to a third process. A process of another
+ * user is left out: it takes forwarded MADs only from the holder of the port. */
 bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		     const uint8_t *mad)
 {
@@ -58,7 +58,8 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 	return forward_to_slot(cm, slot, &back, mad) == 0;
 }
 
-/* Not taken in at once: host/ may be in the middle of a list that this changes. */
+/* The MAD waits for forward_run(): host/ may be walking a list that handling the MAD
+ * would change. */
 void cm_forwarded(struct cm *cm, const struct dgram *d)
 {
 	struct boxed_mad *b;
@@ -75,7 +76,7 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 	memcpy(b->mad, d->iov[0].iov_base, MAD_LEN);
 }
 
-/* No call of host/'s comes in between. */
+/* Called by the engine, so no function of host/ is on the stack. */
 void forward_run(struct cm *cm, uint64_t now)
 {
 	for (unsigned i = 0; i < cm->boxed; i++)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* gate.h - how rdma_cm reaches the CM of the process's NIC.
- *
- * Each call takes the engine's turn for its length, so none may be made from within
- * cm_owner.event().  ctx: any context of the process, for its NIC; one that is dead, or
- * that another libibverbs has opened, answers -EIO.  All but close, unbind and the
- * questions return 0 or -errno. */
+ * Each function takes the engine's turn while it runs, so none may be called from within
+ * cm_owner.event(). ctx is any context of the process's NIC; a context that is dead, or
+ * that another libibverbs has opened, gives -EIO. All functions return 0 or -errno,
+ * except close, unbind and those that ask a question. */
 #ifndef CM_GATE_H
 #define CM_GATE_H
 
@@ -25,31 +24,33 @@ int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
 		   const struct cm_param *self);
 int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
 		   const void *private, size_t len);
-/* A connection that has to be given its QP (iWARP); 0 at once where the QP is connected
- * otherwise. */
+/* Gives a connection its QP (iWARP). Returns 0 at once where the QP connects by
+ * itself. */
 int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c);
 void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c);
 
-/* InfiniBand, at an adapter of a fabric.  The GID of the port with an IP address:
- * -EHOSTUNREACH: no port has it; -ENODEV: we stand at no adapter. */
+/* For InfiniBand, at an adapter of a fabric: finds the GID of the port with an IP
+ * address. Returns -EHOSTUNREACH if no port has that address, -ENODEV if ctx is not at an
+ * adapter. */
 int cm_gate_find(struct ibv_context *ctx, const uint8_t ip[16], uint8_t gid[16]);
-/* A descriptor for s->fd: as long as it is open, requests for this service come to this
- * process. */
+/* Returns a descriptor for s->fd: as long as it is open, requests for this service come
+ * to this process. */
 int cm_gate_serve(struct ibv_context *ctx, const struct cm_service *s);
-/* cm_path() and cm_path_forget() */
+/* See cm_path() and cm_path_forget(). */
 int cm_gate_path(struct ibv_context *ctx, const struct cm_route *route,
 		 uint64_t patience_ns, struct cm_owner *owner);
 void cm_gate_path_forget(struct ibv_context *ctx, const struct cm_owner *owner);
-/* cm_join() and cm_part() */
+/* See cm_join() and cm_part(). */
 int cm_gate_join(struct ibv_context *ctx, const struct sa_group *want,
 		 uint64_t patience_ns, struct cm_owner *owner, struct cm_member **out);
 void cm_gate_part(struct ibv_context *ctx, struct cm_member *m);
-/* The IP address of ctx's port, where that is no GID; zeroes: it has none. */
+/* Returns the IP address of ctx's port, where that is not a GID; all zero: it has
+ * none. */
 void cm_gate_ip(struct ibv_context *ctx, uint8_t ip[16]);
 
-/* Is ctx of the process's NIC? */
+/* Does ctx belong to the process's NIC? */
 bool cm_gate_knows(struct ibv_context *ctx);
 /* Is ip an address of ctx's device? */
 bool cm_gate_has_ip(struct ibv_context *ctx, const uint8_t ip[16]);

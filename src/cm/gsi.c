@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gsi.c - whose is a MAD that came in by QP1 (docs/cm.md), and how one goes out.
- * The host has one QP1, and each of its processes may be given what is for
- * another. */
+/* gsi.c - the MADs that come in by QP1 and which process each is for (docs/cm.md), and
+ * the way out. A host has one QP1 on Ethernet, and any of its processes may be given a
+ * MAD for another. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,9 +29,10 @@ static bool is_loopback(const uint8_t ip[16])
 	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
 }
 
-/* Are these the addresses that a request came from and to?  Nothing else could
- * be answered.  Within the host it may be said of loopback.  (InfiniBand is routed by
- * LIDs, and an IP address is what a request says.) */
+/* Do the IP addresses in a request agree with the route by which the request came?
+ * Otherwise it could not be answered. Within the host, loopback addresses agree, too.
+ * (Not asked for InfiniBand: LIDs route there, and IP addresses are only what the request
+ * says.) */
 static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 {
 	if (!memcmp(ip->src, route->dst, 16) && !memcmp(ip->dst, route->src, 16))
@@ -40,8 +41,8 @@ static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 	       !memcmp(route->src, route->dst, 16);
 }
 
-/* Which peer asks, and for what.  Where it says no IP addresses the service has to be one
- * of GIDs. */
+/* Returns the peer that sent the request and the service that it asks for. A request
+ * without IP addresses can only be for a service of GIDs (AF_IB). */
 static struct cm_target target_of(const struct cm_msg *m, const struct cm_route *route)
 {
 	struct cm_ip ip;
@@ -63,7 +64,8 @@ static struct cm_target target_of(const struct cm_msg *m, const struct cm_route 
 	return to;
 }
 
-/* A service of GIDs is told nothing of IP addresses, which are data to it. */
+/* To a service of GIDs the IP addresses of a request are part of the private data, so the
+ * target has none. */
 static void as_served(struct cm_target *to, const struct cm_listener *l)
 {
 	if (!l->service.native)
@@ -74,7 +76,8 @@ static void as_served(struct cm_target *to, const struct cm_listener *l)
 	memcpy(to->dst_ip, to->route.dst, 16);
 }
 
-/* To the process that has the service's name.  -ESRCH: there is none. */
+/* Forwards a request to the process that has bound the service's name. Returns -ESRCH if
+ * there is none. */
 static int forward_to_service(struct cm *cm, const struct cm_target *to,
 			      const struct cm_route *route, const uint8_t *mad)
 {
@@ -90,9 +93,9 @@ static int forward_to_service(struct cm *cm, const struct cm_target *to,
 	return -ESRCH;
 }
 
-/* Nobody has the service.  A server may be about to listen, even again: perftest's
- * client asks a second time while the server is between two listeners.  So it is
- * looked for once more before the answer is no. */
+/* Keeps a request whose service no process has, to look for the service once more later.
+ * A server may be about to listen again: perftest's client asks a second time while its
+ * server is between two listeners. Returns false if there is no room. */
 static bool hold(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
 		 bool forwarded, uint64_t now)
 {
@@ -110,7 +113,8 @@ static bool hold(struct cm *cm, const struct cm_route *route, const uint8_t *mad
 	return false;
 }
 
-/* False: nobody wants it. */
+/* Finds the connection, the listener or the process that a request is for. Returns false
+ * if there is none. */
 static bool place(struct cm *cm, const struct cm_route *route, const struct cm_msg *m,
 		  const uint8_t *mad, bool forwarded, uint64_t now)
 {
@@ -161,7 +165,7 @@ static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
 
 	h->at = 0;
 	if (cm_mad_parse(&m, h->mad, MAD_LEN))
-		return; /* it was parsed before */
+		return; /* cannot happen: it was parsed before */
 	if (!place(cm, &h->route, &m, h->mad, h->forwarded, now))
 		refuse(cm, &h->route, &m);
 }
@@ -199,7 +203,7 @@ static void take_other(struct cm *cm, const struct cm_route *route,
 		if (rc != -ESRCH)
 			cm->counter[CM_RX_FORWARDED]++;
 		if (rc != -ESRCH || !answers || !host_is_free(cm->host, slot))
-			return; /* what is lost comes again */
+			return; /* the peer sends a lost message again */
 	}
 	cm->counter[CM_RX_NO_ID]++;
 	if (answers)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_cm.c - how a connection comes about: REQ, MRA, REP, RTU, REJ (IBTA vol. 1,
- * 12.9); how a REQ is taken is in ib_request.c, how the connection ends in ib_end.c.
- *
- * A message is a row of the table and a column by the connection's state; where
- * nothing stands it is dropped and counted. */
+/* ib_cm.c - how a connection is made: REQ, MRA, REP, RTU, REJ (IBTA vol. 1, 12.9).
+ * ib_request.c handles a REQ, ib_end.c the end of a connection.
+ * The table at the end has a handler for each message and state of the connection; where
+ * it has none, the message is counted and dropped. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 
 /* --- the active side ----------------------------------------------------- */
 
-/* What both ends say of themselves, each in its own message. */
+/* Fills in the fields that REQ and REP share. */
 static void say_param(struct cm_msg *m, const struct cm_param *p)
 {
 	m->ca_guid = p->ca_guid;
@@ -110,7 +109,8 @@ static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 	conn_become(c, ST_REP_RCVD);
 }
 
-/* The RTU is on its way or lost, or the program is not ready for it yet. */
+/* The peer repeats its REP: our RTU is on its way or lost, or our program is not
+ * ready. */
 static void on_rep_again(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_msg mra = conn_msg(c, CM_MRA);
@@ -224,13 +224,14 @@ static void on_mra(struct conn *c, const struct cm_msg *m, uint64_t now)
 		put_off(c, m->service_timeout, now);
 }
 
-/* Told before it is over: then c may be gone. */
+/* Reports the rejection before c ends, since ending may free c. */
 static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_param p;
 
 	if (c->state == ST_ESTABLISHED && m->reason == CM_REJ_INVALID_ID) {
-		/* peer.c has asked, and does so again if that cannot be told. */
+		/* peer.c asked whether the peer still has c. If the owner has no memory
+		 * for this event, peer.c asks again. */
 		peer_process_gone(c, now);
 		(void)ibcm_disconnected(c, now);
 		return;
@@ -285,8 +286,8 @@ static handler *const table[CM_TYPES][CONN_STATES] = {
 	},
 };
 
-/* c waits for an answer, or may have one at any time, and nobody is there to give
- * it.  It is what the host's kernel would have said. */
+/* No process at the peer's host will answer c. Acts as if the message had come that the
+ * host's kernel would send if it did connection management. */
 void ibcm_nobody(struct conn *c, uint64_t now)
 {
 	struct cm_msg m = {
@@ -302,13 +303,13 @@ void ibcm_nobody(struct conn *c, uint64_t now)
 		table[m.type][c->state](c, &m, now);
 }
 
-/* Is m, which names c, from c's peer, and not from one before? */
+/* Is m, which names c's ID, from c's peer, and not from an earlier peer? */
 static bool from_peer(const struct conn *c, const struct cm_route *route,
 		      const struct cm_msg *m)
 {
 	if (memcmp(c->route.dst, route->dst, 16) || memcmp(c->route.src, route->src, 16))
 		return false;
-	/* A peer that was asked, and whose ID is not known yet, has the TID. */
+	/* While the peer's ID is not known, its answer is known by the TID. */
 	if (c->state == ST_REQ_SENT || c->state == ST_SIDR_SENT || !m->remote_id)
 		return m->tid == c->tid;
 	return m->local_id == c->remote_id;
@@ -319,12 +320,12 @@ bool ibcm_message(struct cm *cm, const struct cm_route *route, const struct cm_m
 {
 	struct conn *c;
 
-	/* A peer that gave up before it knew our ID names its own. */
+	/* A peer that gave up before it knew our ID names only its own. */
 	if (m->type == CM_REJ && !m->remote_id)
 		c = conn_find_request(cm, route, m->local_id, false, m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
-	/* Of one that is over only its owner knows. */
+	/* A connection in ST_IDLE exists only for its owner; peers do not find it. */
 	if (!c || c->state == ST_IDLE || !from_peer(c, route, m))
 		return false;
 	if (table[m->type][c->state])

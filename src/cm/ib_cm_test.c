@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a connection comes about, message by message. */
+/* How a connection is made, message by message. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static void nobody_listens(void **state)
 	fix_close(f);
 }
 
-/* The request is a little earlier than its listener. */
+/* The request comes shortly before its listener exists. */
 static void somebody_is_about_to_listen(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -189,7 +189,7 @@ static void a_stale_connection_is_ended(void **state)
 
 	(void)state;
 	pair_connect(f, &p);
-	fix_connect(again, FIX_SPACE, 0xa00001, NULL); /* the QP of p.a */
+	fix_connect(again, FIX_SPACE, 0xa00001, NULL); /* p.a's QP */
 	fix_run(f, FIX_MS);
 	fix_told(again, 0, CM_EV_REJECTED, CM_REJ_STALE);
 	fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
@@ -241,7 +241,7 @@ static unsigned events(const struct prog *p, enum cm_event_type type)
 	return n;
 }
 
-/* It was told no end twice, and nothing after its end. */
+/* No end was reported twice, and nothing after the end. */
 static void expect_sense(const struct prog *p)
 {
 	unsigned ends = events(p, CM_EV_DISCONNECTED) + events(p, CM_EV_REJECTED) +
@@ -252,7 +252,7 @@ static void expect_sense(const struct prog *p)
 	assert_in_range(events(p, CM_EV_RESPONSE), 0, 1);
 }
 
-/* Every message in every state, from the peer itself: none may break it. */
+/* Every message in every state, from the peer itself: none may do damage. */
 static void anything_at_any_time(void **state)
 {
 	(void)state;
@@ -307,11 +307,11 @@ static void a_request_for_other_addresses(void **state)
 	(void)state;
 	fix_run(f, FIX_MS);
 	fix_mad(f, 1, 1, &m); /* no addresses at all */
-	m.private[1] = 0x40;  /* of IPv4, but 0.0.0.0 */
+	m.private[1] = 0x40;  /* an IPv4 address, but 0.0.0.0 */
 	fix_mad(f, 1, 1, &m);
 	m.private[16] = m.private[32] = 127; /* loopback, from another host */
 	fix_mad(f, 1, 1, &m);
-	fix_run(f, 100 * FIX_MS); /* such a service might come */
+	fix_run(f, 100 * FIX_MS); /* a service of GIDs might come */
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_NO_SERVICE), 3);
 	assert_int_equal(p.l->n, 1);
 	fix_own(p.b, p.l, 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_end.c - how a connection ends: DREQ, DREP, timewait (IBTA vol. 1, 12.9.7),
- * and what becomes of one that its owner lets go. */
+/* ib_end.c - how a connection ends: DREQ, DREP, timewait (IBTA vol. 1, 12.9.7), and what
+ * happens to a connection whose owner lets go of it. */
 #include <errno.h>
 
 #include "cm/cm_int.h"
 
-/* Until nothing of it can be on its way any more. */
+/* Waits until no packet of c can be on its way any more. */
 void conn_timewait(struct conn *c, uint64_t now)
 {
 	uint8_t n = c->ack_timeout < TIMEWAIT_MAX ? c->ack_timeout : TIMEWAIT_MAX;
@@ -22,7 +22,7 @@ static void send_drep(struct conn *c, uint64_t tid)
 	send_mad(c->cm, &c->route, &m);
 }
 
-/* Is it our QP whose connection is to end? */
+/* Does the DREQ name our QP of this connection? */
 static bool names_our_qp(struct conn *c, const struct cm_msg *m)
 {
 	if (!c->local_qpn || m->qpn == c->local_qpn)
@@ -31,7 +31,7 @@ static bool names_our_qp(struct conn *c, const struct cm_msg *m)
 	return false;
 }
 
-/* The peer is done before its RTU came: that was lost. */
+/* The peer ends the connection before its RTU came, so that RTU was lost. */
 void on_early_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	if (!names_our_qp(c, m))
@@ -50,14 +50,14 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 			break;
 		c->dreq_tid = m->tid;
 		if (!c->near)
-			answered(c); /* it need not be asked after */
+			answered(c); /* no need to ask whether the peer lives */
 		conn_become(c, ST_DREQ_RCVD);
 		break;
-	case ST_DREQ_SENT: /* both at once */
+	case ST_DREQ_SENT: /* both ends sent DREQ at the same time */
 		send_drep(c, m->tid);
 		on_drep(c, m, now);
 		break;
-	case ST_TIMEWAIT: /* the DREP was lost */
+	case ST_TIMEWAIT: /* our DREP was lost */
 		c->cm->counter[CM_RX_DUPLICATE]++;
 		send_drep(c, m->tid);
 		break;
@@ -90,7 +90,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 	struct cm_msg m;
 
 	switch (c->state) {
-	case ST_REP_SENT: /* the RTU may be lost; 12.9.7.1 */
+	case ST_REP_SENT: /* the RTU may be lost, see 12.9.7.1 */
 		answered(c);
 		/* fall through */
 	case ST_ESTABLISHED:
@@ -118,7 +118,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 	return -EINVAL;
 }
 
-/* Should it live after all, it is told. */
+/* Sends a DREQ without waiting for its answer, in case the peer lives after all. */
 static void send_dreq_once(struct conn *c)
 {
 	struct cm_msg m = conn_msg(c, CM_DREQ);
@@ -157,7 +157,7 @@ bool ibcm_disconnected(struct conn *c, uint64_t now)
 	return true;
 }
 
-/* Nobody is told any more; what the peer has to know goes its way. */
+/* The owner gets no more events. The peer is told what it has to know. */
 void ibcm_close(struct cm_conn *base, uint64_t now)
 {
 	struct conn *c = conn_of(base);
@@ -174,7 +174,7 @@ void ibcm_close(struct cm_conn *base, uint64_t now)
 		c->retries = 0;
 		c->quick = 0;
 		c->full_at = now;
-		conn_timer(c, now); /* gives up: REJ (timeout) */
+		conn_timer(c, now); /* as after the last try: sends REJ (timeout) */
 		break;
 	case ST_REQ_RCVD:
 	case ST_REP_RCVD:

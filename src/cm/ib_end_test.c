@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a connection ends, and what becomes of those that are let go. */
+/* How a connection ends, and what becomes of connections whose owner lets go. */
 #include <errno.h>
 
 #include "cm/fix.h"
 
-/* Steps of a connection: 0 asked, 1 accepted, 2 the answer has arrived, 3
- * established, 4 DREQ on its way, 5 arrived. */
+/* Steps of a connection: 0 REQ sent, 1 accepted, 2 REP arrived, 3 established, 4 DREQ on
+ * its way, 5 DREQ arrived. */
 static struct pair at_step(struct fix *f, int step)
 {
 	struct pair p = pair_open(f);
@@ -85,8 +85,8 @@ static void the_active_side_lets_go(void **state)
 	}
 }
 
-/* As long as Linux waits: the path's ACK timeout.  SPDK destroys an id a second after
- * its end, and hangs if just then it is told of this. */
+/* Timewait is as long as Linux's: the path's ACK timeout. SPDK destroys an id a second
+ * after its end, and hangs if TIMEWAIT_EXIT comes just then. */
 static void timewait_is_the_ack_timeout(void **state)
 {
 	/* clang-format off */
@@ -105,7 +105,7 @@ static void timewait_is_the_ack_timeout(void **state)
 		assert_int_equal(fix_disconnect(p.a), 0);
 		fix_run(f, FIX_MS);
 		assert_int_equal(fix_disconnect(p.b), 0);
-		/* The DREP is here. */
+		/* The DREP arrives. */
 		fix_run(f, f->delay);
 		fix_told(p.a, 1, CM_EV_DISCONNECTED, 0);
 		fix_run(f, wait[i].us * 1000 - 1000);
@@ -135,7 +135,7 @@ static void both_at_once(void **state)
 	fix_close(f);
 }
 
-/* ... and one of the two DREQs is lost: the other stands for it. */
+/* Both ends send DREQ and one DREQ is lost: the other serves as its answer. */
 static void both_at_once_and_one_is_lost(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -171,7 +171,7 @@ static void the_rtu_is_lost_and_the_end_comes(void **state)
 	fix_close(f);
 }
 
-/* Who has not heard of the answer is told that there is none. */
+/* An end that did not get the REP is told that there is no answer. */
 static void the_reply_is_lost_and_the_end_comes(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -206,7 +206,7 @@ static void nobody_agrees_to_the_end(void **state)
 	fix_close(f);
 }
 
-/* Who has forgotten the connection agrees to its end. */
+/* A peer that has forgotten the connection agrees to its end. */
 static void the_peer_knows_nothing(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -224,7 +224,7 @@ static void the_peer_knows_nothing(void **state)
 	fix_close(f);
 }
 
-/* It is known for certain; listen_test has how. */
+/* Here the death is certain; listen_test tests how it is found out. */
 static void the_peers_process_dies(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -242,7 +242,7 @@ static void the_peers_process_dies(void **state)
 	fix_close(f);
 }
 
-/* exit() tells all. */
+/* exit() tells all peers. */
 static void this_process_ends(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -257,7 +257,7 @@ static void this_process_ends(void **state)
 	fix_close(f);
 }
 
-/* ... all of them, though the ring of MADs holds fewer. */
+/* exit() tells all peers, though QP1's queue holds fewer MADs. */
 static void this_process_ends_with_many(void **state)
 {
 	enum { N = 2 * QP1_SENDS + 10, PORTION = 50 };
@@ -286,7 +286,7 @@ static void this_process_ends_with_many(void **state)
 	fix_close(f);
 }
 
-/* An identifier comes back late, and is another then. */
+/* An ID is reused late, with another generation. */
 static void identifiers_rest(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -302,7 +302,7 @@ static void identifiers_rest(void **state)
 			first = conn_of(a->conn)->local_id;
 		else
 			assert_int_not_equal(conn_of(a->conn)->local_id, first);
-		if (i == CONN_CHUNK) /* the first one's place */
+		if (i == CONN_CHUNK) /* the first connection's index */
 			assert_int_equal(conn_of(a->conn)->local_id >> ID_GEN_BITS,
 					 first >> ID_GEN_BITS);
 		prog_free(a);
@@ -310,7 +310,7 @@ static void identifiers_rest(void **state)
 	fix_close(f);
 }
 
-/* The name of a listener that is gone stays until the last half open one is not. */
+/* The name of a closed listener stays until its last half-open connection is over. */
 static void the_listener_ends_first(void **state)
 {
 	struct fix *f = fix_open(1);

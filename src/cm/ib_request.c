@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_request.c - what a REQ or SIDR_REQ begins at the passive side, and the REJ. */
+/* ib_request.c - what the passive side does with a REQ or SIDR_REQ, and the REJ. */
 #include "cm/cm_int.h"
 #include "sys/log.h"
 
@@ -12,7 +12,8 @@ void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 	m.reason = reason;
 	conn_private(&m, private, len);
 	if (reason == CM_REJ_TIMEOUT) {
-		/* 12.6.7.2: so that a peer whose ID we do not know finds it. */
+		/* 12.6.7.2: our CA GUID, by which a peer whose ID we do not know finds
+		 * its connection. */
 		m.info_len = 8;
 		for (unsigned i = 0; i < m.info_len; i++)
 			m.info[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
@@ -20,7 +21,7 @@ void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 	send_mad(c->cm, &c->route, &m);
 }
 
-/* c takes what m says of its sender.  12.9.7.1 */
+/* Copies into c what the request m says of its sender (12.9.7.1). */
 static void ask(struct conn *c, const struct cm_target *from, const struct cm_msg *m)
 {
 	c->passive = true;
@@ -38,9 +39,10 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 	conn_hash_qp(c);
 }
 
-/* A QP of the peer, or an ID, asks for a connection that, as far as we know, it
- * has: the old one is over, though the new one may not come about yet (12.9.8.3).
- * But any user of this host could have sent that, so its process is asked first. */
+/* Does the REQ come from a QP, or with an ID, that we believe to be connected? Then the
+ * old connection is over, though the new one is refused for now (12.9.8.3). If the peer
+ * is of this host, any user may have sent the REQ: so the old connection's peer is asked
+ * first whether it still has it. */
 static bool is_stale(struct cm *cm, const struct cm_target *from, const struct cm_msg *m,
 		     uint64_t now)
 {
@@ -124,7 +126,7 @@ bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
 		break;
 	case ST_DREQ_SENT:
 	case ST_TIMEWAIT:
-		/* Accepted, and ended before that was known: the REP was lost. */
+		/* We accepted and ended the connection, but our REP was lost. */
 		conn_reject(c, CM_ABOUT_REQ, CM_REJ_CONSUMER, NULL, 0);
 		break;
 	case ST_FREE:

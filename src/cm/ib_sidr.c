@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_sidr.c - which QP serves a datagram port: service ID resolution (IBTA vol.
- * 1, 12.11). */
+/* ib_sidr.c - service ID resolution: which QP serves a datagram port (IBTA vol. 1,
+ * 12.11). */
 #include <errno.h>
 #include <string.h>
 
@@ -21,7 +21,8 @@ int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_par
 	return 0;
 }
 
-/* One answer; if it is lost the question comes again, and is a new one. */
+/* Answers once. If the answer is lost, the peer repeats its request, which is then
+ * treated as a new one. */
 int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status)
 {
 	struct cm_msg m = conn_msg(c, CM_SIDR_REP);

@@ -23,7 +23,7 @@ static void a_port_has_a_qp(void **state)
 		fix_own(b, l, 0);
 		fix_accept(b, 0xb00002, "me");
 		fix_run(f, FIX_HOLD * FIX_MS);
-		if (lose == 1) { /* a new question, then */
+		if (lose == 1) { /* then the request comes again, as a new one */
 			prog_free(b);
 			b = prog_new(f, 1);
 			fix_own(b, l, 1);
@@ -79,8 +79,8 @@ static void rejected(void **state)
 	fix_close(f);
 }
 
-/* The question comes again, perhaps by way of another process, while the program
- * thinks: the name leads here although the listener is gone. */
+/* The request comes again while the program decides, perhaps by way of another process:
+ * the name leads here although the listener is gone. */
 static void the_listener_ends_first(void **state)
 {
 	struct fix *f = fix_open(1);

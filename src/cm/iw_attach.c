@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_attach.c - a connection that is set up becomes its QP's, and what the
- * transport notes of it afterwards. */
+/* iw_attach.c - gives a connection that is set up to its QP, and handles what the
+ * transport then notes about it. */
 #include <errno.h>
 
 #include "cm/iw_int.h"
@@ -65,7 +65,8 @@ static void establish(struct iwc *c)
 		iwc_tell(c, CM_EV_ESTABLISHED, 0, NULL);
 }
 
-/* What we end ourselves is no failure, though it had not quite begun. */
+/* An end that we asked for is no failure, even if the connection was not established
+ * yet. */
 static void told_end(struct iwc *c)
 {
 	if (c->failed)
@@ -100,8 +101,8 @@ void iwc_detach(struct iwc *c, uint64_t now)
 
 /* --- attaching ----------------------------------------------------------- */
 
-/* An RTR that was agreed on says that the initiator is ready; without one the
- * responder takes that for granted, as others do. */
+/* If an RTR was agreed on, the RTR tells the responder that the initiator is ready. If
+ * not, the responder assumes so at once, as other implementations do. */
 static void attached(struct iwc *c, uint64_t now)
 {
 	c->connected = true;
@@ -110,7 +111,7 @@ static void attached(struct iwc *c, uint64_t now)
 		establish(c);
 	else
 		iwc_timer(c, now + IWC_RTR_NS);
-	iwc_noted(c); /* the QP may have ended already */
+	iwc_noted(c); /* the QP may have ended within iwarp_attach() */
 }
 
 int iwc_attach(struct cm_conn *base, uint64_t now)

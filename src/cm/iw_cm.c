@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_cm.c - how an iWARP connection comes about: TCP's handshake, then MPA's setup
- * (iw_mpa.c), as far as the QP, which attach() gives it. */
+/* iw_cm.c - how an iWARP connection is made: TCP's handshake, then MPA's setup
+ * (iw_mpa.c), until attach() gives it its QP. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,8 +13,8 @@
 
 /* --- ends ---------------------------------------------------------------- */
 
-/* As Linux's iw_cm has it: what is refused is rejected, be it by the program, by
- * MPA or by TCP. */
+/* The event type for an errno. As in Linux's iw_cm, a refusal is REJECTED, whether the
+ * program, MPA or TCP refused. */
 static enum cm_event_type type_of(int rc)
 {
 	switch (rc) {
@@ -45,7 +45,8 @@ void iwc_fail(struct iwc *c, int rc)
 
 /* --- the initiator's connection ------------------------------------------ */
 
-/* An error is told, like all that comes later. */
+/* Begins to connect. An error is reported later, from the timer, as all other results
+ * are. */
 static void begin(struct iwc *c, uint64_t now)
 {
 	c->state = IWC_CONNECTING;
@@ -66,8 +67,9 @@ bool iwc_fall_back(struct iwc *c, uint64_t now)
 	return true;
 }
 
-/* TCP has not come about.  Programs that listen anew between two connections
- * (perftest does) are slower at times than a peer of the same host. */
+/* TCP failed to connect. A refusal is tried again for a while: a program that listens
+ * anew between two connections (perftest does) may be slower than a peer of the same
+ * host. */
 static void not_connected(struct iwc *c, int rc, uint64_t now)
 {
 	if (rc != -ECONNREFUSED || now >= c->hope) {
@@ -85,7 +87,8 @@ static void connected(struct iwc *c, uint64_t now)
 	struct stream *s;
 
 	if (!rc) {
-		(void)iw_watch(c->cm, &c->watch, 0); /* it gets another number */
+		/* stream_tcp_open() may change the descriptor's number. */
+		(void)iw_watch(c->cm, &c->watch, 0);
 		rc = stream_tcp_open(&s, c->watch.fd);
 	}
 	if (rc)
@@ -106,11 +109,11 @@ void iwc_progress(struct iwc *c, uint64_t now)
 	case IWC_AWAITING:
 		iwc_pump(c, now);
 		break;
-	case IWC_PARKED: /* has closed */
+	case IWC_PARKED: /* the peer closed */
 		c->cm->counter[CM_IW_LOST]++;
 		iwc_drop(c);
 		break;
-	case IWC_ASKED: /* accept() says so */
+	case IWC_ASKED: /* the peer closed; accept() will return -EINVAL */
 		c->cm->counter[CM_IW_LOST]++;
 		iwc_over(c);
 		break;
@@ -185,7 +188,8 @@ static int keep(struct iwc *c, const struct cm_param *p)
 	return 0;
 }
 
-/* Peer to peer, so that either side may send first (RFC 6581, 9). */
+/* Sends MPA's request. It asks for peer-to-peer mode, so that either side may send first
+ * (RFC 6581, 9). */
 void iwc_ask(struct iwc *c, struct stream *s, uint64_t now)
 {
 	struct iw_offer o = offer(c, c->fallback ? 1 : 2);
@@ -274,7 +278,7 @@ static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 		return rc;
 	(void)iw_watch(c->cm, &c->watch, 0);
 	iw_sock_set_tos(c->watch.fd, c->to.route.src, p->tclass);
-	/* There is room for it in an empty socket, if for anything. */
+	/* An empty socket buffer has room for the whole reply; a rest means an error. */
 	if (iwc_flush(c, now)) {
 		iwc_over(c);
 		return -ECONNRESET;
@@ -301,7 +305,7 @@ static int iwcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	return 0;
 }
 
-/* The program has seen the peer's data before we told of it. */
+/* The program has seen the peer's data before CM_EV_ESTABLISHED was reported. */
 static int iwcm_established(struct cm_conn *base, uint64_t now)
 {
 	struct iwc *c = iwc_of(base);
@@ -342,7 +346,7 @@ void iwc_close(struct cm_conn *base, uint64_t now)
 		break;
 	case IWC_ATTACHED:
 	case IWC_CONNECTED:
-		iwc_detach(c, now); /* the rest when it is noted */
+		iwc_detach(c, now); /* on_ended() leads to the rest */
 		break;
 	case IWC_CONNECTING:
 	case IWC_REFUSED:

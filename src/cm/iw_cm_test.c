@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iWARP's connections, both ends ours; and the ports that they need. */
+/* iWARP's connections with both ends ours, and the ports that they need. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -43,7 +43,7 @@ static void connected_and_parted(void **state)
 	assert_int_equal(fx.prog[1].n, 2);
 }
 
-/* The transport says that it is over, and the id may be gone first. */
+/* The transport reports that the QP failed; the id may be gone before that. */
 static void the_qp_fails(void **state)
 {
 	(void)state;
@@ -120,7 +120,7 @@ static void a_qp_that_does_not_fit(void **state)
 	fx_told(&fx.prog[0], 0, CM_EV_REJECTED, -ECONNREFUSED);
 }
 
-/* Bound here, to be shared with whoever shares, too. */
+/* A socket bound to this address, which shares its port with others that share. */
 static int shared_socket(uint16_t port)
 {
 	static const int one = 1;
@@ -136,7 +136,7 @@ static int shared_socket(uint16_t port)
 	return -1;
 }
 
-/* Another connection has it, which would let us bind, not connect. */
+/* Another connection has the port: bind() would succeed, connect() would not. */
 static void a_port_that_is_taken(void **state)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
@@ -187,7 +187,7 @@ static void a_type_of_service(void **state)
 	assert_int_equal(tos, 0x20);
 }
 
-/* Before the RTR: it is told as the end of a connection, not as a failure. */
+/* Disconnected before the RTR: reported as the end of a connection, not as a failure. */
 static void parted_at_once(void **state)
 {
 	int fd = fx_raw_connect();
@@ -201,7 +201,7 @@ static void parted_at_once(void **state)
 	close(fd);
 }
 
-/* The reply is out, and the QP is not what it was. */
+/* The QP fails after the reply has gone out. */
 static void a_qp_that_fails_meanwhile(void **state)
 {
 	struct cm_param p = fx_param(1, "");
@@ -218,7 +218,7 @@ static void a_qp_that_fails_meanwhile(void **state)
 	close(fd);
 }
 
-/* All are accepted before the first has asked. */
+/* Connects n sockets, then sends the requests. */
 static void ask_at_once(int *fd, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -230,7 +230,7 @@ static void ask_at_once(int *fd, int n)
 	assert_true(fx_wait(&fx.listener, 1));
 }
 
-/* More than the backlog wait, here or in the kernel, and come one by one. */
+/* More requests than the backlog wait, here or in the kernel, and come one by one. */
 static void a_full_backlog_is_served_later(void **state)
 {
 	int fd[3];
@@ -253,7 +253,7 @@ static void a_full_backlog_is_served_later(void **state)
 		close(fd[i]);
 }
 
-/* Nobody reads the first: the second is told no; the third has left. */
+/* No program reads the first request: the second is rejected; the third peer has left. */
 static void a_full_backlog_is_never_served(void **state)
 {
 	int fd[3];
@@ -273,7 +273,7 @@ static void a_full_backlog_is_never_served(void **state)
 	close(fd[1]);
 }
 
-/* Who connects in numbers does not lose SYNs, each of which costs a second. */
+/* Many peers that connect at once lose no SYN, which would cost a second each. */
 static void the_kernels_queue_is_long_enough(void **state)
 {
 	enum { MANY = 30 };
@@ -290,7 +290,7 @@ static void the_kernels_queue_is_long_enough(void **state)
 		close(fd[i]);
 }
 
-/* Who has no iWARP sockets pays for none. */
+/* A process without iWARP sockets has no descriptor to watch. */
 static void nothing_to_watch(void **state)
 {
 	(void)state;
@@ -324,7 +324,7 @@ static void a_program_has_the_port(void **state)
 	close(fd);
 }
 
-/* Between our bind() and our listen(): nobody looks at what does not listen. */
+/* A program takes the port between our bind() and listen(). */
 static void a_program_takes_the_port(void **state)
 {
 	struct cm_service s = { .space = FX_SPACE, .iwarp = true };
@@ -348,7 +348,7 @@ static void a_program_takes_the_port(void **state)
 	close(fd);
 }
 
-/* A port of our choice is ours alone, though a program says that it would share. */
+/* A port of our choice is ours alone, though another program would share it. */
 static void a_program_wants_the_port(void **state)
 {
 	struct cm_service s = { .space = FX_SPACE, .iwarp = true };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_conn.c - connections being set up: their memory, their descriptors, their
- * timers, what is told of them. */
+/* iw_conn.c - iWARP connections while they are set up: their memory, descriptors, timers
+ * and events. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ void iwc_room(struct cm_listener *l)
 
 void iwc_timer(struct iwc *c, uint64_t at)
 {
-	(void)heap_set(&c->cm->iw->timers, &c->timer, at); /* reserved */
+	(void)heap_set(&c->cm->iw->timers, &c->timer, at); /* iwc_new() reserved it */
 }
 
 void iwc_close_socket(struct iwc *c)
@@ -102,7 +102,7 @@ int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events)
 		return 0;
 	if (epoll_ctl(cm->iw->epfd, op, w->fd, &e) && events)
 		return -errno;
-	/* A thread in its sleep does not look at an empty set. */
+	/* A sleeping thread does not watch an empty set, so it has to be woken. */
 	if (!w->events && cm->iw->sockets++ == 0 && cm->site && cm->site->kick)
 		cm->site->kick(cm->core);
 	cm->iw->sockets -= !events;
@@ -168,7 +168,7 @@ int iw_open(struct cm *cm)
 	return 0;
 }
 
-/* All ids and QPs are gone. */
+/* Called when all ids and QPs are gone. */
 void iw_close(struct cm *cm)
 {
 	struct iw_cm *iw = cm->iw;
@@ -250,7 +250,7 @@ bool iw_input(struct cm *cm, uint64_t now)
 
 	cm->iw->events = 0;
 	run_notes(cm);
-	/* Listeners afterwards: they may put an end to others. */
+	/* Listeners come last: iw_accept() may evict other connections in this list. */
 	for (int i = 0; i < n; i++) {
 		struct iw_watch *w = ev[i].data.ptr;
 

@@ -90,7 +90,7 @@ int fx_begin(void **state)
 	fx.listener.owner.event = fx.prog[0].owner.event = fx.prog[1].owner.event =
 		on_event;
 	for (int i = 0; i < 2; i++) {
-		/* Others run now, whose ports are not to be ours. */
+		/* Tests that run at the same time must not choose the same ports. */
 		assert_int_equal(cm_open(&fx.cm[i], &fx.s->node[i].core, NULL, NULL,
 					 (uint64_t)getpid()),
 				 0);
@@ -99,7 +99,7 @@ int fx_begin(void **state)
 	return 0;
 }
 
-/* Nothing is left, whatever happened. */
+/* Nothing may be left, whatever the test did. */
 int fx_end(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ void fx_ask(uint16_t port, const char *data)
 			 0);
 }
 
-/* The i-th request becomes prog[1]'s. */
+/* Makes prog[1] the owner of request i. */
 void fx_own(unsigned i)
 {
 	fx.conn[1] = fx_told(&fx.listener, i, CM_EV_REQUEST, 0)->conn;
@@ -234,7 +234,7 @@ void fx_raw_hello(int fd, bool reply, uint8_t flags, uint8_t revision)
 	assert_int_equal(send(fd, at, n, MSG_NOSIGNAL), n);
 }
 
-/* The other end hangs up, now or soon. */
+/* Does the other end hang up, now or soon? */
 bool fx_raw_ended(int fd)
 {
 	char c;

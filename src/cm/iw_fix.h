@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_fix.h - for tests of iWARP's connections: two NICs, real TCP over loopback,
- * virtual time; programs that note what they are told; peers that a test plays. */
+/* iw_fix.h - for tests of iWARP's connections: two NICs, real TCP over loopback in
+ * virtual time, programs that record their events, and peers that a test plays by
+ * hand. */
 #ifndef CM_IW_FIX_H
 #define CM_IW_FIX_H
 
@@ -19,20 +20,20 @@ struct iw_told {
 	char data[64];
 };
 
-/* What an id would be. */
+/* A program, which owns a connection as an rdma_cm id would. */
 struct iw_prog {
 	struct cm_owner owner;
 	unsigned n;
 	struct iw_told told[FX_NOTES];
 };
 
-/* NIC 0 asks, NIC 1 listens. */
+/* NIC 0 connects, NIC 1 listens. */
 extern struct iw_fix {
 	struct sim *s;
 	struct sim_pair p;
 	struct cm *cm[2];
 	struct cm_service service;
-	uint16_t src_port; /* from which to ask; 0: any */
+	uint16_t src_port; /* source port to connect from; 0: any */
 	struct cm_listener *l;
 	struct iw_prog listener, prog[2];
 	struct cm_conn *conn[2];
@@ -41,23 +42,23 @@ extern struct iw_fix {
 extern const uint8_t fx_here[16];
 
 int fx_begin(void **state);
-int fx_end(void **state); /* nothing may be left */
-/* Named so that scripts/check-spec-map takes it for one that is run. */
+int fx_end(void **state); /* fails if anything is left */
+/* The name makes scripts/check-spec-map count f as a test that is run. */
 #define cmocka_unit_test_fx(f) cmocka_unit_test_setup_teardown(f, fx_begin, fx_end)
 
 void fx_run(uint64_t ns);
-/* The kernel's part takes real time. */
+/* Waits in real time, as the kernel's part takes some, until p has n events. */
 bool fx_wait(const struct iw_prog *p, unsigned n);
-/* The i-th thing that p is told. */
+/* Returns the i-th event of p, checking its type and status. */
 const struct iw_told *fx_told(const struct iw_prog *p, unsigned i,
 			      enum cm_event_type type, int status);
 
 void fx_listen(int backlog);
 struct cm_param fx_param(int side, const char *data);
 void fx_ask(uint16_t port, const char *data);
-void fx_own(unsigned i);	 /* the i-th request becomes prog[1]'s */
+void fx_own(unsigned i);	 /* makes prog[1] the owner of request i */
 int fx_accept(const char *data); /* accept and attach: 0 or -errno */
-void fx_connect(void);		 /* ... both */
+void fx_connect(void);		 /* fx_ask() to fx_accept(), both ends */
 
 /* --- a peer that the test plays: blocking sockets ------------------------ */
 
@@ -66,9 +67,9 @@ int fx_raw_listen(uint16_t *port);
 /* Takes the connection and its request; returns the revision that it asks for. */
 int fx_raw_accept(int l, int *fd);
 void fx_raw_hello(int fd, bool reply, uint8_t flags, uint8_t revision);
-bool fx_raw_ended(int fd); /* the other end hangs up, now or soon */
-/* It says no, and hangs up. */
+bool fx_raw_ended(int fd); /* does the other end hang up, now or soon? */
+/* Does the other end reject the request and hang up? */
 bool fx_raw_rejected(int fd);
-uint16_t fx_raw_port(int fd); /* of its own */
+uint16_t fx_raw_port(int fd); /* the socket's own port */
 
 #endif

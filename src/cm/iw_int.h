@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_int.h - what the files of iWARP's connection setup share.  Inside cm/ only;
- * docs/cm.md is the page to read first. */
+/* iw_int.h - what the files of iWARP's connection setup share. Included inside cm/ only;
+ * read docs/cm.md first. */
 #ifndef CM_IW_INT_H
 #define CM_IW_INT_H
 
@@ -13,78 +13,81 @@
 struct qp;
 
 enum {
-	IWC_HALF_MAX = 256, /* TCP connections whose request nobody has */
-	IWC_EVENTS = 32,    /* of one look */
-	IWC_DATA_MAX = 256, /* private data of ours: the API's limit */
+	IWC_HALF_MAX = 256, /* TCP connections whose request no program has seen */
+	IWC_EVENTS = 32,    /* that one epoll_wait() returns */
+	IWC_DATA_MAX = 256, /* bytes of private data: the API's limit */
 };
 
 #define IWC_CONNECT_NS 20000000000ull /* for TCP's handshake */
-#define IWC_REPLY_NS   60000000000ull /* the peer's program takes its time */
-#define IWC_RTR_NS     60000000000ull /* ... to read the reply, too */
-#define IWC_REQUEST_NS 10000000000ull /* MPA's request comes at once */
-#define IWC_EVICT_NS   1000000000ull  /* ... or makes place for others */
-#define IWC_PAUSE_NS   20000000ull    /* a listener without room looks again */
-#define IWC_HOPE_NS    50000000ull    /* refused: perhaps somebody is about to listen */
-#define IWC_AGAIN_NS   5000000ull     /* ... so it is tried again */
-#define IWC_LOOK_NS    50000ull	      /* so often are sockets looked at, at most */
+#define IWC_REPLY_NS   60000000000ull /* for the peer's program to answer the request */
+#define IWC_RTR_NS     60000000000ull /* for the peer's program to read the reply */
+#define IWC_REQUEST_NS 10000000000ull /* for MPA's request, once TCP is connected */
+#define IWC_EVICT_NS   1000000000ull  /* an older half-open connection may be evicted */
+#define IWC_PAUSE_NS   20000000ull /* a listener without descriptors or memory pauses */
+#define IWC_HOPE_NS    50000000ull /* TCP refusals before then are not final */
+#define IWC_AGAIN_NS   5000000ull  /* interval of tries until then */
+#define IWC_LOOK_NS    50000ull	   /* least interval between two looks at the sockets */
 
 enum iwc_state {
 	IWC_CONNECTING, /* initiator: TCP's handshake */
-	IWC_REFUSED,	/* for now */
-	IWC_ASKING,	/* request sent, reply awaited */
-	IWC_ANSWERED,	/* attach() is next */
-	IWC_AWAITING,	/* responder: the request is awaited */
-	IWC_PARKED,	/* it is there, its listener has no room */
-	IWC_ASKED,	/* accept() or reject() is next */
-	IWC_ACCEPTED,	/* reply sent; attach() is next */
-	IWC_ATTACHED,	/* responder: the RTR is awaited */
+	IWC_REFUSED,	/* initiator: TCP refused, to be tried again */
+	IWC_ASKING,	/* initiator: request sent, reply awaited */
+	IWC_ANSWERED,	/* initiator: reply received, attach() is next */
+	IWC_AWAITING,	/* responder: request awaited */
+	IWC_PARKED,	/* responder: request received, listener has no room */
+	IWC_ASKED,	/* responder: request reported, accept() or reject() is next */
+	IWC_ACCEPTED,	/* responder: reply sent, attach() is next */
+	IWC_ATTACHED,	/* responder: QP attached, RTR awaited */
 	IWC_CONNECTED,
 	IWC_OVER,
 };
 
 struct iwc {
-	struct cm_conn base; /* first */
+	struct cm_conn base; /* must be first */
 	struct cm *cm;
-	struct list node;  /* iw->all */
-	struct list half;  /* iw->half: AWAITING, PARKED, oldest first */
-	struct list noted; /* iw->noted */
+	struct list node;  /* in iw->all */
+	struct list half;  /* in iw->half if AWAITING or PARKED, oldest first */
+	struct list noted; /* in iw->noted */
 	struct heap_node timer;
-	struct iw_watch watch; /* fd: the socket's until there is a stream */
+	struct iw_watch watch; /* fd: that of the stream, if there is one */
 	enum iwc_state state;
 	bool passive;
-	bool held;	/* an owner, or a request nobody has read */
-	bool fallback;	/* this is the try with revision 1 */
-	bool connected; /* has been attached */
+	bool held;	/* an owner refers to c, or a request nobody has read */
+	bool fallback;	/* this is the second try, with revision 1 */
+	bool connected; /* a QP has been attached */
 	bool parted;	/* disconnect() was called */
-	int failed;	/* CONNECTING, ATTACHED: why it is over, -errno */
-	bool missed;	/* .. event, while there was no owner */
+	int failed;	/* CONNECTING, ATTACHED: why it ends, -errno */
+	/* An event came while c had no owner; iw_own() reports it. */
+	bool missed;
 	enum cm_event_type missed_type;
 	int missed_status;
-	uint64_t since;		      /* half: from then on */
-	uint64_t hope;		      /* initiator: until then refusals do not count */
-	struct cm_listener *listener; /* nobody owns it yet */
+	uint64_t since;		      /* half: when it came */
+	uint64_t hope;		      /* initiator: refusals do not count before then */
+	struct cm_listener *listener; /* while its request has no owner */
 	struct cm_target to;	      /* addresses and ports */
-	struct stream *stream;	      /* cm's, until it is attached */
+	struct stream *stream;	      /* cm's until a QP is attached */
 	uint32_t qpn;
 	uint16_t ird, ord;
 	uint16_t data_len;
 	uint8_t data[IWC_DATA_MAX];
 	struct iw_setup setup;
-	/* Its QP.  Written under the turn and the QP's lock, read under the turn. */
-	struct qp *qp;	   /* as long as ended() may come */
-	bool ready, ended; /* noted; the event follows */
+	/* The attached QP. Written under the turn and the QP's lock, read under the
+	 * turn. */
+	struct qp *qp;	   /* NULL once the transport has called on_ended() */
+	bool ready, ended; /* set by the transport; the event follows */
 	enum iw_end how;
 };
 
-/* One per NIC. */
+/* iWARP's part of struct cm. */
 struct iw_cm {
 	int epfd;
-	_Atomic unsigned sockets; /* in it; written under the turn */
-	uint64_t look_at;	  /* not before */
-	int events;		  /* of the last look */
+	_Atomic unsigned sockets; /* number of fds in it; written under the turn */
+	uint64_t look_at;	  /* no epoll_wait() before then */
+	int events;		  /* number of valid entries in event[] */
 	struct epoll_event event[IWC_EVENTS];
-	uint64_t resume_at; /* listeners look again, PARKED ones too;
-			     * NEVER: when there is room */
+	/* When pausing listeners, and PARKED connections, are tried again; NEVER: once a
+	 * request gets an owner. */
+	uint64_t resume_at;
 	struct heap timers;
 	unsigned n, half_n;
 	struct list all, half, noted;
@@ -97,23 +100,24 @@ static inline struct iwc *iwc_of(struct cm_conn *c)
 
 /* --- iw_conn.c: memory, watching, timers, telling ------------------------ */
 
-int iw_open(struct cm *cm); /* 0, -errno */
+int iw_open(struct cm *cm); /* Returns 0 or -errno. */
 void iw_close(struct cm *cm);
 void iw_forked(struct cm *cm);
-/* At exit(): requests that nobody has answered are refused.  The kernel ends the rest. */
+/* At exit(): refuses requests that have no answer yet. The kernel ends the other
+ * connections. */
 void iw_leave(struct cm *cm, uint64_t now);
 
-struct iwc *iwc_new(struct cm *cm); /* NULL: no memory */
-void iwc_leave_half(struct iwc *c); /* its request has come */
+struct iwc *iwc_new(struct cm *cm); /* Returns NULL if there is no memory. */
+void iwc_leave_half(struct iwc *c); /* takes c out of iw->half */
 void iwc_close_socket(struct iwc *c);
-/* It is over: the socket is closed.  The last thing done to c: it may be gone. */
+/* Ends c and closes its socket. May free c, so the caller must not use c afterwards. */
 void iwc_over(struct iwc *c);
-void iwc_drop(struct iwc *c); /* ... and nobody has heard of it */
-/* A request of l is somebody's now, or over: there is room for the next. */
+void iwc_drop(struct iwc *c); /* ends a c that no program has heard of */
+/* A request of l has an owner or is over: l has room for another. */
 void iwc_room(struct cm_listener *l);
-void iwc_put(struct iwc *c); /* the same, if nothing refers to it */
+void iwc_put(struct iwc *c); /* frees c if it is over and nothing refers to it */
 void iwc_timer(struct iwc *c, uint64_t at);
-/* Be told of these (EPOLLIN ...); 0: of nothing. */
+/* Sets the events (EPOLLIN ...) that are watched for; 0: none. Returns 0 or -errno. */
 int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events);
 void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer);
@@ -121,55 +125,57 @@ void iw_own(struct iwc *c, struct cm_owner *owner);
 
 void iw_look(struct cm *cm, uint64_t now);
 bool iw_input(struct cm *cm, uint64_t now);
-void iw_run(struct cm *cm, uint64_t now); /* notes, timers */
+void iw_run(struct cm *cm, uint64_t now); /* reports what QPs have noted; runs timers */
 uint64_t iw_deadline(const struct cm *cm);
 
 /* --- iw_cm.c: the protocol ----------------------------------------------- */
 
-/* Its program is told that it has failed, by the errno -rc, and it is over. */
+/* Reports to c's program that the connection failed with errno -rc, and ends c. */
 void iwc_fail(struct iwc *c, int rc);
-/* RFC 6581, 10: a peer older than that RFC may hang up on a revision that it does not
- * know.  c begins again with revision 1; false: it has done so before. */
+/* A peer older than RFC 6581 may hang up on a revision that it does not know (RFC 6581,
+ * 10). Begins c again with revision 1; returns false if that was done before. */
 bool iwc_fall_back(struct iwc *c, uint64_t now);
-/* Its descriptor is ready, or may be. */
+/* c's descriptor is, or may be, ready. */
 void iwc_progress(struct iwc *c, uint64_t now);
 void iwc_timeout(struct iwc *c, uint64_t now);
-/* The initiator's stream stands: ask. */
+/* The initiator's TCP connection is there: sends MPA's request. */
 void iwc_ask(struct iwc *c, struct stream *s, uint64_t now);
-/* A stream to one of our listeners.  It is taken; false: no memory. */
+/* Makes a connection for a stream that came to l. Owns s; returns false if there is no
+ * memory. */
 bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *from,
 	      uint64_t now);
 void iwc_close(struct cm_conn *base, uint64_t now);
 
 /* --- iw_mpa.c: MPA's setup ----------------------------------------------- */
 
-/* Sends what is to be sent.  Returns how many bytes are left, or -errno. */
+/* Sends the bytes of MPA's setup that wait. Returns how many remain, or -errno. */
 ssize_t iwc_flush(struct iwc *c, uint64_t now);
-/* Sends and receives, as far as the socket allows, and acts on it. */
+/* Sends and receives as much as the socket allows, and acts on the result. */
 void iwc_pump(struct iwc *c, uint64_t now);
-/* l has no more room for requests. */
+/* Has l no room for another request? */
 bool iwc_is_full(const struct cm_listener *l);
-/* Of iw->half: its listener's program gets the request. */
+/* Reports the request of c, which is in iw->half, to its listener's program. */
 void iwc_tell_request(struct iwc *c, uint64_t now);
-/* Of iw->half: it has to go.  A whole request is rejected, not left unanswered: its
- * peer would try again with revision 1. */
+/* Ends c, which is in iw->half. A request that is complete is rejected: without an answer
+ * the peer would try again with revision 1. */
 void iwc_turn_away(struct iwc *c, uint64_t now);
 
 /* --- iw_attach.c: the QP ------------------------------------------------- */
 
-/* May the QP be attached?  0 or -EINVAL. */
+/* Can this QP be attached (iWARP, in INIT)? Returns 0 or -EINVAL. */
 int iwc_check_qp(struct cm *cm, uint32_t qpn);
 int iwc_attach(struct cm_conn *base, uint64_t now);
 void iwc_noted(struct iwc *c);
-/* Its QP, if any, is done with it. */
+/* Disconnects c's QP, if there is one. */
 void iwc_detach(struct iwc *c, uint64_t now);
 
 /* --- iw_listen.c --------------------------------------------------------- */
 
-int iw_bind(struct cm_listener *l, bool any_port); /* 0 or -errno */
-int iw_listen(struct cm_listener *l);		   /* ...; then the socket is gone, too */
+int iw_bind(struct cm_listener *l, bool any_port); /* Returns 0 or -errno. */
+/* Returns 0, or -errno after closing the socket. */
+int iw_listen(struct cm_listener *l);
 void iw_unlisten(struct cm_listener *l);
 void iw_accept(struct cm_listener *l, uint64_t now);
-void iw_resume(struct cm *cm, uint64_t now); /* those that pause look again */
+void iw_resume(struct cm *cm, uint64_t now); /* resumes listeners that pause */
 
 #endif

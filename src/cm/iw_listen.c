@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_listen.c - iWARP's listeners: TCP connections come in and wait for MPA's
- * request.  One that has no room pauses, and the kernel keeps what comes. */
+/* iw_listen.c - iWARP's listeners: TCP connections come in and wait for MPA's request. A
+ * listener without room pauses, and the kernel queues what comes meanwhile. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -11,8 +11,9 @@
 
 enum {
 	ACCEPTS = 16, /* of one listener in a turn */
-	QUEUE = 128,  /* the kernel's, at least: a SYN that finds no
-		       * place comes again after 1 s */
+	/* Least length of the kernel's queue. A SYN that finds it full is repeated after
+	 * 1 s. */
+	QUEUE = 128,
 };
 
 int iw_bind(struct cm_listener *l, bool any_port)
@@ -118,8 +119,8 @@ static struct cm_listener *fullest(struct cm *cm)
 	return most;
 }
 
-/* A peer that connects and says nothing makes place for others; first one of the
- * listener that has the most. */
+/* Ends one half-open connection to make room, as its peer may never send a request: the
+ * oldest of the listener that has most. Returns false if none is old enough. */
 static bool evict(struct cm_listener *for_whom, uint64_t now)
 {
 	struct cm *cm = for_whom->cm;
@@ -143,8 +144,8 @@ static bool evict(struct cm_listener *for_whom, uint64_t now)
 
 /* --- connections that come ----------------------------------------------- */
 
-/* No connection could be had of the kernel.  False: it is of no use to ask again
- * at once. */
+/* Handles an error of accept(). Returns false if to call accept() again at once is no
+ * use. */
 static bool none_came(struct cm_listener *l, int err, uint64_t now)
 {
 	switch (err) {
@@ -167,7 +168,7 @@ static bool none_came(struct cm_listener *l, int err, uint64_t now)
 			 l->service.port, err);
 		(void)iw_watch(l->cm, &l->tcp, 0);
 		return false;
-	default: /* that connection is gone already */
+	default: /* this one connection has failed already */
 		return true;
 	}
 }

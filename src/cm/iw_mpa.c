@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_mpa.c - MPA's request and reply (RFC 5044, 7; RFC 6581): their bytes, and what
- * follows from them. */
+/* iw_mpa.c - MPA's request and reply (RFC 5044, 7; RFC 6581): sends and receives them,
+ * and acts on the result. */
 #include <errno.h>
 #include <sys/epoll.h>
 
@@ -26,7 +26,7 @@ ssize_t iwc_flush(struct iwc *c, uint64_t now)
 	}
 }
 
-/* 0: all that has come is taken; or -errno. */
+/* Receives what the socket has, until the setup needs no more. Returns 0 or -errno. */
 static int take(struct iwc *c, uint64_t now)
 {
 	while (c->setup.state == IW_MORE) {
@@ -119,7 +119,7 @@ void iwc_tell_request(struct iwc *c, uint64_t now)
 	l->asked++;
 }
 
-/* What else comes waits in the socket for the QP. */
+/* The request is complete; any bytes behind it stay in the socket for the QP. */
 static void request_came(struct iwc *c, uint64_t now)
 {
 	c->state = IWC_PARKED;

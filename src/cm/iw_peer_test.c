@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iWARP's connections with peers that stall, flood, hang up, or are none. */
+/* iWARP's connections with peers that stall, flood, hang up, or do not speak MPA. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@ static void garbage(void **state)
 	close(fd);
 }
 
-/* What is sent on behind the request waits in the kernel. */
+/* Bytes that follow the request wait in the kernel. */
 static void a_flood_behind_the_request(void **state)
 {
 	static uint8_t flood[65536];
@@ -78,7 +78,7 @@ static void many_silent_peers_make_place(void **state)
 	free(fd);
 }
 
-/* A flood at one listener is not felt at another. */
+/* A flood at one listener does not reach another. */
 static void a_flood_elsewhere(void **state)
 {
 	enum { MANY = IWC_HALF_MAX };
@@ -105,7 +105,7 @@ static void a_flood_elsewhere(void **state)
 	free(fd);
 }
 
-/* Strangers do not keep all descriptors. */
+/* Strangers cannot use up all descriptors. */
 static void no_descriptors(void **state)
 {
 	struct rlimit old, few;
@@ -169,7 +169,7 @@ static void a_peer_of_revision_1(void **state)
 	close(l);
 }
 
-/* It answers with its own: our first socket is still on its way out. */
+/* The peer answers with its own revision while our first socket is still closing. */
 static void a_reply_of_revision_1(void **state)
 {
 	uint16_t port;
@@ -222,7 +222,8 @@ static void a_reply_that_is_none(void **state)
 	close(l);
 }
 
-/* The QP is told; so the program hears of a connection, and of its end. */
+/* The QP learns that the peer has ended, so the program gets a connection and then its
+ * end. */
 static void the_peer_ends_before_the_qp_is_there(void **state)
 {
 	uint16_t port;

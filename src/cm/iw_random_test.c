@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random lives of iWARP connections over streams that cut, delay, damage and
- * break: what is told is in order, and nothing is left.  A failure names its
- * seed; SEED=n runs that one alone. */
+/* Random lives of iWARP connections over streams that cut, delay, damage and break:
+ * events come in order, and nothing is left. A failure names its seed; SEED=n runs only
+ * that seed. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void tick(uint64_t ns)
 		{
 			struct iwc *c = container_of(n, struct iwc, node);
 
-			/* Asked: its descriptor says only that the peer is gone. */
+			/* In ASKED the descriptor only tells that the peer is gone. */
 			if (c->state != IWC_ASKED || rand_below(&t.rng, 1000) == 0)
 				iwc_progress(c, t.s->now);
 		}
@@ -110,7 +110,7 @@ static void start(uint64_t seed)
 	c = iwc_new(t.cm[0]);
 	assert_non_null(c);
 	c->base.owner = &t.prog[0].owner;
-	c->fallback = chance(30); /* else it tries again, in vain */
+	c->fallback = chance(30); /* otherwise c tries again, in vain */
 	c->qpn = t.p.qp[0]->qpn;
 	c->ird = c->ord = 4;
 	t.prog[0].conn = &c->base;
@@ -124,7 +124,7 @@ static void attach(struct prog *p)
 		p->attached = true;
 }
 
-/* What programs do, at any time: each may be refused. */
+/* What programs do at any time; each call may be refused. */
 static void act(struct prog *p, int side)
 {
 	struct cm_param self = { .qpn = t.p.qp[side]->qpn,
@@ -177,7 +177,7 @@ static void own(void)
 	cm_own(t.cm[1], t.prog[1].conn, &t.prog[1].owner);
 }
 
-/* One answer, then an end of what was connected. */
+/* One answer, then an end if there was a connection. */
 static void judge(const struct prog *p, int side)
 {
 	for (unsigned i = 0; i < p->n; i++) {
@@ -194,7 +194,7 @@ static void judge(const struct prog *p, int side)
 			assert_true(first && !side);
 			break;
 		case CM_EV_DISCONNECTED:
-			/* Before the RTR has come, too. */
+			/* The end may come before the RTR. */
 			assert_true(p->attached && (i == 1 || (side && p->parted)));
 			break;
 		case CM_EV_UNREACHABLE:

@@ -49,8 +49,8 @@ void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass)
 		log_debug("the type of service is refused: errno %d", errno);
 }
 
-/* The port that is wanted; or, where anything of this host has it, a connection
- * that has just ended too, one that is chosen as it connects. */
+/* Binds to the port in `to`. If the port is in use, even by a connection that has just
+ * ended, lets connect() choose one. */
 static int bind_near(int fd, struct cm_target *to)
 {
 	struct sockaddr_storage src;
@@ -107,14 +107,14 @@ int iw_sock_bind(const struct cm_service *s, bool any_port)
 	socklen_t len = sockaddr_set(&a, ip, s->port, s->ifindex);
 	int fd = make(a.ss_family), only = s->v6_only;
 
-	/* A host without IPv6. */
+	/* A host without IPv6 has only the IPv4 wildcard. */
 	if (fd == -EAFNOSUPPORT && s->any && !s->v6_only) {
 		len = sockaddr_set(&a, any4, s->port, 0);
 		fd = make(AF_INET);
 	}
 	if (fd < 0)
 		return fd;
-	/* As for any server: connections that have just ended are no obstacle. */
+	/* As with any server, connections that have just ended do not keep the port. */
 	if (!any_port)
 		set(fd, SOL_SOCKET, SO_REUSEADDR);
 	if (a.ss_family == AF_INET6 &&
@@ -127,7 +127,7 @@ int iw_sock_listen(int fd, int backlog)
 {
 	if (listen(fd, backlog))
 		return -errno;
-	set(fd, SOL_SOCKET, SO_REUSEADDR); /* for the next to listen */
+	set(fd, SOL_SOCKET, SO_REUSEADDR); /* allows the next listener to bind the port */
 	return 0;
 }
 

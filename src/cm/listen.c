@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* listen.c - listeners, and the names by which other processes of the host find
- * them (docs/cm.md). */
+/* listen.c - listeners, and the names by which other processes of the host find them
+ * (docs/cm.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ uint64_t cm_id_of_service(const struct cm_service *s)
 
 /* --- binding ------------------------------------------------------------- */
 
-/* Wildcards of family v6 exclude addresses of it and the other way round. */
+/* Does a name exist that excludes s? A wildcard of family v6 (else IPv4) excludes each
+ * address of that family, and each address the wildcard. */
 static bool crossed(struct cm *cm, const struct cm_service *s, bool v6)
 {
 	char name[NAME_LEN];
@@ -82,15 +83,16 @@ static void leave_fabric(struct cm_listener *l)
 	l->service.fd = 0;
 }
 
-/* A service lasts as long as its process, not its children. */
+/* A service registered with the fabric belongs to its process, not to that process's
+ * children. */
 void listeners_forked(struct cm *cm)
 {
 	list_for(n, &cm->listeners)
 		leave_fabric(container_of(n, struct cm_listener, node));
 }
 
-/* Names first, then a look at what excludes them: of two that come at once one
- * at least sees the other. */
+/* Binds the names first and looks for excluding names afterwards: of two processes that
+ * bind at the same time, at least one then sees the other. */
 static int take_names(struct cm *cm, struct cm_listener *l)
 {
 	const struct cm_service *s = &l->service;
@@ -140,7 +142,8 @@ static void listener_free(struct cm_listener *l)
 	free(l);
 }
 
-/* A new listener does not wait for connections that are half open. */
+/* A new listener takes over the port of closed listeners, which remain only for their
+ * half-open connections. Returns true if there were any. */
 static bool evict(struct cm *cm, const struct cm_service *s)
 {
 	bool some = false;
@@ -161,7 +164,8 @@ static bool evict(struct cm *cm, const struct cm_service *s)
 	return some;
 }
 
-/* The fabric knows other programs' services, and takes ours twice. */
+/* Does this process already have the service at the fabric? The fabric refuses what
+ * another program has, but not the same service of one program twice. */
 static bool is_served(const struct cm *cm, const struct cm_service *s)
 {
 	list_for(n, &cm->listeners)
@@ -204,8 +208,8 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 	return 0;
 }
 
-/* Each listener has a few connections of its own.  What its backlog holds beyond
- * them comes out of one pool for all, as far as there is memory. */
+/* Each listener has a few connections of its own (l->share). The rest of its backlog
+ * comes from a pool that all listeners share, as far as there is memory. */
 void listeners_refill(struct cm *cm)
 {
 	(void)conn_reserve(cm, cm->reserved + (cm->listening ? CM_BACKLOG_MAX : 0));
@@ -221,8 +225,8 @@ struct conn *listener_take(struct cm_listener *l)
 	return conn_new(cm);
 }
 
-/* A TCP program that has the port stops iWARP's side alone, where there is
- * another. */
+/* A TCP program that has the port keeps only iWARP out; a service that is not iWARP's
+ * alone still listens. */
 static int listen_tcp(struct cm_listener *l, bool datagram)
 {
 	int rc;
@@ -281,8 +285,9 @@ void cm_unbind(struct cm *cm, struct cm_listener *l)
 		listener_free(l);
 }
 
-/* Until the peer of a half open connection has its answer for certain, its REQ may
- * come again, to another process of this host: which finds us by the name still. */
+/* Until the peer of a half-open connection certainly has its answer, it may repeat the
+ * REQ, and another process of this host may get it. That process finds this one by the
+ * name. */
 void via_set(struct conn *c, struct cm_listener *l)
 {
 	c->via = l;
@@ -306,7 +311,7 @@ void listeners_free(struct cm *cm)
 
 /* --- finding ------------------------------------------------------------- */
 
-/* 2: the address itself, 1: its wildcard, 0: not meant. */
+/* How well a listener fits a request: 2: its address, 1: its wildcard, 0: not at all. */
 static int fits(const struct cm_listener *l, const struct cm_target *from)
 {
 	const struct cm_service *s = &l->service;

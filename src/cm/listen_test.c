@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose is a request? */
+/* Which process and listener is a request for? */
 #include <errno.h>
 #include <unistd.h>
 
@@ -149,7 +149,7 @@ static void one_port_one_process(void **state)
 	(void)state;
 	proc_open(&p);
 	proc_open(&q);
-	/* An address excludes itself and the wildcards that hold it. */
+	/* An address excludes itself and the wildcards that include it. */
 	assert_int_equal(bind_to(&p, false, false, false, 0, &a), 0);
 	assert_int_equal(bind_to(&q, false, false, false, 0, &b), -EADDRINUSE);
 	assert_int_equal(bind_to(&q, true, false, false, 0, &b), -EADDRINUSE);
@@ -186,7 +186,7 @@ static void any_port_is_a_free_one(void **state)
 	proc_close(&p);
 }
 
-/* p is given a MAD by the port; it is q's. */
+/* The port gives p a MAD that is for q. */
 static void give(struct proc *p, const struct cm_msg *m)
 {
 	uint8_t mad[MAD_LEN], src[16], dst[16];
@@ -221,12 +221,12 @@ static void a_mad_is_forwarded(void **state)
 	m.private[1] = 0x40;
 	memcpy(m.private + 16, (uint8_t[]){ 10, 0, 0, 2 }, 4);
 	memcpy(m.private + 32, (uint8_t[]){ 10, 0, 0, 1 }, 4);
-	/* Nobody listens: refused, later. */
+	/* Nobody listens: refused after a while. */
 	give(&p, &m);
 	assert_int_equal(cm_deadline(p.cm), 50 * FIX_MS);
 	gsi_run(p.cm, 50 * FIX_MS);
 	assert_int_equal(cm_counter(p.cm, CM_RX_NO_SERVICE), 1);
-	/* By the name. */
+	/* By the service's name. */
 	for (int any = 0; any < 2; any++) {
 		assert_int_equal(bind_to(&q, any, any, false, 0, &l), 0);
 		q.n = 0;
@@ -260,7 +260,7 @@ static void a_mad_is_forwarded(void **state)
 	cm_unbind(p.cm, l);
 	half->proto->close(half, 0);
 	free(owner);
-	/* By the slot in the ID. */
+	/* By the slot in the communication ID. */
 	m = (struct cm_msg){ .type = CM_DREQ,
 			     .local_id = 5,
 			     .remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT };
@@ -270,7 +270,7 @@ static void a_mad_is_forwarded(void **state)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
 	assert_int_equal(cm_counter(p.cm, CM_RX_FORWARDED), 5);
-	/* What was forwarded on stops here. */
+	/* A forwarded MAD is not forwarded again. */
 	take_in(&q);
 	assert_int_equal(cm_counter(q.cm, CM_RX_NO_ID), 1);
 	m.remote_id = (uint32_t)p.core.slot << ID_SLOT_SHIFT;
@@ -284,7 +284,7 @@ static void a_mad_is_forwarded(void **state)
 
 /* --- the peer's process -------------------------------------------------- */
 
-/* Of p to q's, established; as it would be watched. */
+/* An established connection from p to q, which watches q's process. */
 static struct conn *connected(struct proc *p, const struct proc *q, struct prog *owner)
 {
 	struct cm *cm = p->cm;
@@ -309,7 +309,7 @@ static void run_timers(struct proc *p, uint64_t now)
 		conn_timer(container_of(top, struct conn, timer), now);
 }
 
-/* A connection that closes is not a process that ends: it may have no
+/* A closed connection of host/ does not mean that the process has ended: it may have no
  * descriptors left. */
 static void a_process_that_lives_or_not(void **state)
 {
@@ -326,7 +326,7 @@ static void a_process_that_lives_or_not(void **state)
 	assert_int_equal(cm_deadline(p.cm), NEVER);
 	for (uint64_t i = 1; i < 5; i++) {
 		cm_gone(p.cm, q.core.slot, i * FIX_S);
-		/* At first at once, then ever later. */
+		/* Looks at once, then after ever longer times. */
 		assert_int_equal(cm_deadline(p.cm),
 				 i * FIX_S + (i > 1 ? (uint64_t)FIX_MS << (i - 2) : 0));
 		run_timers(&p, (i + 1) * FIX_S);
@@ -373,7 +373,7 @@ static void a_message_is_forwarded_to_its_peer(void **state)
 	assert_int_equal(ip_of(&q.got)->ifindex, 3);
 	assert_int_equal(cm_mad_parse(&got, q.bytes, MAD_LEN), 0);
 	assert_int_equal(got.remote_id, m.remote_id);
-	/* Nobody knows whose it is, or there is no such slot. */
+	/* The slot is unknown, or no process has it. */
 	for (unsigned i = 0; i < 2; i++) {
 		m.remote_id = i ? (uint32_t)(SLOT_LAST + 1) << ID_SLOT_SHIFT : 0;
 		send_mad(p.cm, &route, &m);

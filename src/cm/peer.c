@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.c - does the peer's process live?  For a process that is killed a kernel
- * would send DREQ; nobody does for ours.
- *
- * On this host, where all programs of a fabric are, too, the connection of host/ closes
- * (near).  Another host is asked: what we sent last, REP or RTU, goes out again from
- * time to time, which to a peer that lives is a duplicate.  Where other processes run,
- * the one that gets it answers REJ (invalid communication ID); where none does, the
- * kernel refuses it (ICMP). */
+/* peer.c - does the peer's process live? For a killed process a kernel would send DREQ;
+ * no kernel does it for urnic's connections.
+ * If the peer is of this host, or at an adapter of the same fabric (c->near), its
+ * connection of host/ closes. Another host is asked: our last message, REP or RTU, is
+ * sent again from time to time. A peer that lives takes it for a duplicate. If other
+ * processes of its host remain, the one that gets the message answers REJ (invalid
+ * communication ID). If none remains, the host's kernel refuses the message (ICMP, port
+ * unreachable). */
 #include <errno.h>
 #include <string.h>
 
@@ -20,29 +20,30 @@
 #include "wire/ib_pkt.h"
 
 static const uint64_t LOOK_NS = 1000000, LOOK_MAX_NS = 1000000000;
-/* A connection is asked after so often, but all together no more than some 50 times a
- * second. */
+/* ASK_NS: how often a connection's peer is asked. ASK_EACH_NS: the least interval between
+ * two connections' questions, some 50 a second. HURRY_EACH_NS: the same, once a peer's
+ * process was found to be gone. */
 static const uint64_t ASK_NS = UINT64_C(5000000000), ASK_EACH_NS = 20000000,
 		      HURRY_EACH_NS = 1000000;
-/* A refusal has come by then. */
+/* A refusal arrives within this time. */
 static const uint64_t REFUSAL_NS = 100000000;
-/* One proves nothing: where the process ends that has the port, another takes it.  So
- * the host is asked again, and has to refuse something that left a second later or
- * more.  (Linux refuses once a second, after a few, whichever
- * process asks.) */
+/* One refusal proves nothing: when the process that has the port ends, another one takes
+ * the port over. So the host is asked again after AGAIN_NS, and has to refuse a message
+ * that left then or later. (After a few refusals Linux refuses only once a second, for
+ * all processes together.) */
 static const uint64_t AGAIN_NS = 1000000000, SUSPECT_NS = UINT64_C(30000000000);
 
 /* --- of this host -------------------------------------------------------- */
 
-/* Sooner than c's own timer would. */
+/* Sets c's timer to `at`, if that is sooner. */
 static void look_at(struct conn *c, uint64_t at)
 {
 	if (!heap_has(&c->timer) || c->timer.at > at)
 		(void)heap_set(&c->cm->timers, &c->timer, at);
 }
 
-/* The peer closed our connection to it, or none could be made: it may have ended,
- * or have no descriptors.  That is asked for again, ever more rarely. */
+/* The peer closed our connection of host/ to it, or none could be made. The peer may have
+ * ended, or have no descriptors, so c looks again, ever more rarely. */
 static void look_again(struct conn *c, uint64_t now)
 {
 	look_at(c, now + c->look_ns);
@@ -82,7 +83,8 @@ static void ask_later(struct conn *c, uint64_t now)
 	(void)heap_set(&cm->timers, &c->timer, now + ns);
 }
 
-/* Once a second: what comes of it calls here again. */
+/* At most once a second, as each connection whose peer is then found to be gone comes
+ * here again. */
 void peer_process_gone(struct conn *gone, uint64_t now)
 {
 	struct cm *cm = gone->cm;
@@ -101,7 +103,7 @@ void peer_process_gone(struct conn *gone, uint64_t now)
 	}
 }
 
-/* Does c wait for an answer by that route, or would it? */
+/* Does c wait for an answer by that route, or may one come at any time? */
 static bool is_open(const struct conn *c, const struct cm_route *route)
 {
 	switch (c->state) {
@@ -159,7 +161,7 @@ static struct suspect *suspect_of(struct cm *cm, const struct cm_route *route)
 	return NULL;
 }
 
-/* If there is no room its next refusal will do. */
+/* Without a free entry nothing happens: the host's next refusal comes here again. */
 static void suspect(struct cm *cm, const struct cm_route *route, uint64_t now)
 {
 	for (int i = 0; i < SUSPECTS; i++) {
@@ -167,7 +169,7 @@ static void suspect(struct cm *cm, const struct cm_route *route, uint64_t now)
 
 		if (s->until)
 			continue;
-		/* Not all at once. */
+		/* The random part keeps suspects from being asked all at once. */
 		*s = (struct suspect){ .route = *route,
 				       .until = now + SUSPECT_NS,
 				       .at = now + AGAIN_NS +
@@ -178,8 +180,8 @@ static void suspect(struct cm *cm, const struct cm_route *route, uint64_t now)
 	}
 }
 
-/* The connection whose MAD that is.  A stranger that makes a refusal up does not know
- * its IDs. */
+/* Returns the connection that the refused MAD belongs to, or NULL. A stranger who invents
+ * a refusal does not know its IDs. */
 static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct cm_msg *m)
 {
 	struct conn *c = conn_find(cm, m->local_id);
@@ -190,8 +192,8 @@ static struct conn *is_about(struct cm *cm, const uint8_t ip[16], const struct c
 		       : NULL;
 }
 
-/* Of a packet, as a host quotes it that refused it, the MAD, and the PSN, by which one is
- * told from the next.  The ICRC may be missing. */
+/* Parses a refused packet as the host quotes it, in which the ICRC may be missing. Sets m
+ * to its MAD and *psn to its PSN, which identifies the packet. Returns 0 or -errno. */
 static int parse_quote(const void *quote, size_t len, uint32_t *psn, struct cm_msg *m)
 {
 	enum { LEN = sizeof(struct bth) + sizeof(struct deth) + MAD_LEN };

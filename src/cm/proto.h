@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* proto.h - how two ends agree on a connection, whatever the protocol: what is
- * asked of one, and what it tells.
- *
- * All calls are made with the engine's turn held and take the time; none blocks,
- * and none but connect() and attach() allocates.  docs/cm.md.
- */
+/* proto.h - what a protocol of connection management (MADs, or MPA on TCP) offers, and
+ * the events that it reports.
+ * All functions are called with the engine's turn held and are given the time; none
+ * blocks, and only connect() and attach() allocate. See docs/cm.md. */
 #ifndef CM_PROTO_H
 #define CM_PROTO_H
 
@@ -18,117 +16,120 @@
 struct cm;
 struct cm_conn;
 
-/* From one of our addresses to the peer's, which are GIDs; IPv4 mapped. */
+/* The addresses are GIDs: src is ours, dst the peer's. IPv4 addresses are mapped. */
 struct cm_route {
 	uint8_t src[16], dst[16];
-	uint32_t ifindex;    /* to leave by; 0: any */
-	uint16_t dlid;	     /* of InfiniBand */
-	uint16_t pkey_index; /* its partition, in the port's table */
+	uint32_t ifindex;    /* interface to leave by; 0: any */
+	uint16_t dlid;	     /* InfiniBand: the peer's LID; else 0 */
+	uint16_t pkey_index; /* of the partition, in the port's table */
 	uint8_t tclass, sl;
 };
 
-/* Where a connection goes. */
+/* The two ends of a connection, and the service at the peer's end. */
 struct cm_target {
 	struct cm_route route;
-	/* The addresses that the programs name: the route's; or loopback ones, for
-	 * which the route is from and to another address of this host. */
+	/* The addresses that the programs use: those of the route, or loopback addresses,
+	 * for which the route is between addresses of this host. */
 	uint8_t src_ip[16], dst_ip[16];
 	uint16_t space; /* port space, RDMA_PS_... */
 	uint16_t src_port, dst_port;
-	/* By GIDs alone (AF_IB): no IP addresses go along in private data, of which the
-	 * program has all, and the service is any. */
+	/* AF_IB: only GIDs. No IP addresses precede the program's private data, and the
+	 * service ID may be any. */
 	bool native;
-	uint64_t service_id; /* of connect(), if native */
+	uint64_t service_id; /* for connect(), if native */
 	uint8_t mtu;	     /* enum ibv_mtu */
-	uint8_t rate;	     /* of InfiniBand: enum ibv_rate */
-	bool datagram;	     /* which QP serves this port?  (SIDR) */
-	bool iwarp;	     /* by TCP */
+	uint8_t rate;	     /* InfiniBand: enum ibv_rate */
+	bool datagram;	     /* SIDR: the question is which QP serves this port */
+	bool iwarp;	     /* by TCP and MPA */
 };
 
 enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
 
-/* What one end says of itself. */
+/* What one end tells the other of itself. */
 struct cm_param {
 	uint32_t qpn, qkey;
-	uint32_t psn;		  /* with which the other end is to begin */
-	uint8_t service_type;	  /* enum cm_service_type */
-	uint8_t resources, depth; /* READs and atomics that it takes, and that
-				   * it will have out */
+	uint32_t psn;	      /* first PSN that the other end sends */
+	uint8_t service_type; /* enum cm_service_type */
+	/* READs and atomics: resources is how many this end takes at a time, depth how
+	 * many it will have outstanding. */
+	uint8_t resources, depth;
 	uint8_t flow_control, retry_count, rnr_retry, srq;
-	uint8_t ack_timeout; /* connect: 4.096 us * 2^n; accept: what its
-			      * ACKs take */
-	uint64_t ca_guid;    /* host order */
+	uint8_t ack_timeout; /* exponent of 4.096 us; accept(): delay of its ACKs */
+	uint64_t ca_guid;    /* in host order */
 	uint32_t ece_vendor, ece_options;
-	uint8_t tclass; /* accept, iWARP: of what is sent from then on */
+	uint8_t tclass; /* accept(), iWARP: of packets from then on */
 	const void *private;
 	size_t private_len;
 };
 
 enum cm_event_type {
 	CM_EV_REQUEST,	/* to a listener */
-	CM_EV_RESPONSE, /* the peer accepts: established() next */
+	CM_EV_RESPONSE, /* the peer accepts; established() is next */
 	CM_EV_ESTABLISHED,
-	CM_EV_REJECTED,	   /* status: enum cm_reason; iWARP: as its iw_cm,
-			    * -ECONNREFUSED or -ECONNRESET */
+	/* status: an enum cm_reason. iWARP: -ECONNREFUSED or -ECONNRESET, as in Linux's
+	 * iw_cm. */
+	CM_EV_REJECTED,
 	CM_EV_UNREACHABLE, /* status: -errno, or a cm_sidr_status */
 	CM_EV_DISCONNECTED,
-	CM_EV_TIMEWAIT_EXIT, /* not of iWARP: TCP has its own */
-	CM_EV_PATH,	     /* cm_path() */
-	CM_EV_GROUP,	     /* cm_join() */
-	CM_EV_FAILED,	     /* status: -errno; iWARP's setup broke off */
+	CM_EV_TIMEWAIT_EXIT, /* not for iWARP: TCP has a timewait of its own */
+	CM_EV_PATH,	     /* result of cm_path() */
+	CM_EV_GROUP,	     /* result of cm_join() */
+	CM_EV_FAILED,	     /* iWARP's setup failed; status: -errno */
 };
 
-/* Valid during the call. */
+/* An event; its pointers are valid during the call. */
 struct cm_event {
 	enum cm_event_type type;
 	int status;
 	struct cm_conn *conn;
-	const struct cm_target *from; /* REQUEST: its sender; src_ip and src_port are
-				       * ours, as in a target of our own.  iWARP:
-				       * of each event, as the port may not be the
-				       * one that was asked for */
-	const struct sa_path *path;   /* PATH, where status is 0 */
-	const struct sa_group *group; /* GROUP, where status is 0 */
-	const struct cm_param *peer;  /* REQUEST, RESPONSE, ESTABLISHED of a
-				       * datagram service, REJECTED (private
-				       * data only) */
+	/* REQUEST: the sender as dst; our own address and port as src, as in a target of
+	 * ours. iWARP gives it with every event, as the port may not be the one that was
+	 * asked for. */
+	const struct cm_target *from;
+	const struct sa_path *path;   /* PATH with status 0 */
+	const struct sa_group *group; /* GROUP with status 0 */
+	/* Of REQUEST, RESPONSE, and ESTABLISHED of a datagram service; in REJECTED only
+	 * the private data is valid. */
+	const struct cm_param *peer;
 };
 
-/* What is told of events: an id embeds it.  Called under the turn; to be quick.  False:
- * no memory, so the message that said so is treated as lost, and the peer says it again.
- */
+/* Receives the events of a connection; an rdma_cm id embeds one. event() is called under
+ * the turn and must be quick. It returns false if it has no memory: the message behind
+ * the event is then treated as lost, and the peer sends it again. */
 struct cm_owner {
 	bool (*event)(struct cm_owner *owner, const struct cm_event *ev);
 };
 
 struct cm_proto {
-	const char *name; /* "ib", "iwarp" */
-	/* Ask.  RESPONSE, REJECTED or UNREACHABLE follow; for a datagram
-	 * service ESTABLISHED instead of RESPONSE.  0, -ENOMEM, -EINVAL. */
+	const char *name; /* "ib" or "iwarp" */
+	/* Sends a request. RESPONSE, REJECTED or UNREACHABLE follows; a datagram service
+	 * has ESTABLISHED in place of RESPONSE. Returns 0, -ENOMEM or -EINVAL. */
 	int (*connect)(struct cm *cm, const struct cm_target *to,
 		       const struct cm_param *self, struct cm_owner *owner,
 		       struct cm_conn **out, uint64_t now);
-	/* Answer a request.  ESTABLISHED follows, but for a datagram service;
-	 * REJECTED or UNREACHABLE may.  -EINVAL: nobody asks any more. */
+	/* Accepts a request. ESTABLISHED follows, except for a datagram service; REJECTED
+	 * or UNREACHABLE may come instead. Returns -EINVAL if the request is over. */
 	int (*accept)(struct cm_conn *c, const struct cm_param *self, uint64_t now);
 	int (*reject)(struct cm_conn *c, uint16_t reason, const void *private, size_t len,
 		      uint64_t now);
-	/* After a RESPONSE the QP is ready; after accept() the QP has seen the
-	 * peer's data, though no word that it is connected.  -EINVAL. */
+	/* Called after RESPONSE, once the QP is ready; or after accept(), when the QP has
+	 * received data before the peer's message that it is connected. Returns 0,
+	 * -EINVAL or -ENOMEM. */
 	int (*established)(struct cm_conn *c, uint64_t now);
-	/* End it, or agree to the peer's end.  DISCONNECTED follows (unless the
-	 * peer began), then TIMEWAIT_EXIT.  -EINVAL: it is not connected. */
+	/* Ends the connection, or agrees to the peer's wish to end it. DISCONNECTED
+	 * follows unless the peer began, then TIMEWAIT_EXIT. Returns -EINVAL if not
+	 * connected. */
 	int (*disconnect)(struct cm_conn *c, uint64_t now);
-	/* After a RESPONSE and after accept(): the QP that connect(), accept()
-	 * named goes to RTS; the guard is armed.  NULL: the QP follows by itself.
-	 * 0, -errno: then there is no connection any more. */
+	/* After RESPONSE or accept(): takes the QP that connect() or accept() named to
+	 * RTS. NULL: the program moves the QP itself. Returns 0, or -errno, after which
+	 * the connection is over. */
 	int (*attach)(struct cm_conn *c, uint64_t now);
-	/* The owner lets go and is told nothing more; the rest happens by
-	 * itself: a request is rejected, a connection ended. */
+	/* The owner lets go of c and gets no more events. What has to follow happens by
+	 * itself: a request is rejected, a connection is disconnected. */
 	void (*close)(struct cm_conn *c, uint64_t now);
 };
 
-/* What every protocol's connection begins with. */
+/* The first member of every protocol's connection. */
 struct cm_conn {
 	const struct cm_proto *proto;
 	struct cm_owner *owner; /* NULL: none yet, or none any more */

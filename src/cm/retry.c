@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* retry.c - MADs on their way out, and those that are sent until they are
- * answered (12.9.8.4, in words: after the peer's response timeout, as often as
- * it allows).
- *
- * Within the first timeout a MAD goes out again after 64 ms, 128 ms ..., or up to
- * half as long before: the timeout is seconds, as the peer's program may take so
- * long, and a loss must not.  A peer that has it already takes it for a duplicate.
- * Were these times not scattered, a thousand requests that were too many at once
- * would be so each time. */
+/* retry.c - MADs on their way out, and the MADs that are sent again until they are
+ * answered: after each response timeout of the peer, as often as the peer allows
+ * (12.9.8.4).
+ * Within the first timeout a MAD is also sent again after 64 ms, 128 ms and so on. The
+ * timeout is seconds, as the peer's program may take that long, but a lost packet must
+ * not cost seconds. A peer that has the MAD already treats the copy as a duplicate. Each
+ * of these delays is shortened by a random part, up to a half; otherwise a thousand
+ * requests that were too many at once would collide again at each repetition. */
 #include <string.h>
 
 #include "cm/cm_int.h"
 
 static const uint64_t QUICK_NS = 64000000, LEAST_NS = 16000000;
 static const uint64_t PATIENCE_NS = UINT64_C(600000000000);
-enum { TIMEOUT_MAX = 21 }; /* 8.6 s */
+enum { TIMEOUT_MAX = 21 }; /* exponent: 8.6 s */
 
 uint64_t cm_interval(uint8_t n)
 {
 	return UINT64_C(4096) << (n & 31);
 }
 
-/* A MAD for slot's process is forwarded to it at first, and goes by the wire when it is
- * sent again. */
+/* A MAD for the process with this slot is first forwarded to it within the host. A MAD
+ * that is sent again has slot 0, and goes by the wire. */
 static void put(struct cm *cm, const struct cm_route *route, uint16_t slot,
 		const uint8_t *mad)
 {
@@ -62,7 +61,8 @@ static void set_timer(struct conn *c, uint64_t now)
 		quick -= rand_below(&c->cm->rng, quick / 2);
 	if (quick && now + quick < at)
 		at = now + quick;
-	(void)heap_set(&c->cm->timers, &c->timer, at); /* has room for all */
+	(void)heap_set(&c->cm->timers, &c->timer,
+		       at); /* the heap has room for every connection's timer */
 }
 
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
@@ -83,9 +83,10 @@ void answered(struct conn *c)
 	heap_del(&c->cm->timers, &c->timer);
 }
 
-/* An MRA is about the program; what it answers may be lost, an RTU for good.  So
- * in between the peer is still asked, ever more rarely.  There is an end to it: a
- * peer cannot keep a connection half open for good. */
+/* An MRA postpones the end of the try, as the peer's program needs time. The answer that
+ * then follows may be lost, and an RTU is not sent again by itself, so the MAD is still
+ * repeated meanwhile, ever more rarely. c->patience bounds the postponements: a peer
+ * cannot keep a connection half open for ever. */
 void put_off(struct conn *c, uint8_t service_timeout, uint64_t now)
 {
 	uint8_t n = service_timeout < SERVICE_TIMEOUT ? service_timeout : SERVICE_TIMEOUT;

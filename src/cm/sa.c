@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sa.c - the path to a port of InfiniBand, which the subnet's administrator knows: asked
- * by QP1, at the subnet manager's LID, again and again until there is an answer or the
- * asker's patience ends. */
+/* sa.c - asks the subnet's administrator (SA) for the path to an InfiniBand port.
+ * Questions go by QP1 to the subnet manager's LID, again and again until there is an
+ * answer or the asker's patience ends. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,10 +11,10 @@
 #include "core/timeout.h"
 #include "sys/log.h"
 
-static const uint64_t FIRST_NS = 100000000; /* then twice as long each time */
+static const uint64_t FIRST_NS = 100000000; /* this delay doubles each time */
 
 struct query {
-	struct list node; /* cm->queries */
+	struct list node; /* in cm->queries */
 	struct sa_ask ask;
 	struct cm_owner *owner;
 	struct cm_route route;
@@ -37,7 +37,7 @@ static void set_timer(struct cm *cm, struct sa_ask *a, uint64_t now)
 	uint64_t at = now + a->wait_ns < a->until ? now + a->wait_ns : a->until;
 
 	a->wait_ns *= 2;
-	(void)heap_set(&cm->sa_timers, &a->timer, at); /* reserved */
+	(void)heap_set(&cm->sa_timers, &a->timer, at); /* sa_ask_init() reserved it */
 }
 
 void sa_ask_begin(struct cm *cm, struct sa_ask *a, uint64_t patience_ns, uint64_t now)
@@ -84,7 +84,8 @@ uint64_t sa_tid(struct cm *cm)
 	       rand_u64(&cm->rng) >> QPN_SLOT_BITS;
 }
 
-/* A subnet manager may come, or move, between two tries. */
+/* Looks the subnet manager's LID up at each try: a subnet manager may appear, or move, in
+ * between. */
 void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_LEN])
 {
 	const struct port port = device_port(cm->ib.dev);
@@ -94,7 +95,7 @@ void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_
 		return;
 	to.dlid = port.sm_lid;
 	to.sl = port.sm_sl;
-	(void)gsi_ask(cm, &to, mad); /* a full QP1 has lost it */
+	(void)gsi_ask(cm, &to, mad); /* a full QP1 loses it; it is sent again */
 }
 
 /* --- paths ------------------------------------------------------------------ */
@@ -118,7 +119,8 @@ static void ask(struct cm *cm, const struct sa_ask *a)
 	sa_send(cm, &q->route, mad);
 }
 
-/* The owner without memory for the event is told again when the next answer comes. */
+/* If the owner has no memory for the event, the query goes on, and its next answer is
+ * reported. */
 static void tell(struct cm *cm, struct query *q, int status, const struct sa_path *path)
 {
 	struct cm_event ev = { .type = CM_EV_PATH, .status = status, .path = path };
@@ -172,7 +174,7 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 	if (len != MAD_LEN || h->class != MAD_SA)
 		return false;
 	if (slid != device_port(cm->ib.dev).sm_lid)
-		return true; /* anybody could say so */
+		return true; /* a MAD from another LID is not the SA's: ignored */
 	group_input(cm, mad);
 	rc = sa_path_answer(&path, mad);
 	tid = get_be64(h->tid);

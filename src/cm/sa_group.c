@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sa_group.c - multicast groups of InfiniBand: the subnet's administrator makes them,
- * and has switches bring their packets to the ports that are in them.
- *
- * Each member asks for itself, as the answer says what its group is like.  Of several in
- * this process the last to part takes the port out; of several processes the fabric sees
- * to that (plug/group.c). */
+/* sa_group.c - multicast groups of InfiniBand. The subnet's administrator (SA) makes
+ * them, and has the switches bring their packets to the member ports.
+ * Each member in this process sends its own join, as the answer describes its group. The
+ * last member of a group in this process makes the port leave; among several processes of
+ * one port the fabric counts (plug/group.c). */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,21 +13,21 @@
 #include "sys/log.h"
 
 enum member_state {
-	MEMBER_ASKS,   /* the owner knows nothing yet */
-	MEMBER_IN,     /* ... knows the group's LID, which is want.mlid from then on */
-	MEMBER_OUT,    /* ... knows that it is in no group, or not any more */
-	MEMBER_LEAVES, /* has no owner, only a Delete without an answer */
+	MEMBER_ASKS,   /* no result reported yet */
+	MEMBER_IN,     /* joined; want.mlid is the group's LID */
+	MEMBER_OUT,    /* not in the group, which the owner knows */
+	MEMBER_LEAVES, /* no owner; a Delete waits for its answer */
 };
 
 struct cm_member {
-	struct list node; /* cm->members */
+	struct list node; /* in cm->members */
 	struct sa_ask ask;
 	struct cm_owner *owner;
 	struct sa_group want;
 	uint16_t pkey_index;
 	uint64_t patience_ns;
 	enum member_state state;
-	bool refused; /* by the SA, which so knows nothing of it */
+	bool refused; /* the SA refused the join, and knows nothing of the member */
 };
 
 static void say(struct cm *cm, const struct cm_member *m, uint64_t tid,
@@ -55,9 +54,9 @@ static void end(struct cm *cm, struct cm_member *m)
 	free(m);
 }
 
-/* To be in the group with another LID is no help to a program: it has attached QPs to the
- * first one, and sends there.  An owner without memory for the event is told when the
- * next answer comes. */
+/* Reports the result of a join to m's owner. When a member joins again, another LID
+ * counts as a failure: the program has attached QPs to the old LID and sends there. If
+ * the owner has no memory for the event, the next answer is reported. */
 static void tell(struct cm *cm, struct cm_member *m, int status, const struct sa_group *g)
 {
 	const bool again = m->state == MEMBER_IN;
@@ -113,7 +112,8 @@ static bool is_same(const struct cm_member *m, const struct sa_group *g)
 	       !memcmp(m->want.mgid, g->mgid, sizeof(g->mgid));
 }
 
-/* Else a Delete that is sent again would come behind the join. */
+/* Ends the Deletes of g that wait for an answer: a Delete repeated after the new join
+ * would undo it. */
 static void leave_no_more(struct cm *cm, const struct sa_group *g)
 {
 	list_for_safe(n, &cm->members)
@@ -150,7 +150,7 @@ int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
 	return 0;
 }
 
-/* Is our port to stay in m's group, in its state? */
+/* Is another member of this process in m's group, with the same join state? */
 static bool has_other(const struct cm *cm, const struct cm_member *m)
 {
 	list_for(n, &cm->members)
@@ -164,7 +164,8 @@ static bool has_other(const struct cm *cm, const struct cm_member *m)
 	return false;
 }
 
-/* A subnet manager that comes later does not know that we were in it. */
+/* No Delete is sent if there is no subnet manager: one that comes later does not know of
+ * the membership. */
 void cm_part(struct cm *cm, struct cm_member *m, uint64_t now)
 {
 	if (m->refused || has_other(cm, m) || !device_port(cm->ib.dev).sm_lid) {
@@ -177,7 +178,7 @@ void cm_part(struct cm *cm, struct cm_member *m, uint64_t now)
 	sa_ask_begin(cm, &m->ask, m->patience_ns, now);
 }
 
-/* The SA may have chosen the GID. */
+/* Is g the group that m wants? The SA may have chosen the GID. */
 static bool is_of(const struct cm_member *m, const struct sa_group *g)
 {
 	return (!m->want.mgid[0] || !memcmp(g->mgid, m->want.mgid, sizeof(g->mgid))) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths from a subnet's administrator, which the test is, at the QP1 of the other port.
- */
+/* Paths from a subnet's administrator (SA). The test plays the SA, at the QP1 of the
+ * other port. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ enum { MS = 1000000, DLID = 0x123, MLID = 0xc007, RECORD = 56, ASKS_MAX = 16 };
 static struct sim *s;
 static struct cm *cm;
 
-/* The administrator: what it was asked, and whether and how it answers. */
+/* The SA: what it was asked, and whether and how it answers. */
 static struct {
 	struct qp1_user user;
 	struct qp1 *qp1;
@@ -59,7 +59,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 	return true;
 }
 
-/* GetResp of the record that was asked for, with a LID, SL 3, MTU 4, life 14. */
+/* A GetResp of the requested record, with a LID, SL 3, MTU 4, life 14. */
 static void answer(uint16_t status)
 {
 	uint8_t mad[MAD_SIZE];
@@ -69,7 +69,7 @@ static void answer(uint16_t status)
 	mad[4] = (uint8_t)(status >> 8);
 	mad[5] = (uint8_t)status;
 	if (prog.group) {
-		mad[RECORD] = 0xff; /* where it was 0 the SA has chosen it */
+		mad[RECORD] = 0xff; /* where the MGID was 0 the SA has chosen one */
 		mad[RECORD + 36] = (uint8_t)(sa.mlid >> 8);
 		mad[RECORD + 37] = (uint8_t)sa.mlid;
 		assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
@@ -165,12 +165,12 @@ static void an_answer(void **state)
 	assert_int_equal(prog.path.sl, 3);
 	assert_int_equal(prog.path.mtu, IBV_MTU_2048);
 	assert_int_equal(prog.path.life, 14);
-	answer(0); /* once more: to nobody */
+	answer(0); /* again; nobody waits for it */
 	run(MS);
 	assert_int_equal(prog.told, 1);
 }
 
-/* By somebody who is no subnet manager, or about other ports. */
+/* Answers of a port that is not the subnet manager's, or about other ports. */
 static void answers_of_strangers(void **state)
 {
 	struct port port = device_port(s->node[0].dev);
@@ -195,7 +195,7 @@ static void answers_of_strangers(void **state)
 	assert_int_equal(prog.told, 1);
 }
 
-/* It is asked again after 100, 200 ... ms, with the same transaction ID. */
+/* The request is repeated after 100, 200 ... ms, with the same transaction ID. */
 static void lost_ones(void **state)
 {
 	(void)state;
@@ -312,7 +312,7 @@ static void a_group(void **state)
 	assert_int_equal(prog.told, 1);
 }
 
-/* In another state it is another membership. */
+/* Another join state is another membership. */
 static void the_last_one_leaves(void **state)
 {
 	struct cm_member *a = join(9, SA_FULL_MEMBER), *b = join(9, SA_FULL_MEMBER);
@@ -331,7 +331,7 @@ static void the_last_one_leaves(void **state)
 	assert_int_equal(sa.asks, 5);
 }
 
-/* The SA knows nothing of it. */
+/* The SA knows nothing of a member that it refused, so no Delete is sent. */
 static void a_group_refused(void **state)
 {
 	struct cm_member *m;
@@ -350,7 +350,7 @@ static void a_group_refused(void **state)
 	assert_int_equal(sa.asks, 1);
 }
 
-/* To leave it may be needed. */
+/* Without an answer the SA may have the member, so a Delete is sent. */
 static void no_answer_about_a_group(void **state)
 {
 	struct cm_member *m;
@@ -405,7 +405,7 @@ static void a_group_that_the_sa_chooses(void **state)
 	assert_int_equal(sa.mad[RECORD], 0xff);
 }
 
-/* Until it is answered, with the same transaction ID. */
+/* A Delete is repeated until it is answered, with the same transaction ID. */
 static void a_lost_delete(void **state)
 {
 	struct cm_member *m = join(9, SA_FULL_MEMBER);
@@ -426,7 +426,7 @@ static void a_lost_delete(void **state)
 	assert_int_equal(prog.told, 1);
 }
 
-/* Who joins again is not taken out by a Delete that was to be sent again. */
+/* A member that joins again is not taken out by a repeated Delete. */
 static void back_again(void **state)
 {
 	struct cm_member *m = join(9, SA_FULL_MEMBER);
@@ -458,8 +458,8 @@ static void leaving_without_a_manager(void **state)
 	assert_true(list_empty(&cm->members));
 }
 
-/* Another subnet manager knows nothing of it, and gives it the LID that it had; the
- * program is not told again. */
+/* A new subnet manager is told of the membership and gives the group its former LID; the
+ * program gets no event. */
 static void registered_again(void **state)
 {
 	struct cm_member *m = join(9, SA_FULL_MEMBER);
@@ -472,15 +472,16 @@ static void registered_again(void **state)
 	assert_int_equal(sa.asks, 2);
 	assert_int_equal(sa.mad[3], METHOD_SET);
 	assert_int_equal(sa.mad[RECORD + 36] << 8 | sa.mad[RECORD + 37], MLID);
-	assert_int_equal(sa.mad[55], 0xd7); /* the MLID is one of the components */
+	assert_int_equal(sa.mad[55],
+			 0xd7); /* the MLID is one of the record's components */
 	assert_int_equal(prog.told, 1);
 	cm_part(cm, m, s->now);
 	run(MS);
 	assert_int_equal(sa.asks, 3);
 }
 
-/* It has given that LID to others: nothing that the program sends there is for its group
- * any more. */
+/* The new subnet manager has given that LID to another group: nothing that the program
+ * sends there reaches its own group any more. */
 static void another_lid(void **state)
 {
 	struct cm_member *m = join(9, SA_FULL_MEMBER);
@@ -493,7 +494,7 @@ static void another_lid(void **state)
 	assert_int_equal(prog.told, 2);
 	assert_int_equal(prog.status, -ENETRESET);
 	assert_int_equal(prog.as.mlid, MLID);
-	cm_reregister(cm, s->now); /* it is for the program to join again */
+	cm_reregister(cm, s->now); /* the program has to join again itself */
 	run(MS);
 	assert_int_equal(sa.asks, 2);
 	cm_part(cm, m, s->now);
@@ -501,7 +502,7 @@ static void another_lid(void **state)
 	assert_int_equal(sa.mad[3], METHOD_DELETE);
 }
 
-/* Or refuses it, or says nothing. */
+/* The new subnet manager refuses the membership, or does not answer. */
 static void not_registered_again(void **state)
 {
 	struct cm_member *m = join(9, SA_FULL_MEMBER), *silent;
