@@ -25,7 +25,7 @@ static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr
 	return 0;
 }
 
-/* As getaddrinfo() says it: EAI_... are negative, EAI_SYSTEM leaves errno. */
+/* Returns as getaddrinfo() does: EAI_..., which are negative; EAI_SYSTEM leaves errno. */
 static int ask(const char *node, const char *service, int flags, int family,
 	       struct addrinfo **out)
 {
@@ -39,7 +39,8 @@ static int ask(const char *node, const char *service, int flags, int family,
 	return getaddrinfo(node, service, &hints, out);
 }
 
-/* The program has said that node is a GID: it was read as an IPv6 address. */
+/* Has the program said that node is a GID? getaddrinfo() has read it as an IPv6
+ * address. */
 static bool wants_gid(const struct rdma_addrinfo *hints)
 {
 	enum { FLAGS = RAI_FAMILY | RAI_NUMERICHOST };
@@ -47,7 +48,8 @@ static bool wants_gid(const struct rdma_addrinfo *hints)
 	return hints && hints->ai_family == AF_IB && (hints->ai_flags & FLAGS) == FLAGS;
 }
 
-/* The service ID is that of the port space and port, as far as there are any. */
+/* Makes an AF_IB address of an IP address. The service ID has the port space, and the
+ * port if there is one. */
 static socklen_t as_gid(const struct rdma_addrinfo *r, const struct sockaddr *ip,
 			struct sockaddr_storage *to)
 {
@@ -88,7 +90,7 @@ static int fill_addrs(struct rdma_addrinfo *r, const struct addrinfo *ai,
 	return rc ? rc : copy_addr(&r->ai_dst_addr, &r->ai_dst_len, a, len);
 }
 
-/* No name to ask for: what the hints have, be it one address or both. */
+/* Without node and service, the addresses in the hints are the result. */
 static int take_hints(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
 {
 	int rc = 0;

@@ -14,11 +14,11 @@
 #include "sys/rand.h"
 #include "sys/sockaddr.h"
 
-/* ip_local_port_range's default */
+/* the default of ip_local_port_range */
 enum { PORT_FIRST = 32768, PORTS = 28232, PORT_TRIES = 1000 };
 
-/* Of the groups of IP over InfiniBand, as OpenSM makes them; the program's id is in
- * those. */
+/* Q_Key of IP over InfiniBand's groups, as OpenSM makes them; an id of RDMA_PS_IPOIB is
+ * in those groups. */
 enum { QKEY_IPOIB = 0x0b1b };
 
 bool cma_is_any(const struct sockaddr *a)
@@ -37,14 +37,14 @@ uint16_t cma_any_port(void)
 	return (uint16_t)(PORT_FIRST + rand_start() % PORTS);
 }
 
-/* iWARP has connections only, and its ports are TCP's. */
+/* iWARP has connections only (RC), and TCP ports. */
 enum cma_kind cma_kind_of(const struct cma_id *id)
 {
 	return id->id.ps == RDMA_PS_TCP && id->id.qp_type == IBV_QPT_RC ? CMA_ANY
 									: CMA_ROCE;
 }
 
-/* Packets of InfiniBand know no IP address. */
+/* Stores the id's own GID as its source: packets of InfiniBand have no IP address. */
 static int own_gid(struct cma_id *id)
 {
 	union ibv_gid gid;
@@ -105,8 +105,8 @@ void cma_set_src_port(struct cma_id *id, uint16_t port)
 	id->to.src_port = port;
 }
 
-/* The port space of a service ID, of which the program has said some bits, as Linux
- * chooses it.  0: it is of none that the id may have. */
+/* Chooses the port space of a service ID of which the program has set some bits
+ * (sib_sid_mask), as Linux does. Returns 0 if the id may have none that fits. */
 static uint16_t space_of(enum rdma_port_space ps, const struct sockaddr_ib *a)
 {
 	static const uint16_t spaces[] = { RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP };
@@ -120,7 +120,7 @@ static uint16_t space_of(enum rdma_port_space ps, const struct sockaddr_ib *a)
 	return 0;
 }
 
-/* The service ID of a source, whole but for its port, which may be 0. */
+/* Completes the service ID of an AF_IB source, except for its port, which may be 0. */
 static int complete_service(struct cma_id *id, struct sockaddr *src)
 {
 	struct sockaddr_ib *a = (void *)src;
@@ -137,8 +137,9 @@ static int complete_service(struct cma_id *id, struct sockaddr *src)
 	return 0;
 }
 
-/* At an adapter its fabric knows who serves what; it is asked before the turn is taken.
- * One that has ended is none, where there are interfaces. */
+/* Registers the service with the fabric, which knows all services at its adapters. The
+ * fabric is asked before the turn is taken. If other devices can serve the name, a fabric
+ * that has ended is no failure. */
 static int serve_fabric(struct cma_id *id, struct cm_service *s)
 {
 	bool only;
@@ -177,7 +178,7 @@ int cma_take_name(struct cma_id *id)
 				: (uint16_t)id->id.ps,
 		.port = sockaddr_port(src),
 		.any = cma_is_any(src),
-		.v6 = src->sa_family != AF_INET, /* of GIDs: both */
+		.v6 = src->sa_family != AF_INET, /* GIDs: both families */
 		.native = native,
 		.v6_only = id->afonly,
 		.ifindex = id->to.route.ifindex,
@@ -226,7 +227,8 @@ int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src)
 	return rc;
 }
 
-/* No device of ours has it; does this host? */
+/* No device of ours has address a. Returns -EADDRNOTAVAIL if this host does not have it
+ * either, else -ENODEV. */
 static int why_no_device(const struct sockaddr *a)
 {
 	struct sockaddr_storage self;
@@ -236,8 +238,8 @@ static int why_no_device(const struct sockaddr *a)
 	return cma_find_source(a, &self) == -EADDRNOTAVAIL ? -EADDRNOTAVAIL : -ENODEV;
 }
 
-/* All of 127/8; but at an adapter alone, whose fabric's addresses lie there, the one that
- * everybody means. */
+/* Does ip mean this host? All of 127/8 does. If the adapter is the only device, just
+ * 127.0.0.1, as the fabric's addresses are in 127/8. */
 static bool is_this_host(const uint8_t ip[16])
 {
 	static const uint8_t localhost[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
@@ -248,7 +250,7 @@ static bool is_this_host(const uint8_t ip[16])
 	       (!only || !addr_is_v4(ip) || !memcmp(ip, localhost, sizeof(localhost)));
 }
 
-/* Of our devices, one that has the address a; of all, if a is any. */
+/* Chooses the device that has the address a; for a wildcard, a context of any. */
 static int choose_dev(struct cma_id *id, const struct sockaddr *a)
 {
 	const enum cma_kind kind = a->sa_family == AF_IB ? CMA_ROCE : cma_kind_of(id);
@@ -256,9 +258,9 @@ static int choose_dev(struct cma_id *id, const struct sockaddr *a)
 	uint8_t ip[16];
 	int rc;
 
-	/* As with the kernel's rdma_cm, an id bound to loopback has no device
-	 * yet: libfabric counts on that.  But where there is no other, the loopback
-	 * interface's will be it: a server that needs one (SPDK) gets it. */
+	/* As with the kernel's rdma_cm, an id bound to loopback has no device yet, which
+	 * libfabric relies on. But if all devices are of the loopback interface the id
+	 * gets one, as a server such as SPDK needs it. */
 	sockaddr_ip(a, ip);
 	if (cma_is_any(a) || (is_this_host(ip) && !cma_all_have(ip, kind))) {
 		rc = cma_any_dev(&dev);
@@ -289,7 +291,7 @@ int cma_bind(struct cma_id *id, const struct sockaddr *a)
 	id->to.src_port = sockaddr_port(src);
 	rc = cma_take_name(id);
 	if (rc == -EADDRINUSE && id->reuse && id->to.src_port)
-		rc = 0; /* the first to listen has it */
+		rc = 0; /* the first of them to listen gets the port */
 	if (!rc)
 		id->state = CMA_BOUND;
 	return rc;

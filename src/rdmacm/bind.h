@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bind.h - an id and its own address: device, name, port.  0 or -errno. */
+/* bind.h - binds an id to an address: device, service name, port. Functions that return
+ * int return 0 or -errno. */
 #ifndef RDMACM_BIND_H
 #define RDMACM_BIND_H
 
@@ -7,24 +8,24 @@
 
 #include "rdmacm/id.h"
 
-/* Which devices can id have? */
+/* Which kinds of device can the id have? */
 enum cma_kind cma_kind_of(const struct cma_id *id);
 bool cma_is_any(const struct sockaddr *a);
 int cma_bind(struct cma_id *id, const struct sockaddr *a);
 int cma_bind_any(struct cma_id *id);
-/* Of its partition; of Ethernet, the default one. */
+/* Returns the P_Key of id's partition; on Ethernet the default P_Key. */
 uint16_t cma_pkey(const struct cma_id *id);
-/* To the first address of an adapter. */
+/* Binds id to the first GID of an adapter. */
 int cma_bind_ib(struct cma_id *id, struct cma_dev *ib);
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 		 enum cma_kind kind);
-/* The name of the service, that nobody else may have. */
+/* Takes the name of id's service on this host, which no other process may have then. */
 int cma_take_name(struct cma_id *id);
 void cma_set_src_port(struct cma_id *id, uint16_t port);
-/* One that a client may have. */
+/* Returns a random port of those that clients use. */
 uint16_t cma_any_port(void);
-/* Which of our addresses does the kernel reach dst from?  src: as far as it is known,
- * completed here. */
+/* Finds the address of ours from which the kernel reaches dst. A source address and port
+ * that src already has are used; src is completed. Returns 0 or -errno. */
 int cma_find_source(const struct sockaddr *dst, struct sockaddr_storage *src);
 
 #endif

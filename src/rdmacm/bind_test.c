@@ -30,13 +30,14 @@ static void to_a_device(void **state)
 	assert_int_equal(id->id.port_num, 1);
 	assert_int_equal(fix.service.port, 7174);
 	assert_false(fix.service.any || fix.service.iwarp);
-	assert_int_equal(bind_to(id, "192.0.2.1", 7174), -EINVAL); /* it is */
+	/* it is bound already */
+	assert_int_equal(bind_to(id, "192.0.2.1", 7174), -EINVAL);
 	assert_string_equal(fix_said(), "bind");
 	assert_int_equal(cma_destroy(id), 0);
 	assert_string_equal(fix_said(), "unbind");
 }
 
-/* It serves every device, and gets a port. */
+/* An id on the wildcard serves every device, and gets a port. */
 static void to_the_wildcard(void **state)
 {
 	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
@@ -49,7 +50,7 @@ static void to_the_wildcard(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-/* libfabric counts on its having no device. */
+/* An id on loopback has no device, which libfabric relies on. */
 static void to_loopback(void **state)
 {
 	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
@@ -69,7 +70,7 @@ static void to_iwarp(void **state)
 	assert_int_equal(bind_to(id, "192.0.2.1", 7174), 0);
 	assert_true(cma_is_iwarp(id) && fix.service.iwarp && fix.service.only_iwarp);
 	assert_int_equal(cma_destroy(id), 0);
-	id = fix_id(NULL, RDMA_PS_UDP); /* no datagrams there */
+	id = fix_id(NULL, RDMA_PS_UDP); /* iWARP has no datagrams */
 	assert_int_equal(cma_kind_of(id), CMA_ROCE);
 	assert_int_equal(bind_to(id, "192.0.2.1", 7174), -EADDRNOTAVAIL);
 	assert_int_equal(cma_destroy(id), 0);
@@ -83,7 +84,7 @@ static void a_name_that_is_taken(void **state)
 	fix.rc = -EADDRINUSE;
 	assert_int_equal(bind_to(id, "192.0.2.1", 7174), -EADDRINUSE);
 	assert_int_equal(id->state, CMA_NEW);
-	id->reuse = true; /* who listens first has it */
+	id->reuse = true; /* the first to listen gets the port */
 	assert_int_equal(bind_to(id, "192.0.2.1", 7174), 0);
 	assert_null(id->listener);
 	assert_int_equal(cma_destroy(id), 0);

@@ -12,7 +12,7 @@
 #include "sys/fd.h"
 #include "sys/held.h"
 
-/* Innermost but for nothing. */
+/* The innermost lock: no other is taken under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void cma_channels_forked(void)
@@ -76,8 +76,8 @@ static int try_token(int fd)
 	return preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 ? -errno : 0;
 }
 
-/* Of an event: so there is one, and kernels before 5.8, which know no NOWAIT here, do
- * not block either. */
+/* Takes the token of an event that was in the list, so there is a token. Kernels before
+ * 5.8, which do not support RWF_NOWAIT here, do not block either. */
 static void drop_token(int fd)
 {
 	uint64_t one;
@@ -119,7 +119,7 @@ struct cma_event *cma_take(struct cma_channel *ch)
 		e->source->got++;
 		e->source->busy++;
 	} else {
-		try_token(ch->ch.fd); /* the other process's of a fork */
+		try_token(ch->ch.fd); /* a token left by the other process of a fork */
 	}
 	pthread_mutex_unlock(&lock);
 	return e;
@@ -144,7 +144,7 @@ void cma_done(struct cma_event *e)
 	free(e);
 }
 
-/* Not read(): a thread that is cancelled there may have taken a token along. */
+/* poll(), not read(): a thread that is cancelled in read() could take a token with it. */
 int cma_channel_wait(struct cma_channel *ch)
 {
 	struct pollfd p = { .fd = ch->ch.fd, .events = POLLIN };

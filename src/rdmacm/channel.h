@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* channel.h - event channels: a list of events that wait, and a descriptor that is
  * readable while there are some.
- *
- * What an event is about is a source; each id has one.  One lock guards all lists and
- * all counts; nothing is called under it but the kernel. */
+ * Each event has a source, the id that it is about. One lock guards all lists and counts;
+ * under it only the kernel is called. */
 #ifndef RDMACM_CHANNEL_H
 #define RDMACM_CHANNEL_H
 
@@ -22,74 +21,77 @@ struct cma_group;
 enum { CMA_PRIVATE_MAX = 256 };
 
 struct cma_channel {
-	struct rdma_event_channel ch; /* first; fd: an eventfd semaphore, a token
-				       * for each event or more */
+	/* Must be first. fd is an eventfd semaphore with a token for each event (a child
+	 * of fork may take tokens or leave more). */
+	struct rdma_event_channel ch;
 	struct live live;
 	struct list events;
 };
 
 struct cma_source {
 	struct cma_channel *channel;
-	pthread_cond_t changed; /* a count below is smaller, or done is greater */
+	pthread_cond_t changed; /* a count below fell, or done rose */
 	unsigned got, done;	/* events taken, and acknowledged */
-	unsigned busy; /* taken, and still looked at before the program is told */
-	bool stopped;  /* no event is put in any more */
-	pid_t pid;     /* whose it is: a forked child has a copy */
+	/* Events taken that a thread is still processing, before the program may read
+	 * them. */
+	unsigned busy;
+	bool stopped; /* cma_put() refuses further events */
+	pid_t pid;    /* process that made it: a forked child has a copy */
 };
 
 struct cma_event {
-	struct rdma_cm_event ev; /* first */
+	struct rdma_cm_event ev; /* must be first */
 	struct live live;	 /* while the program has it */
 	struct list node;
 	struct cma_source *source;
-	struct cma_group *group; /* of a JOIN that nobody has read */
-	bool raw;		 /* from the CM: type says what */
+	struct cma_group *group; /* of a JOIN that no program has read */
+	bool raw;		 /* reported by the CM, as type */
 	enum cm_event_type type;
-	struct cm_conn *conn; /* of a REQUEST that nobody has read */
+	struct cm_conn *conn; /* of a REQUEST that no program has read */
 	struct cm_target from;
 	struct sa_path path;
-	struct cm_param peer; /* peer.private is private, below */
+	struct cm_param peer; /* peer.private points to private, below */
 	uint8_t private[CMA_PRIVATE_MAX];
 };
 
-struct cma_channel *cma_channel_new(void); /* NULL: errno */
+struct cma_channel *cma_channel_new(void); /* Returns NULL with errno set. */
 void cma_channel_free(struct cma_channel *ch);
-/* In the child of a fork: the thread that held the lock is not there. */
+/* In the child of a fork: makes the lock anew, as its holder may not exist there. */
 void cma_channels_forked(void);
 
 void cma_source_open(struct cma_source *s, struct cma_channel *ch);
 void cma_source_close(struct cma_source *s);
 
-/* False in a child of fork, which has a copy: the threads that it would wait for are
- * not there, and the channel's tokens are the parent's. */
+/* Is this process the one that made s? A child of fork has a copy of s. It must not wait
+ * for threads, which it does not have, nor take tokens, which are the parent's. */
 static inline bool cma_source_is_mine(const struct cma_source *s)
 {
 	return s->pid == getpid();
 }
 
-/* e waits to be read, and is the channel's from here on: 0.  -ECANCELED: s is stopped,
- * and e is freed. */
+/* Appends e to s's channel, which owns e then, and returns 0. Returns -ECANCELED after
+ * freeing e if s is stopped. */
 int cma_put(struct cma_source *s, struct cma_event *e);
-/* The oldest event of ch, which its caller looks at; NULL: there is none. */
+/* Takes the oldest event of ch, which the caller then processes; NULL: none waits. */
 struct cma_event *cma_take(struct cma_channel *ch);
-/* e's id and group are not looked at any more: the program may have it. */
+/* Ends the processing of e: its id and its group may go, and the program may read e. */
 void cma_looked_at(struct cma_event *e);
-/* e is acknowledged, and freed. */
+/* The program acknowledges e: frees it. */
 void cma_done(struct cma_event *e);
-/* Sleeps until ch is readable, the one thing here in which a thread can be cancelled.
- * 0; -EINTR; -EAGAIN: the program has made the descriptor non-blocking; -EBADF. */
+/* Sleeps until ch is readable, the only cancellation point here. Returns 0, -EINTR,
+ * -EBADF, or -EAGAIN if the program has made the descriptor non-blocking. */
 int cma_channel_wait(struct cma_channel *ch);
 
-/* Events of s that nobody has read (of group, if it is not NULL) go to unread, and then
- * no thread looks at one of s any more. */
+/* Moves the unread events of s (only those of group, unless that is NULL) to the list
+ * unread, then waits until no thread processes an event of s. */
 void cma_take_back(struct cma_source *s, const struct cma_group *group,
 		   struct list *unread);
-/* The same for all of s, which takes no event any more. */
+/* As cma_take_back() for all events of s, and s accepts no more. */
 void cma_source_stop(struct cma_source *s, struct list *unread);
-/* Until all that was taken is acknowledged. */
+/* Waits until the program has acknowledged all events of s that were taken. */
 void cma_wait_acked(struct cma_source *s);
-/* As with the kernel's rdma_cm: what waits goes along, what was read must be
- * acknowledged. */
+/* Moves s with its unread events to another channel, and waits, as the kernel's rdma_cm
+ * does, until the events that were read are acknowledged. */
 void cma_source_move(struct cma_source *s, struct cma_channel *to);
 
 #endif

@@ -99,14 +99,14 @@ static void a_stopped_source_takes_none(void **state)
 	}
 	assert_true(list_empty(&unread));
 	assert_int_equal(cma_put(&s, calloc(1, sizeof(struct cma_event))), -ECANCELED);
-	take_all(ch, 1); /* the other's */
+	take_all(ch, 1); /* events of the other id */
 	cma_channel_free(ch);
 }
 
 static void those_of_one_group_go(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
-	struct cma_group *group = (struct cma_group *)ch; /* any address */
+	struct cma_group *group = (struct cma_group *)ch; /* any address will do */
 	struct cma_source s;
 	struct cma_event *e;
 	struct list unread;
@@ -159,7 +159,7 @@ static void waiting_ends(void **state)
 	cma_channel_free(ch);
 }
 
-/* The other end of a fork has taken an event's token, or left its own. */
+/* The other process of a fork has taken an event's token, or left its own. */
 static void tokens_that_are_too_many_go(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();

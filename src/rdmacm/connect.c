@@ -10,14 +10,14 @@
 #include "rdmacm/group.h"
 #include "rdmacm/qp_state.h"
 
-enum { ACK_DELAY = 15, RETRIES = 7 }; /* where the program says nothing */
+enum { ACK_DELAY = 15, RETRIES = 7 }; /* for what the program leaves out */
 
 static uint8_t service_type(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_UC ? CM_UC : type == IBV_QPT_UD ? CM_UD : CM_RC;
 }
 
-/* RDMA_MAX_...: as many as there are. */
+/* Checks a depth that the program wants; RDMA_MAX_... stands for `all`. */
 static int choose(uint8_t wanted, uint8_t all, uint8_t max, uint8_t *out)
 {
 	if (wanted == RDMA_MAX_RESP_RES)
@@ -88,7 +88,7 @@ int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 	return rc;
 }
 
-/* The program has taken its own QP to RTS. */
+/* Called after the program itself has taken its QP to RTS. */
 int cma_establish(struct cma_id *id)
 {
 	if (id->id.qp || !id->conn)
@@ -155,7 +155,8 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 	rc = fill_param(id, c, id->resources, id->depth, &p);
 	if (rc)
 		return rc;
-	p.ece_vendor = id->peer_ece.vendor_id; /* of the options that it asked for */
+	/* the vendor whose options the peer's request has */
+	p.ece_vendor = id->peer_ece.vendor_id;
 	id->resources = p.resources;
 	id->depth = p.depth;
 	if (id->id.qp) {
@@ -184,7 +185,7 @@ int cma_notify(struct cma_id *id, enum ibv_event_type event)
 {
 	if (!id->conn)
 		return -EINVAL;
-	/* Already established: then there is nothing to be told. */
+	/* -EINVAL means that it is established already: nothing to report. */
 	if (event == IBV_EVENT_COMM_EST)
 		(void)cm_gate_established(id->ctx, id->conn);
 	return 0;
@@ -200,7 +201,7 @@ int cma_disconnect(struct cma_id *id)
 		return -EINVAL;
 	cma_qp_error(id);
 	rc = cm_gate_disconnect(id->ctx, id->conn);
-	/* It is over already, as the events say. */
+	/* -EINVAL: it is over already, as an event says. */
 	return rc == -EINVAL ? CMA_NO_EVENT : rc;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* connect.h - what a program does: listen, connect, answer, part.  0: done, and an event
- * follows; CMA_NO_EVENT: done, and none does; or -errno. */
+/* connect.h - listens, connects, answers and disconnects for the program. Each function
+ * returns 0 if it is done and an event follows, CMA_NO_EVENT if no event follows, or
+ * -errno. */
 #ifndef RDMACM_CONNECT_H
 #define RDMACM_CONNECT_H
 

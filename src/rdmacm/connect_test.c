@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program listens, connects, answers and parts. */
+/* A program listens, connects, answers and disconnects. */
 #include "rdmacm/connect.h"
 
 #include <errno.h>
@@ -106,9 +106,10 @@ static void a_request_is_accepted(void **state)
 	fix_said();
 	assert_int_equal(cma_accept(id, NULL), 0);
 	assert_string_equal(fix_said(), "INIT RTR RTS accept attach");
-	assert_int_equal(fix.self.ece_vendor, 8); /* the request's */
+	assert_int_equal(fix.self.ece_vendor, 8); /* the vendor of the request */
 	assert_int_equal(fix.self.ece_options, 5);
-	assert_int_equal(fix.self.resources, 16); /* of the 200 that it will have out */
+	/* less than the 200 that the peer will have outstanding */
+	assert_int_equal(fix.self.resources, 16);
 	assert_int_equal(fix.self.depth, 4);
 	assert_int_equal(cma_accept(id, NULL), -EINVAL);
 	assert_int_equal(cma_notify(id, IBV_EVENT_COMM_EST), 0);
@@ -118,7 +119,7 @@ static void a_request_is_accepted(void **state)
 	assert_int_equal(cma_destroy(l), 0);
 }
 
-/* The peer has gone meanwhile. */
+/* The peer has gone before the request is accepted. */
 static void nobody_is_there_to_be_accepted(void **state)
 {
 	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
@@ -135,7 +136,7 @@ static void nobody_is_there_to_be_accepted(void **state)
 	assert_int_equal(cma_destroy(l), 0);
 }
 
-/* Nothing follows. */
+/* No event follows. */
 static void a_datagram_service_answers(void **state)
 {
 	struct cma_id *l = listener(RDMA_PS_UDP), *id = request(l);

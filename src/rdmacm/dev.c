@@ -13,7 +13,7 @@
 #include "sys/addr.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct cma_dev **devs; /* under devs_lock; each stays where it is */
+static struct cma_dev **devs; /* under devs_lock; an entry never moves */
 static int ndevs;
 static pid_t opened_by;
 
@@ -88,7 +88,7 @@ free_dev:
 	return rc;
 }
 
-/* Interfaces may have come since.  devs_lock held. */
+/* Opens the interfaces' devices that are new. devs_lock is held. */
 static int look(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -100,10 +100,10 @@ static int look(void)
 		if (!known(list[i]))
 			rc = add(list[i]);
 	ibv_free_device_list(list);
-	return ndevs ? 0 : rc; /* the others do without one */
+	return ndevs ? 0 : rc; /* if some open, errors of others do not matter */
 }
 
-/* In the child of a fork: a thread that held one of these is not there. */
+/* In the child of a fork: a thread that held one of these locks does not exist. */
 static void forked(void)
 {
 	pthread_mutex_init(&devs_lock, NULL);
@@ -122,7 +122,8 @@ int cma_init(void)
 
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
-	if (opened_by != getpid()) { /* a forked child's are its parent's: dead */
+	/* in a forked child the parent's contexts are dead */
+	if (opened_by != getpid()) {
 		devs = NULL;
 		ndevs = 0;
 		opened_by = getpid();
@@ -135,7 +136,7 @@ int cma_init(void)
 	return rc;
 }
 
-/* InfiniBand's has an IP address beside its GIDs. */
+/* Is ip the IP address that an InfiniBand device has beside its GIDs? */
 static bool is_ip_of(struct cma_dev *d, const uint8_t ip[16])
 {
 	uint8_t own[16];
@@ -145,7 +146,8 @@ static bool is_ip_of(struct cma_dev *d, const uint8_t ip[16])
 	return d->ib && memcmp(own, ip, sizeof(own)) == 0;
 }
 
-/* An iWARP device's one GID is not an address.  All of 127/8 is loopback's. */
+/* The one GID of an iWARP device is no IP address, so the gate is asked. All of 127/8
+ * counts as loopback's address. */
 static int iwarp_index(struct cma_dev *d, const uint8_t ip[16])
 {
 	static const uint8_t lo[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
@@ -174,7 +176,7 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 	return -1;
 }
 
-/* 127/8 is loopback's, whatever of it was asked for: one of it has a GID. */
+/* Finds a device by address. devs_lock is held. */
 static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp, struct cma_dev **dev,
 		int *index)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dev.h - the devices, as rdma_cm sees them: each is opened once, when the library is
- * first used, and stays open.  0 or -errno. */
+/* dev.h - the devices as rdma_cm uses them. Each is opened once, at the first use of the
+ * library, and stays open. Functions that return int return 0 or -errno. */
 #ifndef RDMACM_DEV_H
 #define RDMACM_DEV_H
 
@@ -10,32 +10,36 @@
 
 struct cma_dev {
 	struct ibv_context *ctx;
-	struct ibv_pd *pd; /* for ids whose program brings none */
+	struct ibv_pd *pd; /* for ids whose program has none */
 	bool iwarp;
-	bool ib; /* at an adapter of a fabric */
+	bool ib; /* InfiniBand, at an adapter of a fabric */
 	uint8_t max_resources, max_depth;
 	enum ibv_mtu mtu;
 };
 
-/* Which devices will do. */
+/* The kinds of device that a caller accepts. */
 enum cma_kind { CMA_ANY, CMA_ROCE, CMA_IWARP };
 
-/* -ENOSYS: this process has another libibverbs. */
+/* Opens the devices. -ENOSYS: another libibverbs has opened them; -ENODEV: there are
+ * none. */
 int cma_init(void);
-/* The device with the address ip (of interface ifindex, if not 0): RoCE before
- * iWARP. */
+/* Finds the device with the address ip (on interface ifindex, unless that is 0), RoCE
+ * before iWARP, and the address's index in its GID table. Returns 0 or -ENODEV. */
 int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
 	       struct cma_dev **dev, int *index);
 bool cma_has_kind(enum cma_kind kind);
-/* The one at an adapter of a fabric; NULL: there is none.  only: there is no other. */
+/* Returns the device at an adapter of a fabric, or NULL. *only: there is no other
+ * device. */
 struct cma_dev *cma_ib_dev(bool *only);
-/* Is each device of that kind, and has it that address? */
+/* Is each device of that kind, and does each have the address ip? */
 bool cma_all_have(const uint8_t ip[16], enum cma_kind kind);
 int cma_any_dev(struct cma_dev **dev);
-/* An address of a device that is not loopback, of that family.  -ENODEV. */
+/* Finds an address of that family on a device, but neither loopback nor link-local IPv6.
+ * Returns 0 or -ENODEV. */
 int cma_some_ip(bool v6, uint8_t ip[16]);
 bool cma_ip_is_loopback(const uint8_t ip[16]);
-/* Their contexts, NULL after the last, for the program to free.  NULL: errno. */
+/* Returns the devices' contexts, NULL after the last, for the program to free; or NULL if
+ * there is no memory. */
 struct ibv_context **cma_devices(int *num);
 
 #endif

@@ -28,7 +28,7 @@ static int find(const char *text, uint32_t ifindex, enum cma_kind kind, int *ind
 	return cma_dev_of(ip, ifindex, kind, &dev, index) ?: dev->iwarp ? 2 : 1;
 }
 
-/* The first test: nothing is open yet. */
+/* Must be the first test: no device is open yet. */
 static void those_that_come_later(void **state)
 {
 	int n, index;
@@ -75,7 +75,7 @@ static void of_an_interface(void **state)
 	assert_int_equal(find("192.0.2.1", 1, CMA_ROCE, &index), -ENODEV);
 }
 
-/* An iWARP device's one GID is no address, and all of 127/8 is loopback's. */
+/* The one GID of an iWARP device is no IP address, and all of 127/8 is loopback's. */
 static void loopback(void **state)
 {
 	uint8_t ip[16];
@@ -111,10 +111,10 @@ static void kinds(void **state)
 	(void)state;
 	assert_true(cma_has_kind(CMA_IWARP) && cma_has_kind(CMA_ROCE));
 	ip_of("127.0.0.1", ip);
-	assert_false(cma_all_have(ip, CMA_ANY)); /* roce_eth0 has it not */
+	assert_false(cma_all_have(ip, CMA_ANY)); /* roce_eth0 does not have it */
 }
 
-/* More than a byte says is as much as it says. */
+/* Limits beyond a byte are reported as 255. */
 static void limits(void **state)
 {
 	struct cma_dev *dev;

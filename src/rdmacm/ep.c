@@ -13,7 +13,7 @@
 #include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
-enum { RESOLVE_MS = 2000 }; /* as librdmacm's */
+enum { RESOLVE_MS = 2000 }; /* as librdmacm */
 
 /* --- endpoints ----------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ int cma_create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 	rc = res->ai_flags & RAI_PASSIVE ? passive_ep(id, res, pd, init)
 					 : active_ep(id, res, pd, init);
 	if (rc) {
-		(void)cma_destroy_ep(id); /* nobody has used what it has */
+		(void)cma_destroy_ep(id); /* no program has used its QP or SRQ yet */
 		return rc;
 	}
 	*out = id;
@@ -87,7 +87,7 @@ int cma_destroy_ep(struct cma_id *id)
 {
 	int qp, srq, rc;
 
-	cma_leave_all(id); /* a QP in a group stays */
+	cma_leave_all(id); /* a QP cannot be destroyed while it is in a group */
 	qp = cma_destroy_qp(id);
 	srq = cma_destroy_srq(id);
 	rc = cma_destroy(id);
@@ -96,7 +96,7 @@ int cma_destroy_ep(struct cma_id *id)
 
 /* --- requests ------------------------------------------------------------ */
 
-/* e is its listener's. */
+/* Makes the QP for the id of request e, which has come to listener. */
 static int give_qp(const struct cma_id *listener, struct cma_id *id, struct cma_event *e)
 {
 	struct ibv_qp_init_attr attr;

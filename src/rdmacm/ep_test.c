@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses by name; endpoints. */
+/* Addresses by name, and endpoints. */
 #include "rdmacm/addrinfo.h"
 #include "rdmacm/ep.h"
 
@@ -61,7 +61,8 @@ static void names(void **state)
 	cma_freeaddrinfo(r);
 }
 
-/* AF_IB: only a number can be one, and the service ID names port space and port. */
+/* AF_IB: only a numeric address can be a GID; the service ID names port space and
+ * port. */
 static void gids(void **state)
 {
 	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST | RAI_FAMILY,
@@ -88,7 +89,7 @@ static void gids(void **state)
 	assert_true(ib_addr_any(&a->sib_addr));
 	assert_int_equal(be64toh(a->sib_sid_mask), RDMA_IB_IP_PS_MASK);
 	cma_freeaddrinfo(r);
-	hints.ai_flags = RAI_FAMILY; /* it might be a name */
+	hints.ai_flags = RAI_FAMILY; /* node might be a name */
 	assert_int_equal(cma_getaddrinfo("127.0.0.1", "1", &hints, &r, &eai), 0);
 	assert_int_equal(r->ai_family, AF_INET);
 	cma_freeaddrinfo(r);
@@ -147,7 +148,7 @@ static void a_passive_one_makes_the_qps_of_its_requests(void **state)
 	cma_destroy_ep(id);
 	fix_said();
 	fix_ask(l, "192.0.2.1", false);
-	fix.fail = 1; /* there is no memory for it: refused */
+	fix.fail = 1; /* no memory for the QP: refused */
 	assert_int_equal(cma_get_request(l, &id), -ENOMEM);
 	assert_string_equal(fix_said(), "own reject:28:0 close");
 	assert_int_equal(cma_post(l, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL), 0);
@@ -179,8 +180,8 @@ static void *makes_one(void *arg)
 	return id;
 }
 
-/* An id that is not the program's yet would be lost: its events are there when it is
- * made to wait for them. */
+/* An id that the program does not have yet would be lost. The events that it waits for
+ * are there already. */
 static void to_make_one_cannot_be_cancelled(void **state)
 {
 	struct rdma_addrinfo *r;

@@ -16,13 +16,14 @@
 #include "sys/held.h"
 #include "sys/log.h"
 
-/* MPA has room for more than the API. */
+/* MPA may carry more private data than the API can report. */
 static uint8_t private_len(const struct cma_event *e)
 {
 	return e->peer.private_len < 255 ? (uint8_t)e->peer.private_len : 255;
 }
 
-/* The peer's words, from here: what it takes is what we may have out. */
+/* Swaps the peer's view: the READs that the peer takes are those that we may have
+ * outstanding, and the other way round. */
 static void fill_conn(struct cma_event *e)
 {
 	const struct cm_param *p = &e->peer;
@@ -51,7 +52,7 @@ static void fill_ud(struct cma_event *e)
 	ud->qkey = e->peer.qkey;
 }
 
-/* A request becomes an id.  False: nothing to tell. */
+/* Makes an id of a request. Returns false if there is nothing to report. */
 static bool on_request(struct cma_event *e)
 {
 	struct cma_id *listener = cma_id_of(e);
@@ -69,7 +70,8 @@ static bool on_request(struct cma_event *e)
 	return true;
 }
 
-/* The peer may take less than it was offered, not more. */
+/* Stores the peer's parameters. The peer may grant fewer resources than offered, not
+ * more. */
 static void learn(struct cma_id *id, const struct cm_param *p)
 {
 	id->peer_qpn = p->qpn;
@@ -83,7 +85,7 @@ static void learn(struct cma_id *id, const struct cm_param *p)
 		(struct ibv_ece){ .vendor_id = p->ece_vendor, .options = p->ece_options };
 }
 
-/* The connection stands and becomes the QP's. */
+/* The peer accepts: gives the iWARP connection to the QP. */
 static bool on_iwarp_response(struct cma_event *e)
 {
 	struct cma_id *id = cma_id_of(e);
@@ -103,7 +105,7 @@ static bool on_iwarp_response(struct cma_event *e)
 	return true;
 }
 
-/* The peer accepts: the QP first, then the peer is told. */
+/* The peer accepts: takes the QP to RTS first, then tells the peer. */
 static bool on_response(struct cma_event *e)
 {
 	struct cma_id *id = cma_id_of(e);
@@ -123,7 +125,7 @@ static bool on_response(struct cma_event *e)
 		return true;
 	}
 	e->ev.event = RDMA_CM_EVENT_ESTABLISHED;
-	/* Else the peer has changed its mind: the next event says how. */
+	/* On failure the peer has changed its mind, and the next event says how. */
 	return cm_gate_established(id->ctx, id->conn) == 0;
 }
 
@@ -169,7 +171,8 @@ static bool on_path(struct cma_event *e)
 	return true;
 }
 
-/* What has to be done before the program reads e.  False: it is no event. */
+/* Does what precedes the program's reading of e. Returns false if e is not for the
+ * program. */
 static bool process(struct cma_event *e)
 {
 	if (!e->raw) {
@@ -193,7 +196,7 @@ static bool process(struct cma_event *e)
 		break;
 	case CM_EV_PATH:
 		return on_path(e);
-	case CM_EV_GROUP: /* of groups, which tell it themselves */
+	case CM_EV_GROUP: /* groups post their events themselves */
 		return false;
 	case CM_EV_FAILED:
 		e->ev.event = RDMA_CM_EVENT_CONNECT_ERROR;
@@ -227,8 +230,8 @@ static void say_failure(struct cma_event *e)
 			 cma_event_name(e->ev.event), e->ev.status);
 }
 
-/* The channel was destroyed under a thread that waited for its events.  With Linux such a
- * thread waits for ever, and programs rely on it (rping ends meanwhile). */
+/* The channel was destroyed while this thread waited for its events. With Linux such a
+ * thread waits for ever, and programs rely on that (rping ends meanwhile). */
 static _Noreturn void wait_for_ever(void)
 {
 	(void)held_sleep();

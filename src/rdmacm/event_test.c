@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the CM tells, as the program reads it. */
+/* What the CM reports, as the program reads it. */
 #include "rdmacm/event.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void nothing_waits(int status)
 	assert_int_equal(cma_get_event(ch, &(struct cma_event *){ NULL }), status);
 }
 
-/* The QP first, then the peer is told. */
+/* The QP goes to RTS first, then the peer is told. */
 static void a_response(void **state)
 {
 	struct cma_id *id = connecting(true);
@@ -63,7 +63,8 @@ static void a_response(void **state)
 	assert_string_equal(fix_said(), "INIT RTR RTS established");
 	assert_string_equal(e->ev.param.conn.private_data, "hello");
 	assert_int_equal(e->ev.param.conn.private_data_len, 6);
-	assert_int_equal(e->ev.param.conn.responder_resources, 3); /* what it has out */
+	/* what the peer has outstanding */
+	assert_int_equal(e->ev.param.conn.responder_resources, 3);
 	assert_int_equal(e->ev.param.conn.initiator_depth, 2);
 	assert_int_equal(id->resources, 3); /* less than was offered */
 	assert_int_equal(id->depth, 2);
@@ -95,7 +96,7 @@ static void a_response_that_the_qp_cannot_follow(void **state)
 	destroy(id);
 }
 
-/* The peer has changed its mind: the next event says how. */
+/* The peer has changed its mind, as the next event says. */
 static void a_response_that_is_over(void **state)
 {
 	struct cma_id *id = connecting(true);
@@ -173,7 +174,7 @@ static void a_datagram_service(void **state)
 	destroy(id);
 }
 
-/* Nothing is told, and the CM has its connection back. */
+/* Nothing is reported, and the CM gets its connection back. */
 static void a_request_to_no_device(void **state)
 {
 	struct cma_id *l = fix_id(ch, RDMA_PS_TCP);

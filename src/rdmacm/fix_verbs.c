@@ -143,7 +143,7 @@ int ibv_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
 	return pkey == 0xffff ? 0 : -1;
 }
 
-/* A device's, for as long as the process. */
+/* A device's PD lasts as long as the process. */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	static struct ibv_pd pds[FIX_DEVICES + 1];

@@ -18,7 +18,7 @@ static const uint64_t PATIENCE_NS = UINT64_C(6000000000);
 struct cma_group {
 	struct list node;
 	struct cma_id *id;
-	/* At an adapter: what the SA says the group is like. */
+	/* At an adapter: the group's properties, as the SA reports them. */
 	struct cm_owner owner;
 	struct cm_member *member;
 	struct sa_group as;
@@ -28,7 +28,7 @@ struct cma_group {
 	bool attached, send_only;
 };
 
-/* In the engine, under its turn. */
+/* Called by the engine, under its turn. */
 static bool told(struct cm_owner *owner, const struct cm_event *ev)
 {
 	struct cma_group *g = container_of(owner, struct cma_group, owner);
@@ -41,7 +41,7 @@ static bool told(struct cm_owner *owner, const struct cm_event *ev)
 			ev->status, g) == 0;
 }
 
-/* An InfiniBand group is a LID, and its packets have a GRH. */
+/* An InfiniBand group has a LID, and its packets have a GRH. */
 static void fill_ib(struct cma_group *g, struct rdma_ud_param *ud)
 {
 	const struct sa_group *as = &g->as;
@@ -62,7 +62,6 @@ static void fill_ib(struct cma_group *g, struct rdma_ud_param *ud)
 	};
 }
 
-/* The program is about to read that it has joined. */
 void cma_group_joined(struct cma_event *e)
 {
 	struct cma_group *g = e->group;
@@ -88,7 +87,7 @@ void cma_group_joined(struct cma_event *e)
 	g->attached = true;
 }
 
-/* Where an SA makes groups it may choose the GID, too. */
+/* At an adapter the wildcard is allowed: the SA then chooses the group's GID. */
 static bool may_join(const struct cma_id *id, const struct sockaddr *a)
 {
 	uint8_t ip[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups are joined when the event is read, and left. */
+/* A group is joined when its event is read, and left. */
 #include "rdmacm/group.h"
 
 #include <errno.h>
@@ -118,7 +118,7 @@ static void what_is_no_group(void **state)
 	end(id, ch);
 }
 
-/* With its id. */
+/* An id leaves all its groups when it is destroyed. */
 static void all_are_left(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();

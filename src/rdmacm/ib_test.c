@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* At an adapter of a fabric: its directory, its subnet manager's paths, its services. */
+/* At an adapter of a fabric: the fabric's directory, its subnet manager's paths, its
+ * services. */
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/ib.h>
@@ -30,7 +31,7 @@ static const struct sa_path path = { .dlid = DLID,
 				     .life = 12,
 				     .pkey = 0xffff };
 
-/* The fabric's alone, or beside interfaces. */
+/* The fabric's adapter alone, or beside interfaces. */
 static int begin(void **state)
 {
 	fix_begin(state);
@@ -109,7 +110,7 @@ static void by_address_and_path(void **state)
 	cma_channel_free(ch);
 }
 
-/* Only one was asked for. */
+/* Only one answer was asked for. */
 static void a_late_answer(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
@@ -168,7 +169,7 @@ static void a_source_of_ones_own(void **state)
 	cma_channel_free(ch);
 }
 
-/* What has interfaces, too, does not need it. */
+/* A host with interfaces does not need the fabric. */
 static void a_fabric_that_has_ended(void **state)
 {
 	struct sockaddr_in any = fix_addr("0.0.0.0", 4567);
@@ -235,7 +236,7 @@ static struct cma_id *joined(struct cma_channel *ch, const char *ip)
 	return id;
 }
 
-/* The SA makes it; the program reads of it as it may send there. */
+/* The SA makes the group; the program gets its address with the event. */
 static void a_group(void **state)
 {
 	static const uint8_t mgid[16] = { 0xff, 0x12,	     0x40, 0x01, 0xff,
@@ -267,7 +268,8 @@ static void a_group(void **state)
 	cma_channel_free(ch);
 }
 
-/* Another subnet manager has not given it the same LID: the program has to join again. */
+/* A new subnet manager has not given the group the same LID: the program has to join
+ * again. */
 static void a_group_lost(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
@@ -298,7 +300,8 @@ static void a_group_refused(void **state)
 	assert_string_equal(fix_said(), "");
 	cma_destroy_qp(id);
 	fix_said();
-	assert_int_equal(cma_destroy(id), 0); /* what is joined is left with its id */
+	/* an id that is destroyed leaves its groups */
+	assert_int_equal(cma_destroy(id), 0);
 	assert_string_equal(fix_said(), "forget part");
 	cma_channel_free(ch);
 }
@@ -340,7 +343,7 @@ static void native(void **state)
 	cma_channel_free(ch);
 }
 
-/* Of a service ID the program says some bits. */
+/* The program sets some bits of the service ID. */
 static void native_services(void **state)
 {
 	struct sockaddr_storage a = gid_addr("fe80::5", 0x1061c06);
@@ -369,7 +372,7 @@ static void native_services(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-/* A path of the program's own: nobody is asked. */
+/* The program sets the path itself: no subnet manager is asked. */
 static void a_path_of_ones_own(void **state)
 {
 	struct ibv_path_data data[2] = {
@@ -395,7 +398,8 @@ static void a_path_of_ones_own(void **state)
 	assert_int_equal(id->to.route.dlid, DLID);
 	assert_int_equal(id->to.route.sl, SL);
 	assert_int_equal(id->to.mtu, IBV_MTU_1024);
-	assert_int_equal(cma_set_path(id, data, sizeof(data)), -EINVAL); /* it has one */
+	/* id has a path already */
+	assert_int_equal(cma_set_path(id, data, sizeof(data)), -EINVAL);
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
 }
@@ -418,7 +422,7 @@ static void no_answer(void **state)
 	cma_channel_free(ch);
 }
 
-/* Where there are interfaces their routes lead there. */
+/* If there are interfaces, their routes lead to such addresses. */
 static void not_of_the_fabric(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
@@ -453,7 +457,7 @@ static void services(void **state)
 	assert_int_equal(fix.service.only_ib, fix.devices == 0);
 	assert_true(fix.service.fd > 0);
 	assert_int_equal(cma_destroy(id), 0);
-	close(fix.service.fd); /* the CM's, which is a fake */
+	close(fix.service.fd); /* owned by the CM, which is a fake here */
 }
 
 static void a_service_that_is_anothers(void **state)
@@ -466,7 +470,8 @@ static void a_service_that_is_anothers(void **state)
 	fix.serves_fail = 1;
 	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), -EADDRINUSE);
 	assert_string_equal(fix_said(), "serve:106");
-	sockaddr_set_port((struct sockaddr *)&any, 0); /* any port: another one then */
+	/* with any port, another one is tried */
+	sockaddr_set_port((struct sockaddr *)&any, 0);
 	fix.serves_fail = 2;
 	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), 0);
 	assert_string_equal(fix_said(), "serve:106 serve:106 serve:106 bind");
@@ -474,7 +479,7 @@ static void a_service_that_is_anothers(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 	fix_said();
 	id = fix_id(NULL, RDMA_PS_TCP);
-	fix.binds_fail = 1; /* of our own, which the fabric takes twice */
+	fix.binds_fail = 1; /* a service of our own, which the fabric accepts twice */
 	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), 0);
 	assert_string_equal(fix_said(), "serve:106 bind serve:106 bind");
 	assert_true(fix.service.port >= 32768);

@@ -22,7 +22,7 @@ int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 	return cma_put(&id->source, e);
 }
 
-/* In the engine, under its turn: nothing but a note. */
+/* Called by the engine, under its turn: only stores the event. */
 static bool note(struct cm_owner *owner, const struct cm_event *ev)
 {
 	struct cma_id *id = container_of(owner, struct cma_id, owner);
@@ -132,7 +132,6 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 	return 0;
 }
 
-/* Nothing refers to it any more. */
 void cma_id_free(struct cma_id *id)
 {
 	live_del(&id->live);

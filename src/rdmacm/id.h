@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* id.h - ids: made, given options, moved, destroyed. */
+/* id.h - makes ids, sets their options, moves them between channels, destroys them. */
 #ifndef RDMACM_ID_H
 #define RDMACM_ID_H
 
@@ -25,31 +25,32 @@ enum cma_state {
 };
 
 struct cma_id {
-	struct rdma_cm_id id; /* first */
+	struct rdma_cm_id id; /* must be first */
 	struct live live;
 	struct cma_source source;
 	struct cm_owner owner;
 	enum cma_state state;
-	bool sync; /* its channel is its own, calls wait */
+	bool sync; /* id has a channel of its own, and calls wait */
 	bool reuse, afonly;
-	bool ack_said; /* the program has set ack_timeout */
+	bool ack_said; /* the program has set ack_timeout itself */
 	uint8_t tos, ack_timeout;
 
-	struct cma_dev *dev; /* NULL: not bound to one */
+	struct cma_dev *dev; /* NULL: not bound to a device */
 	int sgid_index;
-	struct ibv_context *ctx; /* for the gate: listener and conn are there */
+	/* The context that the gate takes for listener and conn. */
+	struct ibv_context *ctx;
 	struct cm_listener *listener;
 	struct cm_conn *conn;
-	struct cm_target to; /* route, ports, MTU; of both directions */
-	/* What the QP is to be. */
+	struct cm_target to; /* route, ports and MTU, of both directions */
+	/* Parameters of the QP. */
 	uint32_t psn, peer_psn, peer_qpn, qkey;
 	uint8_t resources, depth, retry_count, rnr_retry;
 	struct ibv_ece ece, peer_ece;
 	struct list groups;
-	/* rdma_create_ep(): for those that are accepted. */
+	/* Of rdma_create_ep(): QP attributes for ids of accepted requests. */
 	struct ibv_qp_init_attr *qp_init;
 	struct ibv_pd *qp_pd;
-	void *connect; /* private data for rdma_connect() */
+	void *connect; /* default private data for rdma_connect() */
 	size_t connect_len;
 };
 
@@ -58,7 +59,7 @@ static inline struct cma_id *cma_of(struct rdma_cm_id *id)
 	return (struct cma_id *)id;
 }
 
-/* The id that e is about. */
+/* Returns the id that e is about. */
 static inline struct cma_id *cma_id_of(const struct cma_event *e)
 {
 	return container_of(e->source, struct cma_id, source);
@@ -74,22 +75,23 @@ static inline bool cma_is_datagram(const struct cma_id *id)
 	return id->id.qp_type == IBV_QPT_UD;
 }
 
-/* ch NULL: one of its own.  0 or -errno. */
+/* Makes an id. ch NULL: with a channel of its own, its calls then wait. Returns 0 or
+ * -errno. */
 int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 	       enum ibv_qp_type type, struct cma_id **out);
-/* The same as a program asks for it. */
+/* The same for a program's port space, which decides the QP type. */
 int cma_create(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 	       struct cma_id **out);
-/* Nothing refers to it any more. */
+/* Frees id, to which nothing refers any more. */
 void cma_id_free(struct cma_id *id);
 
-/* Something for id's own program to read: 0 or -errno. */
+/* Appends an event for id's program to read. Returns 0 or -errno. */
 int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 	     struct cma_group *group);
-/* What id's last call came to, if it waits for its calls, is acknowledged. */
+/* Acknowledges the event of a synchronous id's last call. */
 void cma_ack_own(struct cma_id *id);
-/* Before id parts with what it has: what waits for it goes unread, nothing new comes,
- * and no other thread looks at one of its events. */
+/* Drops id's unread events, refuses new ones, and waits until no other thread processes
+ * one. To be called before id's QP, connection or groups are given up. */
 void cma_stop(struct cma_id *id);
 
 int cma_migrate(struct cma_id *id, struct rdma_event_channel *channel);

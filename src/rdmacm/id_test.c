@@ -69,7 +69,7 @@ static void ece(void **state)
 	(void)state;
 	assert_int_equal(cma_set_ece(id, &e), -EINVAL); /* of no vendor */
 	e.vendor_id = 1;
-	assert_int_equal(cma_set_ece(id, &e), -EINVAL); /* a field that is not known */
+	assert_int_equal(cma_set_ece(id, &e), -EINVAL); /* an unknown field */
 	e.comp_mask = 0;
 	assert_int_equal(cma_set_ece(id, &e), 0);
 	assert_int_equal(cma_get_ece(id, &e), 0);
@@ -96,7 +96,7 @@ static void it_moves_to_a_channel_and_back(void **state)
 	cma_channel_free(ch);
 }
 
-/* A request that nobody has read is the connection's end. */
+/* A request that no program has read ends with its listener. */
 static void it_stops(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
@@ -111,7 +111,7 @@ static void it_stops(void **state)
 	cma_channel_free(ch);
 }
 
-/* Of what a peer says no more is kept than there is room for. */
+/* Private data is cut to the room that an event has. */
 static void long_private_data(void **state)
 {
 	static const uint8_t data[512] = { 1, 2, 3 };

@@ -14,7 +14,7 @@ enum {
 	SIGNATURE_CM = 0x01,
 };
 
-/* Of one that an SA has chosen: ff1x:a01b::/32 */
+/* Is ip the GID of a group that an SA has chosen (ff1x:a01b::/32)? */
 static bool is_of_sa(const uint8_t ip[16])
 {
 	return ip[0] == 0xff && (ip[1] & 0xf0) == 0x10 && ip[2] == 0xa0 && ip[3] == 0x1b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mgid.h - the multicast GID that stands for an address at an adapter: as IP over
- * InfiniBand maps them (RFC 4391, 4), with the signature that Linux' rdma_cm gives
- * groups of RDMA_PS_UDP; a GID is itself. */
+/* mgid.h - the multicast GID for an address at an adapter. An IP address is mapped as by
+ * IP over InfiniBand (RFC 4391, 4), but with the signature of Linux's rdma_cm for
+ * RDMA_PS_UDP; a GID stays as it is. */
 #ifndef RDMACM_MGID_H
 #define RDMACM_MGID_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which group an address stands for. */
+/* The multicast GIDs of addresses. */
 #include "rdmacm/mgid.h"
 
 #include <arpa/inet.h>

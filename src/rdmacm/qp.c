@@ -34,7 +34,7 @@ static void drop_cq(struct ibv_cq **cq, struct ibv_comp_channel **ch)
 	*ch = NULL;
 }
 
-/* Those that neither a QP nor an SRQ of the id has any more. */
+/* Destroys the CQs that neither the id's QP nor its SRQ uses any more. */
 static void drop_cqs(struct cma_id *id)
 {
 	if (!id->id.qp)
@@ -43,7 +43,8 @@ static void drop_cqs(struct cma_id *id)
 		drop_cq(&id->id.recv_cq, &id->id.recv_cq_channel);
 }
 
-/* Those that the program does not bring.  The SRQ's is the receive CQ, too. */
+/* Makes the CQs that the program does not supply. An SRQ's completions go to the receive
+ * CQ. */
 static int make_cqs(struct cma_id *id, uint32_t send, uint32_t recv)
 {
 	if (send) {
@@ -61,8 +62,8 @@ static int make_cqs(struct cma_id *id, uint32_t send, uint32_t recv)
 
 /* --- the QP -------------------------------------------------------------- */
 
-/* Adapters keep inline data where scatter entries lie, so there is room for as
- * much; rdma_xclient sends 16 bytes inline without having asked for it. */
+/* Real adapters keep inline data in the place of scatter entries, so they have room for
+ * as much; rdma_xclient sends 16 bytes inline without having asked for it. */
 static void raise_inline(struct ibv_qp_cap *cap)
 {
 	enum { ENTRY = 16, MAX = 512 };

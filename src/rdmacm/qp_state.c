@@ -25,7 +25,7 @@ void cma_fill_ah(struct cma_id *id, const uint8_t dst[16], struct ibv_ah_attr *a
 
 /* --- attributes ---------------------------------------------------------- */
 
-/* As Linux's iw_cm: the connection brings the rest. */
+/* As with Linux's iw_cm, the connection sets all other attributes. */
 static int iwarp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = 0;
@@ -55,7 +55,7 @@ static int init_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	return 0;
 }
 
-/* The peer is known after a request or a response only. */
+/* The peer is known only after a request or a response. */
 static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE;
@@ -66,7 +66,7 @@ static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	cma_fill_ah(id, id->to.route.dst, &a->ah_attr);
 	a->path_mtu = (enum ibv_mtu)id->to.mtu;
 	a->dest_qp_num = id->peer_qpn;
-	a->rq_psn = id->psn; /* each says with what the other begins */
+	a->rq_psn = id->psn; /* each end chooses the PSN with which the other begins */
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (id->id.qp_type == IBV_QPT_UC)
 		return 0;
@@ -132,7 +132,7 @@ int cma_qp_start(struct cma_id *id, struct ibv_qp *qp)
 
 int cma_qp_connect(struct cma_id *id)
 {
-	/* INIT again: what the peer may do is known now. */
+	/* INIT again, as the access flags depend on the request or response. */
 	int rc = enter(id, id->id.qp, IBV_QPS_INIT);
 
 	if (!rc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a QP is told at each state. */
+/* The attributes that a QP gets in each state. */
 #include "rdmacm/qp_state.h"
 
 #include <errno.h>
@@ -45,7 +45,8 @@ static void a_connection(void **state)
 
 	(void)state;
 	assert_int_equal(cma_qp_attr(id, &a, &mask), 0);
-	assert_int_equal(a.rq_psn, 100); /* each says with what the other begins */
+	/* each end chooses the PSN with which the other begins */
+	assert_int_equal(a.rq_psn, 100);
 	assert_int_equal(a.dest_qp_num, 300);
 	assert_int_equal(a.max_dest_rd_atomic, 4);
 	assert_memory_equal(a.ah_attr.grh.dgid.raw, id->to.route.dst, 16);
@@ -98,12 +99,12 @@ static void datagrams_go_at_once(void **state)
 	(void)state;
 	fix_qp(id);
 	assert_string_equal(fix_said(), "INIT RTR RTS");
-	cma_qp_error(id); /* nobody has parted */
+	cma_qp_error(id); /* a datagram QP is left alone */
 	assert_string_equal(fix_said(), "");
 	destroy(id);
 }
 
-/* The connection takes it on from INIT. */
+/* The connection takes an iWARP QP on from INIT. */
 static void iwarp(void **state)
 {
 	struct cma_id *id = connected();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An id makes what its program does not bring. */
+/* An id makes the CQs that its program does not supply. */
 #include "rdmacm/qp.h"
 
 #include <errno.h>
@@ -26,8 +26,10 @@ static void with_queues_of_its_own(void **state)
 	assert_ptr_equal(attr.send_cq, id->id.send_cq);
 	assert_int_equal(id->id.send_cq->cqe, 3);
 	assert_ptr_equal(id->id.recv_cq->channel, id->id.recv_cq_channel);
-	assert_int_equal(attr.cap.max_inline_data, 32);		      /* 16 an entry */
-	assert_int_equal(cma_create_qp_of(id, NULL, &attr), -EINVAL); /* it has one */
+	/* 16 bytes for each entry */
+	assert_int_equal(attr.cap.max_inline_data, 32);
+	/* id has a QP already */
+	assert_int_equal(cma_create_qp_of(id, NULL, &attr), -EINVAL);
 	cma_destroy_qp(id);
 	cma_destroy_qp(id);
 	assert_int_equal(fix.made, 0);
@@ -65,7 +67,7 @@ static void one_without_a_device_gets_none(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-/* Its CQ is the QP's, too. */
+/* The SRQ's CQ is the QP's receive CQ, too. */
 static void shared_receives(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
@@ -86,7 +88,8 @@ static void shared_receives(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-/* A peer may still be inside of the memory behind them (docs/direct.md). */
+/* A QP may be busy: a peer may still be reading or writing memory that it gives access to
+ * (docs/direct.md). */
 static void one_that_stays(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
@@ -109,7 +112,8 @@ static void one_that_stays(void **state)
 	assert_int_equal(fix.made, 0);
 }
 
-/* An endpoint goes, though its QP stays: nobody calls rdma_destroy_ep() again. */
+/* An endpoint is destroyed though its QP stays: no program calls rdma_destroy_ep()
+ * twice. */
 static void an_endpoint_goes(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
@@ -132,7 +136,7 @@ static void an_endpoint_goes(void **state)
 	assert_int_equal(fix.made, 0);
 }
 
-/* Whatever fails, what was made for it goes. */
+/* Whichever call fails, what was made before it is destroyed. */
 static void nothing_is_left_behind(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);

@@ -61,8 +61,8 @@ static void set_addresses(struct cma_id *id)
 	sockaddr_set(&a->dst_storage, id->to.dst_ip, id->to.dst_port, w->ifindex);
 }
 
-/* Link-local addresses are of an interface, others are not: a datagram to one's
- * own comes in by lo. */
+/* Only a link-local address belongs to an interface: a datagram to one's own address
+ * comes in by lo. */
 static uint32_t interface_of(const struct cm_route *w)
 {
 	return addr_is_link_local(w->src) ? w->ifindex : 0;
@@ -81,7 +81,8 @@ int cma_id_for_request(struct cma_event *e)
 	e->from.route.ifindex = interface_of(&e->from.route);
 	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
 	rc = cma_bind_dev(id, e->from.route.src, e->from.route.ifindex, kind);
-	if (rc && e->from.route.ifindex) { /* one's own link-local: through lo */
+	/* our own link-local address, reached through lo */
+	if (rc && e->from.route.ifindex) {
 		e->from.route.ifindex = 0;
 		rc = cma_bind_dev(id, e->from.route.src, 0, kind);
 	}

@@ -5,8 +5,8 @@
 
 #include "rdmacm/id.h"
 
-/* e: a REQUEST, whose connection the new id has from here on; e->ev.id is it.  0 or
- * -errno. */
+/* Makes an id of the REQUEST e. The new id, which becomes e->ev.id, owns e's connection
+ * from then on. Returns 0 or -errno. */
 int cma_id_for_request(struct cma_event *e);
 
 #endif

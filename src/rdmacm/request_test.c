@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A request becomes an id, bound to the device that it came to. */
+/* A request becomes an id, bound to the device at which it arrived. */
 #include "rdmacm/request.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static void it_inherits(void **state)
 	assert_non_null(id->id.verbs);
 	assert_int_equal(id->tos, 32);
 	assert_int_equal(id->peer_qpn, 99);
-	assert_int_equal(id->resources, 16); /* not the 200 that were asked for */
+	assert_int_equal(id->resources, 16); /* not the 200 that the peer asked for */
 	assert_int_equal(id->depth, 4);
 	assert_int_equal(sockaddr_port(&id->id.route.addr.src_addr), 7174);
 	assert_int_equal(sockaddr_port(&id->id.route.addr.dst_addr), 5000);
@@ -80,7 +80,7 @@ static void to_a_device_that_is_gone(void **state)
 	fix_ask(l, "192.0.2.66", false);
 	e = cma_take(ch);
 	assert_int_equal(cma_id_for_request(e), -ENODEV);
-	assert_non_null(e->conn); /* it is still the event's */
+	assert_non_null(e->conn); /* still owned by the event */
 	assert_string_equal(fix_said(), "");
 	cma_looked_at(e);
 	cma_done(e);

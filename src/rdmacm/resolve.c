@@ -17,8 +17,8 @@
 
 enum { ACK_TIMEOUT_MAX = 31 };
 
-/* As with the kernel's rdma_cm, what goes by loopback is of some real device if
- * there is one: programs (libfabric) leave lo out. */
+/* As with the kernel's rdma_cm, loopback traffic belongs to a real device if there is
+ * one: programs (libfabric) leave lo out. */
 static int choose_route(struct cma_id *id, uint32_t ifindex)
 {
 	struct cm_route *w = &id->to.route;
@@ -36,7 +36,8 @@ static int choose_route(struct cma_id *id, uint32_t ifindex)
 	return 0;
 }
 
-/* The addresses are known, the port (0: any) is that of src. */
+/* Stores the resolved addresses in id; the source port is that of src, or any if that is
+ * 0. */
 static void finish(struct cma_id *id, const struct sockaddr *src,
 		   const struct sockaddr *dst)
 {
@@ -61,7 +62,7 @@ static void finish(struct cma_id *id, const struct sockaddr *src,
 	route->addr.ibaddr.pkey = htobe16(cma_pkey(id));
 }
 
-/* What was bound, or else asked for; 0: any. */
+/* The source port that is bound, or else asked for; 0: any. */
 static uint16_t wanted_port(const struct cma_id *id, const struct sockaddr *src)
 {
 	if (id->to.src_port || !src)
@@ -69,7 +70,8 @@ static uint16_t wanted_port(const struct cma_id *id, const struct sockaddr *src)
 	return sockaddr_port(src);
 }
 
-/* From what was bound, or asked for, or what the routes say. */
+/* Resolves by the kernel's routes, from the address that is bound or asked for, or else
+ * the one that the routes give. */
 static int resolve(struct cma_id *id, const struct sockaddr *src,
 		   const struct sockaddr *dst)
 {
@@ -93,7 +95,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_find_source(dst, &from);
 	if (rc)
 		return rc;
-	if (cma_is_any(dst)) { /* as for any socket: this host */
+	if (cma_is_any(dst)) { /* this host, as for any socket */
 		self = from;
 		sockaddr_set_port((struct sockaddr *)&self, sockaddr_port(dst));
 		dst = (struct sockaddr *)&self;
@@ -109,7 +111,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	return 0;
 }
 
-/* GIDs of RoCE are IP addresses. */
+/* Resolves AF_IB addresses on RoCE, where GIDs are IP addresses. */
 static int resolve_gid(struct cma_id *id, const struct sockaddr *src,
 		       const struct sockaddr *dst)
 {
@@ -133,7 +135,8 @@ static int resolve_gid(struct cma_id *id, const struct sockaddr *src,
 
 /* --- InfiniBand ---------------------------------------------------------- */
 
-/* The port's, of the partition that dst names.  -ENODEV: it is not in that. */
+/* Sets the index of the partition that dst names in the port's table. Returns -ENODEV if
+ * the port is not in that partition. */
 static int enter_partition(struct cma_id *id, const struct sockaddr *dst)
 {
 	const struct sockaddr_ib *ib = (const void *)dst;
@@ -148,7 +151,7 @@ static int enter_partition(struct cma_id *id, const struct sockaddr *dst)
 	return 0;
 }
 
-/* IPv6 addresses of the fabric are its ports' GIDs. */
+/* The fabric's IPv6 addresses are its ports' GIDs. */
 static void own_ip(const struct cma_id *id, bool v6, uint8_t ip[16])
 {
 	memcpy(ip, id->to.route.src, 16);
@@ -156,7 +159,8 @@ static void own_ip(const struct cma_id *id, bool v6, uint8_t ip[16])
 		cm_gate_ip(id->ctx, ip);
 }
 
-/* -EADDRNOTAVAIL: the program asks for a source that the adapter has not. */
+/* Returns -EADDRNOTAVAIL if the program asks for a source that the adapter does not
+ * have. */
 static int check_source(const struct cma_id *id, const struct sockaddr *src, bool v6)
 {
 	uint8_t ip[16], own[16];
@@ -168,14 +172,15 @@ static int check_source(const struct cma_id *id, const struct sockaddr *src, boo
 	return memcmp(ip, own, sizeof(ip)) ? -EADDRNOTAVAIL : 0;
 }
 
-/* -EHOSTUNREACH: dst is no port's of the fabric. */
+/* Returns -EHOSTUNREACH if no port of the fabric has dst. */
 static int find_gid(struct cma_id *id, struct cma_dev *ib, const struct sockaddr *dst,
 		    uint8_t gid[16])
 {
 	union ibv_gid own;
 
 	if (addr_is_multicast(id->to.dst_ip))
-		return 0; /* its GID is known when it is bound */
+		/* the multicast GID is set later, when the partition is known */
+		return 0;
 	if (!cma_is_any(dst))
 		return cm_gate_find(ib->ctx, id->to.dst_ip, gid);
 	if (ibv_query_gid(ib->ctx, 1, 0, &own))
@@ -232,8 +237,8 @@ static bool is_group(const struct sockaddr *a)
 	return addr_is_multicast(ip);
 }
 
-/* True: dst is the fabric's, and *rc says how it went.  Where there are interfaces, too,
- * a fabric that does not know dst, or has ended, leaves it to them. */
+/* Does the fabric resolve dst? If so, *rc is the result. If other devices exist, a dst
+ * that the fabric does not know, or a fabric that has ended, is left to them. */
 static bool is_of_fabric(struct cma_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst, int *rc)
 {
@@ -243,7 +248,7 @@ static bool is_of_fabric(struct cma_id *id, const struct sockaddr *src,
 	if (!ib || (id->dev && id->dev != ib) || (cma_is_any(dst) && !id->dev && !only))
 		return false;
 	if (is_group(dst) && !id->dev && !only)
-		return false; /* of interfaces, too: their routes have it */
+		return false; /* the interfaces' routes lead to groups, too */
 	*rc = resolve_ib(id, ib, src, dst);
 	if (*rc && *rc != -EADDRNOTAVAIL && !only && !id->dev)
 		return false;
@@ -252,7 +257,7 @@ static bool is_of_fabric(struct cma_id *id, const struct sockaddr *src,
 	return true;
 }
 
-/* Some programs crash when they are told ADDR_ERROR: the cause first. */
+/* Logs the cause before ADDR_ERROR is reported, as some programs crash on that. */
 static void say_no_datagrams(const struct cma_id *id)
 {
 	if (cma_is_datagram(id) && cma_has_kind(CMA_IWARP) && !cma_has_kind(CMA_ROCE))
@@ -277,8 +282,8 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 	if (!is_of_fabric(id, src, dst, &rc))
 		rc = dst->sa_family == AF_IB ? resolve_gid(id, src, dst)
 					     : resolve(id, src, dst);
-	/* What the kernel's routes say is known at once; as with its rdma_cm, only
-	 * what concerns devices is an event. */
+	/* Errors of the kernel's routes are returned at once. As with its rdma_cm, only
+	 * errors about devices are events. */
 	if (rc && rc != -ENODEV && rc != -EHOSTUNREACH)
 		return rc;
 	if (rc)
@@ -289,7 +294,7 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 			rc, NULL);
 }
 
-/* The program reads it as it would lie in the answer of a subnet manager. */
+/* Gives the program the path record in the form of a subnet manager's answer. */
 static int set_record(struct cma_id *id, const struct sa_path *p)
 {
 	struct ibv_sa_path_rec *rec = calloc(1, sizeof(*rec));
@@ -317,7 +322,7 @@ static int set_record(struct cma_id *id, const struct sa_path *p)
 	return 0;
 }
 
-/* Ethernet has no subnet manager: what one would say. */
+/* Ethernet has no subnet manager: makes the record that one would answer. */
 static int make_path(struct cma_id *id)
 {
 	const struct sa_path path = {
@@ -349,7 +354,7 @@ int cma_take_path(struct cma_id *id, const struct sa_path *p)
 	return 0;
 }
 
-/* One that Linux takes, too: for both directions, and for management. */
+/* Returns a path that Linux also accepts: for both directions, and for management. */
 static const struct ibv_path_data *usable(const struct ibv_path_data *p, size_t len)
 {
 	enum {
@@ -400,13 +405,13 @@ int cma_set_path(struct cma_id *id, const void *data, size_t len)
 	return cma_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
 }
 
-/* Less than none is for ever, nearly, as with the kernel's. */
+/* As with the kernel's rdma_cm, a negative timeout is nearly for ever. */
 static int ask_for_path(struct cma_id *id, int timeout_ms)
 {
 	const uint64_t ms = timeout_ms < 0 ? INT32_MAX : (uint64_t)timeout_ms;
 	int rc;
 
-	id->state = CMA_QUERY; /* the answer may be there at once */
+	id->state = CMA_QUERY; /* set first, as the answer may come at once */
 	rc = cm_gate_path(id->ctx, &id->to.route, ms * 1000000, &id->owner);
 	if (rc)
 		id->state = CMA_ADDR;
@@ -421,7 +426,7 @@ int cma_resolve_route(struct cma_id *id, int timeout_ms)
 		return -EINVAL;
 	if (id->dev->ib)
 		return ask_for_path(id, timeout_ms);
-	rc = cma_is_iwarp(id) ? 0 : make_path(id); /* TCP finds its route */
+	rc = cma_is_iwarp(id) ? 0 : make_path(id); /* TCP finds its route by itself */
 	if (rc)
 		return rc;
 	id->state = CMA_ROUTE;

@@ -21,8 +21,8 @@ static int resolve(struct cma_id *id, const char *ip, uint16_t port)
 	return cma_resolve_addr(id, NULL, (struct sockaddr *)&a);
 }
 
-/* By loopback it goes to and from a real device's address, but the addresses that the
- * program sees stay. */
+/* Loopback traffic uses a real device's address, but the addresses that the program sees
+ * stay. */
 static void to_this_host(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
@@ -41,7 +41,8 @@ static void to_this_host(void **state)
 	assert_int_equal(id->id.route.num_paths, 1);
 	assert_int_equal(id->id.route.path_rec->mtu, IBV_MTU_1024);
 	assert_int_equal(id->state, CMA_ROUTE);
-	assert_int_equal(cma_resolve_route(id, 2000), -EINVAL); /* it is */
+	/* it is resolved already */
+	assert_int_equal(cma_resolve_route(id, 2000), -EINVAL);
 	assert_int_equal(resolve(id, "127.0.0.1", 1), -EINVAL);
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
@@ -68,7 +69,7 @@ static void datagrams(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-/* TCP finds its way: there is no path. */
+/* TCP finds its route by itself: there is no path record. */
 static void iwarp(void **state)
 {
 	struct cma_id *id;
@@ -84,7 +85,7 @@ static void iwarp(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
-/* What concerns devices is an event, what the kernel says is not. */
+/* An error about devices is an event; an error of the kernel's routes is not. */
 static void no_route(void **state)
 {
 	struct sockaddr none = { .sa_family = AF_UNIX };
