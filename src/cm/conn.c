@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* conn.c - connections of the IB protocol: their memory, their communication IDs, the
  * tables that find them, and the events that they report.
+ *
  * A communication ID is slot | index | generation. The first index and the generations
  * are random, so nobody can guess an ID, and a restarted process is not taken for its
  * predecessor. Memory is allocated in chunks and never freed. Free indices are reused in

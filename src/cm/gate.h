@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* gate.h - how rdma_cm reaches the CM of the process's NIC.
+ *
  * Each function takes the engine's turn while it runs, so none may be called from within
  * cm_owner.event(). ctx is any context of the process's NIC; a context that is dead, or
  * that another libibverbs has opened, gives -EIO. All functions return 0 or -errno,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_cm.c - how a connection is made: REQ, MRA, REP, RTU, REJ (IBTA vol. 1, 12.9).
  * ib_request.c handles a REQ, ib_end.c the end of a connection.
+ *
  * The table at the end has a handler for each message and state of the connection; where
  * it has none, the message is counted and dropped. */
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* peer.c - does the peer's process live? For a killed process a kernel would send DREQ;
  * no kernel does it for urnic's connections.
+ *
  * If the peer is of this host, or at an adapter of the same fabric (c->near), its
  * connection of host/ closes. Another host is asked: our last message, REP or RTU, is
  * sent again from time to time. A peer that lives takes it for a duplicate. If other

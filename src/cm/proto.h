@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* proto.h - what a protocol of connection management (MADs, or MPA on TCP) offers, and
  * the events that it reports.
+ *
  * All functions are called with the engine's turn held and are given the time; none
  * blocks, and only connect() and attach() allocate. See docs/cm.md. */
 #ifndef CM_PROTO_H

@@ -2,6 +2,7 @@
 /* retry.c - MADs on their way out, and the MADs that are sent again until they are
  * answered: after each response timeout of the peer, as often as the peer allows
  * (12.9.8.4).
+ *
  * Within the first timeout a MAD is also sent again after 64 ms, 128 ms and so on. The
  * timeout is seconds, as the peer's program may take that long, but a lost packet must
  * not cost seconds. A peer that has the MAD already treats the copy as a duplicate. Each

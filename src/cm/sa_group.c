@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* sa_group.c - multicast groups of InfiniBand. The subnet's administrator (SA) makes
  * them, and has the switches bring their packets to the member ports.
+ *
  * Each member in this process sends its own join, as the answer describes its group. The
  * last member of a group in this process makes the port leave; among several processes of
  * one port the fabric counts (plug/group.c). */

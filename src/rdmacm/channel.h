@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* channel.h - event channels: a list of events that wait, and a descriptor that is
  * readable while there are some.
+ *
  * Each event has a source, the id that it is about. One lock guards all lists and counts;
  * under it only the kernel is called. */
 #ifndef RDMACM_CHANNEL_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* backlog.h - the connections of a listener that the program does not have yet.
- * A request waits, without QP or buffers, until the backlog allows to accept it;
- * then it is being accepted; then it is ready for raccept().  One lock guards the
- * lists of all listeners. */
+/* backlog.h - the connections of a listener that the program has not accepted. A request
+ * waits, without QP or buffers, until the backlog has room; then it is being accepted;
+ * then it is ready for raccept(). One lock guards the lists of all listeners. */
 #ifndef RSOCKET_BACKLOG_H
 #define RSOCKET_BACKLOG_H
 
@@ -13,18 +12,18 @@
 
 enum { RSOCK_WAITING_MAX = 1024, RSOCK_BACKLOG_MAX = 1024 };
 
-/* A listener's part. */
+/* The part of a listener. */
 struct rsock_backlog {
 	struct list waiting, accepting, ready;
-	int max;		   /* of accepting and ready */
+	int max;		   /* limit of accepting and ready together */
 	struct rsock_entry *owner; /* the listener */
 };
 
-/* A connection's part. */
+/* The part of a connection. */
 struct rsock_child {
 	struct list node;
 	struct rsock_entry *owner; /* the connection */
-	struct rsock_backlog *of;  /* NULL: no listener's */
+	struct rsock_backlog *of;  /* NULL: of no listener */
 	bool settled;		   /* it is ready, or the program has it */
 };
 
@@ -32,27 +31,27 @@ void rsock_backlog_init(struct rsock_backlog *b, struct rsock_entry *owner);
 void rsock_child_init(struct rsock_child *c, struct rsock_entry *owner);
 
 void rsock_backlog_limit(struct rsock_backlog *b, int max);
-/* False: too many wait already. */
+/* May another request wait? */
 bool rsock_backlog_has_room(struct rsock_backlog *b);
 void rsock_backlog_add(struct rsock_backlog *b, struct rsock_child *c);
-/* The next to be accepted, its owner counted for the caller; NULL: none waits, or
- * may be accepted. */
+/* Moves the next request that the backlog allows to accepting, and counts its owner for
+ * the caller; NULL: none waits, or the backlog is full. */
 struct rsock_child *rsock_backlog_next(struct rsock_backlog *b);
 bool rsock_backlog_any_ready(struct rsock_backlog *b);
-/* The first that is ready becomes the program's; NULL: none is. */
+/* Takes the first connection that is ready, for the program; NULL: none is ready. */
 struct rsock_child *rsock_backlog_take(struct rsock_backlog *b);
-/* The program has no descriptor left for it: it stays the first that is ready. */
+/* Puts c back as the first that is ready: the program has no free descriptor for it. */
 void rsock_backlog_give_back(struct rsock_backlog *b, struct rsock_child *c);
-/* All of them leave; they are put into the list `out`. */
+/* Moves all connections of b to the list `out`. */
 void rsock_backlog_empty(struct rsock_backlog *b, struct list *out);
 
-/* The connection has been made, and is ready; or it has come to nothing, and
- * leaves.  False: no listener waits for that.  *listener: its owner is counted for
- * the caller; NULL: it is being freed. */
+/* The connection has been made and becomes ready, or has failed and leaves its listener.
+ * Returns false if no listener waits for that. *listener is counted for the caller, or
+ * NULL if the listener is being freed. */
 bool rsock_child_settle(struct rsock_child *c, bool made,
 			struct rsock_backlog **listener);
 
-void rsock_backlogs_lock(void); /* around a fork */
+void rsock_backlogs_lock(void); /* before a fork */
 void rsock_backlogs_unlock(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests wait, are accepted as far as the backlog goes, and are had in order. */
+/* Requests wait, are accepted as far as the backlog allows, and are taken in order. */
 #include "rsocket/backlog.h"
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* The caller's count of what is accepted goes with the call. */
+/* Gives back the count that rsock_backlog_next() has taken for the caller. */
 static struct rsock_child *next(void)
 {
 	struct rsock_child *child = rsock_backlog_next(&b);
@@ -69,7 +69,7 @@ static void in_order_as_far_as_the_backlog_goes(void **state)
 	assert_true(settle(&c[1], true));
 	assert_true(settle(&c[0], true));
 	assert_true(rsock_backlog_any_ready(&b));
-	assert_null(next()); /* ready ones count, too */
+	assert_null(next()); /* ready connections count, too */
 	assert_ptr_equal(rsock_backlog_take(&b), &c[1]);
 	assert_ptr_equal(next(), &c[2]);
 	assert_ptr_equal(rsock_backlog_take(&b), &c[0]);
@@ -84,7 +84,7 @@ static void one_that_fails_makes_room(void **state)
 	assert_true(settle(&c[0], false));
 	assert_null(c[0].of);
 	assert_ptr_equal(next(), &c[1]);
-	assert_true(settle(&c[2], false)); /* the client has given up waiting */
+	assert_true(settle(&c[2], false)); /* the client has given up */
 	assert_true(settle(&c[1], true));
 	assert_ptr_equal(rsock_backlog_take(&b), &c[1]);
 	assert_ptr_equal(next(), &c[3]);
@@ -97,7 +97,8 @@ static void what_is_ready_is_settled(void **state)
 	next();
 	assert_true(settle(&c[0], true));
 	assert_false(settle(&c[0], true));
-	assert_false(settle(&c[0], false)); /* it is told when it is used */
+	/* the program is told when it uses the connection */
+	assert_false(settle(&c[0], false));
 	rsock_backlog_take(&b);
 	assert_false(settle(&c[0], false));
 }
@@ -152,10 +153,10 @@ static void a_listener_that_goes(void **state)
 	next();
 	next();
 	settle(&c[0], true);
-	rsock_entry_put(&listener); /* it is being freed */
+	rsock_entry_put(&listener); /* the listener is being freed */
 	assert_int_equal(freed, 1);
 	assert_true(rsock_child_settle(&c[1], true, &of));
-	assert_null(of); /* and can be told nothing */
+	assert_null(of); /* the listener cannot be told */
 	rsock_backlog_empty(&b, &all);
 	list_for(at, &all) n++;
 	assert_int_equal(n, N);

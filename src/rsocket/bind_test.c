@@ -38,7 +38,7 @@ static void it_gets_a_port(void **state)
 	assert_int_equal(port_of(fd), 0);
 	assert_int_equal(try_bind(fd, 0), 0);
 	assert_int_not_equal(port_of(fd), 0);
-	assert_int_equal(try_bind(fd, 0), -EINVAL); /* it has one */
+	assert_int_equal(try_bind(fd, 0), -EINVAL); /* it is bound already */
 	assert_int_equal(rsocket_close(fd), 0);
 }
 
@@ -50,7 +50,7 @@ static void a_port_that_is_taken(void **state)
 	(void)state;
 	assert_int_equal(try_bind(fd, port), -EADDRINUSE);
 	assert_int_equal(fix_sock(fd)->state, RSOCK_NEW);
-	assert_int_equal(try_bind(fd, 0), 0); /* another will do */
+	assert_int_equal(try_bind(fd, 0), 0); /* another attempt succeeds */
 	assert_int_equal(rsocket_close(fd), 0);
 	assert_int_equal(rsocket_close(listener), 0);
 }
@@ -70,7 +70,7 @@ static void names_of_a_connection(void **state)
 		assert_int_equal(ntohs(peer.sin_port), port_of(ends[!i]));
 	}
 	assert_int_equal(rsocket_close(ends[0]), 0);
-	/* the other end is known as long as the socket is there */
+	/* the peer's name is known as long as the socket exists */
 	assert_int_equal(rsocket_name(ends[1], true, (struct sockaddr *)&peer, &len), 0);
 	assert_int_equal(rsocket_close(ends[1]), 0);
 }
@@ -90,7 +90,7 @@ static void what_cannot_be_made(void **state)
 	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
 
 	(void)state;
-	for (unsigned n = 1; n <= 2; n++) { /* the id, its address */
+	for (unsigned n = 1; n <= 2; n++) { /* 1: the id fails, 2: its address */
 		fix_fail(n);
 		assert_int_equal(try_bind(fd, 0), -ENOMEM);
 		assert_int_equal(fix_sock(fd)->state, RSOCK_NEW);
@@ -100,7 +100,7 @@ static void what_cannot_be_made(void **state)
 	assert_int_equal(rsocket_close(fd), 0);
 }
 
-/* The service thread starts with the first bind. */
+/* The first bind starts the service thread. */
 static int start(void **state)
 {
 	int fd;

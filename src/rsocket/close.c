@@ -9,8 +9,8 @@
 #include "rsocket/rdma.h"
 #include "rsocket/wait.h"
 
-/* How long rclose() may take where the program did not say (SO_LINGER); then how
- * long the service thread waits. */
+/* BRIEF: how long rclose() may wait unless the program has set SO_LINGER. LATER: how long
+ * the service thread then waits. */
 #define BRIEF_NS       (20 * RSOCK_MS)
 #define BRIEF_IWARP_NS (1 * RSOCK_MS)
 #define LATER_NS       (10 * RSOCK_S)
@@ -19,8 +19,9 @@ enum { LINGER_MAX = 100000 };
 
 /* --- saying disconnect --------------------------------------------------- */
 
-/* What has completed is at the peer.  Not so on iWARP: TCP has it, and loses it if
- * something comes after we have closed.  So there the peer has to close, too. */
+/* Has everything that was sent arrived? A completed WRITE is in the peer's memory. On
+ * iWARP it only means that TCP has the data, which TCP may lose if something comes in
+ * after we have closed. So there the peer has to disconnect, too. */
 static bool is_over(struct rsock *rs)
 {
 	const struct rsock_stream *st = rsock_stream_of(rs);
@@ -48,8 +49,8 @@ static void begin_disconnect(struct rsock_stream *st)
 	say_disconnect(st);
 }
 
-/* Says disconnect, and waits until all that was sent has arrived.  False: it has
- * not. */
+/* Sends RS_DISCONNECT, and waits until everything that was sent has arrived. Returns
+ * false if that takes longer than ns. */
 static bool disconnect(struct rsock_stream *st, uint64_t ns)
 {
 	uint64_t end = rsock_now() + ns;
@@ -139,7 +140,7 @@ bool rsock_close_at_exit(struct rsock *rs)
 	bool under_way;
 
 	if (pthread_mutex_trylock(&rs->lock))
-		return false; /* a thread that was left has it */
+		return false; /* another thread of the program still has the lock */
 	begin_disconnect(rsock_stream_of(rs));
 	rsock_conn_progress(rsock_stream_of(rs));
 	under_way = !is_over(rs);
@@ -159,7 +160,8 @@ static void let_go(struct rsock_stream *st)
 		rdma_reject(id, NULL, 0);
 	else if (id && st->sock.state >= RSOCK_UP)
 		rdma_disconnect(id);
-	pthread_mutex_lock(&st->sock.lock); /* an event may be read now */
+	/* the service thread may be reading an event now */
+	pthread_mutex_lock(&st->sock.lock);
 	rsock_conn_close(st);
 	pthread_mutex_unlock(&st->sock.lock);
 	if (id)

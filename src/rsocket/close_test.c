@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shutdown and close, with data that have not arrived, in virtual time. */
+/* Shutdown and close while data has not arrived, in virtual time. */
 #include "rsocket/close.h"
 
 #include <errno.h>
@@ -68,7 +68,8 @@ static void what_is_there_is_not_read_after_a_shutdown(void **state)
 	assert_int_equal(rsocket_shutdown(ends[0], SHUT_RD), 0);
 	assert_int_equal(fix_receive(ends[0], buf, 100, 0), 0);
 	assert_int_equal(fix_send(ends[0], "x", 1, 0), 1);
-	assert_int_equal(rsocket_shutdown(ends[0], SHUT_WR), 0); /* both: farewell */
+	/* both directions: RS_DISCONNECT */
+	assert_int_equal(rsocket_shutdown(ends[0], SHUT_WR), 0);
 	assert_int_equal(fix_receive(ends[1], buf, 1, 0), 1);
 	assert_int_equal(fix_receive(ends[1], buf, 1, 0), 0);
 	assert_int_equal(fix_send(ends[1], "x", 1, 0), -EPIPE);
@@ -102,7 +103,7 @@ static void a_listener_that_is_shut(void **state)
 	assert_int_equal(rsocket_close(listener), 0);
 }
 
-/* Its own end: nothing is lost, and it takes no time. */
+/* The program closes: nothing is lost, and it takes no time. */
 static void what_was_sent_arrives(void **state)
 {
 	(void)state;
@@ -114,7 +115,7 @@ static void what_was_sent_arrives(void **state)
 	assert_int_equal(fix_receive(ends[1], buf, 100, 0), 0);
 }
 
-/* rclose waits for 20 ms; then the service thread does, for 10 s. */
+/* rclose waits for 20 ms, then the service thread for 10 s. */
 static void what_has_not_arrived_is_waited_for(void **state)
 {
 	uint64_t begun;
@@ -127,7 +128,7 @@ static void what_has_not_arrived_is_waited_for(void **state)
 	assert_in_range(fix.now - begun, 20 * RSOCK_MS, 25 * RSOCK_MS);
 	assert_int_equal(fix.qps, 2);
 	assert_int_equal(rsock_sleep(NULL, 0, RSOCK_S), 0);
-	assert_int_equal(fix.qps, 2); /* it has not given up */
+	assert_int_equal(fix.qps, 2); /* the service thread has not given up */
 	fix.hold = false;
 	assert_int_equal(rsock_sleep(NULL, 0, 20 * RSOCK_MS), 0);
 	assert_int_equal(fix.qps, 1);
@@ -170,7 +171,7 @@ static void lingering(void **state)
 	assert_int_equal(fix.qps, 0);
 }
 
-/* A number of seconds that is none is a long time, and no overflow. */
+/* An invalid number of seconds counts as a long time, without overflow. */
 static void a_hostile_linger(void **state)
 {
 	(void)state;
@@ -180,7 +181,7 @@ static void a_hostile_linger(void **state)
 	close_end(1);
 }
 
-/* TCP may lose what is on its way: the peer has to close, too. */
+/* TCP may lose data on its way, so the peer has to disconnect, too. */
 static void on_iwarp_the_peer_has_to_close(void **state)
 {
 	(void)state;
@@ -189,7 +190,7 @@ static void on_iwarp_the_peer_has_to_close(void **state)
 	close_end(0);
 	fix_deliver();
 	assert_int_equal(rsock_sleep(NULL, 0, 100 * RSOCK_MS), 0);
-	assert_int_equal(fix.qps, 2); /* all has completed */
+	assert_int_equal(fix.qps, 2); /* every send has completed */
 	fix.hold = false;
 	assert_int_equal(fix_receive(ends[1], buf, 100, 0), 4);
 	assert_int_equal(fix_receive(ends[1], buf, 100, 0), 0);

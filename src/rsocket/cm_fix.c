@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_fix.c - see fix.h: rdma_cm.  A connect finds the listener with its port in
- * this process; what is told is in the id's channel at once. */
+/* cm_fix.c - the rdma_cm of fix.h. A connect finds the listener with its port in this
+ * process; an event is in the id's channel at once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -21,22 +21,23 @@
 enum { PRIVATE = 64, FIRST_PORT = 40000 };
 
 struct fake_id {
-	struct rdma_cm_id id; /* first */
+	struct rdma_cm_id id; /* must be first */
 	struct list node;
 	struct fake_id *peer;
 	bool listening, stopped;
-	unsigned unread; /* events fetched, not acknowledged */
+	unsigned unread; /* events read and not acknowledged */
 };
 
 struct fake_event {
-	struct rdma_cm_event ev; /* first */
+	struct rdma_cm_event ev; /* must be first */
 	struct list node;
-	struct fake_id *id; /* whom it is counted for: a request's listener */
+	/* the id whose unread counts it: for a request, the listener */
+	struct fake_id *id;
 	uint8_t private[PRIVATE];
 };
 
 struct fake_channel {
-	struct rdma_event_channel ch; /* first */
+	struct rdma_event_channel ch; /* must be first */
 	struct list events;
 };
 
@@ -107,7 +108,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (eventfd_read(channel->fd, &one))
 		return -1;
-	if (list_empty(&ch->events)) { /* it was stopped meanwhile */
+	if (list_empty(&ch->events)) { /* the id was stopped meanwhile */
 		errno = EAGAIN;
 		return -1;
 	}
@@ -151,7 +152,7 @@ void rsock_rdma_stop(struct rdma_cm_id *id)
 		if (e->ev.id != id && e->ev.listen_id != id)
 			continue;
 		list_del(n);
-		if (e->ev.id != id) /* a request that nobody has read */
+		if (e->ev.id != id) /* a request that no call has read */
 			drop_request(fake_of(e->ev.id));
 		free(e);
 	}
@@ -185,7 +186,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct fake_id *f = fake_of(id);
 
-	assert_int_equal(f->unread, 0); /* else it would wait for ever */
+	assert_int_equal(f->unread, 0); /* otherwise it would wait for ever */
 	assert_null(id->qp);
 	rsock_rdma_stop(id);
 	if (f->peer)
@@ -281,7 +282,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	assert_true(fake_of(id)->stopped); /* else an event may move the QP */
+	assert_true(fake_of(id)->stopped); /* otherwise an event may move the QP */
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 }
@@ -356,7 +357,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	return 0;
 }
 
-/* Loopback's own address reaches all of loopback. */
+/* From loopback's own address all of loopback is reached. */
 int rsock_rdma_source(const struct sockaddr *to, struct sockaddr_storage *from)
 {
 	static const uint8_t v4[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };

@@ -71,7 +71,7 @@ void rsock_conn_fail(struct rsock_stream *st, int err)
 		return;
 	st->sock.state = RSOCK_DOWN;
 	st->read_end = st->write_end = true;
-	/* After a disconnect, or both ends' last data, nothing has been lost. */
+	/* After a disconnect, or the last data of both ends, no data has been lost. */
 	if (!st->peer_disconnected && !st->said_disconnect && !ended)
 		st->sock.err = err;
 	rsock_wake(&st->sock);
@@ -130,8 +130,8 @@ void rsock_conn_grant(struct rsock_stream *st)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* The peer sends nothing more.  On iWARP it waits for our end of the TCP
- * connection (docs/rsocket.md, Closing). */
+/* The peer sends nothing more. On iWARP it waits for our end of the TCP connection (see
+ * "Closing" in docs/rsocket.md). */
 static void on_disconnect(struct rsock_stream *st)
 {
 	st->read_end = st->write_end = st->peer_disconnected = true;
@@ -168,8 +168,8 @@ static void take_immediate(void *arg, bool good, uint32_t imm)
 	}
 }
 
-/* Data that came before a failure are read: the receive queue is looked at again
- * when the send queue has told of one. */
+/* Handles completions. Data that came before a failure can still be read: if the send
+ * queue reports a failure, the receive queue is polled once more. */
 void rsock_conn_progress(struct rsock_stream *st)
 {
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
@@ -198,7 +198,7 @@ void rsock_conn_arm(struct rsock *rs, bool for_space)
 		rsock_ep_arm(&rsock_stream_of(rs)->ep, for_space);
 }
 
-/* Another thread may wait for the event that is taken here. */
+/* Takes the channel's events, and wakes the other threads, which may wait for them. */
 void rsock_conn_take_events(struct rsock *rs)
 {
 	if (rsock_ep_take_events(&rsock_stream_of(rs)->ep))
@@ -248,7 +248,8 @@ short rsock_conn_events(struct rsock *rs, short asked)
 		return POLLNVAL;
 	if (rs->state >= RSOCK_UP && st->read_end)
 		ev |= POLLRDHUP;
-	/* Programs take these for the end, before they have read what came. */
+	/* Programs take POLLHUP and POLLERR for the end, so these come after unread
+	 * data. */
 	if (st->ep.s.unread && !st->read_shut)
 		return ev;
 	if (rs->state >= RSOCK_UP && st->read_end && st->write_end)

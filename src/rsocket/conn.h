@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.h - a stream socket, and what it says and hears as a connection.  All under
- * the socket's lock. */
+/* conn.h - a stream socket, and the messages of its connection. All under the socket's
+ * lock. */
 #ifndef RSOCKET_CONN_H
 #define RSOCKET_CONN_H
 
@@ -14,31 +14,33 @@ struct rsock_map {
 	struct ibv_mr *mr;
 	void *buf;
 	size_t len;
-	bool remote, going; /* going: being unmapped */
-	uint32_t index;	    /* of the peer's entry, if remote */
+	bool remote, going; /* remote: the peer may write to it; going: being unmapped */
+	uint32_t index;	    /* of the peer's iomap entry, if remote */
 	uint64_t offset;
 };
 
 struct rsock_stream {
-	struct rsock sock; /* first */
+	struct rsock sock; /* must be first */
 	struct rdma_cm_id *id;
-	bool bound; /* by rbind: it stays so after a failed connect */
+	bool bound; /* by rbind(): kept after a failed connect */
 	struct sockaddr_storage local;
 
-	struct rsock_backlog backlog; /* as a listener */
-	struct rsock_child child;     /* as a listener's connection */
+	struct rsock_backlog backlog; /* if it is a listener */
+	struct rsock_child child;     /* if it is a listener's connection */
 
-	/* As a connection. */
+	/* The fields of a connection. */
 	bool passive;	     /* made for a listener */
-	struct rs_conn peer; /* passive: what the client has said */
+	struct rs_conn peer; /* passive: the private data of the client */
 	bool was_up;
-	bool read_end, write_end; /* nothing more comes; nothing more goes */
-	bool read_shut;		  /* by us: what is there is not read either */
-	bool peer_disconnected;	  /* it said disconnect */
-	bool said_disconnect;	  /* we did, or it is due */
-	unsigned controls_due;	  /* 1 << enum rs_control: not said yet */
-	uint64_t kept;		  /* when a keepalive was sent, rsock_now() */
-	uint64_t close_end;	  /* when the service thread gives up on it */
+	/* read_end: no more data comes. write_end: no more data is sent. */
+	bool read_end, write_end;
+	/* shutdown() for reading was called: data that came is not read either. */
+	bool read_shut;
+	bool peer_disconnected; /* the peer sent RS_DISCONNECT */
+	bool said_disconnect;	/* we sent RS_DISCONNECT, or it is due */
+	unsigned controls_due;	/* bits 1 << enum rs_control: to be sent */
+	uint64_t kept;		/* when the last keepalive was sent, as rsock_now() */
+	uint64_t close_end;	/* when the service thread gives the socket up */
 	struct rsock_endpoint ep;
 	struct list maps;
 };
@@ -48,36 +50,38 @@ static inline struct rsock_stream *rsock_stream_of(struct rsock *rs)
 	return (struct rsock_stream *)rs;
 }
 
-/* A socket of that kind, with a count of 1 and without a descriptor.  0 or
+/* Makes a socket of that kind, with a count of 1 and no descriptor. Returns 0 or
  * -errno. */
 int rsock_stream_new(const struct rsock_kind *kind, int domain,
 		     struct rsock_stream **out);
 
-/* Makes the endpoint for the id; takes it down, with what is mapped.  0 or
- * -errno. */
+/* rsock_conn_open() makes the endpoint for the id and returns 0 or -errno;
+ * rsock_conn_close() destroys the endpoint and all that is mapped. */
 int rsock_conn_open(struct rsock_stream *st);
 void rsock_conn_close(struct rsock_stream *st);
-/* What this end says of itself; p points to data. */
+/* Sets *p to this end's parameters, with private data in data. */
 void rsock_conn_param(const struct rsock_stream *st, struct rdma_conn_param *p,
 		      uint8_t data[RS_CONN_SIZE]);
 
-/* What completed is taken in, what is due is sent. */
+/* Handles completions, then sends what is due. */
 void rsock_conn_progress(struct rsock_stream *st);
-/* Posts w; a failure ends the connection.  0 or -errno. */
+/* Posts w; a failure ends the connection. Returns 0 or -errno. */
 int rsock_conn_post(struct rsock_stream *st, const struct rs_write *w,
 		    const void *payload);
-void rsock_conn_grant(struct rsock_stream *st); /* after something was read */
-/* Says it now, or when one of the four controls is free. */
+/* Sends grants that are due, after a read. */
+void rsock_conn_grant(struct rsock_stream *st);
+/* Sends a control message now, or when one of the four controls is free. */
 void rsock_conn_control(struct rsock_stream *st, enum rs_control what);
-/* It has ended; the program is told err, unless both ends had said farewell. */
+/* Ends the connection. The program gets err unless a disconnect, or both ends' shutdown,
+ * came before. */
 void rsock_conn_fail(struct rsock_stream *st, int err);
 
-/* The functions of struct rsock_kind. */
+/* These are functions of struct rsock_kind. */
 void rsock_conn_arm(struct rsock *rs, bool for_space);
 void rsock_conn_take_events(struct rsock *rs);
 bool rsock_conn_may_spin(const struct rsock *rs);
 short rsock_conn_events(struct rsock *rs, short asked);
-/* A read would not wait; a write would not (it may fail). */
+/* Would a read, or a write, not wait? (The write may fail.) */
 bool rsock_conn_readable(struct rsock *rs);
 bool rsock_conn_writable(struct rsock *rs);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a connection says and hears, and what poll() is told of it. */
+/* The messages of a connection, and what poll() reports. */
 #include "rsocket/conn.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static int end(void **state)
 	return fix_end(state);
 }
 
-/* Both halves of the buffers are published as soon as both are connected. */
+/* Both halves of the receive buffers are published as soon as both ends are connected. */
 static void at_the_beginning(void **state)
 {
 	(void)state;
@@ -92,7 +92,7 @@ static void a_peer_that_does_not_keep_to_the_protocol(void **state)
 	rsock_conn_progress(b);
 	assert_int_equal(b->sock.state, RSOCK_DOWN);
 	assert_int_equal(b->sock.err, EPROTO);
-	assert_int_equal(b->ep.s.unread, 0); /* nothing counts after it */
+	assert_int_equal(b->ep.s.unread, 0); /* data after a disconnect is ignored */
 	assert_int_equal(fix_poll(ends[1], ALL),
 			 POLLIN | POLLOUT | POLLRDHUP | POLLERR | POLLHUP);
 }
@@ -107,10 +107,10 @@ static void what_follows_a_disconnect_is_nothing(void **state)
 	assert_int_equal(b->sock.state, RSOCK_UP);
 	assert_int_equal(b->sock.err, 0);
 	rsock_conn_fail(b, ECONNRESET);
-	assert_int_equal(b->sock.err, 0); /* there is nothing to miss */
+	assert_int_equal(b->sock.err, 0); /* no data is missing */
 }
 
-/* Data that are there come before the end that came after them. */
+/* poll() reports data before the end that came after it. */
 static void poll_tells_data_before_the_end(void **state)
 {
 	char buf[10];
@@ -123,7 +123,7 @@ static void poll_tells_data_before_the_end(void **state)
 	assert_int_equal(fix_poll(ends[1], ALL), ALL | POLLHUP);
 }
 
-/* What is asked for is there: no look at the queue. */
+/* All that is asked for is there, so the queue is not polled. */
 static void a_poll_that_need_not_look(void **state)
 {
 	(void)state;
@@ -146,7 +146,7 @@ static void a_post_that_fails(void **state)
 	assert_int_equal(a->sock.state, RSOCK_DOWN);
 	assert_int_equal(a->sock.err, ECONNRESET);
 	rsock_conn_fail(a, EPROTO);
-	assert_int_equal(a->sock.err, ECONNRESET); /* the first is told */
+	assert_int_equal(a->sock.err, ECONNRESET); /* the first error is reported */
 }
 
 static void a_new_socket(void **state)
@@ -161,7 +161,7 @@ static void a_new_socket(void **state)
 	assert_int_equal(rsocket_close(fd), 0);
 }
 
-/* On iWARP a disconnect is answered by closing: the peer waits for that. */
+/* On iWARP a disconnect is answered by closing, which the peer waits for. */
 static void a_disconnect_on_iwarp_is_answered(void **state)
 {
 	(void)state;

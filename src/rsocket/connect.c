@@ -34,7 +34,7 @@ static void on_established(struct rsock_stream *st, const struct rdma_cm_event *
 
 	if (st->sock.state != RSOCK_CONNECTING)
 		return;
-	if (st->passive) { /* the request has been parsed */
+	if (st->passive) { /* the REQ's private data is parsed already */
 		st->sock.state = RSOCK_UP;
 	} else if (rs_conn_parse(p->private_data, p->private_data_len, &peer)) {
 		rs_start(&st->ep.s, &peer);
@@ -43,11 +43,12 @@ static void on_established(struct rsock_stream *st, const struct rdma_cm_event *
 		rsock_conn_fail(st, ECONNREFUSED);
 	}
 	st->was_up = st->sock.state == RSOCK_UP;
-	rsock_conn_progress(st); /* publishes the second half */
+	rsock_conn_progress(st); /* publishes the second half of rbuf */
 	rsock_wake(&st->sock);
 }
 
-/* False: it says nothing of the connection, or is of an id that was given up. */
+/* Handles an event. Returns false if it says nothing of the connection, or is of an id
+ * that was given up. */
 static bool take_event(struct rsock_stream *st, const struct rdma_cm_event *ev)
 {
 	if (ev->id != st->id)
@@ -60,7 +61,8 @@ static bool take_event(struct rsock_stream *st, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_DISCONNECTED:
-		rsock_conn_progress(st); /* what it has sent is here already */
+		/* data that the peer sent before is here already */
+		rsock_conn_progress(st);
 		rsock_conn_fail(st, error_of(ev));
 		return true;
 	default:
@@ -120,7 +122,7 @@ void rsock_connect_reset(struct rsock_stream *st)
 	rs->err = 0;
 	st->read_end = st->write_end = false;
 	pthread_mutex_unlock(&rs->lock);
-	if (id) /* it waits for events that are being read */
+	if (id) /* waits until events of id that are being read are done */
 		rdma_destroy_id(id);
 	pthread_mutex_lock(&rs->lock);
 	if (rs->state == RSOCK_NEW && st->bound && !rsock_bind_make_id(st) &&
@@ -140,14 +142,15 @@ static int finish(struct rsock_stream *st)
 
 	if (rc)
 		return rc == -EAGAIN ? -EINPROGRESS : rc;
-	if (st->was_up) /* perhaps it has ended since: that is read */
+	if (st->was_up) /* if it has ended since, a read says so */
 		return 0;
 	rc = -rs->err;
 	rs->err = 0;
 	return rc ? rc : -ECONNABORTED;
 }
 
-/* After a failure the socket can be used for another attempt. */
+/* Prepares another attempt after a failure. Returns the error of the failed attempt if
+ * the program has not got it yet. */
 static int try_again(struct rsock_stream *st)
 {
 	int rc = -st->sock.err;
@@ -155,7 +158,8 @@ static int try_again(struct rsock_stream *st)
 	if (st->passive || st->was_up)
 		return -EISCONN;
 	rsock_connect_reset(st);
-	return rc; /* not 0: the program has not been told yet */
+	/* Not 0: the program has not been told of the error yet. */
+	return rc;
 }
 
 int rsock_connect(struct rsock *rs, const struct sockaddr *a, socklen_t len)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a socket to a connection, or not. */
+/* Connecting, with success and without. */
 #include "rsocket/connect.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static int begin(void **state)
 {
 	fix_begin(state);
 	fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
-	a = fix_addr(1, 7); /* where nobody listens */
+	a = fix_addr(1, 7); /* no program listens there */
 	return fd < 0;
 }
 
@@ -48,8 +48,8 @@ static void nobody_listens(void **state)
 {
 	(void)state;
 	assert_int_equal(try(), -ECONNREFUSED);
-	assert_int_equal(error_of(), 0);	/* it has been told */
-	assert_int_equal(try(), -ECONNREFUSED); /* another attempt */
+	assert_int_equal(error_of(), 0);	/* the program has been told */
+	assert_int_equal(try(), -ECONNREFUSED); /* starts another attempt */
 }
 
 static void it_is_told_once(void **state)
@@ -66,7 +66,7 @@ static void it_is_told_once(void **state)
 	assert_int_equal(error_of(), ECONNREFUSED);
 	assert_int_equal(try(), -EINPROGRESS);
 	fix_service();
-	assert_int_equal(try(), -ECONNREFUSED); /* this time by connect */
+	assert_int_equal(try(), -ECONNREFUSED); /* this time connect reports it */
 	listener = fix_listen(&a, 1);
 	assert_int_equal(try(), -EINPROGRESS);
 	fix_service();
@@ -95,7 +95,7 @@ static void errors_of_rdma_cm(void **state)
 		{ RDMA_CM_EVENT_UNREACHABLE, -ENETUNREACH, -ENETUNREACH },
 		{ RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO, -EPROTO },
 		{ RDMA_CM_EVENT_CONNECT_ERROR, 3, -ECONNRESET },
-		{ RDMA_CM_EVENT_ESTABLISHED, 0, -ECONNREFUSED }, /* no data */
+		{ RDMA_CM_EVENT_ESTABLISHED, 0, -ECONNREFUSED }, /* no private data */
 	};
 
 	(void)state;
@@ -108,7 +108,7 @@ static void errors_of_rdma_cm(void **state)
 	}
 }
 
-/* After a failed attempt the address stays. */
+/* A failed attempt does not change the address that was bound. */
 static void a_bound_socket_stays_bound(void **state)
 {
 	struct sockaddr_in own = fix_addr(1, 0);
@@ -125,7 +125,7 @@ static void a_bound_socket_stays_bound(void **state)
 	assert_int_equal(own.sin_port, port);
 }
 
-/* An event that was read before the socket gave its id up. */
+/* An event of an id that the socket gave up after the event was read. */
 static void an_event_of_an_id_that_was_given_up(void **state)
 {
 	struct rdma_cm_id old = { .context = fix_sock(fd) };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* defaults.h - what a new socket is given: the files of /etc/rdma/rsocket, as
+/* defaults.h - the options of a new socket, from the files of /etc/rdma/rsocket as
  * rdma-core reads them. */
 #ifndef RSOCKET_DEFAULTS_H
 #define RSOCKET_DEFAULTS_H
 
 #include <stdint.h>
 
-/* Sizes that can be chosen until a socket's buffers are made. */
+/* Sizes that can be chosen until the socket's buffers are made. */
 struct rsock_sizes {
 	uint32_t sndbuf, rcvbuf; /* bytes; half of what is allocated */
 	uint16_t sq, rq;	 /* data messages: posted, received */
@@ -23,12 +23,12 @@ enum {
 
 struct rsock_defaults {
 	struct rsock_sizes sizes;
-	uint32_t polling_us; /* how long a call looks before it sleeps */
+	uint32_t polling_us; /* how long a call polls before it sleeps */
 };
 
-/* The files of a folder. */
+/* Reads the files of a folder. */
 void rsock_defaults_read(const char *folder, struct rsock_defaults *out);
-/* Those of /etc/rdma/rsocket, read once. */
+/* Returns the values of /etc/rdma/rsocket, which are read once. */
 const struct rsock_defaults *rsock_defaults(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is in no file has its default; what is out of bounds is put within. */
+/* A value without a file has its default; a value out of bounds is clamped. */
 #include "rsocket/defaults.h"
 
 #include <setjmp.h>

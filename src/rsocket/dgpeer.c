@@ -10,7 +10,8 @@
 #include "rsocket/os.h"
 #include "sys/sockaddr.h"
 
-#define KNOWN_NS RSOCK_S /* then it is asked again, if it has not said a word */
+/* A peer that was quiet for so long is asked for its QP again, by UDP. */
+#define KNOWN_NS RSOCK_S
 
 bool rsock_dgpeer_known(const struct rsock_dgpeer *p)
 {
@@ -67,7 +68,8 @@ void rsock_dgpeer_free(struct rsock_dgpeer *p)
 	free(p);
 }
 
-/* Peers are made for strangers, too, who may use any number of addresses. */
+/* Frees the peer that was quiet for longest, if there are too many. Strangers make peers,
+ * too, and may use any number of addresses. */
 static void make_room(struct rsock_dgram *dg)
 {
 	struct rsock_dgpeer *oldest = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dgpeer.h - whom a datagram socket sends to: which QP they have said they have. */
+/* dgpeer.h - the peers of a datagram socket: their addresses and QPs. */
 #ifndef RSOCKET_DGPEER_H
 #define RSOCKET_DGPEER_H
 
@@ -7,16 +7,16 @@
 
 enum { RSOCK_PEERS_MAX = 4096 };
 
-/* The peer with that address, made if there is none.  A pointer to another peer
- * may be bad then: the one that was quiet for longest is forgotten.  0 or
- * -errno. */
+/* Finds the peer with that address, or makes it. Pointers to other peers may be invalid
+ * afterwards, since the one that was quiet for longest is freed if there are too many.
+ * Returns 0 or -errno. */
 int rsock_dgpeer_for(struct rsock_dgram *dg, const struct sockaddr *to,
 		     struct rsock_dgpeer **out);
 void rsock_dgpeer_free(struct rsock_dgpeer *p);
-/* It says that it has this QP, by a datagram to our address. */
+/* Stores the QP that the peer has named in a datagram to our address. */
 void rsock_dgpeer_learn(struct rsock_dgpeer *p, uint32_t qpn);
-/* A datagram can go to its QP: it has said so within a second. */
+/* Can a datagram go to the peer's QP? Only if the peer was heard of within a second. */
 bool rsock_dgpeer_known(const struct rsock_dgpeer *p);
-/* A message has come from its QP. */
+/* Notes that the sender of m, which came from its QP, is alive. */
 void rsock_dgpeer_heard(struct rsock_dgram *dg, const struct rsock_dgmsg *m);
 #endif

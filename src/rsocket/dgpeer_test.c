@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whom a datagram socket sends to, and how long that is known. */
+/* The peers of a datagram socket, and how long their QPs are known. */
 #include "rsocket/dgpeer.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void it_is_known_for_a_second(void **state)
 	assert_true(rsock_dgpeer_known(p));
 	assert_int_equal(p->qpn, 6);
 	assert_int_equal(fix.ahs, 1);
-	rsock_dgpeer_learn(p, 0); /* it has none */
+	rsock_dgpeer_learn(p, 0); /* QPN 0: the peer has no QP */
 	assert_false(rsock_dgpeer_known(p));
 }
 
@@ -100,7 +100,8 @@ static void without_an_address_handle_it_goes_by_udp(void **state)
 	assert_true(rsock_dgpeer_known(p));
 }
 
-/* The one that was quiet for longest goes, but not whom we are connected to. */
+/* The peer that was quiet for longest is forgotten, but not the one that we are connected
+ * to. */
 static void only_so_many_are_remembered(void **state)
 {
 	struct rsock_dgpeer *first = peer(1, 1), *second = peer(1, 2);
@@ -110,7 +111,7 @@ static void only_so_many_are_remembered(void **state)
 	for (uint16_t i = 3; i <= RSOCK_PEERS_MAX; i++)
 		peer(1, i);
 	assert_int_equal(dg->npeers, RSOCK_PEERS_MAX);
-	peer(1, 3); /* is used again: 2 is the oldest */
+	peer(1, 3); /* used again, so 2 is the oldest */
 	assert_int_equal(second->port, 2);
 	peer(1, RSOCK_PEERS_MAX + 1);
 	assert_int_equal(dg->npeers, RSOCK_PEERS_MAX);

@@ -169,9 +169,9 @@ void rsock_dgqp_free(struct rsock_dgqp *q)
 
 /* --- messages ------------------------------------------------------------ */
 
-/* Did the datagram come from the address in its header?  An IPv4 header is
- * in the last 20 bytes of a GRH's place (IBTA annex A17).  Packets from any of
- * 127/8 come from 127.0.0.1. */
+/* Did the datagram come from the address in its header? An IPv4 header is in the last 20
+ * bytes of a GRH's place (IBTA annex A17). Packets from any address of 127/8 come from
+ * 127.0.0.1. */
 static bool is_from(const uint8_t grh[RSOCK_DG_GRH], const uint8_t ip[16])
 {
 	if (!addr_is_v4(ip))
@@ -179,8 +179,8 @@ static bool is_from(const uint8_t grh[RSOCK_DG_GRH], const uint8_t ip[16])
 	return !memcmp(grh + 32, ip + 12, ip[12] == 127 ? 1 : 4);
 }
 
-/* Queues a datagram at the socket; one that has no header of ours, or a header with
- * another's address, is dropped. */
+/* Queues a datagram at the socket. Drops one without a header of ours, or with another
+ * sender's address in it. */
 static void take_datagram(struct rsock_dgqp *q, const struct ibv_wc *wc)
 {
 	const uint8_t *grh = rsock_dgqp_memory(q, (uint32_t)wc->wr_id);
@@ -246,8 +246,8 @@ bool rsock_dgqp_progress(struct rsock_dgqp *q)
 		*(cq == q->rcq ? &q->armed_r : &q->armed_s) = false;
 		any = true;
 	}
-	/* Bad ones are posted again at once, and their sender may never stop: so there
-	 * is a bound. */
+	/* Datagrams that are dropped are posted again at once, and their sender may never
+	 * stop, so one call takes a limited number. */
 	while (all < receives(q) && (n = ibv_poll_cq(q->rcq, 16, wc)) > 0) {
 		for (int i = 0; i < n; i++)
 			take_datagram(q, &wc[i]);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dgqp.h - a datagram socket's UD QPs, one for each address of ours that it sends
- * from. */
+/* dgqp.h - a datagram socket's UD QPs, one for each local address that it sends from. */
 #ifndef RSOCKET_DGQP_H
 #define RSOCKET_DGQP_H
 
 #include "rsocket/dgsock.h"
 #include "rsocket/rdma.h"
 
-/* MTU: rdma-core's receives have no more. */
+/* MTU: rdma-core's receives are no longer. */
 enum { RSOCK_DG_GRH = 40, RSOCK_DG_SLOTS = 64, RSOCK_DG_MTU = 2048 };
 
-/* Its memory: RSOCK_DG_SLOTS slots for sending, then those for receiving. */
+/* mem has RSOCK_DG_SLOTS slots for sending, then the slots for receiving. */
 struct rsock_dgqp {
 	struct list node;
 	struct rsock_dgram *dg;
@@ -24,25 +23,24 @@ struct rsock_dgqp {
 	uint8_t *mem;
 	size_t mem_size;
 	struct ibv_mr *mr;
-	uint64_t free_slots; /* a bit for each of those for sending */
+	uint64_t free_slots; /* a bit for each free slot for sending */
 	bool armed_r, armed_s;
 };
 
-/* The QP of that address, made if there is none.  0 or -errno. */
+/* Finds the QP of that address, or makes it. Returns 0 or -errno. */
 int rsock_dgqp_for(struct rsock_dgram *dg, const uint8_t ip[16], uint32_t ifindex,
 		   struct rsock_dgqp **out);
 void rsock_dgqp_free(struct rsock_dgqp *q);
-/* Posts a slot for receiving, whose message has been read. */
+/* Posts a receive into a slot whose message has been read. */
 void rsock_dgqp_receive(struct rsock_dgqp *q, uint32_t slot);
-/* Takes in what has completed; messages are queued at the socket.  True: there
- * was something. */
+/* Handles completions; queues messages at the socket. Returns true if there were any. */
 bool rsock_dgqp_progress(struct rsock_dgqp *q);
-/* Waits until all has left that was sent, 100 ms at most. */
+/* Waits until all sends have completed, 100 ms at most. */
 void rsock_dgqp_drain(struct rsock_dgqp *q);
 void rsock_dgqp_arm(struct rsock_dgqp *q);
 
-/* A slot to put a message into, or -1; its memory; and sending it.  0 or
- * -errno. */
+/* rsock_dgqp_slot() takes a slot for a message, or returns -1; rsock_dgqp_memory() is its
+ * memory; rsock_dgqp_send() sends it and returns 0 or -errno. */
 int rsock_dgqp_slot(struct rsock_dgqp *q);
 uint8_t *rsock_dgqp_memory(struct rsock_dgqp *q, uint32_t slot);
 int rsock_dgqp_send(struct rsock_dgqp *q, const struct rsock_dgpeer *to, uint32_t slot,

@@ -66,7 +66,7 @@ static int end(void **state)
 	return fix_end(state);
 }
 
-/* From a, whose address is 127.0.0.1, with a header that says who it is. */
+/* Sends from a (127.0.0.1) a datagram whose header names ip as the sender. */
 static int send_as(const uint8_t ip[16], const char *text, uint32_t len)
 {
 	struct rs_ud h = { .port = 7 };
@@ -119,15 +119,15 @@ static void a_message_lies_in_its_slot(void **state)
 	assert_memory_equal(m->ip, one, 16);
 	assert_ptr_equal(m->qp, b);
 	assert_false(rsock_dgqp_progress(b));
-	assert_true(rsock_dgqp_progress(a)); /* its slot is free again */
+	assert_true(rsock_dgqp_progress(a)); /* the slot is free again */
 	assert_true(a->free_slots == ~0ull);
 }
 
-/* A header with another's address; one too short; another form of 127/8. */
+/* Headers with another sender's address, too short, and with another address of 127/8. */
 static void a_sender_that_lies(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 20; i++) { /* more than receives */
+	for (int i = 0; i < 20; i++) { /* more often than there are receives */
 		assert_int_equal(send_as(two, "lie", 3), 0);
 		rsock_dgqp_progress(b);
 		rsock_dgqp_progress(a);
@@ -149,7 +149,7 @@ static void garbage(void **state)
 
 		for (uint32_t i = 0; i < len; i++)
 			at[i] = (uint8_t)(len * 31 + i * 17);
-		at[0] = 5; /* no IP version */
+		at[0] = 5; /* an invalid IP version */
 		assert_int_equal(rsock_dgqp_send(a, &to_b, (uint32_t)slot, len), 0);
 		rsock_dgqp_progress(b);
 		rsock_dgqp_progress(a);
@@ -203,7 +203,7 @@ static void slots_run_out_and_drain(void **state)
 	fix.hold = false;
 	rsock_dgqp_drain(a);
 	assert_true(a->free_slots == ~0ull);
-	assert_true(rsock_dgqp_progress(a)); /* the event */
+	assert_true(rsock_dgqp_progress(a)); /* handles the event */
 	assert_false(a->armed_s);
 }
 
@@ -211,7 +211,7 @@ static void a_qp_that_failed(void **state)
 {
 	(void)state;
 	fix_lose(IBV_WC_LOC_QP_OP_ERR);
-	rsock_dgqp_progress(b); /* flushed: nothing more */
+	rsock_dgqp_progress(b); /* flushed: no messages */
 	assert_false(rsock_dgqp_progress(b));
 	assert_int_equal(queued(), 0);
 }

@@ -73,7 +73,7 @@ static int bind_dgram(struct rsock *rs, const struct sockaddr *a, socklen_t len)
 	return 0;
 }
 
-/* Every header has the port in it. */
+/* Binds the socket to any port if it has none: each header contains the port. */
 static int have_port(struct rsock_dgram *dg)
 {
 	struct sockaddr_storage any = { .ss_family = (sa_family_t)dg->sock.domain };
@@ -83,7 +83,7 @@ static int have_port(struct rsock_dgram *dg)
 					   : 0;
 }
 
-/* A connected socket does not read what others sent before it was connected. */
+/* A connected socket must not read what others sent before the connect. */
 static void drop_others(struct rsock_dgram *dg)
 {
 	list_for_safe(n, &dg->msgs)
@@ -166,7 +166,7 @@ static void keep(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
 	struct rsock_dgmsg *m;
 
 	if (dg->queued + sizeof(*m) + len > (size_t)dg->sock.opt.sizes.rcvbuf * 2)
-		return; /* it is lost, as with UDP */
+		return; /* lost, as with UDP */
 	m = calloc(1, sizeof(*m) + len);
 	if (!m)
 		return;
@@ -180,7 +180,7 @@ static void keep(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
 	list_add_tail(&dg->msgs, &m->node);
 }
 
-/* Takes one datagram from the UDP socket.  False: there is none. */
+/* Takes one datagram from the UDP socket. Returns false if there is none. */
 static bool listen_once(struct rsock_dgram *dg)
 {
 	uint8_t *buf = dg->buf;
@@ -193,7 +193,7 @@ static bool listen_once(struct rsock_dgram *dg)
 	struct rs_udp h;
 	size_t header;
 
-	if (n < 0) /* ECONNREFUSED and the like, too */
+	if (n < 0) /* an error such as ECONNREFUSED may come from an earlier send */
 		return errno != EAGAIN && errno != EINTR;
 	sockaddr_ip((struct sockaddr *)&from, ip);
 	header = rs_udp_parse(buf, (size_t)n, &h);
@@ -209,7 +209,8 @@ static bool listen_once(struct rsock_dgram *dg)
 	return true;
 }
 
-/* The UDP socket is looked at when the QPs have nothing, and now and then. */
+/* Polls the QPs. Polls the UDP socket only if the QPs have nothing, and every
+ * AT_A_TIME-th time. */
 static void progress(struct rsock *rs)
 {
 	struct rsock_dgram *dg = rsock_dgram_of(rs);
@@ -251,14 +252,14 @@ static short events(struct rsock *rs, short asked)
 
 static void arm(struct rsock *rs, bool for_space)
 {
-	(void)for_space; /* a QP knows by itself whether it has any */
+	(void)for_space; /* each QP itself knows whether it has free slots */
 	list_for(n, &rsock_dgram_of(rs)->qps)
 		rsock_dgqp_arm(container_of(n, struct rsock_dgqp, node));
 }
 
 static void take_events(struct rsock *rs)
 {
-	(void)rs; /* progress() does */
+	(void)rs; /* progress() takes the events */
 }
 
 static bool may_spin(const struct rsock *rs)
@@ -324,9 +325,10 @@ static ssize_t send_dgram(struct rsock *rs, const struct iovec *iov, int n, int 
 		len += iov[i].iov_len;
 	}
 	rc = have_port(dg);
-	if (!rc) /* it makes the QP */
+	if (!rc) /* destination() makes the QP, which has the port in its headers */
 		rc = destination(dg, to, tolen, &p);
-	while (!rc) { /* others may write to us while it waits: p may be gone */
+	/* destination() is called again after waiting: p may have been freed meanwhile */
+	while (!rc) {
 		rc = rsock_wait(rs, has_slot, nonblock, true, RSOCK_FOREVER);
 		if (!rc)
 			rc = destination(dg, to, tolen, &p);
@@ -383,7 +385,7 @@ static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, i
 
 /* --- options and the end ------------------------------------------------- */
 
-/* Broadcast, TTL and the like are the UDP socket's. */
+/* Options such as broadcast and TTL are set on the UDP socket. */
 static int set_option(struct rsock *rs, int level, int name, const void *val,
 		      socklen_t len)
 {
@@ -407,7 +409,7 @@ static bool close_dgram(struct rsock *rs)
 }
 
 static const struct rsock_kind kind = {
-	.eager = true, /* a sender learns where its peer's QP is */
+	.eager = true, /* a sender learns of its peers' QPs by progress() */
 	.progress = progress,
 	.may_spin = may_spin,
 	.arm = arm,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dgram.h - SOCK_DGRAM: how struct rsock_kind is filled for it.  A UDP socket by
- * which ends find each other's QPs; what cannot go by those goes by it, too.
- * docs/rsocket.md. */
+/* dgram.h - SOCK_DGRAM sockets. Each has a UDP socket, by which the ends learn of each
+ * other's QPs, and which carries what the QPs cannot. See docs/rsocket.md. */
 #ifndef RSOCKET_DGRAM_H
 #define RSOCKET_DGRAM_H
 
 #include "rsocket/sock.h"
 
-/* A new socket without a descriptor.  0 or -errno. */
+/* Makes a socket without a descriptor. Returns 0 or -errno. */
 int rsock_dgram_new(int domain, struct rsock **out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram sockets: the first goes by UDP, through the kernel's loopback; then they
- * go from QP to QP. */
+/* Datagram sockets: the first datagram goes by UDP, through the kernel's loopback; later
+ * ones go from QP to QP. */
 #include "rsocket/dgram.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static ssize_t send_to(int from, int to, const void *data, size_t len)
 			    (struct sockaddr *)&names[to], sizeof(names[to]));
 }
 
-/* Which of the three it came from; its length is *n. */
+/* Reads a datagram of length *n; returns which of the three sockets sent it. */
 static int receive(int at, ssize_t *n, int flags)
 {
 	struct iovec iov = { buf, sizeof(buf) };
@@ -78,17 +78,17 @@ static int receive(int at, ssize_t *n, int flags)
 	return -1;
 }
 
-/* Both know each other's QP. */
+/* Makes both sockets learn each other's QP. */
 static void acquaint(int i, int j)
 {
 	ssize_t n;
 
 	assert_int_equal(send_to(i, j, "a", 1), 1);
 	assert_int_equal(receive(j, &n, MSG_DONTWAIT), i);
-	fix_poll(fds[i], POLLIN); /* takes the answer in */
+	fix_poll(fds[i], POLLIN); /* handles the answer */
 }
 
-/* How many have come by a QP, and wait to be read. */
+/* Returns how many unread datagrams came by a QP. */
 static int by_qp(int i)
 {
 	int n = 0;
@@ -123,7 +123,7 @@ static struct {
 	int fd, saved, other_end;
 } full;
 
-/* The C library's; but a full socket takes nothing. */
+/* The C library's sendmsg(), but a full socket takes nothing. */
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	if (!full.is)
@@ -132,7 +132,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return -1;
 }
 
-/* Nothing can ever be written to the reading end of a pipe. */
+/* Replaces the UDP socket by the reading end of a pipe, which is never writable. */
 static void fill_up(int i)
 {
 	int ends[2];
@@ -154,7 +154,7 @@ static void make_room(void)
 	full.is = false;
 }
 
-/* Other threads may look at the socket, and read from it. */
+/* What another thread may do meanwhile: poll the socket and read from it. */
 static void looked_at_by_others(void)
 {
 	struct rsock *rs = fix_sock(fds[0]);
@@ -269,7 +269,8 @@ static void a_connected_socket(void **state)
 	assert_int_equal(rsocket_name(fds[0], true, (struct sockaddr *)&peer, &len), 0);
 	assert_int_equal(peer.sin_port, names[1].sin_port);
 	assert_int_equal(send_to(2, 0, "after", 5), 5);
-	assert_int_equal(receive(0, &n, MSG_DONTWAIT), -1); /* neither is for it */
+	/* neither datagram is for it */
+	assert_int_equal(receive(0, &n, MSG_DONTWAIT), -1);
 	assert_int_equal(fix_send(fds[0], "x", 1, 0), 1);
 	assert_int_equal(receive(1, &n, MSG_DONTWAIT), 0);
 	assert_int_equal(send_to(1, 0, "y", 1), 1);
@@ -329,7 +330,7 @@ static void slots_run_out(void **state)
 	assert_int_equal(send_to(0, 1, "x", 1), 1);
 }
 
-/* What has no header of ours, or a wrong one, is dropped. */
+/* A datagram without a valid header of ours is dropped. */
 static void strangers(void **state)
 {
 	static const char *const what[] = { "", "x", "GET / HTTP/1.0\r\n\r\n",
@@ -347,7 +348,7 @@ static void strangers(void **state)
 	close(s);
 }
 
-/* As with UDP, what is too much is lost. */
+/* As with UDP, datagrams beyond the buffer are lost. */
 static void a_reader_that_does_not_read(void **state)
 {
 	ssize_t n;

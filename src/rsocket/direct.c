@@ -14,7 +14,7 @@ static bool can_say(struct rsock *rs)
 	return rs->state != RSOCK_UP || rs_may_control(&rsock_stream_of(rs)->ep.s);
 }
 
-/* An offset that overlaps no other: behind them all. */
+/* Returns an offset behind all maps, so that it overlaps none. */
 static uint64_t choose_offset(const struct rsock_stream *st)
 {
 	uint64_t end = 0;
@@ -49,7 +49,7 @@ static int choose_index(const struct rsock_stream *st, uint32_t *index)
 	return -ENOBUFS;
 }
 
-/* len 0: it is mapped no more. */
+/* Writes m's iomap entry to the peer; len 0: the buffer is not mapped any more. */
 static int tell_peer(struct rsock_stream *st, const struct rsock_map *m, uint32_t len)
 {
 	struct rs_iomap entry = {
@@ -88,7 +88,8 @@ int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
 	m->offset = offset == -1 ? choose_offset(st) : (uint64_t)offset;
 	if (remote)
 		rc = choose_index(st, &m->index);
-	list_add_tail(&st->maps, &m->node); /* the index is taken while we wait */
+	/* added first, so that its index is taken while tell_peer() waits */
+	list_add_tail(&st->maps, &m->node);
 	if (!rc) {
 		m->mr = ibv_reg_mr(st->id->pd, buf, len,
 				   IBV_ACCESS_LOCAL_WRITE |
@@ -117,7 +118,7 @@ int rsock_direct_unmap(struct rsock_stream *st, const void *buf, size_t len)
 
 		if (m->buf != buf || m->len != len || m->going)
 			continue;
-		m->going = true; /* its index is taken until the peer is told */
+		m->going = true; /* its index stays taken until the peer is told */
 		if (m->remote && st->sock.state == RSOCK_UP)
 			rc = tell_peer(st, m, 0);
 		list_del(n);

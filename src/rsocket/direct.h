@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* direct.h - direct placement, riomap() and its like: the program's own buffers,
- * which the peer writes to.  Under the socket's lock; 0, a count or -errno. */
+/* direct.h - direct placement (riomap() and the like): buffers of the program that the
+ * peer writes to. All under the socket's lock; functions return 0, a count, or -errno. */
 #ifndef RSOCKET_DIRECT_H
 #define RSOCKET_DIRECT_H
 
@@ -8,7 +8,7 @@
 
 #include "rsocket/conn.h"
 
-/* offset -1: one is chosen.  *at: the offset. */
+/* Maps buf at an offset (-1: any), and sets *at to the offset. */
 int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
 		     off_t offset, off_t *at);
 int rsock_direct_unmap(struct rsock_stream *st, const void *buf, size_t len);

@@ -56,7 +56,7 @@ static int map(void *buf, size_t len, off_t offset, off_t *at)
 	int rc = rsocket_map(ends[1], buf, len, PROT_WRITE, offset, at);
 
 	if (!fix.hold)
-		fix_deliver(); /* the peer knows of it */
+		fix_deliver(); /* the peer's entry arrives */
 	return rc;
 }
 
@@ -91,7 +91,8 @@ static void an_offset_is_chosen(void **state)
 	assert_int_equal(map(memory + 5000, 5000, -1, &second), 0);
 	assert_int_equal(first, 0);
 	assert_int_equal(second, 8192);
-	assert_int_equal(map(memory, 1, -1, &first), -ENOBUFS); /* two entries */
+	/* the peer has two entries */
+	assert_int_equal(map(memory, 1, -1, &first), -ENOBUFS);
 	assert_int_equal(rsocket_unmap(ends[1], memory, 5000), 0);
 	assert_int_equal(map(memory, 1, -1, &first), 0);
 }
@@ -103,7 +104,7 @@ static void what_is_not_mapped(void **state)
 	(void)state;
 	assert_int_equal(write_at(data, 1, 0), -EINVAL);
 	assert_int_equal(map(memory, 100, 0, &at), 0);
-	assert_int_equal(write_at(data, 100, 50), 50); /* as far as it goes */
+	assert_int_equal(write_at(data, 100, 50), 50); /* up to the end of the map */
 	assert_int_equal(write_at(data, 1, 100), -EINVAL);
 	assert_int_equal(write_at(data, 1, UINT64_MAX), -EINVAL);
 	assert_int_equal(rsocket_unmap(ends[1], memory, 99), -EINVAL);
@@ -121,7 +122,8 @@ static void hostile_numbers(void **state)
 	assert_int_equal(map(memory, 1, -2, &at), -EINVAL);
 	assert_int_equal(rsocket_map(ends[1], memory, 1, PROT_READ, 0, &at), -EINVAL);
 	assert_int_equal(rsocket_map(ends[1], memory, 1, PROT_NONE, 0, &at), 0);
-	assert_int_equal(write_at(data, 1, 0), -EINVAL); /* of its own use */
+	/* this map is only for the program itself */
+	assert_int_equal(write_at(data, 1, 0), -EINVAL);
 }
 
 static void nothing_is_left_of_a_failure(void **state)
@@ -137,7 +139,7 @@ static void nothing_is_left_of_a_failure(void **state)
 	assert_int_equal(map(memory + 100, 100, 100, &at), 0); /* both entries are free */
 }
 
-/* The send buffer is full, and the network still. */
+/* The send buffer is full, and nothing arrives. */
 static void no_room(void **state)
 {
 	ssize_t n;
@@ -156,7 +158,7 @@ static void no_room(void **state)
 	assert_memory_equal(memory, data, SIZE);
 }
 
-/* All four controls are out: the call waits for one. */
+/* All four controls are in use: the call waits for one. */
 static void it_waits_to_tell_the_peer(void **state)
 {
 	struct rsock_stream *st = fix_stream(ends[1]);
@@ -183,7 +185,7 @@ static void unmap_again(void)
 	fix_deliver();
 }
 
-/* While one thread waits to tell the peer, another unmaps the same. */
+/* While one thread waits to tell the peer, another unmaps the same buffer. */
 static void it_is_unmapped_once(void **state)
 {
 	struct rsock_stream *st = fix_stream(ends[1]);
@@ -210,7 +212,8 @@ static void after_the_end(void **state)
 	(void)state;
 	assert_int_equal(map(memory, SIZE, 0, &at), 0);
 	fix_lose(IBV_WC_RETRY_EXC_ERR);
-	assert_int_equal(write_at(data, 1, 0), 1); /* it is not known yet */
+	/* the peer does not know of the unmap yet */
+	assert_int_equal(write_at(data, 1, 0), 1);
 	assert_int_equal(fix_receive(ends[0], data, 1, 0), -ECONNRESET);
 	assert_int_equal(write_at(data, 1, 0), -EPIPE);
 	assert_int_equal(rsocket_map(ends[0], memory, 1, PROT_WRITE, 0, &at), -ENOTCONN);

@@ -8,9 +8,11 @@
 #include <sys/mman.h>
 
 enum {
-	BATCH = 32, /* completions at a time */
+	BATCH = 32, /* completions that are polled at a time */
 	CONTROL = 1,
-	PART = 2, /* bits of wr_id; PART: more follows */
+	/* Bits of wr_id. PART: the WRITE before an iWARP message, whose completion does
+	 * not count. */
+	PART = 2,
 };
 
 /* --- buffers ------------------------------------------------------------- */
@@ -80,7 +82,7 @@ static uint8_t *message_at(const struct rsock_endpoint *ep, uint64_t slot)
 	return ep->messages.at + slot * RS_MESSAGE;
 }
 
-/* n <= BATCH */
+/* Posts receives into n <= BATCH slots. */
 static int receive(struct rsock_endpoint *ep, const uint64_t *slots, int n)
 {
 	struct ibv_recv_wr wr[BATCH], *bad;
@@ -176,7 +178,7 @@ void rsock_ep_destroy(struct rsock_endpoint *ep)
 
 /* --- out ----------------------------------------------------------------- */
 
-/* On iWARP what would be an immediate follows in a message of its own. */
+/* On iWARP a SEND with the immediate follows the WRITE. */
 int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
 		  const void *payload)
 {
@@ -206,7 +208,7 @@ int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
 
 /* --- in ------------------------------------------------------------------ */
 
-/* False: it is no message of rsockets. */
+/* Returns false if the completion is no message of rsockets. */
 static bool immediate_of(const struct rsock_endpoint *ep, const struct ibv_wc *wc,
 			 uint32_t *imm)
 {
@@ -218,7 +220,8 @@ static bool immediate_of(const struct rsock_endpoint *ep, const struct ibv_wc *w
 	return true;
 }
 
-/* No more at once than there are receives: a peer may send faster than we look. */
+/* Handles no more completions at once than there are receives, as a peer may send faster
+ * than we poll. */
 int rsock_ep_take_receives(struct rsock_endpoint *ep, enum ibv_wc_status *status,
 			   void (*came)(void *arg, bool good, uint32_t imm), void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* endpoint.h - a connection's QP with its completion queues and buffers, and the
- * stream that runs over it.  Reader's and sender's completions are on two CQs: a
- * reader is not woken by what it has sent itself. */
+/* endpoint.h - a connection's QP with its completion queues and buffers, and the stream
+ * that runs over it. Receives and sends complete on two CQs, so that a reader is not
+ * woken by its own sends. */
 #ifndef RSOCKET_ENDPOINT_H
 #define RSOCKET_ENDPOINT_H
 
@@ -11,7 +11,7 @@
 #include "rsocket/defaults.h"
 #include "rsocket/stream.h"
 
-/* Memory that is registered. */
+/* Registered memory. */
 struct rsock_region {
 	uint8_t *at;
 	size_t size;
@@ -24,32 +24,33 @@ struct rsock_endpoint {
 	struct ibv_cq *rcq, *scq;
 	bool armed_r, armed_s;
 	bool by_send; /* iWARP: a SEND instead of an immediate */
-	int receives; /* posted at any time */
+	int receives; /* number of receives that are always posted */
 	struct rsock_region rbuf, sbuf, shared;
-	struct rsock_region messages; /* by_send: a place for each receive */
+	struct rsock_region messages; /* if by_send: a place for each receive's message */
 	struct rs_stream s;
 };
 
-/* Makes it for an id that has a device.  0 or -errno: what was made is
- * destroyed by rsock_ep_destroy(). */
+/* Makes the endpoint for an id that has a device. Returns 0 or -errno; also after an
+ * error rsock_ep_destroy() is needed. */
 int rsock_ep_create(struct rsock_endpoint *ep, struct rdma_cm_id *id,
 		    const struct rsock_sizes *sizes);
 void rsock_ep_destroy(struct rsock_endpoint *ep);
 
-/* Posts w; payload is what goes inline instead of w->from.  0 or -errno. */
+/* Posts w. payload, unless NULL, goes inline instead of w->from. Returns 0 or -errno. */
 int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
 		  const void *payload);
-/* Takes in the receives that have completed, and posts them again: came() has the
- * immediate of each, or it is told that there was none (good is false).  *status:
- * of a receive that failed.  How many there were. */
+/* Handles completed receives and posts them again. came() is called for each, with its
+ * immediate, or with good false if it is no message of rsockets. Sets *status if a
+ * receive failed. Returns how many there were. */
 int rsock_ep_take_receives(struct rsock_endpoint *ep, enum ibv_wc_status *status,
 			   void (*came)(void *arg, bool good, uint32_t imm), void *arg);
-/* The like of what was posted.  *status: of the first that failed. */
+/* Handles completed sends. Sets *status if one failed: the first status that is not a
+ * flush. Returns how many there were. */
 int rsock_ep_take_sends(struct rsock_endpoint *ep, enum ibv_wc_status *status);
 
-/* Asks for an event when something completes; look once more afterwards.  Space
- * comes with what was sent. */
+/* Asks for an event at the next completion; the caller has to look once more afterwards.
+ * for_space: also at completed sends, which free space. */
 void rsock_ep_arm(struct rsock_endpoint *ep, bool for_space);
-bool rsock_ep_take_events(struct rsock_endpoint *ep); /* true: there were some */
+bool rsock_ep_take_events(struct rsock_endpoint *ep); /* returns true if there were any */
 
 #endif

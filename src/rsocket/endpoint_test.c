@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two endpoints that are linked: what is posted, what comes, and what is freed. */
+/* Two linked endpoints: what they post, receive and free. */
 #include "rsocket/endpoint.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ static void data_and_their_immediate(void **state)
 	assert_int_equal(a.s.used, 0);
 }
 
-/* As many receives are posted as ever, so a sender may go on and on. */
+/* Receives are posted again, so a sender can go on for ever. */
 static void receives_are_posted_again(void **state)
 {
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
@@ -163,7 +163,8 @@ static void what_failed_is_told(void **state)
 	post(&a, "lost, too", false);
 	fix_lose(IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(rsock_ep_take_sends(&a, &status), 2);
-	assert_int_equal(status, IBV_WC_RETRY_EXC_ERR); /* not that of the flushed */
+	/* not the status of the flushed sends */
+	assert_int_equal(status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(take(&b, &status), b.receives);
 	assert_int_equal(status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(good_ones + bad_ones, 0);
@@ -197,7 +198,7 @@ static void an_armed_queue_tells_once(void **state)
 	assert_true(b.armed_r && b.armed_s);
 }
 
-/* Four bytes that are sent say what an immediate says. */
+/* On iWARP a SEND of four bytes takes the immediate's place. */
 static void on_iwarp_it_is_sent(void **state)
 {
 	enum ibv_wc_status status = IBV_WC_SUCCESS;
@@ -218,7 +219,7 @@ static void on_iwarp_it_is_sent(void **state)
 	assert_int_equal(last, rs_imm(RS_CONTROL, RS_SHUTDOWN));
 }
 
-/* A message of another length, or without an immediate, is none of ours. */
+/* A message of another length, or without an immediate, is not ours. */
 static void what_is_no_message(void **state)
 {
 	char five[5] = "five";

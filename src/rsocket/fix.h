@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - a world for unit tests of rsockets: verbs and an rdma_cm whose network is
- * this process's memory, and time that passes only while a call sleeps.  One
- * thread does it all: the service thread's turns are taken while a call sleeps. */
+/* fix.h - fakes for unit tests of rsockets: verbs and an rdma_cm whose network is this
+ * process's memory, and a clock that runs only while a call sleeps. All is done in one
+ * thread: the service thread's turns run while a call sleeps. */
 #ifndef RSOCKET_FIX_H
 #define RSOCKET_FIX_H
 
@@ -16,58 +16,58 @@ struct rsock_stream;
 
 struct fix {
 	uint64_t now;		 /* ns */
-	bool iwarp;		 /* the device of ids */
-	bool hold;		 /* nothing that is posted arrives */
-	bool deaf;		 /* nobody answers a connect */
-	enum ibv_wc_status lost; /* whatever is posted fails so */
-	unsigned fail;		 /* this call of those that make something fails */
-	unsigned made;		 /* calls that made something, or would have */
-	/* What the fakes have made and not destroyed. */
+	bool iwarp;		 /* the devices of ids are iWARP's */
+	bool hold;		 /* what is posted does not arrive */
+	bool deaf;		 /* no listener answers a connect */
+	enum ibv_wc_status lost; /* all that is posted fails with this status */
+	unsigned fail;		 /* number of the making call that fails */
+	unsigned made;		 /* number of making calls */
+	/* Numbers of objects made and not destroyed. */
 	int qps, cqs, channels, mrs, ahs, ids;
-	/* Called in turn, each when a call is asleep and nothing wakes it. */
+	/* Called in this order, one each time a call sleeps and nothing wakes it. */
 	void (*asleep[8])(void);
 	unsigned nasleep;
-	unsigned slept; /* how often a call was asleep */
-	/* Of the service thread: it has been started; its turns are not taken. */
+	unsigned slept; /* number of times that a call slept */
+	/* The service thread: started; its turns do not run. */
 	bool thread, thread_stopped;
 };
 
 extern struct fix fix;
 
-/* For cmocka: a new world; and what was made must have been destroyed. */
+/* For cmocka: sets a new world up; checks that everything made was destroyed. */
 int fix_begin(void **state);
 int fix_end(void **state);
 
-/* Takes the service thread's turns until it has nothing to do. */
+/* Runs the service thread's turns until it has nothing to do. */
 void fix_service(void);
-/* What was posted arrives and completes, even if fix.hold. */
+/* Delivers and completes what was posted, even if fix.hold. */
 void fix_deliver(void);
-/* Every QP fails: what is posted is flushed, and the first send is told this. */
+/* Fails every QP: what is posted is flushed, and the first send gets this status. */
 void fix_lose(enum ibv_wc_status status);
-/* rdma_cm tells each end of each connection this. */
+/* rdma_cm reports this event to each end of each connection. */
 void fix_tell_all(enum rdma_cm_event_type type, int status);
-/* The n-th thing that is made from now on fails (1: the next). */
+/* Makes the n-th making call from now on fail (1: the next). */
 void fix_fail(unsigned n);
-bool fix_may_make(void); /* false: errno is ENOMEM */
+bool fix_may_make(void); /* false: this call fails, with errno ENOMEM */
 
 /* 127.0.0.host and a port. */
 struct sockaddr_in fix_addr(uint8_t host, uint16_t port);
 
 /* --- the level of rsocket.h ---------------------------------------------- */
 
-/* A listener, and its address. */
+/* Makes a listener, and sets *a to its address. */
 int fix_listen(struct sockaddr_in *a, int backlog);
-/* Two ends of a connection; the listener is closed again. */
+/* Makes the two ends of a connection, and closes the listener. */
 void fix_pair(int ends[2]);
 ssize_t fix_send(int fd, const void *buf, size_t len, int flags);
 ssize_t fix_receive(int fd, void *buf, size_t len, int flags);
 int fix_nonblock(int fd, bool on);
-/* What rpoll() says at once. */
+/* Returns the events that rpoll() reports at once. */
 short fix_poll(int fd, short events);
-/* The socket of a descriptor, not counted. */
+/* Returns the socket of a descriptor, without counting it. */
 struct rsock *fix_sock(int fd);
 struct rsock_stream *fix_stream(int fd);
-/* This is called when a call is asleep, after those that were given before. */
+/* Appends a function to fix.asleep. */
 void fix_when_asleep(void (*call)(void));
 
 /* --- between the fakes --------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* format.h - what rsockets put on the wire: private data, immediates, entries
- * that the peer writes, headers of datagrams.  docs/rsocket.md; rdma-core's
- * "rsocket Protocol and Design Guide". */
+/* format.h - the formats of rsockets on the wire: private data, immediates, entries that
+ * the peer writes, headers of datagrams. See docs/rsocket.md and rdma-core's "rsocket
+ * Protocol and Design Guide". */
 #ifndef RSOCKET_FORMAT_H
 #define RSOCKET_FORMAT_H
 
@@ -22,7 +22,7 @@ enum rs_control { RS_DISCONNECT = 0, RS_KEEPALIVE = 1, RS_SHUTDOWN = 2 };
 
 #define RS_LOWER 0x1fffffffu /* of an immediate */
 
-/* A buffer that is published, as it lies in memory. */
+/* A published buffer, as the peer writes it to memory. */
 struct rs_sge {
 	uint64_t addr;
 	uint32_t key, length;
@@ -35,12 +35,12 @@ struct rs_iomap {
 _Static_assert(sizeof(struct rs_sge) == 16 && sizeof(struct rs_iomap) == 24,
 	       "peers write these");
 
-/* Private data of a request and its answer. */
+/* Private data of a REQ and a REP. */
 struct rs_conn {
 	bool big_endian, iomap;
 	uint16_t credits;
-	uint32_t iomaps;       /* entries behind the target SGL */
-	struct rs_sge targets; /* length: entries */
+	uint32_t iomaps;       /* number of entries behind the target SGL */
+	struct rs_sge targets; /* length: number of entries */
 	struct rs_sge buffer;  /* length: bytes */
 };
 
@@ -52,12 +52,12 @@ static inline uint32_t rs_imm(enum rs_op op, uint32_t lower)
 bool rs_host_is_big(void);
 
 void rs_conn_pack(const struct rs_conn *c, uint8_t out[RS_CONN_SIZE]);
-/* False: it is not of this protocol, or grants less than a stream needs, two
- * targets and a credit. */
+/* Returns false if the data is not of this protocol, or grants less than a stream needs:
+ * two targets and a credit. */
 bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out);
 
-/* A number of entries is sent in 8 bits: up to 128 as it is, a larger one rounded
- * down to a multiple of 256. */
+/* A number of entries is sent as 8 bits: unchanged up to 128, else rounded down to a
+ * multiple of 256. */
 uint8_t rs_scale(uint32_t value);
 uint32_t rs_unscale(uint8_t scale);
 
@@ -68,28 +68,29 @@ enum {
 	RS_UDP_DATA = 0,
 	RS_UDP_CONTROL = 7,
 	RS_UDP4 = 16,
-	RS_UDP6 = 28, /* bytes of the header over UDP */
+	RS_UDP6 = 28, /* bytes of the header in a UDP datagram */
 	RS_UD4 = 8,
-	RS_UD6 = 24, /* ... between QPs */
+	RS_UD6 = 24, /* bytes of the header between QPs */
 	RS_HEADER_MAX = 28,
 };
 
-/* Addresses are 16 bytes, IPv4 as mapped. */
+/* Header of a UDP datagram. Addresses are 16 bytes, IPv4 mapped. */
 struct rs_udp {
 	uint8_t op;
-	uint32_t qpn;	/* of the sender, for answers to it */
-	uint8_t ip[16]; /* the receiver's */
+	uint32_t qpn;	/* the sender's, to which the receiver may then send */
+	uint8_t ip[16]; /* the receiver's address */
 };
 
+/* Header of a datagram between QPs. */
 struct rs_ud {
-	uint16_t port; /* of the sender */
+	uint16_t port; /* the sender's */
 	uint8_t ip[16];
 };
 
-/* How many bytes were written. */
+/* Return the number of bytes written. */
 size_t rs_udp_pack(const struct rs_udp *h, uint8_t out[RS_HEADER_MAX]);
 size_t rs_ud_pack(const struct rs_ud *h, uint8_t out[RS_HEADER_MAX]);
-/* How many bytes the header has; 0: it is none of ours. */
+/* Return the number of bytes of the header; 0: it is not valid. */
 size_t rs_udp_parse(const uint8_t *in, size_t len, struct rs_udp *out);
 size_t rs_ud_parse(const uint8_t *in, size_t len, struct rs_ud *out);
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-/* A REQ's private data, of rstream on Linux (rxe-rsocket-write-imm.pcap). */
+/* The private data of a REQ of rstream on Linux (rxe-rsocket-write-imm.pcap). */
 /* clang-format off */
 static const uint8_t captured[RS_CONN_SIZE] = {
 	0x01, 0x02, 0x01, 0x80, 0x00, 0x00, 0x00, 0x00,

@@ -10,13 +10,13 @@
 
 enum { RSOCK_CALL_MAX = 0x7ffff000 };
 
-/* A place in an array of buffers. */
+/* A position in an array of buffers. */
 struct cursor {
 	const struct iovec *iov;
 	size_t at;
 };
 
-/* As many bytes as one call moves at most, as in Linux. */
+/* Returns the sum of the lengths, limited to what one call moves in Linux. */
 static size_t total(const struct iovec *iov, int n)
 {
 	size_t all = 0;
@@ -29,7 +29,7 @@ static size_t total(const struct iovec *iov, int n)
 	return all;
 }
 
-/* Between the cursor's place, which moves on, and flat memory. */
+/* Copies len bytes between the cursor's position, which moves on, and flat memory. */
 static void copy(struct cursor *c, uint8_t *flat, size_t len, bool to_flat)
 {
 	while (len) {
@@ -58,8 +58,8 @@ static int send_some(struct rsock_stream *st, struct cursor *c, size_t len, size
 {
 	uint32_t n = rs_room(&st->ep.s, len), most = st->sock.opt.sizes.inline_size;
 	uint8_t small[RSOCK_INLINE_MAX];
-	/* A piece that only fits the end of sbuf is not sent inline: sbuf's head
-	 * would never move on. */
+	/* A piece that only fits the end of sbuf is not sent inline, as sbuf's head would
+	 * not move on. */
 	bool is_inline = n == len && n <= most && n <= sizeof(small);
 	struct rs_write w;
 
@@ -69,7 +69,7 @@ static int send_some(struct rsock_stream *st, struct cursor *c, size_t len, size
 	return rsock_conn_post(st, &w, is_inline ? small : NULL);
 }
 
-/* It is not connected, or not any more. */
+/* Returns the error for a socket without a connection: if_ended once it has ended. */
 static int not_connected(struct rsock *rs, int if_ended)
 {
 	int err = rs->err;
@@ -98,8 +98,8 @@ ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 		if (rs->state != RSOCK_UP || st->write_end)
 			rc = not_connected(rs, -EPIPE);
 		else if (sent < len && !st->ep.s.to.length)
-			rsock_conn_progress(st); /* else grants pile up, and receives
-						  * run out */
+			/* Otherwise grants pile up, and receives run out. */
+			rsock_conn_progress(st);
 		if (!rc && sent < len)
 			rc = rsock_wait(rs, rsock_conn_writable, nonblock, true,
 					RSOCK_FOREVER);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* io.h - sending and receiving on a stream: functions of struct rsock_kind. */
+/* io.h - send and receive on a stream: functions of struct rsock_kind. */
 #ifndef RSOCKET_IO_H
 #define RSOCKET_IO_H
 

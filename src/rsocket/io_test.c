@@ -115,7 +115,7 @@ static void what_fits_is_sent_without_waiting(void **state)
 	assert_int_equal(fix.slept, 0);
 }
 
-/* The peer cannot read: everything fills up, and nothing is lost. */
+/* Nothing arrives at the peer: all buffers fill up, and nothing is lost. */
 static void a_held_network_fills_up(void **state)
 {
 	ssize_t sent = 0, n;
@@ -131,7 +131,7 @@ static void a_held_network_fills_up(void **state)
 	assert_memory_equal(in, out, (size_t)sent);
 }
 
-/* The reader makes no other call, and yet the sender can go on. */
+/* The reader makes no call but reads, and yet the sender can go on. */
 static void a_read_grants_what_was_read(void **state)
 {
 	ssize_t sent = 0, n;
@@ -147,8 +147,8 @@ static void a_read_grants_what_was_read(void **state)
 	assert_int_equal(fix_send(ends[0], out, 10000, MSG_DONTWAIT), 10000);
 }
 
-/* On iWARP each grant takes a receive, and a missing one ends the connection: a
- * sender that never has to wait posts them again all the same. */
+/* On iWARP each grant takes a receive, and a missing receive ends the connection. So a
+ * sender that never has to wait must still post receives again. */
 static void a_sender_takes_in_grants(void **state)
 {
 	struct sockaddr_in a;
@@ -205,7 +205,7 @@ static void a_lost_connection_is_told_once(void **state)
 	assert_int_equal(fix_receive(ends[0], in, 1, 0), -ECONNRESET);
 	assert_int_equal(fix_receive(ends[0], in, 1, 0), 0);
 	assert_int_equal(fix_send(ends[0], in, 1, 0), -EPIPE);
-	/* what came before can be read */
+	/* data that came before can be read */
 	assert_int_equal(fix_receive(ends[1], in, 10, 0), 6);
 	assert_int_equal(fix_receive(ends[1], in, 10, 0), -ECONNRESET);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iomap.c - direct placement: entries that publish a buffer of the program at an
- * offset, and WRITEs to such an offset of the peer. */
+/* iomap.c - direct placement: entries that publish a buffer of the program at an offset,
+ * and WRITEs to such an offset at the peer. */
 #include <string.h>
 
 #include "rsocket/stream.h"
@@ -28,7 +28,8 @@ void rs_send_iomap(struct rs_stream *s, uint32_t index, const struct rs_iomap *m
 	memcpy(out->image, &e, sizeof(e));
 }
 
-/* Copies the entry that has this offset: the peer may overwrite it at any time. */
+/* Copies the entry that contains the offset, as the peer may overwrite it at any time.
+ * Returns false if there is none. */
 static bool find(const struct rs_stream *s, uint64_t offset, struct rs_iomap *out)
 {
 	const uint8_t *maps =

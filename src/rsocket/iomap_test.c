@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Entries that the peer writes, and WRITEs to what they say. */
+/* Iomap entries that the peer writes, and WRITEs to them. */
 #include "rsocket/stream_fix.h"
 
 static void iomaps(void **state)
@@ -23,7 +23,7 @@ static void iomaps(void **state)
 	assert_int_equal(w.addr, 0x70000 + 100);
 	assert_int_equal(w.key, 33);
 	assert_false(w.has_imm);
-	assert_int_equal(s.sent, 0); /* needs no credit */
+	assert_int_equal(s.sent, 0); /* takes no credit */
 	shared.maps[2].sge.length = UINT32_MAX;
 	shared.maps[2].offset = UINT64_MAX - 10;
 	assert_true(rs_send_direct(&s, UINT64_MAX, 1, &w));

@@ -7,7 +7,7 @@
 #include "rsocket/bind.h"
 #include "rsocket/wait.h"
 
-/* Requests that may wait below us, unread: more are lost, and have to come again. */
+/* Requests that may wait in rdma_cm unread. More are lost, and the peers repeat them. */
 enum { REQUESTS = 128 };
 
 static struct rsock_stream *stream_of(struct rsock_entry *e)
@@ -17,7 +17,7 @@ static struct rsock_stream *stream_of(struct rsock_entry *e)
 
 /* --- accepting ----------------------------------------------------------- */
 
-/* The child's lock is held. */
+/* Accepts the request of child, whose lock is held. */
 static int accept_now(struct rsock_stream *child)
 {
 	struct rdma_conn_param param;
@@ -37,8 +37,8 @@ static int accept_now(struct rsock_stream *child)
 	return rdma_accept(child->id, &param);
 }
 
-/* As many as the backlog allows.  Under no lock of ours but perhaps the
- * listener's: verbs are called. */
+/* Accepts as many requests as the backlog allows. Calls verbs, so no lock of ours may be
+ * held but perhaps the listener's. */
 static void accept_more(struct rsock_backlog *b)
 {
 	struct rsock_child *c;
@@ -75,7 +75,8 @@ enum rsock_after rsock_listener_settle(struct rsock_stream *child, bool made)
 
 /* --- requests ------------------------------------------------------------ */
 
-/* It costs little until it is accepted: no QP, no buffers. */
+/* Makes a socket for a request. It costs little until it is accepted: it has no QP and no
+ * buffers. */
 static struct rsock_stream *make_child(struct rsock_stream *listener,
 				       struct rdma_cm_event *ev)
 {
@@ -151,7 +152,7 @@ static bool may_accept(struct rsock *rs)
 	return rs->state != RSOCK_LISTENING || rsock_conn_readable(rs);
 }
 
-/* Waits for a connection that is ready: 0 or -errno. */
+/* Waits for a connection that is ready. Returns 0 or -errno. */
 static int take_child(struct rsock_stream *st, struct rsock_child **out)
 {
 	do {
@@ -174,7 +175,8 @@ int rsock_accept(struct rsock_stream *st, struct sockaddr *a, socklen_t *len)
 	if (rc)
 		return rc;
 	child = stream_of(c->owner);
-	rsock_entry_hold(c->owner); /* another thread may close the descriptor */
+	/* another thread may close the new descriptor at once */
+	rsock_entry_hold(c->owner);
 	fd = rsock_entry_publish(&child->sock.entry);
 	if (fd < 0)
 		rsock_backlog_give_back(&st->backlog, c);

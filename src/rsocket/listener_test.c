@@ -35,7 +35,7 @@ static int end(void **state)
 	return fix_end(state);
 }
 
-/* Nonblocking: it says EINPROGRESS. */
+/* Connects a non-blocking socket, which gives EINPROGRESS. */
 static int ask(void)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -78,7 +78,7 @@ static void the_backlog_bounds_them(void **state)
 	for (int i = 0; i < 4; i++)
 		up += fix_sock(fds[i])->state == RSOCK_UP;
 	assert_int_equal(up, 2);
-	assert_int_equal(fix.qps, 4 + 2); /* those that wait have none */
+	assert_int_equal(fix.qps, 4 + 2); /* waiting requests have no QP */
 	for (int i = 4; i < 8; i++) {
 		fds[i] = rsocket_accept(listener, NULL, NULL);
 		assert_true(fds[i] >= 0);
@@ -125,7 +125,7 @@ static void a_blocking_accept(void **state)
 	close_all((int[]){ fd, late }, 2);
 }
 
-/* What a connection begins with is what its listener has. */
+/* A connection begins with the options of its listener. */
 static void options_are_inherited(void **state)
 {
 	int v = 5000, fds[2];
@@ -162,7 +162,7 @@ static void private_data_of_a_stranger(void **state)
 	rdma_destroy_event_channel(ch);
 }
 
-/* A connection that cannot be made makes room for the next. */
+/* A connection that cannot be made makes room for the next request. */
 static void what_cannot_be_accepted(void **state)
 {
 	int fds[3];
@@ -181,7 +181,7 @@ static void what_cannot_be_accepted(void **state)
 	close_all(fds, 3);
 }
 
-/* One that was accepted, and comes to nothing before it is established. */
+/* A connection that was accepted, but fails before it is established. */
 static void one_that_fails_makes_room(void **state)
 {
 	struct rdma_cm_event ev = { .event = RDMA_CM_EVENT_CONNECT_ERROR };

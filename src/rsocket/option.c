@@ -20,7 +20,7 @@ static uint32_t clamp(int v, uint32_t min, uint32_t max)
 static int set_socket(struct rsock *rs, int name, int v)
 {
 	switch (name) {
-	case SO_SNDBUF: /* once there is a buffer it stays so */
+	case SO_SNDBUF: /* without effect once the buffer exists */
 		if (!rs->sizes_fixed)
 			rs->opt.sizes.sndbuf = clamp(v, 1024, RSOCK_BUFFER_MAX);
 		return 0;
@@ -99,7 +99,7 @@ static int set_v6only(struct rsock *rs, int v)
 	return 0;
 }
 
-/* A route is InfiniBand's: Ethernet has its own. */
+/* RDMA_ROUTE is refused: it is for InfiniBand, and Ethernet has routes of its own. */
 int rsock_option_set(struct rsock *rs, int level, int name, const void *val,
 		     socklen_t len)
 {
@@ -135,7 +135,7 @@ int rsock_option_set(struct rsock *rs, int level, int name, const void *val,
 static int get_socket(struct rsock *rs, int name, int *v)
 {
 	switch (name) {
-	case SO_SNDBUF: /* as much as Linux says: twice */
+	case SO_SNDBUF: /* twice the size that was set, as in Linux */
 		*v = (int)rs->opt.sizes.sndbuf * 2;
 		return 0;
 	case SO_RCVBUF:
@@ -183,7 +183,7 @@ static int get_tcp(const struct rsock *rs, int name, int *v)
 	case TCP_KEEPCNT:
 		*v = rs->opt.keep_count ? rs->opt.keep_count : 9;
 		return 0;
-	case TCP_MAXSEG: /* a path MTU, at most */
+	case TCP_MAXSEG: /* the largest path MTU */
 		*v = 4096;
 		return 0;
 	default:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* option.h - the options that every socket has.  Under its lock; 0 or -errno. */
+/* option.h - the options that every socket has. Called under the socket's lock; functions
+ * return 0 or -errno. */
 #ifndef RSOCKET_OPTION_H
 #define RSOCKET_OPTION_H
 

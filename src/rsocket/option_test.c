@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options: what is set is got, within bounds. */
+/* Options are read back as they were set, within bounds. */
 #include "rsocket/option.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static int get(int level, int name)
 	return v;
 }
 
-/* What is set, and what is got then. */
+/* A value that is set, and the value that is then read. */
 static const struct {
 	int level, name, set, get;
 } rows[] = {
@@ -64,7 +64,7 @@ static const struct {
 	{ SOL_RDMA, RDMA_RQSIZE, INT32_MAX, RSOCK_QUEUE_MAX },
 	{ SOL_RDMA, RDMA_INLINE, INT32_MIN, RSOCK_INLINE_MAX },
 	{ SOL_RDMA, RDMA_IOMAPSIZE, 128, 128 },
-	{ SOL_RDMA, RDMA_IOMAPSIZE, 600, 512 }, /* as the wire counts them */
+	{ SOL_RDMA, RDMA_IOMAPSIZE, 600, 512 }, /* rounded, as on the wire */
 	{ SOL_RDMA, RDMA_IOMAPSIZE, INT32_MAX, RSOCK_IOMAPS_MAX },
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* os_fix.c - see fix.h: time, sleeping, and the calls that tests make. */
+/* os_fix.c - time and sleeping of fix.h, and the calls that tests make. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -19,7 +19,7 @@ struct fix fix;
 
 /* --- time ---------------------------------------------------------------- */
 
-/* A look at the clock takes a little time: so a loop that spins for a time ends. */
+/* Each look at the clock takes some time, so that a loop that polls for a time ends. */
 uint64_t rsock_now(void)
 {
 	return fix.now += 100;
@@ -44,8 +44,8 @@ void fix_service(void)
 	inside = false;
 }
 
-/* What happens meanwhile: all that is on its way arrives, and the service thread
- * runs; then what the test has planned; then time passes. */
+/* What happens while a call sleeps: everything on its way arrives, and the service thread
+ * runs; then comes what the test has planned; then time passes. */
 int rsock_sleep(struct pollfd *fds, nfds_t n, int64_t ns)
 {
 	uint64_t end = fix.now + (ns > 0 ? (uint64_t)ns : 0);
@@ -70,10 +70,10 @@ int rsock_sleep(struct pollfd *fds, nfds_t n, int64_t ns)
 			call();
 			continue;
 		}
-		assert_true(ns >= 0); /* else it sleeps for ever */
+		assert_true(ns >= 0); /* otherwise it would sleep for ever */
 		if (fix.now >= end)
 			return 0;
-		/* The service thread has times of its own. */
+		/* Steps of 1 ms, as the service thread has its own times. */
 		fix.now = end - fix.now > RSOCK_MS ? fix.now + RSOCK_MS : end;
 	}
 }
@@ -104,7 +104,7 @@ void fix_fail(unsigned n)
 	fix.fail = n;
 }
 
-/* The service thread's channel stays, as it does in a process. */
+/* The service thread's channel stays for the next test, as it does in a process. */
 int fix_begin(void **state)
 {
 	bool thread = fix.thread;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The clock goes on, a sleep ends by itself or by a descriptor, and the service
- * thread takes no signal. */
+/* The clock runs, a sleep ends by time or by a descriptor, and the service thread takes
+ * no signal. */
 #include "rsocket/os.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void handler(int n)
 	(void)n;
 }
 
-/* It comes again and again: the first may be before the sleep. */
+/* The signal is sent again and again, as the first may come before the sleep. */
 static void a_signal_ends_a_sleep(void **state)
 {
 	const struct itimerspec soon = { .it_value.tv_nsec = 1000000,

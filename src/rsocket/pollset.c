@@ -12,13 +12,13 @@
 
 enum { FEW = 16 };
 
-/* One rpoll(): for each of its entries the socket, if it is one, and how it
- * sleeps on it. */
+/* One rpoll(): the socket of each entry that is an rsocket, and how the thread sleeps on
+ * it. */
 struct set {
 	struct pollfd *fds;
 	nfds_t n;
-	struct rsock **rs;    /* counted; NULL: not ours */
-	struct pollfd *sleep; /* of each, then this thread's eventfd */
+	struct rsock **rs;    /* counted; NULL: not an rsocket */
+	struct pollfd *sleep; /* one for each entry, then this thread's eventfd */
 	nfds_t ours;
 	struct rsock *few_rs[FEW];
 	struct pollfd few_sleep[FEW + 1];
@@ -62,12 +62,12 @@ static int sleep_in_call(struct pollfd *fds, nfds_t n, int64_t ns)
 	return rc;
 }
 
-/* The thread is cancelled in its sleep. */
+/* Cleanup if the thread is cancelled while it sleeps. */
 static void cancelled(void *arg)
 {
 	struct rsock_sleeper *sl;
 
-	(void)rsock_sleeper(0, &sl); /* unlinked from the sockets */
+	(void)rsock_sleeper(0, &sl); /* unlinks the thread from the sockets */
 	drop_set(arg);
 }
 
@@ -88,7 +88,7 @@ static short events_of(struct rsock *rs, short asked)
 	return ev;
 }
 
-/* Of our sockets: how many have something. */
+/* Sets revents of our sockets; returns how many have events. */
 static int look(struct set *s)
 {
 	int some = 0;
@@ -103,7 +103,7 @@ static int look(struct set *s)
 	return some;
 }
 
-/* Of the others. */
+/* The same for the other descriptors. */
 static int look_elsewhere(struct set *s)
 {
 	int some;
@@ -155,7 +155,8 @@ static void wake_up(struct set *s, struct rsock_sleeper *sl)
 	}
 }
 
-/* The same twice: what came between looking and going to sleep is seen in between. */
+/* Sleeps once. Looks again after arming, as something may have come since the last
+ * look. */
 static int sleep_once(struct set *s, int64_t ns)
 {
 	struct rsock_sleeper *sl;
@@ -194,7 +195,8 @@ static int poll_set(struct set *s, int ms)
 	}
 }
 
-/* As the kernel has it, which is asked where there are too many for the stack. */
+/* Is n above the limit of descriptors, as poll(2) checks? Only sets that are too large
+ * for the stack are worth asking. */
 static bool more_than_descriptors(nfds_t n)
 {
 	struct rlimit most;
@@ -269,7 +271,7 @@ static int from_poll(const struct pollfd *fds, nfds_t n, fd_set *in, fd_set *out
 	return bits;
 }
 
-/* -1, for ever, where that is weeks.  There may be more than a second of tv_usec. */
+/* Returns ms, or -1 (for ever) for a time of weeks. tv_usec may be more than a second. */
 static int in_ms(const struct timeval *t)
 {
 	enum { WEEKS_S = 2000000, US = 1000000 };

@@ -92,14 +92,14 @@ static void a_limit(void **state)
 	(void)state;
 	assert_int_equal(rsocket_poll(&p, 1, 50), 0);
 	assert_in_range(fix.now - begun, 50 * RSOCK_MS, 51 * RSOCK_MS);
-	p.fd = other[0]; /* none of ours */
+	p.fd = other[0]; /* not an rsocket */
 	begun = fix.now;
 	assert_int_equal(rsocket_poll(&p, 1, 50), 0);
 	assert_in_range(fix.now - begun, 50 * RSOCK_MS, 51 * RSOCK_MS);
 	assert_int_equal(rsocket_poll(&p, 1, 0), 0);
 }
 
-/* More entries than the ones that are kept on the stack. */
+/* More entries than a set keeps on the stack. */
 static void many_entries(void **state)
 {
 	struct pollfd p[MANY];
@@ -111,7 +111,7 @@ static void many_entries(void **state)
 	assert_int_equal(rsocket_poll(p, MANY, -1), MANY / 2);
 }
 
-/* A socket that becomes ready while it is armed, and wakes nobody. */
+/* A socket that becomes ready while it is armed, but wakes no thread. */
 static bool ready;
 
 static short events(struct rsock *rs, short asked)
@@ -205,7 +205,7 @@ static void hostile_numbers(void **state)
 	assert_int_equal(rsocket_select(-1, NULL, NULL, NULL, NULL), -EINVAL);
 	assert_int_equal(rsocket_select(FD_SETSIZE + 1, NULL, NULL, NULL, NULL), -EINVAL);
 	FD_ZERO(&in);
-	FD_SET(500, &in); /* nothing is there */
+	FD_SET(500, &in); /* no such descriptor */
 	assert_int_equal(rsocket_select(501, &in, NULL, NULL, NULL), -EBADF);
 	FD_ZERO(&in);
 	FD_SET(ends[1], &in);

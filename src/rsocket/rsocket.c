@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsocket.c - see rsocket.h: from a descriptor to its socket, which is locked, and
- * to the function of its kind. */
+/* rsocket.c - see rsocket.h. Each call finds the socket of a descriptor, locks it, and
+ * calls the function of its kind. */
 #include "rsocket/rsocket.h"
 
 #include <errno.h>
@@ -17,9 +17,8 @@
 
 /* --- around a fork ------------------------------------------------------- */
 
-/* In the order in which they are taken (docs/rsocket.md).  No verbs call is made
- * under any of them: the NIC's own handlers may have run before, and hold its
- * locks. */
+/* Takes the locks in their order (docs/rsocket.md). No verbs call is made under any of
+ * them: the NIC's own fork handlers may have run before, and hold its locks. */
 static void forking(void)
 {
 	rsock_backlogs_lock();
@@ -48,7 +47,8 @@ static void watch_forks(void)
 
 /* --- from a descriptor --------------------------------------------------- */
 
-/* The socket of fd, counted and locked, until leave().  0 or -errno. */
+/* Sets *out to the socket of fd, counted and locked until leave(). Returns 0 or
+ * -errno. */
 static int enter(int fd, struct rsock **out)
 {
 	struct rsock_entry *e = rsock_entry_find(fd);
@@ -177,7 +177,7 @@ int rsocket_connect(int fd, const struct sockaddr *a, socklen_t len)
 	return rc;
 }
 
-/* librspreload asks for the length alone, and gives no room. */
+/* a may be NULL if *len is 0: librspreload asks only for the length. */
 int rsocket_name(int fd, bool peer, struct sockaddr *a, socklen_t *len)
 {
 	struct sockaddr none = { 0 };
@@ -318,7 +318,7 @@ static int do_fcntl(struct rsock *rs, int fd, int cmd, int arg)
 		rs->nonblock = arg & O_NONBLOCK;
 		return 0;
 	case F_GETFD:
-	case F_SETFD: /* the number's own */
+	case F_SETFD: /* flags of the descriptor itself */
 		rc = fcntl(fd, cmd, arg);
 		return rc < 0 ? -errno : rc;
 	default:

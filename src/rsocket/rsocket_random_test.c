@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two ends with buffers, queues and messages of random sizes; WRITEs and their
- * completions arrive in order, each at a time of its own.  The streams must be
- * whole, no receive may be missing, and nobody may wait for ever.  Where there is
- * no RNR (iWARP), a WRITE may complete before it arrives. */
+/* Two ends with buffers, queues and messages of random sizes. WRITEs and their
+ * completions arrive in order, each at a random time. The streams must arrive whole, no
+ * receive may be missing, and no end may wait for ever. Without RNR (iWARP) a WRITE may
+ * complete before it arrives. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct end {
 	uint8_t *data[FLIGHT];
 	unsigned posted, seen, done;
 	uint32_t receives;	/* posted */
-	uint32_t inbox[FLIGHT]; /* immediates nobody has polled yet */
+	uint32_t inbox[FLIGHT]; /* immediates that are not polled yet */
 	unsigned put, got;
 	uint64_t wrote, read, total;
 	uint8_t map[MAP], expected[MAP];
@@ -155,7 +155,7 @@ static bool try_grant(struct end *e)
 	return true;
 }
 
-/* The next WRITE reaches the peer. */
+/* Delivers e's next WRITE to the peer. */
 static bool arrive(struct end *e)
 {
 	struct rs_write *w = &e->out[e->seen % FLIGHT];
@@ -167,7 +167,7 @@ static bool arrive(struct end *e)
 		memcpy((void *)(uintptr_t)w->addr, e->data[e->seen % FLIGHT], w->len);
 	free(e->data[e->seen++ % FLIGHT]);
 	if (w->has_imm) {
-		assert_true(p->receives > 0); /* no RNR */
+		assert_true(p->receives > 0); /* there is no RNR */
 		p->receives--;
 		p->inbox[p->put++ % FLIGHT] = w->imm;
 	}

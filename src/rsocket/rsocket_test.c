@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls by descriptor: which there are, and what a fork leaves of them. */
+/* The calls by descriptor, and what a fork leaves of their sockets. */
 #include "rsocket/rsocket.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void kinds_that_there_are(void **state)
 	}
 }
 
-/* Every call, of a descriptor that is none of ours. */
+/* Makes call n of a descriptor that is no rsocket. */
 static int call(int n, int fd)
 {
 	struct sockaddr_in a = fix_addr(1, 7);
@@ -159,7 +159,7 @@ static void flags_of_a_descriptor(void **state)
 	assert_int_equal(rsocket_close(fd), 0);
 }
 
-/* librspreload asks so. */
+/* librspreload asks for the length of a name without room for the name. */
 static void the_length_of_a_name_alone(void **state)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rx.c - receiving: the buffer, which the peer fills as a ring by halves, and the
- * grants that the peer is sent. */
+/* rx.c - receiving: the receive buffer, which the peer fills as a ring by halves, and the
+ * grants to the peer. */
 #include <string.h>
 
 #include "rsocket/stream.h"
@@ -31,7 +31,7 @@ bool rs_grant_due(const struct rs_stream *s)
 	return rs_may_control(s) && (s->free >= s->m.rbuf_size / 2 || used > s->m.rq / 2);
 }
 
-/* Gives the half that was read to the peer, by an entry e for its target SGL. */
+/* Publishes the half that was read: sets *e to the entry for the peer's target SGL. */
 static void publish(struct rs_stream *s, struct rs_sge *e)
 {
 	uint32_t half = s->m.rbuf_size / 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving: one end, and a peer that is the test. */
+/* Receiving: one end, whose peer the test plays. */
 #include "rsocket/stream_fix.h"
 
-/* As in the capture: the second half goes to entry 1, with the credits again. */
+/* As in the capture, the second half goes to entry 1, and the credits are sent again. */
 static void the_second_half_is_published_first_of_all(void **state)
 {
 	struct rs_write w;
@@ -35,7 +35,7 @@ static void halves_come_round(void **state)
 		rs_sent(&s, true, 0);
 		assert_true(rs_grant_due(&s));
 		rs_send_grant(&s, &w);
-		/* its SGL has three entries, ours two halves */
+		/* the peer's SGL has three entries, our buffer two halves */
 		assert_int_equal(w.addr, 0x10000 + (i + 2) % 3 * sizeof(struct rs_sge));
 		assert_int_equal(*(uint64_t *)(void *)w.image,
 				 (uintptr_t)rbuf + i % 2 * HALF);
@@ -63,7 +63,7 @@ static void reads_go_round_the_ring(void **state)
 	assert_int_equal(rs_unread(&s, HALF - 50, &at), 0);
 }
 
-/* Small messages use up credits long before a half is full. */
+/* Small messages use up credits long before a half is read. */
 static void credits_return_without_a_half(void **state)
 {
 	struct rs_write w;

@@ -10,14 +10,14 @@
 #include "rsocket/os.h"
 #include "sys/fd.h"
 
-/* A program that ends waits for its last data so long. */
+/* how long exit() waits for the program's last data */
 #define EXIT_NS	   (10 * RSOCK_S)
-#define CLOSING_NS (5 * RSOCK_MS) /* between looks at those that are closed */
+#define CLOSING_NS (5 * RSOCK_MS) /* interval of looks at the closing sockets */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* The thread's; made under lock. */
+/* The service thread's channel; made under lock. */
 static struct rdma_event_channel *channel;
-static int kick = -1; /* an eventfd: the thread looks anew */
+static int kick = -1; /* eventfd that makes the thread look anew */
 static uint64_t ticked;
 
 static atomic_bool keeping;
@@ -151,7 +151,7 @@ static void *serve(void *arg)
 
 /* --- the program's end --------------------------------------------------- */
 
-static unsigned unfinished; /* of the thread that ends the program */
+static unsigned unfinished; /* used by the thread that ends the program */
 
 static void end_one(struct rsock_entry *e)
 {
@@ -160,7 +160,7 @@ static void end_one(struct rsock_entry *e)
 	unfinished += kind->at_exit && kind->at_exit(rsock_of(e));
 }
 
-/* Sockets that the program leaves open: what they have sent is to arrive. */
+/* exit() waits until data of sockets that the program left open has arrived. */
 static void at_exit(void)
 {
 	uint64_t end = rsock_now() + EXIT_NS;
@@ -185,7 +185,7 @@ static void parent(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The thread is not in the child, nor what the channel was for. */
+/* The child has neither the thread nor the parent's channel. */
 static void child(void)
 {
 	channel = NULL;
@@ -195,8 +195,8 @@ static void child(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The handlers come after those of the NIC, which the channel has opened, so they
- * run before them: we open devices with the lock held. */
+/* Opening the channel has registered the NIC's fork handlers, so ours, registered later,
+ * run before them. That is the right order, as devices are opened with our lock held. */
 static void watch(void)
 {
 	static bool watching;

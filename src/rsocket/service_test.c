@@ -75,7 +75,7 @@ static void what_cannot_be_made(void **state)
 	struct rdma_event_channel *ch = NULL;
 
 	(void)state;
-	for (unsigned i = 1; i <= 2; i++) { /* the channel, the thread */
+	for (unsigned i = 1; i <= 2; i++) { /* 1: the channel fails, 2: the thread */
 		fix_fail(i);
 		assert_int_equal(rsock_service(&ch), -ENOMEM);
 		assert_null(ch);
@@ -154,7 +154,8 @@ static void closed_ones_are_put_when_they_are_over(void **state)
 	assert_int_equal(freed, 2);
 }
 
-/* The child has a channel of its own, and what its parent closes is not its. */
+/* The child makes a channel of its own, and sockets that its parent closes are not
+ * its. */
 static void after_a_fork(void **state)
 {
 	struct rdma_event_channel *ch, *own = NULL;

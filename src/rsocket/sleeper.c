@@ -18,8 +18,8 @@ struct rsock_link {
 	struct rsock_sleeper *by;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all links */
-static pthread_key_t thread_key; /* holds a struct rsock_sleeper */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all links */
+static pthread_key_t thread_key; /* its value is a struct rsock_sleeper */
 static bool key_made;
 
 void rsock_eventfd_set(int efd)
@@ -157,8 +157,8 @@ void rsock_sleepers_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The eventfd is shared with the parent's thread, so it is given up.  The memory may
- * be linked to a socket that the parent frees; it is left as it is. */
+/* Gives up the eventfd, which is shared with the parent's thread. The memory is left as
+ * it is, since it may be linked to a socket that the parent frees. */
 void rsock_sleepers_forked(void)
 {
 	struct rsock_sleeper *sl = key_made ? pthread_getspecific(thread_key) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All threads that sleep on a thing are woken, and none that does not. */
+/* All threads that sleep on a queue are woken, and no other. */
 #include "rsocket/sleeper.h"
 
 #include <poll.h>
@@ -40,14 +40,14 @@ static void a_thread_in_two_queues(void **state)
 	assert_false(awake(sl));
 	rsock_waitq_wake(&b);
 	assert_true(awake(sl));
-	assert_int_equal(rsock_sleeper(2, &sl), 0); /* its next call */
+	assert_int_equal(rsock_sleeper(2, &sl), 0); /* the thread's next call */
 	assert_false(awake(sl));
 	assert_int_equal(a.n + b.n, 0);
 	rsock_waitq_wake(&a);
 	assert_false(awake(sl));
 }
 
-/* A call that was left by longjmp() left a link behind. */
+/* A call that was left by longjmp() has left a link behind. */
 static void what_was_left_is_unlinked(void **state)
 {
 	struct rsock_waitq *waitq = malloc(sizeof(*waitq)), other;
@@ -117,7 +117,7 @@ static int in_child(int parents)
 	return parents < 0 || !awake(sl);
 }
 
-/* The child's sleeper is another one: what it is told, the parent is not. */
+/* The child gets a sleeper of its own, and waking it does not wake the parent. */
 static void a_fork_in_the_middle(void **state)
 {
 	struct rsock_sleeper *sl;

@@ -8,8 +8,8 @@
 
 #include "sys/sockaddr.h"
 
-/* Recursive: programs leave our calls by longjmp() out of a signal handler, and
- * then end (iperf3). */
+/* The lock is recursive: programs leave our calls by longjmp() out of a signal handler,
+ * and then call us again as they end (iperf3). */
 static void init_lock(pthread_mutex_t *lock)
 {
 	pthread_mutexattr_t attr;

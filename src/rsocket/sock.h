@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sock.h - what every rsocket has, be it a stream or for datagrams, and the table
- * of functions by which its kind is called. */
+/* sock.h - what streams and datagram sockets have in common, and the table of functions
+ * of each kind. */
 #ifndef RSOCKET_SOCK_H
 #define RSOCKET_SOCK_H
 
@@ -15,19 +15,19 @@
 #include "rsocket/sleeper.h"
 #include "rsocket/table.h"
 
-/* Ordered: from RSOCK_UP on there is, or was, a connection.  A socket for
- * datagrams is NEW or BOUND. */
+/* The order matters: from RSOCK_UP on there is, or was, a connection. A datagram socket
+ * is NEW or BOUND. */
 enum rsock_state {
 	RSOCK_NEW,
 	RSOCK_BOUND,
 	RSOCK_LISTENING,
-	RSOCK_CONNECTING, /* asked, or accepted; not answered yet */
+	RSOCK_CONNECTING, /* request sent, or accepted; not established yet */
 	RSOCK_WAITING,	  /* a request that is not accepted yet */
 	RSOCK_UP,
 	RSOCK_DOWN,
 };
 
-/* A listener's connections begin with those of the listener. */
+/* Options; a listener's connections begin with a copy of the listener's. */
 struct rsock_options {
 	struct rsock_sizes sizes;
 	bool nodelay, keepalive;
@@ -36,42 +36,43 @@ struct rsock_options {
 };
 
 struct rsock {
-	struct rsock_entry entry; /* first */
+	struct rsock_entry entry; /* must be first */
 	const struct rsock_kind *kind;
 	int domain, type;
-	struct rsock_waitq waitq; /* threads that sleep on it */
+	struct rsock_waitq waitq; /* threads that sleep on the socket */
 	struct list closing;	  /* in service.c's list */
 	pthread_mutex_t lock;
-	/* Under lock. */
+	/* The fields below are under lock. */
 	enum rsock_state state;
 	bool closed; /* rclose was called */
 	bool nonblock, reuse, v6only, oob_inline;
-	bool sizes_fixed; /* the buffers are made */
+	bool sizes_fixed; /* the buffers exist */
 	struct rsock_options opt;
 	int err;      /* SO_ERROR */
-	int sleep_fd; /* to poll for completions; -1: none yet */
+	int sleep_fd; /* polled for completions; -1: none yet */
 };
 
-/* What the service thread does with a socket after an event of its id. */
+/* What the service thread does with a socket after handling an event of its id. */
 enum rsock_after {
 	RSOCK_AFTER_NOTHING,
-	RSOCK_AFTER_PUT,	/* its count, when the event is acknowledged */
-	RSOCK_AFTER_DESTROY_ID, /* the event's id */
+	/* After the event is acknowledged: lets go of the socket, by rsock_put(). */
+	RSOCK_AFTER_PUT,
+	/* Destroys the event's id. */
+	RSOCK_AFTER_DESTROY_ID,
 };
 
-/* Called under rs->lock, except where it says otherwise; 0 or a count, or
- * -errno. */
+/* The functions of a kind of socket. Called under rs->lock unless noted; they return 0 or
+ * a count, or -errno. */
 struct rsock_kind {
-	/* wait.c, pollset.c: progress() takes in what has completed and sends what is
-	 * due; after arm() a completion makes sleep_fd readable, until
-	 * take_events(). */
-	bool eager; /* input is taken in even if the caller is ready */
+	/* For wait.c and pollset.c. progress() handles completions and sends what is due.
+	 * After arm() a completion makes sleep_fd readable, until take_events(). */
+	bool eager; /* progress() is called even if the caller need not wait */
 	void (*progress)(struct rsock *rs);
 	bool (*may_spin)(const struct rsock *rs);
 	void (*arm)(struct rsock *rs, bool for_space);
 	void (*take_events)(struct rsock *rs);
-	/* What poll() would say: all of POLLIN, POLLOUT and the rest.  There is no
-	 * look for more if all that is asked for is there. */
+	/* Returns what poll() reports: POLLIN, POLLOUT and so on. Need not call
+	 * progress() if all that is asked for is there. */
 	short (*events)(struct rsock *rs, short asked);
 
 	int (*bind)(struct rsock *rs, const struct sockaddr *a, socklen_t len);
@@ -79,7 +80,7 @@ struct rsock_kind {
 	int (*name)(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t *len);
 	ssize_t (*send)(struct rsock *rs, const struct iovec *iov, int n, int flags,
 			const struct sockaddr *to, socklen_t tolen);
-	/* *flags: of the call; then those of the message. */
+	/* *flags: in: the flags of the call; out: those of the message. */
 	ssize_t (*receive)(struct rsock *rs, const struct iovec *iov, int n, int *flags,
 			   struct sockaddr *from, socklen_t *fromlen);
 	int (*set_option)(struct rsock *rs, int level, int name, const void *val,
@@ -87,22 +88,22 @@ struct rsock_kind {
 	int (*get_option)(struct rsock *rs, int level, int name, void *val,
 			  socklen_t *len);
 	int (*shutdown)(struct rsock *rs, int how);
-	/* True: what was sent is not all acknowledged, service.c is to wait. */
+	/* Returns true if not all that was sent is acknowledged: service.c then waits. */
 	bool (*close)(struct rsock *rs);
 
-	/* service.c, without the lock.  NULL: there is never anything to do. */
+	/* For service.c, called without the lock. NULL: nothing to do. */
 	enum rsock_after (*event)(struct rsock *rs, struct rdma_cm_event *ev);
-	void (*tick)(struct rsock *rs);	   /* once a second */
-	bool (*is_over)(struct rsock *rs); /* closed, and nothing more to do */
-	bool (*at_exit)(struct rsock *rs); /* true: something is under way */
+	void (*tick)(struct rsock *rs);	   /* called once a second */
+	bool (*is_over)(struct rsock *rs); /* after close(): is nothing more to do? */
+	bool (*at_exit)(struct rsock *rs); /* true: data is still on its way */
 
-	/* Nobody has it any more; without the lock.  In the child of a fork only
-	 * the descriptors are its own. */
+	/* Called without the lock when no thread uses rs any more. In the child of a fork
+	 * only the descriptors may be closed. */
 	void (*free)(struct rsock *rs);
 };
 
 void rsock_init(struct rsock *rs, const struct rsock_kind *kind, int domain, int type);
-/* The end of kind->free(): rs's memory goes. */
+/* Frees rs; called at the end of kind->free(). */
 void rsock_fini(struct rsock *rs);
 
 static inline struct rsock *rsock_of(struct rsock_entry *e)
@@ -125,8 +126,8 @@ static inline void rsock_wake(struct rsock *rs)
 	rsock_waitq_wake(&rs->waitq);
 }
 
-/* A part that has a length is nowhere: EFAULT, but only when it is its turn to be read
- * or written, as in Linux. */
+/* Has a part with a length a null address? The call then fails with EFAULT, but as in
+ * Linux only when the part is to be read or written. */
 static inline bool rsock_iov_has_null(const struct iovec *iov, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -135,9 +136,9 @@ static inline bool rsock_iov_has_null(const struct iovec *iov, int n)
 	return false;
 }
 
-/* The address a, of len bytes, is one that this socket can use. */
+/* Is a, of len bytes, an address that this socket can use? */
 bool rsock_fits(const struct rsock *rs, const struct sockaddr *a, socklen_t len);
-/* Gives the program the address a; an IPv4 one as mapped if the socket is IPv6. */
+/* Copies the address a to the program; for an IPv6 socket an IPv4 address is mapped. */
 void rsock_tell(const struct rsock *rs, const struct sockaddr *a, struct sockaddr *out,
 		socklen_t *len);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every socket begins with, and how addresses are told. */
+/* A new socket, and how addresses are told to the program. */
 #include "rsocket/sock.h"
 
 #include <netinet/in.h>
@@ -47,7 +47,7 @@ static void the_last_to_let_go_frees_it(void **state)
 	assert_int_equal(freed, 1);
 }
 
-/* A signal handler that leaves a call by longjmp() may call again. */
+/* A signal handler that leaves a call by longjmp() may make another call. */
 static void the_lock_can_be_taken_twice(void **state)
 {
 	struct rsock *rs = make(AF_INET);

@@ -9,7 +9,7 @@ void rs_init(struct rs_stream *s, const struct rs_memory *m)
 	uint32_t half = m->rbuf_size / 2;
 
 	*s = (struct rs_stream){ .m = *m };
-	s->room = half; /* goes with the private data */
+	s->room = half; /* published by the private data */
 	s->free_at = half;
 	s->free = m->rbuf_size - half;
 }
@@ -33,10 +33,10 @@ void rs_self(const struct rs_stream *s, struct rs_conn *out)
 void rs_start(struct rs_stream *s, const struct rs_conn *peer)
 {
 	s->granted = peer->credits;
-	/* rdma-core posts as many receives as it grants credits, and none for
-	 * controls: on RoCE those wait (RNR), on iWARP we leave them credits.  Half
-	 * of the credits must be left to data: rdma-core grants new ones when more
-	 * than half are used. */
+	/* rdma-core posts as many receives as it grants credits, and none for controls.
+	 * On RoCE controls then wait (RNR); on iWARP we leave them credits. Data must
+	 * keep half of the credits, as rdma-core grants new ones when more than half are
+	 * used. */
 	s->spare = (uint16_t)(peer->credits - 1) / 2;
 	if (s->spare > RS_CONTROLS)
 		s->spare = RS_CONTROLS;
@@ -73,7 +73,7 @@ static enum rs_event control_came(uint32_t what)
 		return RS_EV_DISCONNECT;
 	case RS_SHUTDOWN:
 		return RS_EV_SHUTDOWN;
-	default: /* a keepalive, or one that a later version has */
+	default: /* a keepalive, or a control of a later version */
 		return RS_EV_NONE;
 	}
 }
@@ -89,7 +89,7 @@ enum rs_event rs_received(struct rs_stream *s, uint32_t imm)
 		s->granted = (uint16_t)lower;
 		return RS_EV_GRANT;
 	case RS_IOMAP:
-		return RS_EV_NONE; /* its entry is looked at when it is used */
+		return RS_EV_NONE; /* the entry is read when it is used */
 	case RS_CONTROL:
 		return control_came(lower);
 	default:

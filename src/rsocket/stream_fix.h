@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stream_fix.h - for tests of the pure stream: one end, whose peer is the test. */
+/* stream_fix.h - for tests of struct rs_stream: one end, whose peer the test plays. */
 #ifndef RSOCKET_STREAM_FIX_H
 #define RSOCKET_STREAM_FIX_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What one end says of itself, and what comes in. */
+/* The private data of one end, and what it receives. */
 #include "rsocket/stream_fix.h"
 
 static void what_is_said_of_oneself(void **state)
@@ -23,7 +23,7 @@ static void more_than_was_published(void **state)
 	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, RS_LOWER)), RS_EV_BROKEN);
 	assert_int_equal(s.unread, 0);
 	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, HALF)), RS_EV_DATA);
-	/* nobody has published the second half */
+	/* the second half is not published */
 	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, 1)), RS_EV_BROKEN);
 }
 

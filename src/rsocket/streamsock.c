@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* streamsock.c - see streamsock.h; and the options and keepalives of streams. */
+/* streamsock.c - see streamsock.h; also the options and keepalives of streams. */
 #include "rsocket/streamsock.h"
 
 #include <errno.h>
@@ -61,7 +61,8 @@ static uint8_t tcp_state(const struct rsock_stream *st)
 	return TCP_CLOSE;
 }
 
-/* Programs ask for it to know whether a connection stands: no more is told. */
+/* Programs use TCP_INFO to find out whether a connection exists, so little else is filled
+ * in. */
 static int get_tcp_info(struct rsock *rs, void *val, socklen_t *len)
 {
 	struct tcp_info info = {
@@ -89,7 +90,7 @@ static int get_option(struct rsock *rs, int level, int name, void *val, socklen_
 
 /* --- keepalives ---------------------------------------------------------- */
 
-/* Posts a WRITE of nothing every keep_idle seconds: if no answer comes, the QP
+/* Posts a WRITE of no bytes every keep_idle seconds: if it is not acknowledged, the QP
  * fails. */
 static void tick(struct rsock *rs)
 {
@@ -98,7 +99,7 @@ static void tick(struct rsock *rs)
 	struct rs_write w;
 
 	if (pthread_mutex_trylock(&rs->lock))
-		return; /* it is in use */
+		return; /* another thread uses it */
 	rsock_conn_progress(st);
 	if (rs->opt.keepalive && rs->state == RSOCK_UP && !st->said_disconnect &&
 	    !st->peer_disconnected &&

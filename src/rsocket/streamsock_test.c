@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keepalives, and what TCP_INFO says. */
+/* Keepalives and TCP_INFO. */
 #include "rsocket/streamsock.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static void a_short_tcp_info(void **state)
 	assert_int_equal(v[1], 0xee);
 }
 
-/* Nobody reads or writes, and yet a peer that is gone is noticed. */
+/* A keepalive finds a lost peer though no program reads or writes. */
 static void a_keepalive_finds_a_lost_peer(void **state)
 {
 	int v = 0;
@@ -104,7 +104,7 @@ static void a_keepalive_finds_a_lost_peer(void **state)
 	assert_int_equal(v, ETIMEDOUT);
 }
 
-/* It is sent at its time, and takes none of the peer's receives. */
+/* A keepalive is sent at its time, and takes none of the peer's receives. */
 static void when_a_keepalive_is_sent(void **state)
 {
 	struct rsock_stream *st = fix_stream(ends[0]);

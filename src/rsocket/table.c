@@ -29,7 +29,7 @@ bool rsock_entry_forked(const struct rsock_entry *e)
 	return e->forks != atomic_load(&forks);
 }
 
-/* lock held. */
+/* Makes the table reach to fd. lock is held. */
 static int make_room(int fd)
 {
 	int wanted = (fd / STEP + 1) * STEP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors and counts: an entry is freed once, by whoever lets go last. */
+/* Descriptors and counts: an entry is freed once, by the last to let go. */
 #include "rsocket/table.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tx.c - sending: into the buffers that the peer has published, as far as its
- * credits go. */
+/* tx.c - sending, into the buffers that the peer has published, as far as its credits
+ * reach. */
 #include <string.h>
 
 #include "rsocket/stream.h"
 
-/* Takes the next entry of our target SGL, if the peer has written it.  A WRITE is
- * placed from its first byte to its last, so the length, which is last, is looked at
- * first.  The entry is then cleared, for the peer to write it again. */
+/* Takes the next entry of our target SGL, if the peer has written it. A WRITE is placed
+ * from its first byte to its last, so the length, which is last, is read first. The entry
+ * is then cleared, so that the peer can write it again. */
 static void next_target(struct rs_stream *s)
 {
 	struct rs_sge *e = (struct rs_sge *)s->m.shared + s->next_target;
@@ -20,7 +20,7 @@ static void next_target(struct rs_stream *s)
 	s->next_target = (s->next_target + 1) % RS_TARGETS;
 }
 
-/* Free bytes of sbuf that lie together. */
+/* Returns how many free bytes of sbuf are contiguous at head. */
 static uint32_t sbuf_room(const struct rs_stream *s)
 {
 	uint32_t free = s->m.sbuf_size - s->used;
@@ -29,8 +29,8 @@ static uint32_t sbuf_room(const struct rs_stream *s)
 	return free < end ? free : end;
 }
 
-/* A sender that takes whatever has just become free sends small messages for ever:
- * so there must be room for all of `wanted`, for a quarter of sbuf, or for a chunk. */
+/* A sender that takes every byte that becomes free sends small messages for ever. So
+ * there must be room for all of `wanted`, for a quarter of sbuf, or for a chunk. */
 static bool enough(const struct rs_stream *s, size_t wanted)
 {
 	uint32_t free = s->m.sbuf_size - s->used, least = s->m.sbuf_size / 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending: one end, and a peer that is the test. */
+/* Sending: one end, whose peer the test plays. */
 #include "rsocket/stream_fix.h"
 
 static void a_buffer_is_filled_before_the_next(void **state)
@@ -15,13 +15,13 @@ static void a_buffer_is_filled_before_the_next(void **state)
 	assert_int_equal(rs_room(&s, 500), 100);
 	w = send(100);
 	assert_int_equal(w.addr, 0x20000 + 200);
-	assert_int_equal(rs_room(&s, 500), 0); /* nothing else is published */
+	assert_int_equal(rs_room(&s, 500), 0); /* no other buffer is published */
 	shared.targets[1] = (struct rs_sge){ 0x30000, 9, 1000 };
-	assert_int_equal(rs_room(&s, 500), 400); /* sbuf's end */
+	assert_int_equal(rs_room(&s, 500), 400); /* up to the end of sbuf */
 	w = send(10);
 	assert_int_equal(w.addr, 0x30000);
 	assert_int_equal(w.key, 9);
-	assert_int_equal(shared.targets[1].length, 0); /* for the next time */
+	assert_int_equal(shared.targets[1].length, 0); /* cleared for the next time */
 }
 
 static void credits_and_grants(void **state)
@@ -35,7 +35,7 @@ static void credits_and_grants(void **state)
 	assert_int_equal(rs_room(&s, 1), 0);
 	rs_received(&s, rs_imm(RS_GRANT, 20));
 	send(1);
-	assert_int_equal(rs_room(&s, 1), 0); /* SQ */
+	assert_int_equal(rs_room(&s, 1), 0); /* the send queue is full */
 	rs_sent(&s, false, 1);
 	send(1);
 }
@@ -52,7 +52,7 @@ static void four_controls_at_most(void **state)
 	}
 	rs_sent(&s, true, 0);
 	rs_send_keepalive(&s, &w);
-	assert_false(w.has_imm || w.len); /* it takes no receive */
+	assert_false(w.has_imm || w.len); /* takes no receive */
 	assert_false(rs_may_control(&s));
 	assert_false(rs_grant_due(&s));
 	rs_sent(&s, true, 0);
@@ -71,7 +71,7 @@ static void sbuf_goes_round(void **state)
 	send(300);
 	assert_int_equal(rs_room(&s, 1000), 0);
 	rs_sent(&s, false, SBUF / 4 - 1);
-	assert_int_equal(rs_room(&s, 1000), 0); /* no small pieces */
+	assert_int_equal(rs_room(&s, 1000), 0); /* a small piece is not sent */
 	assert_int_equal(rs_room(&s, 174), 174);
 	rs_sent(&s, false, 400 - (SBUF / 4 - 1));
 	s.data_out++;
@@ -83,7 +83,8 @@ static void sbuf_goes_round(void **state)
 	assert_int_equal(rs_room(&s, 1000), 300);
 }
 
-/* iWARP: rdma-core's receives are its credits, and one that is missing ends all. */
+/* On iWARP rdma-core posts a receive for each credit only, and a missing one ends the
+ * connection. */
 static void credits_that_are_left_to_controls(void **state)
 {
 	struct rs_conn some = peer;
@@ -99,7 +100,7 @@ static void credits_that_are_left_to_controls(void **state)
 	send(1);
 	assert_int_equal(rs_room(&s, 1), 0);
 	s.sent = s.granted = 0;
-	some.credits = 4; /* it grants when three of them are used */
+	some.credits = 4; /* the peer grants new ones when three of them are used */
 	rs_start(&s, &some);
 	send(1);
 	send(1);

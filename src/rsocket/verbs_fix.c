@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs_fix.c - see fix.h: verbs.  A WRITE is a copy within this process, to
- * memory that must be registered; it completes when it has been made. */
+/* verbs_fix.c - the verbs of fix.h. A WRITE is a copy within this process, to memory that
+ * must be registered; it completes once it is made. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <setjmp.h>
@@ -22,13 +22,13 @@
 enum { DEPTH = 32768, GRH = 40, INLINE = 512, PORTS = 8 };
 
 struct fake_channel {
-	struct ibv_comp_channel ch; /* first */
+	struct ibv_comp_channel ch; /* must be first */
 	struct fake_cq *events[64];
 	unsigned n;
 };
 
 struct fake_cq {
-	struct ibv_cq cq; /* first */
+	struct ibv_cq cq; /* must be first */
 	struct ibv_wc wc[DEPTH];
 	unsigned put, got;
 	bool armed;
@@ -37,15 +37,15 @@ struct fake_cq {
 struct fake_send {
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	uint8_t data[INLINE]; /* of one that is inline */
-	uint8_t dgid[16];     /* of a datagram */
+	uint8_t data[INLINE]; /* data of an inline send */
+	uint8_t dgid[16];     /* destination of a datagram */
 };
 
 struct fake_qp {
-	struct ibv_qp qp; /* first */
+	struct ibv_qp qp; /* must be first */
 	struct list node;
 	struct fake_qp *peer;
-	uint8_t ip[16]; /* of a QP for datagrams */
+	uint8_t ip[16]; /* of a UD QP */
 	struct fake_send *sends;
 	struct ibv_sge *receives;
 	uint64_t *receive_ids;
@@ -181,7 +181,7 @@ static void told(struct fake_qp *qp, const struct fake_send *s, enum ibv_wc_stat
 		push(qp->qp.send_cq, &wc);
 }
 
-/* A receive of qp's takes len bytes from data, behind a place for a GRH. */
+/* Copies data of len bytes into qp's next receive, behind a GRH's place. */
 static void receive(struct fake_qp *qp, const struct ibv_wc *wc, const void *data,
 		    uint32_t len, uint32_t grh)
 {
@@ -199,7 +199,7 @@ static void receive(struct fake_qp *qp, const struct ibv_wc *wc, const void *dat
 	push(qp->qp.recv_cq, &full);
 }
 
-/* An IPv4 address is in the last 20 bytes of the GRH's place. */
+/* Writes a GRH; an IPv4 header is in the last 20 bytes of its place. */
 static void write_grh(struct fake_qp *to, const uint8_t from[16])
 {
 	struct ibv_sge *sge = &to->receives[to->rgot % to->most_receives];
@@ -224,7 +224,7 @@ static struct fake_qp *qp_of(uint32_t qpn, const uint8_t ip[16])
 	return NULL;
 }
 
-/* It is lost where there is no such QP, or no receive. */
+/* A datagram without such a QP, or a receive there, is lost. */
 static void send_datagram(struct fake_qp *qp, struct fake_send *s)
 {
 	struct fake_qp *to = qp_of(s->wr.wr.ud.remote_qpn, s->dgid);
@@ -237,7 +237,7 @@ static void send_datagram(struct fake_qp *qp, struct fake_send *s)
 	told(qp, s, IBV_WC_SUCCESS);
 }
 
-/* False: the peer has no receive for it yet. */
+/* Executes a send. Returns false if the peer has no receive for it yet. */
 static bool send_one(struct fake_qp *qp, struct fake_send *s)
 {
 	bool imm = s->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -247,7 +247,7 @@ static bool send_one(struct fake_qp *qp, struct fake_send *s)
 	struct fake_qp *to = qp->peer;
 
 	if ((imm || send) && to->rgot == to->rput) {
-		assert_false(fix.iwarp); /* it would be the end */
+		assert_false(fix.iwarp); /* on iWARP that would end the connection */
 		return false;
 	}
 	if (!send && s->sge.length) {

@@ -9,9 +9,9 @@
 
 enum { QUICK_US = 200 };
 
-/* To wake a thread takes 50 us or so; then its peer, too, has gone to sleep, and
- * each message costs as much.  So a thread that would have had its answer by
- * looking a little longer does so the next time. */
+/* Waking a thread takes some 50 us. By then its peer sleeps, too, so that each message
+ * costs as much. Therefore a thread whose last wait was short polls longer the next
+ * time. */
 static _Thread_local bool quick = true;
 
 uint64_t rsock_spin_ns(void)
@@ -26,12 +26,12 @@ void rsock_slept(uint64_t ns)
 	quick = ns < QUICK_US * 1000;
 }
 
-/* The thread is cancelled in its sleep: the call that it was in is over. */
+/* Cleanup if the thread is cancelled while it sleeps, which ends its call. */
 static void cancelled(void *arg)
 {
 	struct rsock_sleeper *sl;
 
-	(void)rsock_sleeper(0, &sl); /* unlinked from the socket */
+	(void)rsock_sleeper(0, &sl); /* unlinks the thread from the socket */
 	rsock_put(arg);
 }
 
@@ -50,8 +50,8 @@ static int sleep_unlocked(struct rsock *rs, struct pollfd *p, nfds_t n, int64_t 
 	return rc;
 }
 
-/* Sleeps once.  What came after the last look and before the arming is found by
- * the look after it. */
+/* Sleeps once. What came between the caller's last look and arm() is found by the look
+ * after arm(). */
 static int sleep_once(struct rsock *rs, bool (*ready)(struct rsock *), bool for_space,
 		      int64_t ns)
 {

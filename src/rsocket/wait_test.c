@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting, in virtual time, on a socket whose kind is a row of counters. */
+/* Waiting, in virtual time, on a socket whose kind only counts calls. */
 #include "rsocket/wait.h"
 
 #include <errno.h>
@@ -102,12 +102,12 @@ static void a_limit(void **state)
 	(void)state;
 	assert_int_equal(rsock_wait(rs, ready, false, true, 20 * RSOCK_MS), -ETIMEDOUT);
 	assert_in_range(fix.now - begun, 20 * RSOCK_MS, 21 * RSOCK_MS);
-	assert_int_equal(armed, 100); /* it asked for space */
+	assert_int_equal(armed, 100); /* space was asked for */
 	assert_int_equal(took, 1);
 	assert_int_equal(rsock_wait(rs, ready, false, true, 0), -ETIMEDOUT);
 }
 
-/* It spins for polling_time, or for 200 us if its last wait was short. */
+/* A thread polls for polling_time, or for 200 us if its last wait was short. */
 static void looking_before_sleeping(void **state)
 {
 	uint64_t begun = fix.now;
@@ -143,7 +143,7 @@ static void another_thread_wakes_it(void **state)
 	assert_int_equal(rs->waitq.n, 0);
 }
 
-/* What comes between the last look and the arming is found before it sleeps. */
+/* What comes between the last look and arm() is found before the thread sleeps. */
 static void what_comes_in_between(void **state)
 {
 	(void)state;
