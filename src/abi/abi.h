@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* abi.h - what the files of abi/ share: the context that a program holds, and
- * how a call begins and ends.
+/* abi.h - what the files of abi/ share: the context that a program holds, and how a call
+ * begins and ends.
  *
- * Inside, calls answer 0 or -errno.  Here, and only here, that becomes what
- * verbs promise: integer verbs return a positive errno, pointer verbs NULL,
- * and errno is set in both cases.
- */
+ * The functions of other rooms return 0 or -errno. abi/ alone converts that to what verbs
+ * promise: integer verbs return a positive errno, pointer verbs NULL, and errno is set in
+ * both cases. */
 #ifndef ABI_ABI_H
 #define ABI_ABI_H
 
@@ -26,16 +25,18 @@ struct nic;
 struct qp;
 struct transport;
 
-/* A symbol of ibverbs.map.  The rest of the library stays hidden. */
+/* A symbol of ibverbs.map. All other symbols of the library are hidden. */
 #define EXPORT __attribute__((visibility("default")))
 
-/* A command descriptor's file.  As in the kernel, objects are the file's, not the
- * context's: they live until its last context is closed (file.c). */
+/* The file behind a command descriptor. As in the kernel, objects belong to the file and
+ * not to the context: they live until its last context is closed (file.c). */
 struct abi_file {
-	struct fd_id id;	       /* it says nothing, and is never readable */
-	unsigned contexts;	       /* that are open; core->lock, as the others */
-	struct abi_context *closed;    /* they are freed when all are */
-	struct live *left[LIVE_KINDS]; /* what those have left */
+	/* identity of the socket, which carries nothing and is never readable */
+	struct fd_id id;
+	/* number of open contexts; under core->lock, as the fields below */
+	unsigned contexts;
+	struct abi_context *closed;    /* closed contexts, freed with the file */
+	struct live *left[LIVE_KINDS]; /* objects that closed contexts have left */
 };
 
 struct abi_context {
@@ -43,10 +44,11 @@ struct abi_context {
 	struct context ctx;
 	struct nic *nic;
 	const struct transport *transport;
-	struct abi_file *file;	    /* cmd_fd's */
-	struct abi_context *next;   /* in file->closed */
-	pid_t pid;		    /* whose: a child shares the descriptors */
-	struct verbs_context verbs; /* the program holds &verbs.context */
+	struct abi_file *file;	  /* the file of cmd_fd */
+	struct abi_context *next; /* in file->closed */
+	/* of the process that made it; a forked child shares the descriptors */
+	pid_t pid;
+	struct verbs_context verbs; /* the program holds a pointer to verbs.context */
 };
 
 static inline struct abi_context *abi_of(struct ibv_context *ibv)
@@ -54,14 +56,14 @@ static inline struct abi_context *abi_of(struct ibv_context *ibv)
 	return container_of(ibv, struct abi_context, verbs.context);
 }
 
-/* How many of our calls this thread is inside of: 1, or 2 and more in signal
- * handlers.  A handler may poll; if it interrupted one of our calls its poll
- * answers 0, for the locks may be this thread's own.  Initial-exec, since the
- * first touch of a lazily allocated one calls malloc. */
+/* How many of our calls this thread is inside of: 1, or more in signal handlers. A
+ * handler may poll. If it has interrupted one of our calls its poll returns 0, as this
+ * thread may hold the locks. Initial-exec, since the first access to a lazily allocated
+ * variable calls malloc. */
 extern __thread int abi_inside __attribute__((tls_model("initial-exec")));
 
-/* Since which of these calls the thread cannot be cancelled, 0: it can; and what
- * it was before. */
+/* abi_held: the value of abi_inside in the call that has held off cancellation, or 0.
+ * abi_was: the thread's cancellation state before that call. */
 extern __thread int abi_held __attribute__((tls_model("initial-exec")));
 extern __thread int abi_was __attribute__((tls_model("initial-exec")));
 
@@ -71,9 +73,9 @@ static inline void abi_begin(void)
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* The call that has begun takes locks that are held across system calls: until it
- * ends, pthread_cancel() waits.  (What posts and polls come to holds it off where
- * it is needed: sys/cancel.h.) */
+/* Holds off cancellation until the call ends, as it takes locks that are held across
+ * system calls. (Posts and polls do not call this: they hold cancellation off only where
+ * needed, see sys/cancel.h.) */
 static inline void abi_hold(void)
 {
 	if (abi_held)
@@ -91,14 +93,14 @@ static inline void abi_end(void)
 	}
 }
 
-/* The same of a call that has not called abi_hold(). */
+/* As abi_end(), for a call that has not called abi_hold(). */
 static inline void abi_end_brief(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	abi_inside--;
 }
 
-/* 0 or -errno becomes 0 or errno, as the caller sees it. */
+/* Converts 0 or -errno to 0 or a positive errno, and sets errno. */
 static inline int abi_result(int rc)
 {
 	if (!rc)
@@ -107,14 +109,15 @@ static inline int abi_result(int rc)
 	return -rc;
 }
 
-/* Is ibv the parent's of a fork?  Not for fast paths: see ctx.dead. */
+/* Did a parent process make ibv, before a fork? Too slow for posts and polls, which look
+ * at ctx.dead. */
 static inline bool abi_forked(struct ibv_context *ibv)
 {
 	return abi_of(ibv)->pid != getpid();
 }
 
-/* A call on ibv begins.  False: the context is dead (a forked child's, or its
- * descriptors are lost); errno is EIO and abi_leave() must not follow. */
+/* Begins a call on ibv. Returns false with errno EIO if the context is dead (of a forked
+ * child, or its descriptors are lost); abi_leave() must not follow then. */
 static inline bool abi_enter(struct ibv_context *ibv)
 {
 	if (abi_of(ibv)->ctx.dead) {
@@ -125,59 +128,59 @@ static inline bool abi_enter(struct ibv_context *ibv)
 	return true;
 }
 
-/* What live.h knows an object by that a program names; of is cq_of, ...  Nothing
- * is read, and NULL stays NULL. */
+/* The struct live of an object that a program names; `of` is cq_of or the like. Reads
+ * nothing of the object, and gives NULL for NULL. */
 #define LIVE(of, ibv) ((ibv) ? &of(ibv)->live : NULL)
 
-/* live.c: a control call on an object begins, and cannot be cancelled.  Its context; or
- * NULL and errno, and abi_leave() must not follow: EIO as above, or gone, for an object
- * that does not exist.  As the kernel has it for handles, gone is EINVAL, but ENOENT
- * where the object was to be destroyed. */
+/* live.c: begins a control call on an object, with cancellation held off. Returns the
+ * object's context. Returns NULL with errno EIO if the context is dead, or with errno
+ * `gone` if there is no such object; abi_leave() must not follow then. gone is EINVAL, or
+ * ENOENT for a call that destroys, as with the kernel's handles. */
 struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int gone);
-/* Does an object that call names exist, and is it ctx's?  0, a NULL too; or
+/* Is l, which the call names, an existing object of ctx? Returns 0, also for NULL, or
  * -EINVAL. */
 int abi_check(const char *call, const struct live *l, enum live_kind kind,
 	      const struct ibv_context *ctx);
 
-/* Is there what a program must give?  Where it is NULL rdma-core crashes; here a line
- * in the log says so, and errno is EINVAL. */
+/* Returns false with errno EINVAL, after logging it, if a required argument is NULL.
+ * (rdma-core crashes.) */
 bool abi_given(const char *call, const char *what, const void *given);
 #define GIVEN(call, pointer) abi_given(call, #pointer, pointer)
 
-/* ... and ends with rc: what an integer verb returns. */
+/* Ends a call; returns what an integer verb returns for rc. */
 static inline int abi_leave(int rc)
 {
 	abi_end();
 	return abi_result(rc);
 }
 
-/* As abi_enter_on() for a context; but a forked child may, too, for the call touches
- * nothing that a thread may have held which the fork left behind. */
+/* As abi_enter_on() for a context, but also allowed in a forked child: for calls that
+ * need nothing which another thread may have held at the fork. */
 bool abi_enter_child(struct ibv_context *ibv);
 
-/* file.c: a file and its first descriptor. */
+/* file.c: makes a file and its first descriptor. Returns 0 or -errno. */
 int file_make(struct abi_file **out, int *fd);
-/* That of a context of this process with that identity, and its device; one more
- * context is going to have it.  NULL. */
+/* Finds the file with that identity among the contexts of this process, sets *dev to its
+ * device, and counts one more context, which the caller opens. NULL: none. */
 struct abi_file *file_find(struct core *core, const struct fd_id *id,
 			   struct ibv_device **dev);
-/* A context that was to be is not. */
+/* Takes back the count of a context that was not opened. */
 void file_leave(struct core *core, struct abi_file *file);
-/* The context, which nobody finds any more, goes: at once or with its file. */
+/* Closes a context that is in no table any more. Frees it at once, or with its file. */
 void file_close(struct abi_context *a);
 
-/* context.c: all but out go over to the context, unless this fails. */
+/* context.c: opens a context, which takes over nic, file and cmd_fd unless this fails.
+ * Returns 0 or -errno. */
 int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *file,
 		     int cmd_fd, struct abi_context **out);
 
-/* What a program wants to open cannot be had, for the reason -rc: one line that says
- * what to do. */
+/* Logs that `what` cannot be opened, for the reason -rc, and what the user can do. */
 void abi_say_unusable(const char *what, int rc);
 
-/* ops.c: every operation of v answers EOPNOTSUPP. */
+/* ops.c: makes every operation of v return EOPNOTSUPP. */
 void abi_ops_none(struct verbs_context *v);
 
-/* The operations that programs reach through pointers.  cq.c: */
+/* The operations that programs call through pointers. In cq.c: */
 int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
 int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only);
 struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
@@ -187,7 +190,7 @@ int abi_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr);
 struct cq;
 void abi_cq_ex_ops(struct cq *cq);
 /* qp.c, post.c, wr.c: */
-/* Once no peer writes to memory through it.  0 or -EBUSY. */
+/* Destroys a QP once no peer process accesses memory through it. Returns 0 or -EBUSY. */
 int abi_end_qp(struct nic *nic, struct qp *qp);
 struct ibv_qp *abi_open_qp(struct ibv_context *ibv, struct ibv_qp_open_attr *attr);
 struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv,

@@ -35,7 +35,8 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ibv)
 	return abi_leave(ah_destroy(ah_of(ibv)));
 }
 
-/* Of the GID that from leads to; of the type that it came by, if it has that. */
+/* Returns the index of the local GID to which the datagram was sent, if possible of the
+ * type by which it came. */
 static int index_of(struct device *dev, uint8_t port, const struct wc_path *from)
 {
 	int other = -ENODEV;
@@ -113,8 +114,8 @@ EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 	return ibv_create_ah(pd, &attr);
 }
 
-/* The Ethernet address is the kernel's business here: what follows from the
- * GID alone is answered, nothing is asked of the network. */
+/* Answers only what follows from the GID alone, as the kernel resolves Ethernet addresses
+ * here. Nothing is asked of the network. */
 EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_attr *attr,
 				       uint8_t mac[6], uint16_t *vid)
 {

@@ -16,7 +16,7 @@ bool cm_gate_knows(struct ibv_context *ctx)
 	return live_find(LIVE(abi_of, ctx), LIVE_CONTEXT, &owner);
 }
 
-/* False: ctx is dead, or not ours.  abi_end() follows otherwise. */
+/* Returns false if ctx is dead or not ours; otherwise abi_end() must follow. */
 static bool begin(struct ibv_context *ctx)
 {
 	if (!cm_gate_knows(ctx) || abi_forked(ctx) || !abi_enter(ctx))
@@ -25,7 +25,7 @@ static bool begin(struct ibv_context *ctx)
 	return true;
 }
 
-/* NULL: as above.  leave() follows otherwise. */
+/* Returns NULL if ctx is dead or not ours; otherwise leave() must follow. */
 static struct cm *enter(struct ibv_context *ctx)
 {
 	return begin(ctx) ? nic_enter(abi_of(ctx)->nic) : NULL;
@@ -38,7 +38,7 @@ static int leave(struct ibv_context *ctx, int rc)
 	return rc;
 }
 
-/* What is to come in needs the port. */
+/* Binds the UDP port, by which MADs arrive. */
 static int open_port(struct ibv_context *ctx, const uint8_t *ip)
 {
 	int rc;
@@ -122,7 +122,8 @@ int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
 	if (!c->proto->attach)
 		return 0;
-	/* Before the peer can reach memory; and before the turn, as a fork has it. */
+	/* Armed before the peer can access memory, and before the turn is taken, which is
+	 * the order of the fork handlers. */
 	guard_arm();
 	return enter(ctx) ? leave(ctx, c->proto->attach(c, nic_now())) : -EIO;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The gate to the CM, with a CM that only says what it was told. */
+/* The gate to the CM, with a CM that only records its calls. */
 #include "cm/gate.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static char told[64];
 static int answer;
 static uint16_t reason;
 
-/* The CM is called with the turn, and by nobody else meanwhile. */
+/* The CM must be called with the turn held, which no other thread can have then. */
 static int tell(const char *what)
 {
 	assert_int_equal(lock_look(&fix.core.turn.lock) != LOCK_FREE, 1);
@@ -272,7 +272,7 @@ static int go_attach(struct ibv_context *ctx)
 	return cm_gate_attach(ctx, &conn);
 }
 
-/* A LID needs no UDP port. */
+/* A route with a LID needs no UDP port. */
 static int go_connect_ib(struct ibv_context *ctx)
 {
 	return cm_gate_connect(ctx, &to_ib, &param, &owner, &made);
@@ -290,21 +290,21 @@ static int go_join(struct ibv_context *ctx)
 	return cm_gate_join(ctx, &group, 5, &owner, &m);
 }
 
-/* Answers nothing. */
+/* Returns nothing. */
 static int go_part(struct ibv_context *ctx)
 {
 	cm_gate_part(ctx, member);
 	return 0;
 }
 
-/* Answers nothing. */
+/* Returns nothing. */
 static int go_path_forget(struct ibv_context *ctx)
 {
 	cm_gate_path_forget(ctx, &owner);
 	return 0;
 }
 
-/* Nor do these two. */
+/* unbind and close return nothing. */
 static int go_unbind(struct ibv_context *ctx)
 {
 	cm_gate_unbind(ctx, &listener);
@@ -319,8 +319,8 @@ static int go_close(struct ibv_context *ctx)
 
 static const struct row {
 	int (*go)(struct ibv_context *ctx);
-	const char *nic; /* what the NIC is told */
-	const char *cm;	 /* ... and the CM */
+	const char *nic; /* calls that the NIC gets */
+	const char *cm;	 /* calls that the CM gets */
 	const struct cm_proto *proto;
 	bool answers;
 } rows[] = {
@@ -373,11 +373,11 @@ static void passes_on(void **state)
 	assert_ptr_equal(bound, &listener);
 	go_connect(fix.ibv);
 	assert_ptr_equal(made, &conn);
-	assert_int_equal(fix.told[15], 9); /* the port of our address */
+	assert_int_equal(fix.told[15], 9); /* the UDP port of our address */
 	assert_true(fix.any_device);
 }
 
-/* iWARP's services need no UDP port; without it the CM is not asked. */
+/* iWARP's services need no UDP port. Without the port the CM is not asked. */
 static void the_port(void **state)
 {
 	(void)state;
@@ -394,7 +394,7 @@ static void the_port(void **state)
 	assert_int_equal(abi_inside, 0);
 }
 
-/* What the fabric is asked for waits for it, so it is without the turn. */
+/* A question to the fabric waits for its answer, so it is asked without the turn. */
 static void the_fabric(void **state)
 {
 	uint8_t gid[16], ip[16] = { [15] = 9 };
@@ -411,7 +411,7 @@ static void the_fabric(void **state)
 	assert_int_equal(gid[10] | gid[15], 0);
 }
 
-/* Of a context that is not ours, is dead, or the parent's. */
+/* The context is not ours, is dead, or is the parent's. */
 static void refuses(struct ibv_context *ctx)
 {
 	told[0] = '\0';

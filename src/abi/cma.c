@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cma.c - the exported symbols of <rdma/rdma_cma.h>: their arguments and errno.  What
- * they do is in src/rdmacm.  None of them can be cancelled but while it waits for an
- * event (sys/held.h).  What they are given is looked up before it is read: programs
- * destroy twice, and go on with what they have destroyed. */
+/* cma.c - the exported symbols of <rdma/rdma_cma.h>: converts arguments and errno;
+ * src/rdmacm does the work. None can be cancelled except while it waits for an event
+ * (sys/held.h). Pointers from the program are looked up before they are read, as programs
+ * destroy objects twice, and use destroyed ones. */
 #include <netinet/in.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ static bool lives(const struct live *l, enum live_kind kind)
 	return false;
 }
 
-/* A call on id begins.  NULL and errno: there is no such id; the kernel knows its
- * number no more. */
+/* Begins a call on id. Returns NULL with errno ENOENT if there is no such id, as for an
+ * id number that the kernel does not know. */
 static struct cma_id *enter(struct rdma_cm_id *id)
 {
 	if (!lives(id ? &cma_of(id)->live : NULL, LIVE_CM_ID)) {
@@ -44,7 +44,7 @@ static struct cma_id *enter(struct rdma_cm_id *id)
 	return cma_of(id);
 }
 
-/* NULL, a channel, or errno: its descriptor is closed. */
+/* Is ch NULL or a channel? If not, errno is EBADF, as for a closed descriptor. */
 static bool good_channel(struct rdma_event_channel *ch)
 {
 	if (!ch || lives(&((struct cma_channel *)ch)->live, LIVE_CM_CHANNEL))
@@ -53,13 +53,13 @@ static bool good_channel(struct rdma_event_channel *ch)
 	return false;
 }
 
-/* A call ends that an event follows, if rc is 0. */
+/* Ends a call that an event follows if rc is 0. */
 static int end_waiting(struct cma_id *id, int rc)
 {
 	return cma_end(cma_complete(id, rc));
 }
 
-/* ... that makes an id. */
+/* Ends a call that has made an id. */
 static int end_with(struct cma_id **made, struct rdma_cm_id **id, int rc)
 {
 	if (!rc)
@@ -113,7 +113,7 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *ch)
 	cma_end(0);
 }
 
-/* A thread that is to end does so here, even if there is always an event. */
+/* A cancellation point even if an event is always ready. */
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel,
 			     struct rdma_cm_event **event)
 {
@@ -208,7 +208,8 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	return i ? cma_end(cma_bind(i, addr)) : -1;
 }
 
-/* They take no time: the kernel finds neighbours when datagrams go to them. */
+/* timeout_ms is ignored: resolving takes no time, since the kernel finds neighbours when
+ * datagrams are sent to them. */
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 			     struct sockaddr *dst_addr, int timeout_ms)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The exported calls of rdma_cm, over a room that only says what it was told: which one
- * is called, with what, that ids are looked up first, and errno. */
+/* The exported calls of rdma_cm, over a src/rdmacm that only records its calls: which
+ * function is called with which arguments, that ids are looked up first, and errno. */
 #include "abi/rdmacm.h"
 
 #include <rdma/rdma_verbs.h>
@@ -24,9 +24,9 @@
 
 static char told[64];
 static int answer;
-static bool in_gai; /* what cma_getaddrinfo() says of its answer */
+static bool in_gai; /* *eai of cma_getaddrinfo() */
 
-/* What the calls are about, and what they are given; the room gets just this. */
+/* The objects and arguments of the calls, which must reach the functions unchanged. */
 static struct cma_id id, made, gone;
 static struct cma_channel channel, gone_channel, made_channel;
 static struct cma_event event, gone_event;
@@ -60,7 +60,7 @@ static void was_told(const char *what)
 
 #define IS(got, what) assert_true((got) == (what))
 
-/* A fake of one argument or more; checks: of all but the id. */
+/* Defines a fake function; checks: of its arguments except the id. */
 #define FAKE(name, args, checks)                                                         \
 	int name args                                                                    \
 	{                                                                                \
@@ -222,7 +222,7 @@ CALL(create_srq, rdma_create_srq(i, &pd, &srq_init))
 CALL(join_group, rdma_join_multicast(i, &dst, &option))
 CALL(join_group_ex, rdma_join_multicast_ex(i, &join, &option))
 CALL(leave_group, rdma_leave_multicast(i, &dst))
-/* These answer nothing: as if it were 0. */
+/* The next calls return nothing, so 0 stands for their result. */
 CALL(destroy_qp, (rdma_destroy_qp(i), 0))
 CALL(destroy_srq, (rdma_destroy_srq(i), 0))
 CALL(destroy_ep, (rdma_destroy_ep(i), 0))
@@ -231,8 +231,8 @@ CALL(src_port, rdma_get_src_port(i))
 static const struct row {
 	int (*call)(struct rdma_cm_id *i);
 	const char *room;
-	bool waits;   /* an event follows, or what it says is the answer */
-	bool nothing; /* it answers nothing: errno alone */
+	bool waits;   /* An event follows, whose status is the result. */
+	bool nothing; /* returns nothing: only errno tells */
 } rows[] = {
 	{ destroy_id, "cma_destroy", false, false },
 	{ migrate, "cma_migrate", false, false },
@@ -308,7 +308,7 @@ static void calls_on_none(void **state)
 	was_told("");
 }
 
-/* Which of the two it is, the peer is told. */
+/* The peer is told which of the two rejects it is. */
 static void reasons(void **state)
 {
 	(void)state;
@@ -318,7 +318,7 @@ static void reasons(void **state)
 	assert_int_equal(option, CM_REJ_VENDOR_OPTION);
 }
 
-/* NULL where something must be. */
+/* A required pointer is NULL. */
 static void missing(void **state)
 {
 	(void)state;
@@ -438,7 +438,7 @@ static void ports(void **state)
 	assert_int_equal(held.depth, 0);
 }
 
-/* Names that are not found are not errno's. */
+/* getaddrinfo()'s errors are no errno values. */
 static void names(void **state)
 {
 	struct rdma_addrinfo *res;

@@ -56,7 +56,7 @@ static void set_ops(struct verbs_context *v)
 	v->advise_mr = abi_advise_mr;
 }
 
-/* The part that programs see. */
+/* Fills in the part of the context that programs see. */
 static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &a->verbs.context;
@@ -112,7 +112,7 @@ int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *f
 	return 0;
 }
 
-/* What the user can do about rc. */
+/* Returns what the user can do about rc. */
 static const char *cure_of(int rc)
 {
 	switch (rc) {
@@ -131,7 +131,7 @@ static const char *cure_of(int rc)
 
 void abi_say_unusable(const char *what, int rc)
 {
-	/* A wrong configuration and slots that are all taken have been told of. */
+	/* The reason was logged already: a wrong configuration, or all slots taken. */
 	if (!rc || rc == -EINVAL || rc == -EADDRINUSE)
 		return;
 	log_error("%s cannot be opened: %s%s", what, strerror(-rc), cure_of(rc));

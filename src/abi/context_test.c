@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contexts: devices.c, context.c, fork.c; what is behind a descriptor, file.c; and what
- * is imported by it, import.c. */
+/* Contexts (devices.c, context.c, fork.c), the file behind a command descriptor (file.c),
+ * and imports (import.c). */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +85,7 @@ static void opens_nothing(void **state)
 	fix_null(ibv_open_device(fix.dev[0]), EADDRNOTAVAIL);
 }
 
-/* Room for so many descriptors. */
+/* Lowers the limit so that only `room` descriptors can be opened. */
 static struct rlimit leave_room(int room, int *lowest)
 {
 	struct rlimit was, none;
@@ -98,7 +98,7 @@ static struct rlimit leave_room(int room, int *lowest)
 	return was;
 }
 
-/* It takes two. */
+/* Opening takes two descriptors. */
 static void has_no_descriptors(void **state)
 {
 	struct rlimit was;
@@ -111,7 +111,7 @@ static void has_no_descriptors(void **state)
 		assert_int_equal(fix.users, 0);
 		setrlimit(RLIMIT_NOFILE, &was);
 		fd = open("/", O_PATH);
-		assert_int_equal(fd, lowest); /* nothing stays open */
+		assert_int_equal(fd, lowest); /* no descriptor stays open */
 		close(fd);
 	}
 }
@@ -130,7 +130,7 @@ static void what_is_no_context(void **state)
 	fix_null(ibv_alloc_pd(NULL), EBADF);
 }
 
-/* The program's own, which has the number meanwhile, stays open. */
+/* A descriptor that the program has opened meanwhile with the same number stays open. */
 static void closes_what_is_its_own(void **state)
 {
 	struct ibv_context *ibv = ibv_open_device(fix.dev[0]);
@@ -146,7 +146,7 @@ static void closes_what_is_its_own(void **state)
 	close(other);
 }
 
-/* Of a child, the parent's context is none; but it has memory of its own. */
+/* In a forked child the parent's context is dead, but device memory can be allocated. */
 static int in_child(struct ibv_context *ibv)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 64 };
@@ -189,8 +189,8 @@ static void forks_need_nothing(void **state)
 
 /* --- what a program leaves ------------------------------------------------ */
 
-/* The memory of queues and their context stays, since posts and polls look nothing
- * up: it is freed here. */
+/* Frees the memory of queues and their context. file.c leaves it, since posts and polls
+ * look nothing up. */
 static void forget(struct ibv_context *ibv, struct ibv_qp *qp, struct ibv_cq *cq,
 		   struct ibv_srq *srq, struct ibv_comp_channel *ch)
 {
@@ -240,14 +240,14 @@ static void closed_with_all_that_there_is(void **state)
 	assert_int_equal(fix.core.pds, 0);
 	assert_int_equal(fix.core.ahs, 0);
 	assert_int_equal(fix.core.dm_bytes, 0);
-	assert_int_equal(fix.users, 1); /* the NIC is there for late calls */
+	assert_int_equal(fix.users, 1); /* the NIC stays for late calls */
 	assert_int_equal(abi_poll_cq(fix.cq, 1, &wc), -EIO);
 	forget(fix.ibv, qp, fix.cq, srq, ch);
 	fix_end(state);
 }
 
-/* A peer is in the middle of a copy by the QP and does not come to an end: the QP stays,
- * in RESET, and what it needs. */
+/* A peer is in the middle of a copy by way of the QP and does not finish: the QP stays,
+ * in RESET, with the objects that it uses. */
 static void closed_while_a_peer_is_inside(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
@@ -268,7 +268,7 @@ static void closed_while_a_peer_is_inside(void **state)
 	fix_end(state);
 }
 
-/* Keys, the memory behind them and domains: nobody comes to these any more. */
+/* Keys, the memory behind them and domains end, as no call can reach them any more. */
 static void closed_with_keys(void **state)
 {
 	struct ibv_parent_domain_init_attr how = { .pd = fix.pd };
@@ -305,7 +305,7 @@ static void closed_with_keys(void **state)
 	fix_end(state);
 }
 
-/* One queue of any kind is enough for the context's memory to stay. */
+/* A single queue of any kind is enough to keep the context's memory. */
 static void closed_with_a_queue(void **state)
 {
 	(void)state;
@@ -354,7 +354,7 @@ static void ring_free(struct ibv_pd *pd, void *arg, void *ring, uint64_t type)
 	freed++;
 }
 
-/* A closing waits for no acknowledgement, and calls nothing of the program's. */
+/* Closing waits for no acknowledgement, and calls no function of the program. */
 static void closed_in_the_middle(void **state)
 {
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(fix.ibv);
@@ -424,11 +424,12 @@ static void imports_a_device(void **state)
 	setrlimit(RLIMIT_NOFILE, &was);
 	assert_int_equal(abi_of(two)->file->contexts, 2);
 	assert_int_equal(ibv_close_device(two), 0);
-	assert_false(is_open(fd));	/* it was two's as well */
-	assert_int_equal(fix.users, 2); /* until the file's last one goes */
+	assert_false(is_open(fd));	/* the descriptor belonged to both */
+	assert_int_equal(fix.users, 2); /* until the last context of the file closes */
 }
 
-/* A region outlives the context that it was made by, as long as the other lives. */
+/* A region outlives the context that made it while another context of its file is
+ * open. */
 static void imports_objects(void **state)
 {
 	int fd = dup(fix.ibv->cmd_fd);
@@ -449,19 +450,19 @@ static void imports_objects(void **state)
 	fix_null(ibv_import_pd(two, 4711), ENOENT);
 	fix_null(ibv_import_mr(pd2, 4711), ENOENT);
 	fix_null(ibv_import_dm(two, 4711), ENOENT);
-	/* What was not imported is not given back. */
+	/* Objects that were not imported are not affected. */
 	ibv_unimport_pd(fix.pd);
 	ibv_unimport_mr(mr);
 	ibv_unimport_dm(dm);
 	fix_errno(abi_free_dm(dm), EBUSY);
 	fix_errno(ibv_dealloc_pd(fix.pd), EBUSY);
-	fix_errno(ibv_dealloc_pd(pd2), EINVAL); /* it is unimported */
-	assert_int_equal(ibv_dereg_mr(mr), 0);	/* whoever has another name of it */
+	fix_errno(ibv_dealloc_pd(pd2), EINVAL); /* already unimported */
+	assert_int_equal(ibv_dereg_mr(mr), 0);	/* the other name of the region */
 	errno = 0;
 	ibv_unimport_mr(mr2);
 	ibv_unimport_dm(dm2);
 	assert_int_equal(errno, 0);
-	ibv_unimport_mr(mr2); /* is none any more */
+	ibv_unimport_mr(mr2); /* no object any more */
 	assert_int_equal(errno, ENOENT);
 	errno = 0;
 	ibv_unimport_dm(dm2);
@@ -474,7 +475,7 @@ static void imports_objects(void **state)
 	assert_int_equal(ibv_close_device(two), 0);
 }
 
-/* Its own file's objects alone. */
+/* Only objects of the context's own file can be imported. */
 static void imports_nothing_of_another_file(void **state)
 {
 	struct ibv_context *two = ibv_open_device(fix.dev[FIX_ROCE]);
@@ -493,7 +494,7 @@ static void imports_nothing_of_another_file(void **state)
 	assert_int_equal(ibv_close_device(two), 0);
 }
 
-/* The maker closes first: what it has left is the file's. */
+/* The context that made the objects closes first: the objects stay with the file. */
 static void the_file_keeps_what_was_left(void **state)
 {
 	int fd = dup(fix.ibv->cmd_fd);
@@ -508,7 +509,7 @@ static void the_file_keeps_what_was_left(void **state)
 	assert_int_equal(fix.users, 2);
 	assert_int_equal(fix.core.mrs, 1);
 	mr2 = ibv_import_mr(pd2, handle);
-	assert_non_null(mr2); /* and is left, too */
+	assert_non_null(mr2); /* this import is left, too */
 	assert_int_equal(ibv_close_device(two), 0);
 	assert_int_equal(fix.core.mrs, 0);
 	assert_int_equal(fix.core.pds, 0);

@@ -7,8 +7,8 @@
 #include "nic/nic.h"
 #include "sys/log.h"
 
-/* RNICs round up, and programs have come to need it: ib_send_lat -e asks for one
- * entry and posts again when it has looked for the first completion once. */
+/* A small CQ gets 4 entries. RNICs round up, and programs rely on that: ib_send_lat -e
+ * asks for one entry, and posts again after a single look for the first completion. */
 static int at_least(uint32_t cqe)
 {
 	enum { LEAST = 4 };
@@ -26,7 +26,7 @@ static int create(struct ibv_context *ibv, struct ibv_pd *in, uint32_t cqe,
 		return -EINVAL;
 	}
 	if (abi_check("create_cq", LIVE(channel_of, channel), LIVE_CHANNEL, ibv))
-		return -EBADF; /* as its descriptor would be */
+		return -EBADF; /* the errno of a closed descriptor */
 	return cq_create_in(in ? pd_of(in) : NULL, &abi_of(ibv)->ctx, at_least(cqe),
 			    channel ? channel_of(channel) : NULL, cq_context, out);
 }
@@ -43,7 +43,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_c
 	return abi_leave(rc) ? NULL : (struct ibv_cq *)&cq->ex;
 }
 
-/* Where the CQ is in: a parent domain, or NULL. */
+/* Returns the parent domain of the CQ, or NULL. */
 static struct ibv_pd *parent_of(const struct ibv_cq_init_attr_ex *attr)
 {
 	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
@@ -108,7 +108,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 
 	if (!ctx)
 		return errno;
-	/* Work that was posted before and completes when it is sent fills the CQ. */
+	/* Requests posted before may complete as they are sent, and so fill the CQ. */
 	nic_flush(abi_of(ctx)->nic);
 	return abi_leave(cq_resize(cq_of(ibv), at_least((uint32_t)cqe)));
 }
@@ -120,7 +120,7 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	return abi_leave(cq_destroy(cq_of(ibv)));
 }
 
-/* Events are not moderated: only asking for none of it is granted. */
+/* Event moderation is not supported: only turning it off succeeds. */
 int abi_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
 	if (!GIVEN("modify_cq", attr))

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cq_ex.c - reading completions one field at a time: ibv_start_poll() ...
- * ibv_end_poll().
+/* cq_ex.c - reads completions field by field, from ibv_start_poll() to ibv_end_poll().
  *
- * A copy of the entry lies in cq->cur meanwhile; cq->reader keeps other
- * threads away from it.  A thread that is reading already (a signal handler,
- * or one CQ read while reading another) only tries for a reader lock, since it
- * may hold the very one.
- */
+ * Meanwhile a copy of the entry is in cq->cur, and the lock cq->reader keeps other
+ * threads away from it. A thread that is reading already (in a signal handler, or one CQ
+ * while reading another) only tries to take a reader lock, since it may hold the same
+ * one. */
 #include <time.h>
 
 #include "abi/abi.h"
@@ -49,9 +47,10 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 
 	if (attr->comp_mask)
 		return EINVAL;
-	if (abi_inside) /* a signal handler: see abi.h */
+	if (abi_inside) /* in a signal handler: see abi.h */
 		return ENOENT;
-	/* The lock may be held by a thread that the fork left behind. */
+	/* A dead context's lock may be held by a thread that does not exist after the
+	 * fork. */
 	if (abi_of(ex->context)->ctx.dead) {
 		errno = EIO;
 		return EIO;
@@ -119,7 +118,8 @@ static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
 	const struct cqe *cur = &cq_of_ex(ex)->cur;
 
-	return cur->flags & IBV_WC_TM_MATCH ? 0 : cur->slid; /* the place is tm_priv's */
+	/* tm_priv shares the field */
+	return cur->flags & IBV_WC_TM_MATCH ? 0 : cur->slid;
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *ex)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* devices.c - the list of devices and what can be asked of one unopened. */
+/* devices.c - the list of devices, and questions about a device that is not open. */
 #include <stdlib.h>
 
 #include "abi/abi.h"
@@ -33,7 +33,7 @@ EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
 	return list;
 }
 
-/* The devices themselves stay for the life of the process. */
+/* Frees only the list: the devices exist as long as the process. */
 EXPORT void ibv_free_device_list(struct ibv_device **list)
 {
 	free(list);

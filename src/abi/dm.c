@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dm.c - device memory.  In a forked child the context is dead, but memory can be had
- * and freed: it is the child's own. */
+/* dm.c - device memory. In a forked child the context is dead, but device memory can
+ * still be allocated and freed, as it is the child's own. */
 #include "core/dm.h"
 
 #include "abi/abi.h"
 #include "core/mr.h"
 
-/* Programs come here through a pointer in what may be freed. */
+/* Programs call to_dm() and from_dm() through a pointer in ibv, which may be freed. */
 static bool lives(struct ibv_dm *ibv)
 {
 	const void *owner;

@@ -21,9 +21,9 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return abi_leave(channel_destroy(channel_of(ibv)));
 }
 
-/* Both sleep, unless the program made the descriptor O_NONBLOCK, before the
- * call proper, so that signal handlers may poll meanwhile; and in read(), which
- * goes on after a handler with SA_RESTART, as programs expect. */
+/* get_cq_event() and get_async_event() sleep before abi_enter(), unless the program made
+ * the descriptor O_NONBLOCK, so that signal handlers may poll meanwhile. They sleep in
+ * read(), which continues after a handler with SA_RESTART, as programs expect. */
 static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
 {
 	struct ibv_context *ctx = ibv->context;
@@ -72,8 +72,8 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
 	abi_end();
 }
 
-/* Of a dead context too: that it died is an event.  But a child would take
- * its parent's. */
+/* Works on a dead context, too, since DEVICE_FATAL is an event. But a forked child would
+ * take its parent's events, so it is refused. */
 static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
 	struct context *ctx;

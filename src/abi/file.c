@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* file.c - what a command descriptor leads to, and the end of what its contexts have
- * made.  The kernel destroys a file's objects when its last descriptor is closed; until
- * then they can be imported.
+/* file.c - what a command descriptor stands for, and the end of the objects of its
+ * contexts. The kernel destroys a file's objects when its last descriptor is closed;
+ * until then they can be imported.
  *
- * What nobody can name any more ends with its context: queues, their channels, address
- * handles, imports.  Keys, the memory behind them and domains end with the file.
- */
+ * Objects that no other context can name end with their context: queues, their
+ * channels, address handles, imports. Keys, the memory behind them, and domains end
+ * with the file. */
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -66,7 +66,7 @@ struct abi_file *file_find(struct core *core, const struct fd_id *id,
 
 /* --- the end of objects ---------------------------------------------------- */
 
-/* False: it goes on. */
+/* Ends an object. Returns false if the object stays. */
 typedef bool end_fn(struct live *l);
 
 static bool end_qp(struct live *l)
@@ -197,7 +197,7 @@ static bool end_xrcd(struct live *l)
 	return !xrcd_close(container_of(l, struct xrcd, live));
 }
 
-/* In that order: first what uses others. */
+/* The order matters: objects come before those that they use. */
 static const struct step {
 	enum live_kind kind;
 	end_fn *end;
@@ -257,7 +257,8 @@ static void add(struct abi_file *file, struct live *of[LIVE_KINDS])
 	}
 }
 
-/* Posts and polls look nothing up: they find it dead, and the NIC still there. */
+/* A context with queues left is not freed: posts and polls, which look nothing up, find
+ * it dead, and the NIC still there. */
 static void free_context(struct abi_context *a)
 {
 	if (a->ctx.stays) {
@@ -275,7 +276,7 @@ static void end_file(struct abi_file *file)
 	end(file->left, with_file, COUNT(with_file));
 	for (int kind = 0; kind < LIVE_KINDS; kind++)
 		if (file->left[kind])
-			return; /* a peer is inside of a region, and stays there */
+			return; /* a peer is copying to a region, which stays */
 	for (struct abi_context *a = file->closed, *next; a; a = next) {
 		next = a->next;
 		free_context(a);

@@ -68,7 +68,7 @@ static void is_ours(const struct nic *nic)
 	assert_ptr_equal(nic, the_nic());
 }
 
-/* A call that may wait must not be cancelled. */
+/* A call that may wait must hold off cancellation. */
 static void is_control(const struct nic *nic)
 {
 	is_ours(nic);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - a world for unit tests of the shells: objects of core/ are real, the NIC does
- * nothing but write down what it is told. */
+/* fix.h - for unit tests of abi/: real objects of core/, and a NIC that only records its
+ * calls. */
 #ifndef ABI_FIX_H
 #define ABI_FIX_H
 
@@ -15,27 +15,28 @@
 #include "core/core.h"
 #include "core/qp.h"
 
-/* roce_eth0 has 192.0.2.1 and fe80::1; iwarp_eth0 192.0.2.1. */
+/* roce_eth0 has 192.0.2.1 and fe80::1, iwarp_eth0 192.0.2.1. */
 enum { FIX_ROCE, FIX_IWARP, FIX_DEVICES };
 
 struct cm;
 
 struct fix {
 	struct core core;
-	struct cm *cm; /* nic_enter() gives it */
+	struct cm *cm; /* the result of nic_enter() */
 	struct ibv_device *dev[FIX_DEVICES];
 	uint64_t now;
-	unsigned users;	  /* of the NIC: nic_open() less nic_close() */
-	char said[512];	  /* what the NIC was told, a word each */
-	uint8_t told[16]; /* the address that it was told last; ... */
-	uint32_t number;  /* ... and the QP number */
-	bool nested;	  /* of the latest nic_post() */
-	bool any_device;  /* of the latest nic_listen() */
-	bool same_host;	  /* what it answers */
+	unsigned users; /* of the NIC: calls of nic_open() less those of nic_close() */
+	char said[512]; /* the NIC's calls, a word each */
+	/* Arguments of the last calls: the address, and the QP number. */
+	uint8_t told[16];
+	uint32_t number;
+	bool nested;	 /* argument of the last nic_post() */
+	bool any_device; /* argument of the last nic_listen() */
+	bool same_host;	 /* result of nic_same_host() */
 	int devices_rc, open_rc, listen_rc, route_rc, join_rc, fence_rc;
-	/* Called by nic_poll(), which finds something. */
+	/* Called by nic_poll(), as if something had come. */
 	void (*polled)(void);
-	/* Objects of a context, which fix_open() makes. */
+	/* A context and its objects, made by fix_open(). */
 	struct ibv_context *ibv;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
@@ -44,27 +45,28 @@ struct fix {
 
 extern struct fix fix;
 
-/* For cmocka: a new world; all contexts are closed again. */
+/* For cmocka: sets a new world up; checks that all contexts are closed. */
 int fix_begin(void **state);
 int fix_end(void **state);
 /* The same with a context of roce_eth0, a PD and a CQ. */
 int fix_open(void **state);
 int fix_close(void **state);
 
-/* What was said since the last call of this: "flush fence". */
+/* Returns the NIC's calls since the last fix_said(): such as "flush fence". */
 const char *fix_said(void);
 
-/* A QP of this PD and CQ, made with ibv_wr_* for these opcodes, in RESET or RTS. */
+/* Returns a QP of fix.pd and fix.cq, with the ibv_wr_* operations, in RESET; fix_rts():
+ * in RTS. */
 struct ibv_qp *fix_qp(enum ibv_qp_type type);
 struct ibv_qp *fix_rts(enum ibv_qp_type type);
 struct ibv_srq *fix_srq(void);
 struct ibv_mr *fix_mr(int access);
-/* To 192.0.2.2. */
+/* Returns a path to 192.0.2.2. */
 struct ibv_ah_attr fix_path(void);
-/* As if the transport had completed the oldest request of a QP. */
+/* Completes the oldest request of a QP, in place of the transport. */
 void fix_complete(struct ibv_qp *qp, enum ibv_wc_status status);
 
-/* The call failed with this errno. */
+/* The call fails with this errno. */
 #define fix_errno(rc, err)                                                               \
 	do {                                                                             \
 		errno = 0;                                                               \
@@ -77,7 +79,7 @@ void fix_complete(struct ibv_qp *qp, enum ibv_wc_status status);
 		assert_null(pointer);                                                    \
 		assert_int_equal(errno, err);                                            \
 	} while (0)
-/* Those calls that answer -1. */
+/* The same for calls that return -1. */
 #define fix_minus(rc, err)                                                               \
 	do {                                                                             \
 		errno = 0;                                                               \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flow.c - rules of what raw packet QPs receive (ibv_create_flow), and their counters. */
+/* flow.c - rules for what raw packet QPs receive (ibv_create_flow), and their
+ * counters. */
 #include "abi/abi.h"
 #include "core/qp.h"
 #include "packet/packet.h"
@@ -35,7 +36,7 @@ struct ibv_counters *abi_create_counters(struct ibv_context *ibv,
 	return abi_leave(counters_create(&abi_of(ibv)->ctx, attr, &c)) ? NULL : &c->ibv;
 }
 
-/* To a rule that is there already nothing can be attached, as with other adapters. */
+/* Nothing can be attached to an existing rule, as with other adapters. */
 int abi_attach_counters_point_flow(struct ibv_counters *ibv,
 				   struct ibv_counter_attach_attr *attr,
 				   struct ibv_flow *flow)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fork.c - nothing is pinned and no device reads memory behind the kernel's
- * back, so a fork needs no help. */
+/* fork.c - the fork support of libibverbs: nothing to do, as no memory is pinned and no
+ * device reads memory past the kernel. */
 #include "abi/abi.h"
 
 EXPORT int ibv_fork_init(void)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gid.c - the GID table, by its several doors. */
+/* gid.c - the calls that read the GID table. */
 #include <string.h>
 
 #include "abi/abi.h"
 #include "abi/symver.h"
 #include "core/device.h"
 
-/* As rdma-core's private header has it. */
+/* As in rdma-core's private header. */
 enum ibv_gid_type_sysfs {
 	IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
 	IBV_GID_TYPE_SYSFS_ROCE_V2,
@@ -35,11 +35,11 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 		return -1;
 	rc = entry_at(ibv, port, (uint32_t)index, &e);
 	if (!rc)
-		*gid = e.gid; /* zeroes of a free one */
+		*gid = e.gid; /* a free entry is all zero */
 	return abi_leave(rc) ? -1 : 0;
 }
 
-/* All that are not RoCE's are of InfiniBand's type: Linux has no word for iWARP's. */
+/* GIDs other than RoCE's are of InfiniBand's type, as Linux has no type for iWARP. */
 static enum ibv_gid_type type_of(struct ibv_context *ibv, const struct gid_entry *e)
 {
 	const struct device *dev = abi_of(ibv)->ctx.dev;
@@ -70,7 +70,7 @@ static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
 	return 0;
 }
 
-/* Fewer bytes for an older caller, zeroes after ours for a newer one. */
+/* An older caller gets fewer bytes; a newer caller gets zeroes after ours. */
 static void put(void *to, size_t size, const struct ibv_gid_entry *e)
 {
 	memset(to, 0, size);
@@ -96,7 +96,8 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 	return abi_leave(rc);
 }
 
-/* Every used entry of every port, the ones that fit max; how many, or -errno. */
+/* Returns every used entry of every port; the number of them, or -errno: -EINVAL if there
+ * are more than max. */
 EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 				    struct ibv_gid_entry *entries, size_t max,
 				    uint32_t flags, size_t entry_size)

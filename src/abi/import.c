@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* import.c - contexts, protection domains, regions and device memory that have been
- * made by another context of the same command descriptor: second names of the same
- * objects.  The adapter is in the process, so both contexts are. */
+/* import.c - imports contexts, protection domains, regions and device memory that another
+ * context of the same command descriptor has made: second names of the same objects. Both
+ * contexts are in this process, since the adapter is. */
 #include <errno.h>
 
 #include "abi/abi.h"
@@ -50,7 +50,7 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 	return abi_leave(rc) ? NULL : &a->verbs.context;
 }
 
-/* Do the two belong to one command file? */
+/* Do the two contexts belong to one command file? */
 static bool same_file(const struct ibv_context *has, const void *wants)
 {
 	return abi_of((struct ibv_context *)(uintptr_t)has)->file ==

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kern.c - the kernel's forms of attributes and path records, for a librdmacm
- * that talks to it.  Neither set of structs is ours. */
+/* kern.c - converts between verbs and the kernel's structs of attributes and path
+ * records, for a librdmacm that talks to the kernel. Both kinds of struct are defined
+ * elsewhere. */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
 #include <rdma/ib_user_verbs.h>

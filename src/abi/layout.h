@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* layout.h - what is compiled into programs and so can never move.
+/* layout.h - checks the parts of the ABI that are compiled into programs and can
+ * therefore never change.
  *
- * struct verbs_context grows at its front: a program built against any
- * release finds a field by its distance from the ibv_context at the end, and
- * knows from sz whether we have it.  query_port (rdma-core 17) is the newest
- * field; what came later is reached by symbols.  Offsets are those of LP64.
- */
+ * struct verbs_context grows at its front. A program built against any release finds a
+ * field by its distance from the ibv_context at the end, and knows from sz whether the
+ * field exists. The newest field is query_port (rdma-core 17); later functions are
+ * symbols. The offsets are those of LP64. */
 #ifndef ABI_LAYOUT_H
 #define ABI_LAYOUT_H
 
@@ -120,7 +120,7 @@ SIZE(ibv_qp_init_attr, 64);
 SIZE(ibv_send_wr, 128);
 SIZE(ibv_wc, 48);
 SIZE(ibv_gid_entry, 32);
-/* What ibv_create_qp() takes is the head of what create_qp_ex takes. */
+/* ibv_create_qp() takes the head of the struct that create_qp_ex takes. */
 _Static_assert(offsetof(struct ibv_qp_init_attr, sq_sig_all) ==
 		       offsetof(struct ibv_qp_init_attr_ex, sq_sig_all),
 	       "init_attr");

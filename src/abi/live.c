@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* live.c - objects that programs name and that do not exist (any more), or are
- * another context's. */
+/* live.c - refuses objects that programs name but that do not exist (any more), or that
+ * belong to another context. */
 #include "sys/live.h"
 
 #include "abi/abi.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What control calls make of their arguments: ah.c, dm.c, domain.c, mr.c, mw.c.  Objects
- * that are gone or another's: object_test.c. */
+/* How control calls treat their arguments: ah.c, dm.c, domain.c, mr.c, mw.c. For objects
+ * that are gone or another context's see object_test.c. */
 #include <string.h>
 
 #include "abi/fix.h"
@@ -12,8 +12,7 @@
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fix_open, fix_close)
 
-/* --- address handles
- * ------------------------------------------------------------------------ */
+/* --- address handles ------------------------------------------------------ */
 
 static void handles(void **state)
 {
@@ -32,7 +31,7 @@ static void handles(void **state)
 	fix_null(ibv_create_ah(fix.pd, &path), EINVAL);
 }
 
-/* A datagram's GRH area, from 192.0.2.7 to 192.0.2.ours. */
+/* Fills in the GRH area of a datagram from 192.0.2.7 to 192.0.2.ours. */
 static void fill_grh(struct ibv_grh *grh, uint8_t ours)
 {
 	const uint8_t ip[20] = { 0x45, 0x0c, 0,	  60, 0, 0, 0x40, 0, 64, 17,
@@ -49,7 +48,7 @@ static void fill_grh(struct ibv_grh *grh, uint8_t ours)
 	at[11] = (uint8_t)sum;
 }
 
-/* The way back to whoever has sent a datagram. */
+/* An address handle that leads back to the sender of a datagram. */
 static void back_from_a_datagram(void **state)
 {
 	static const uint8_t from[16] = { [10] = 0xff, 0xff, 192, 0, 2, 7 };
@@ -75,12 +74,12 @@ static void back_from_a_datagram(void **state)
 	assert_memory_equal(ah_of(ah)->attr.grh.dgid.raw, from, 16);
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 	fix_errno(ibv_init_ah_from_wc(fix.ibv, 2, &wc, &grh, &attr), ENODEV);
-	fill_grh(&grh, 9); /* not to us */
+	fill_grh(&grh, 9); /* not for our address */
 	fix_errno(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), ENODEV);
 	fix_null(ibv_create_ah_from_wc(fix.pd, &wc, &grh, 1), ENODEV);
 	((uint8_t *)&grh)[30] ^= 1;
 	fix_errno(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), EPROTONOSUPPORT);
-	wc.wc_flags = 0; /* of RoCE each has one */
+	wc.wc_flags = 0; /* on RoCE each datagram has one */
 	fix_errno(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), EINVAL);
 }
 
@@ -117,8 +116,7 @@ static void ethernet_addresses(void **state)
 	assert_int_equal(ibv_resolve_eth_l2_from_gid(fix.ibv, &attr, mac, NULL), 0);
 }
 
-/* --- memory
- * --------------------------------------------------------------------------------- */
+/* --- memory --------------------------------------------------------------- */
 
 static void regions(void **state)
 {
@@ -159,7 +157,7 @@ static void registers_again(void **state)
 	struct ibv_qp *qp = fix_qp(IBV_QPT_RC);
 
 	(void)state;
-	/* A PD that is not to be looked at may be anything. */
+	/* Without IBV_REREG_MR_CHANGE_PD the PD is ignored and may be anything. */
 	assert_int_equal(rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, (struct ibv_pd *)qp, NULL,
 			       0, 0),
 			 0);
@@ -223,7 +221,8 @@ static void windows(void **state)
 	assert_int_equal(w->wr_id, 7);
 	assert_int_equal(w->imm, mw->rkey);
 	assert_int_equal(w->bind.info.length, 8);
-	/* Those of type 2 are bound by work requests; and all is of one PD. */
+	/* A window of type 2 is bound by a work request instead; QP, window and region
+	 * must be of one PD. */
 	assert_int_equal(abi_bind_mw(qp, two, &bind), EINVAL);
 	fix_errno(abi_bind_mw(qp, elsewhere, &bind), EPERM);
 	bind.bind_info.mr = foreign;
@@ -232,7 +231,7 @@ static void windows(void **state)
 	fix_errno(abi_bind_mw(qp, mw, &bind), EINVAL);
 	bind.bind_info.length = 0;
 	fix_errno(abi_bind_mw(qp, mw, &bind), EINVAL);
-	bind.bind_info.addr = 0; /* it is unbound */
+	bind.bind_info.addr = 0; /* unbinds the window */
 	assert_int_equal(abi_bind_mw(qp, mw, &bind), 0);
 	assert_int_equal(mw->rkey, ibv_inc_rkey(ibv_inc_rkey(rkey)));
 	bind.send_flags = IBV_SEND_INLINE;
@@ -269,7 +268,8 @@ static void device_memory(void **state)
 	assert_ptr_equal(mr_of(mr)->dm, dm_of(dm));
 	fix_errno(abi_free_dm(dm), EBUSY);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	/* Programs call through what may be freed: the table says. */
+	/* Programs call through a pointer in an object that may be freed; the table of
+	 * objects tells. */
 	live_del(&dm_of(dm)->live);
 	fix_errno(ibv_memcpy_to_dm(dm, 60, text, 4), EINVAL);
 	fix_errno(ibv_memcpy_from_dm(back, dm, 60, 4), EINVAL);
@@ -277,7 +277,7 @@ static void device_memory(void **state)
 	assert_int_equal(abi_free_dm(dm), 0);
 	attr.length = 0;
 	fix_null(abi_alloc_dm(fix.ibv, &attr), EINVAL);
-	/* A context that is dead, but no child's, has none. */
+	/* A dead context that is not a forked child's gives no device memory. */
 	abi_of(fix.ibv)->ctx.dead = true;
 	attr.length = 64;
 	fix_null(abi_alloc_dm(fix.ibv, &attr), EIO);

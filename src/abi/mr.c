@@ -40,7 +40,7 @@ static bool is_bad_rereg(const struct mr *mr, int flags, const void *addr, size_
 	       (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS));
 }
 
-/* Whatever is refused, the old region stays as it was. */
+/* Whenever a call is refused, the old region stays unchanged. */
 EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 			size_t length, int access)
 {
@@ -50,7 +50,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 	if (!ctx)
 		return IBV_REREG_MR_ERR_INPUT;
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
-		pd = NULL; /* whatever it is: pyverbs passes what it finds */
+		pd = NULL; /* ignored without that flag: pyverbs passes anything */
 	rc = abi_check("rereg_mr", LIVE(pd_of, pd), LIVE_PD, ctx);
 	if (rc || (flags & IBV_REREG_MR_CHANGE_PD && !pd) ||
 	    is_bad_rereg(mr_of(ibv), flags, addr, length, access))

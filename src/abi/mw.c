@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mw.c - memory windows.  Type 2 windows are bound by work requests; for
- * those of type 1, ibv_bind_mw() makes the work request. */
+/* mw.c - memory windows. Type 2 windows are bound by work requests; for type 1 windows
+ * ibv_bind_mw() makes the work request. */
 #include "abi/abi.h"
 #include "core/mr.h"
 #include "core/qp.h"
@@ -50,7 +50,7 @@ static int check_bind(struct ibv_qp *qp, struct ibv_mw *mw,
 	return abi_leave(rc ? rc : check_match(qp, mw, info));
 }
 
-/* The window's new rkey is known as soon as the bind is posted. */
+/* The window's new rkey is valid as soon as the bind is posted. */
 int abi_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every control call says of an object that exists no more, of one that is another
- * context's, and of a context that is dead: live.c, and the calls' own files. */
+/* What every control call returns for an object that is freed, for an object of another
+ * context, and for a dead context (live.c, and the calls' own files). */
 #include <string.h>
 
 #include "abi/fix.h"
@@ -11,7 +11,7 @@ enum kind { CONTEXT, PD, CQ, CHANNEL, SRQ, QP, AH, MR, MW, DM, TD, XRCD, KINDS }
 
 /* --- each call on one object ----------------------------------------------- */
 
-/* What a call answered: its errno, whichever way it says that. */
+/* Returns the errno of a call, whatever the way in which the call returns it. */
 static int of_pointer(const void *made)
 {
 	assert_null(made);
@@ -30,7 +30,7 @@ static int of_errno(int rc)
 	return rc;
 }
 
-/* A call that answers nothing: it must not go wrong. */
+/* For a call that returns nothing: it must do nothing. */
 static int of_nothing(void)
 {
 	return errno;
@@ -145,8 +145,8 @@ CALL(unimport_dm, struct ibv_dm, (ibv_unimport_dm(o), of_nothing()))
 CALL(dealloc_td, struct ibv_td, of_errno(abi_dealloc_td(o)))
 CALL(close_xrcd, struct ibv_xrcd, of_errno(abi_close_xrcd(o)))
 
-/* gone: of an object that does not exist.  dead: of a context that is; 0: the call is
- * for that, or waits. */
+/* gone: errno for an object that does not exist. dead: errno for a dead context; 0: the
+ * call works with one, or waits. */
 static const struct row {
 	const char *name;
 	enum kind on;
@@ -214,7 +214,7 @@ static const struct row {
 	ROW(dereg_mr, MR, ENOENT, EIO),
 	ROW(unimport_mr, MR, ENOENT, EIO),
 	ROW(dealloc_mw, MW, ENOENT, EIO),
-	ROW(free_dm, DM, ENOENT, 0), /* the memory is the process's own */
+	ROW(free_dm, DM, ENOENT, 0), /* device memory is the process's own */
 	ROW(unimport_dm, DM, ENOENT, EIO),
 	ROW(dealloc_td, TD, ENOENT, EIO),
 	ROW(close_xrcd, XRCD, ENOENT, EIO),
@@ -320,8 +320,8 @@ static void dead(void **state)
 
 /* --- objects that a call names besides -------------------------------------- */
 
-/* Each is refused before anything is made: one that is another context's, and one
- * that exists no more. */
+/* Each argument is refused before anything is made: an object of another context, and one
+ * that is freed. */
 static void name_all(void *other[KINDS], struct ibv_qp *qp, struct ibv_mw *mw)
 {
 	struct ibv_cq_init_attr_ex cq = {
@@ -359,7 +359,7 @@ static void name_all(void *other[KINDS], struct ibv_qp *qp, struct ibv_mw *mw)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* Of a QP each object by itself. */
+/* Each object that a QP uses, one at a time. */
 static void name_in_qp(void *other[KINDS], struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 {
 	const struct ibv_qp_init_attr_ex good = {
@@ -393,7 +393,7 @@ static void name_in_qp(void *other[KINDS], struct ibv_srq *srq, struct ibv_xrcd 
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* XRC: each of the three that an SRQ has. */
+/* Each of the three objects that an XRC SRQ uses. */
 static void name_in_srq(void *other[KINDS], struct ibv_xrcd *xrcd)
 {
 	const struct ibv_srq_init_attr_ex good = {

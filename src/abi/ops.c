@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ops.c - the operations that we do not have. */
+/* ops.c - the operations that are not supported. */
 #include <stddef.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void *none_ptr(void)
 	return NULL;
 }
 
-/* Called with arguments that they do not look at, which the calling
+/* The functions are called with arguments that they do not read, which the calling
  * conventions of every Linux platform allow. */
 static const struct none {
 	size_t at;

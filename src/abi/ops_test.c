@@ -10,7 +10,7 @@
 
 __thread int abi_inside, abi_held, abi_was;
 
-/* Not operations, or never called. */
+/* A field that is no operation, or one that is never called. */
 static bool is_other(size_t at)
 {
 	return at == offsetof(struct verbs_context, priv) ||

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* poll.c - completion queues are polled and armed. */
+/* poll.c - polls and arms completion queues. */
 #include "abi/abi.h"
 #include "core/cq.h"
 #include "nic/nic.h"
 
 __thread int abi_inside, abi_held, abi_was;
 
-/* The CQ is empty, it seems: the thread drives the NIC for one turn.  Or n is none. */
+/* Called if the CQ seems empty (the thread then drives the NIC for one turn), or if n is
+ * not positive. */
 __attribute__((noinline)) static int drive(struct nic *nic, struct cq *cq, int n,
 					   struct ibv_wc *wc)
 {
@@ -28,7 +29,7 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	struct cq *cq = cq_of(ibv);
 	int got;
 
-	if (abi_inside) /* a signal handler: see abi.h */
+	if (abi_inside) /* in a signal handler: see abi.h */
 		return 0;
 	if (!abi_enter(ibv->context))
 		return -EIO;

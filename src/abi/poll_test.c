@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Polls and events: poll.c, cq_ex.c, event.c; and cancellation, abi_hold(). */
+/* Polls and events (poll.c, cq_ex.c, event.c), and cancellation (abi_hold()). */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static void complete_one(void)
 		fix_complete(sender, IBV_WC_SUCCESS);
 }
 
-/* An empty CQ: the poller drives the NIC, once. */
+/* A poll of an empty CQ drives the NIC once. */
 static void polls(void **state)
 {
 	struct ibv_wc wc[2];
@@ -48,7 +48,7 @@ static void polls(void **state)
 	complete_one();
 	assert_int_equal(abi_poll_cq(fix.cq, 1, wc), 1);
 	assert_string_equal(fix_said(), "polled");
-	abi_begin(); /* in a handler */
+	abi_begin(); /* as in a signal handler */
 	assert_int_equal(abi_poll_cq(fix.cq, 1, wc), 0);
 	abi_end();
 	assert_string_equal(fix_said(), "");
@@ -139,7 +139,7 @@ static void reads_each_field(void **state)
 	assert_int_equal(ibv_wc_read_dlid_path_bits(ex), 10);
 	assert_int_equal(ibv_wc_read_slid(ex), 11);
 	assert_int_equal(ibv_wc_read_completion_ts(ex), 500);
-	fix.now = 500 + 3600000000000; /* an hour ago */
+	fix.now = 500 + 3600000000000; /* the completion is an hour old */
 	before = wall_clock();
 	wall = ibv_wc_read_completion_wallclock_ns(ex) + 3600000000000;
 	assert_in_range(wall, before, wall_clock());
@@ -153,7 +153,7 @@ static void push_two(void)
 	push((struct ibv_cq_ex *)fix.cq, 2);
 }
 
-/* The first of them drives the NIC; those behind it do not. */
+/* Only start_poll drives the NIC; next_poll does not. */
 static void reads_one_after_another(void **state)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -165,7 +165,7 @@ static void reads_one_after_another(void **state)
 	fix.cq = (struct ibv_cq *)ex;
 	assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
 	assert_string_equal(fix_said(), "poll");
-	lock_take(l); /* it is free again */
+	lock_take(l); /* the lock is free again */
 	lock_give(l);
 	fix.polled = push_two;
 	assert_int_equal(ibv_start_poll(ex, &attr), 0);
@@ -175,7 +175,7 @@ static void reads_one_after_another(void **state)
 	assert_int_equal(ex->wr_id, 2);
 	assert_int_equal(ibv_next_poll(ex), ENOENT);
 	assert_string_equal(fix_said(), "");
-	/* The same thread once more, as in a handler: it would wait for itself. */
+	/* The same thread again, as in a signal handler: it would wait for itself. */
 	assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
 	ibv_end_poll(ex);
 	fix.polled = NULL;
@@ -197,7 +197,7 @@ static void reads_one_after_another(void **state)
 	fix.cq = plain;
 }
 
-/* A thread may read one CQ while it reads another, unless somebody else does. */
+/* A thread may read one CQ while it reads another, unless another thread reads that. */
 static void reads_two(void **state)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -222,7 +222,7 @@ static void reads_two(void **state)
 
 static pthread_barrier_t both;
 
-/* Has read, also in vain, and reads again while somebody else does. */
+/* Reads twice, once in vain, and then again while the other thread reads. */
 static void *reader(void *arg)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -232,13 +232,13 @@ static void *reader(void *arg)
 	ibv_end_poll(ex);
 	assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
 	pthread_barrier_wait(&both);
-	pthread_barrier_wait(&both); /* the other has it */
+	pthread_barrier_wait(&both); /* the other thread has the lock */
 	assert_int_equal(ibv_start_poll(ex, &attr), 0);
 	ibv_end_poll(ex);
 	return NULL;
 }
 
-/* A reader that reads nothing else waits for another. */
+/* A thread that reads no other CQ waits for the reader. */
 static void waits_for_another_reader(void **state)
 {
 	struct ibv_cq_ex *ex = make_cq_ex();
@@ -306,7 +306,7 @@ static void asynchronous_events(void **state)
 	assert_int_equal(fcntl(fix.ibv->async_fd, F_SETFL, O_NONBLOCK), 0);
 	fix_minus(ibv_get_async_event(fix.ibv, &ev), EAGAIN);
 	async_raise(&abi_of(fix.ibv)->ctx, IBV_EVENT_QP_FATAL, qp);
-	abi_of(fix.ibv)->ctx.dead = true; /* it says why */
+	abi_of(fix.ibv)->ctx.dead = true; /* the event says why */
 	assert_int_equal(ibv_get_async_event(fix.ibv, &ev), 0);
 	abi_of(fix.ibv)->ctx.dead = false;
 	assert_int_equal(ev.event_type, IBV_EVENT_QP_FATAL);
@@ -314,7 +314,7 @@ static void asynchronous_events(void **state)
 	assert_int_equal(qp->events_completed, 0);
 	ibv_ack_async_event(&ev);
 	assert_int_equal(qp->events_completed, 1);
-	abi_of(fix.ibv)->pid++; /* it is the parent's */
+	abi_of(fix.ibv)->pid++; /* as if it were the parent's */
 	fix_minus(ibv_get_async_event(fix.ibv, &ev), EIO);
 	abi_of(fix.ibv)->pid--;
 	assert_int_equal(ibv_destroy_qp(qp), 0);
@@ -322,7 +322,8 @@ static void asynchronous_events(void **state)
 
 /* --- cancellation ------------------------------------------------------------ */
 
-/* A control call is not cancelled, nor is one inside of it; then it is as before. */
+/* A control call cannot be cancelled, nor a call inside of it. Afterwards the thread's
+ * state is as before. */
 static void cancellation(void **state)
 {
 	int was;

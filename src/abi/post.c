@@ -6,7 +6,7 @@
 #include "core/tm.h"
 #include "nic/nic.h"
 
-/* What stands before a refused request is posted all the same. */
+/* Requests before one that is refused are posted nevertheless. */
 int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct qp *qp = qp_of(ibv);

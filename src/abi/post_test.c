@@ -21,13 +21,13 @@ static void posts(void **state)
 	assert_string_equal(fix_said(), "post");
 	assert_int_equal(fix.number, qp->qp_num);
 	assert_false(fix.nested);
-	/* What stands before a bad one goes. */
+	/* Requests before a bad one are posted. */
 	second.opcode = IBV_WR_DRIVER1;
 	fix_errno(abi_post_send(qp, &first, &bad), EINVAL);
 	assert_ptr_equal(bad, &second);
 	assert_int_equal(last(qp)->wr_id, 1);
 	assert_string_equal(fix_said(), "post");
-	/* In a handler that interrupted one of our calls. */
+	/* In a signal handler that has interrupted one of our calls. */
 	abi_begin();
 	assert_int_equal(abi_post_send(qp, &first, &bad), EINVAL);
 	assert_true(fix.nested);
@@ -44,7 +44,7 @@ static bool done_at_once(struct qp *qp, const struct swqe *w, const struct ibv_s
 	return true;
 }
 
-/* What is done when it is posted is not for the engine. */
+/* The engine is not told of requests that are complete when they are posted. */
 static void posts_what_is_done_at_once(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
@@ -92,7 +92,7 @@ static void posts_receives(void **state)
 	assert_int_equal(abi_post_recv(qp, &first, &bad), 0);
 	assert_int_equal(qp_of(qp)->rq.head, 3);
 	assert_int_equal(abi_post_srq_recv(srq, &second, &bad), 0);
-	assert_string_equal(fix_said(), ""); /* nothing is sent */
+	assert_string_equal(fix_said(), ""); /* nothing to send */
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }

@@ -32,8 +32,8 @@ static int check_objects(const struct ibv_context *ctx,
 	return rc;
 }
 
-/* Over the work queues of a table.  What is wrong with the table itself the caller has
- * seen. */
+/* Is a QP wanted that receives over the work queues of an indirection table? The caller
+ * has checked the table. */
 static bool spreads(const struct ibv_qp_init_attr_ex *a)
 {
 	return a->qp_type == IBV_QPT_RAW_PACKET &&
@@ -120,7 +120,7 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 	return qp_of(ibv)->send_ops ? &qp_of(ibv)->ex : NULL;
 }
 
-/* Before RTR: what arrives for the QP's address has to reach this process. */
+/* Before RTR: makes sure that packets to the QP's address reach this process. */
 static int prepare_rtr(struct abi_context *a, struct qp *qp,
 		       const struct ibv_qp_attr *attr, int mask)
 {
@@ -132,7 +132,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 		return 0;
 	if (qp->type == IBV_QPT_UD)
 		return nic_listen(a->nic, qp->dev, NULL);
-	/* What is wrong with the path, qp_modify() says. */
+	/* A wrong path is left to qp_modify() to report. */
 	if (!(mask & IBV_QP_AV) ||
 	    device_query_gid(a->ctx.dev, attr->ah_attr.port_num,
 			     attr->ah_attr.grh.sgid_index, &e) ||
@@ -162,7 +162,8 @@ static int modify(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr
 		    mask & IBV_QP_ACCESS_FLAGS))
 		fenced = nic_fence(a->nic, qp->qpn);
 	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
-		nic_post(a->nic, qp, abi_inside > 1); /* work that waited for the state */
+		/* sends requests that waited for the new state */
+		nic_post(a->nic, qp, abi_inside > 1);
 	return rc ? rc : fenced;
 }
 
@@ -176,7 +177,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	return ctx ? abi_leave(modify(abi_of(ctx), qp_of(ibv), attr, mask)) : errno;
 }
 
-/* The shortest time between two frames is all that there is: no bursts. */
+/* The limit is the shortest time between two frames, so bursts are not supported. */
 int abi_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *limit)
 {
 	struct ibv_qp_attr attr = { 0 };
@@ -198,7 +199,7 @@ int abi_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
-	(void)mask; /* a hint: everything is filled in */
+	(void)mask; /* only a hint: every attribute is filled in */
 	if (!GIVEN("query_qp", attr) || !GIVEN("query_qp", init))
 		return errno;
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
@@ -207,9 +208,9 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 					    : qp_query(qp_of(ibv), attr, init));
 }
 
-/* Peers write to memory through this QP no more.  One of them may be in the middle of
- * that and not come to an end: then the QP stays, in RESET, and can be destroyed
- * later. */
+/* Keeps peers of this host from writing to memory through this QP. If a peer is in the
+ * middle of a write and does not finish, returns -EBUSY: the QP then stays, in RESET, and
+ * can be destroyed later. */
 static int withdraw(struct nic *nic, struct qp *qp)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
@@ -250,7 +251,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 	return abi_leave(abi_end_qp(abi_of(ctx)->nic, qp_of(ibv)));
 }
 
-/* The NIC counts joins; attaching twice is attaching once. */
+/* Attaching twice counts once. The NIC counts the QPs that join a group. */
 static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid)
 {
 	int rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* query.c - what a device and its port are and can do. */
+/* query.c - attributes and abilities of a device and its port. */
 #include <endian.h>
 #include <string.h>
 
@@ -40,8 +40,7 @@ int abi_query_device_ex(struct ibv_context *ibv,
 	return abi_leave(device_query(dev_of(ibv), attr, len));
 }
 
-/* A caller that comes by the symbol has the struct of old, which ends before
- * flags. */
+/* A caller of this symbol has the old struct, which ends before the field flags. */
 EXPORT int(ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 			   struct _compat_ibv_port_attr *compat)
 {
@@ -69,8 +68,8 @@ int abi_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *
 	return abi_leave(device_query_port(dev_of(ibv), port, attr, len));
 }
 
-/* The raw clock counts nanoseconds, all of them in tv_nsec, and is what
- * completion timestamps are read from: hca_core_clock is 1 GHz. */
+/* The raw clock counts nanoseconds, all in tv_nsec, and is the clock of completion
+ * timestamps: hca_core_clock is 1 GHz. */
 int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 {
 	uint32_t got = 0;
@@ -88,7 +87,7 @@ int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 	return abi_leave(0);
 }
 
-/* Unlike other verbs, these two and ibv_query_gid() answer -1. */
+/* Unlike other verbs, the calls for P_Keys and ibv_query_gid() return -1. */
 EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be16 *pkey)
 {
 	uint16_t at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be asked of a device: query.c, gid.c; and what is copied or read for programs:
- * kern.c, sysfs.c. */
+/* Questions about a device (query.c, gid.c), and copies for programs (kern.c,
+ * sysfs.c). */
 #include <endian.h>
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
@@ -44,10 +44,10 @@ static void a_device(void **state)
 	assert_int_equal(abi_query_device_ex(fix.ibv, &input, &ex, sizeof(ex)), 0);
 	memset(&ex, 0xff, sizeof(ex));
 	assert_int_equal(abi_query_device_ex(fix.ibv, NULL, &ex, sizeof(attr)), 0);
-	assert_int_equal(ex.comp_mask, UINT32_MAX); /* behind the old struct */
+	assert_int_equal(ex.comp_mask, UINT32_MAX); /* beyond the old struct */
 }
 
-/* A program of old has a shorter struct. */
+/* An old program passes a shorter struct. */
 static void a_port(void **state)
 {
 	struct ibv_port_attr attr, old;
@@ -104,7 +104,7 @@ static void pkeys(void **state)
 
 /* --- GIDs -------------------------------------------------------------------- */
 
-/* GID 0 is the link-local address, 1 the IPv4 one; then there are free ones. */
+/* GID 0 is the link-local address, 1 the IPv4 address; the others are free. */
 static void gids(void **state)
 {
 	static const union ibv_gid none;
@@ -141,7 +141,7 @@ static void types(void **state)
 	assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V1);
 	assert_int_equal(ibv_query_gid_type(fix.ibv, 1, 5, &type), 0);
 	assert_int_equal(type, TYPE_IB);
-	/* An answer goes by the type that the message came by. */
+	/* An answer uses the GID type of the message. */
 	grh.version_tclass_flow = htobe32(6u << 28);
 	grh.dgid = gid[1].gid;
 	assert_int_equal(ibv_init_ah_from_wc(fix.ibv, 1, &wc, &grh, &attr), 0);
@@ -174,7 +174,7 @@ static void entries(void **state)
 	fix_errno(_ibv_query_gid_ex(fix.ibv, 1, GID_TABLE, &e, 0, sizeof(e)), EINVAL);
 	fix_errno(_ibv_query_gid_ex(fix.ibv, 0x101, 1, &e, 0, sizeof(e)), EINVAL);
 	fix_errno(_ibv_query_gid_ex(fix.ibv, 1, UINT32_MAX, &e, 0, sizeof(e)), EINVAL);
-	/* An older program's is shorter, a newer one's longer. */
+	/* An older program's struct is shorter, a newer one's longer. */
 	memset(big, 0xff, sizeof(big));
 	assert_int_equal(_ibv_query_gid_ex(fix.ibv, 1, 1, (void *)big, 0, 16), 0);
 	assert_memory_equal(big, v4, 16);
@@ -203,7 +203,7 @@ static void the_table(void **state)
 	assert_memory_equal(&e[1].gid, v4, 16);
 	assert_int_equal(e[2].gid_index, UINT32_MAX);
 	assert_int_equal(table(e, 2, 0), 2);
-	assert_int_equal(table(e, 1, 0), -EINVAL); /* they do not fit */
+	assert_int_equal(table(e, 1, 0), -EINVAL); /* too many for the table */
 	assert_int_equal(table(e, 3, 1), -EOPNOTSUPP);
 }
 
@@ -223,7 +223,7 @@ static void gids_of_iwarp(void **state)
 
 /* --- the kernel's forms ------------------------------------------------------ */
 
-/* Every byte has a value of its own, but bools. */
+/* Gives every byte another value, except bools. */
 static void number(void *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What control calls make of their arguments: cq.c, qp.c, srq.c; and the operations of a
- * context.  Objects that are gone or another's: object_test.c. */
+/* How control calls treat their arguments (cq.c, qp.c, srq.c), and the operations of a
+ * context. For objects that are gone or another context's see object_test.c. */
 #include <fcntl.h>
 
 #include "abi/fix.h"
@@ -23,7 +23,7 @@ static void cqs(void **state)
 	fix_null(ibv_create_cq(fix.ibv, 4, NULL, NULL, 1), EINVAL);
 	fix_null(ibv_create_cq(fix.ibv, 4, NULL, NULL, -1), EINVAL);
 	cq = ibv_create_cq(fix.ibv, 1, &mark, NULL, 0);
-	assert_int_equal(cq->cqe, 4); /* as an RNIC's */
+	assert_int_equal(cq->cqe, 4); /* rounded up, as an RNIC does */
 	assert_ptr_equal(cq->cq_context, &mark);
 	assert_int_equal(ibv_resize_cq(cq, 9), 0);
 	assert_string_equal(fix_said(), "flush");
@@ -64,7 +64,7 @@ static void extended_cqs(void **state)
 		  0,
 		  false,
 		  true },
-		/* Flags count where the mask says so. */
+		/* flags are ignored unless the mask names them */
 		{ { .cqe = 4, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN },
 		  0,
 		  false,
@@ -85,7 +85,7 @@ static void extended_cqs(void **state)
 		  EOPNOTSUPP,
 		  false,
 		  false },
-		/* A parent domain is one. */
+		/* A parent domain must be of that kind. */
 		{ { .cqe = 4,
 		    .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
 		    .parent_domain = parent },
@@ -204,7 +204,7 @@ static void creates_a_qp(void **state)
 	assert_int_equal(attr.cap.max_send_sge, 4711);
 }
 
-/* Before RTR: how it is reached, and the port for what comes. */
+/* Before RTR: the path is looked up, and the UDP port is bound for what arrives. */
 static void goes_to_rtr(void **state)
 {
 	const struct ibv_ah_attr path = fix_path();
@@ -212,7 +212,7 @@ static void goes_to_rtr(void **state)
 
 	(void)state;
 	assert_int_equal(to(qp, IBV_QPS_INIT, INIT), 0);
-	assert_string_equal(fix_said(), "fence"); /* its rights */
+	assert_string_equal(fix_said(), "fence"); /* its access flags changed */
 	assert_int_equal(fix.number, qp->qp_num);
 	fix.listen_rc = -EADDRINUSE;
 	fix_errno(to(qp, IBV_QPS_RTR, RTR), EADDRINUSE);
@@ -232,10 +232,10 @@ static void goes_to_rtr(void **state)
 	assert_false(fix.any_device);
 	assert_int_equal(to(qp, IBV_QPS_RESET, 0), 0);
 	assert_string_equal(fix_said(), "flush fence");
-	/* On the same host it needs no port. */
+	/* A QP to the same host needs no UDP port. */
 	fix.route_rc = 1;
 	assert_int_equal(to(qp, IBV_QPS_INIT, INIT), 0);
-	abi_begin(); /* while a call is interrupted */
+	abi_begin(); /* as while a call is interrupted */
 	assert_int_equal(to(qp, IBV_QPS_RTR, RTR), 0);
 	abi_end();
 	assert_true(fix.nested);
@@ -245,7 +245,7 @@ static void goes_to_rtr(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* What is wrong with the call or the path, core says, and no port is taken for it. */
+/* core/ reports what is wrong with the call or the path, and no UDP port is bound. */
 static void does_not_go_to_rtr(void **state)
 {
 	struct ibv_qp *qp = fix_qp(IBV_QPT_RC);
@@ -257,13 +257,13 @@ static void does_not_go_to_rtr(void **state)
 	fix_errno(to(qp, IBV_QPS_RTR, RTR & ~IBV_QP_AV), EINVAL);
 	assert_string_equal(fix_said(), "");
 	attr.ah_attr = fix_path();
-	attr.ah_attr.grh.sgid_index = 5; /* free */
+	attr.ah_attr.grh.sgid_index = 5; /* a free entry */
 	fix_errno(ibv_modify_qp(qp, &attr, IBV_QP_STATE | RTR), EINVAL);
 	attr.ah_attr.grh.sgid_index = 1;
 	attr.ah_attr.port_num = 2;
 	fix_errno(ibv_modify_qp(qp, &attr, IBV_QP_STATE | RTR), EINVAL);
 	assert_string_equal(fix_said(), "");
-	/* Without a number, none is told. */
+	/* Without a destination QP number none is passed on. */
 	attr.ah_attr.port_num = 1;
 	attr.dest_qp_num = 7;
 	fix.number = 99;
@@ -271,7 +271,7 @@ static void does_not_go_to_rtr(void **state)
 		  EINVAL);
 	assert_int_equal(fix.number, 0);
 	fix_said();
-	/* RTR that is not asked for. */
+	/* RTR that the mask does not name. */
 	fix_errno(ibv_modify_qp(qp, &attr, RTR), EINVAL);
 	assert_string_equal(fix_said(), "");
 	assert_int_equal(ibv_destroy_qp(qp), 0);
@@ -290,7 +290,7 @@ static void datagrams_come_from_anywhere(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* A peer of this host stands in the middle of a copy to memory of ours. */
+/* A peer of this host is in the middle of a copy to our memory. */
 static void is_not_left_alone(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC), *last = fix_qp(IBV_QPT_RC);
@@ -298,7 +298,7 @@ static void is_not_left_alone(void **state)
 	(void)state;
 	fix.fence_rc = -EBUSY;
 	fix_errno(to(qp, IBV_QPS_ERR, 0), EBUSY);
-	assert_int_equal(qp->state, IBV_QPS_ERR); /* all the same */
+	assert_int_equal(qp->state, IBV_QPS_ERR); /* nevertheless */
 	assert_string_equal(fix_said(), "flush fence post");
 	qp_of(qp)->same_host = true;
 	fix_errno(ibv_destroy_qp(qp), EBUSY);
@@ -309,7 +309,7 @@ static void is_not_left_alone(void **state)
 	fix_said();
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_string_equal(fix_said(), "flush fence fence");
-	fix.fence_rc = -EBUSY; /* of a QP that no peer knows */
+	fix.fence_rc = -EBUSY; /* for a QP that no peer knows */
 	assert_int_equal(ibv_destroy_qp(last), 0);
 	assert_string_equal(fix_said(), "flush fence");
 }
@@ -328,7 +328,7 @@ static void queries_a_qp(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Multicast: the NIC joins for each first attach. */
+/* Multicast: the NIC joins at each first attach. */
 static void groups(void **state)
 {
 	union ibv_gid gid = { .raw = { [10] = 255, 255, 239, 1, 2, 3 } };
@@ -352,11 +352,10 @@ static void groups(void **state)
 	fix_errno(ibv_attach_mcast(qp, &gid, 0), ENOBUFS);
 	fix.join_rc = 0;
 	assert_int_equal(ibv_destroy_qp(rc), 0);
-	assert_int_equal(ibv_destroy_qp(qp), 0); /* it is in no group */
+	assert_int_equal(ibv_destroy_qp(qp), 0); /* it has left all groups */
 }
 
-/* --- shared receive queues
- * --------------------------------------------------------------- */
+/* --- shared receive queues ------------------------------------------------ */
 
 static void srqs(void **state)
 {
@@ -400,7 +399,8 @@ static void extended_srqs(void **state)
 		struct ibv_cq *cq;
 		int err;
 	} row[] = {
-		{ PD, IBV_SRQT_XRC, fix.pd, NULL, NULL, 0 }, /* a type that is not set */
+		/* the mask does not name the type */
+		{ PD, IBV_SRQT_XRC, fix.pd, NULL, NULL, 0 },
 		{ PD | TYPE, IBV_SRQT_BASIC, fix.pd, x, fix.cq, 0 },
 		{ TYPE, IBV_SRQT_BASIC, fix.pd, NULL, NULL, EINVAL },
 		{ PD, IBV_SRQT_BASIC, NULL, NULL, NULL, EINVAL },
@@ -455,7 +455,7 @@ static void extended_srqs(void **state)
 	fix_null(abi_open_xrcd(fix.ibv, &init), EINVAL);
 }
 
-/* Each operation that there is, is reached through the context. */
+/* Each supported operation can be reached through the context. */
 static void operations(void **state)
 {
 	const struct verbs_context *v = &abi_of(fix.ibv)->verbs;
@@ -492,7 +492,7 @@ static void operations(void **state)
 	assert_ptr_equal(v->attach_counters_point_flow, abi_attach_counters_point_flow);
 	assert_ptr_equal(v->read_counters, abi_read_counters);
 	assert_ptr_equal(v->destroy_counters, abi_destroy_counters);
-	assert_non_null(v->create_flow_action_esp); /* and the rest refuses */
+	assert_non_null(v->create_flow_action_esp); /* all others return EOPNOTSUPP */
 }
 
 int main(void)

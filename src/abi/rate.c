@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rate.c - link rates in three forms. */
+/* rate.c - converts link rates between enum ibv_rate, multiples of 2.5 Gbit/s, and
+ * Mbit/s. */
 #include "abi/abi.h"
 
 #include "core/rate.h"

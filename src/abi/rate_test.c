@@ -33,7 +33,7 @@ static void what_is_no_rate(void **state)
 	assert_int_equal(mbps_to_ibv_rate(2501), IBV_RATE_MAX);
 }
 
-/* Every rate comes back from its number; 23 have one, 15 of them two. */
+/* Every rate is found again by its number; 23 have one number, 15 of them two. */
 static void there_and_back(void **state)
 {
 	int mults = 0, mbps = 0;

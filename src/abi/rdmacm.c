@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmacm.c - what librdmacm does not have yet: programs that link
- * it load and run as long as they do not use that. */
+/* rdmacm.c - stubs for what librdmacm does not have yet, so that programs that link it
+ * load, and run as long as they do not call a stub. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 long rdmacm_INT(void);
 
-/* Once a process. */
+/* Writes the message once in a process. */
 static void say(void)
 {
 	static const char line[] =
@@ -20,10 +20,10 @@ static void say(void)
 
 	if (!atomic_flag_test_and_set(&said) &&
 	    write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
-		return; /* nobody listens */
+		return; /* stderr is closed */
 }
 
-/* As long as the longest of int, ssize_t and off_t. */
+/* long, since it stands for functions that return int, ssize_t or off_t. */
 STUB long rdmacm_INT(void)
 {
 	say();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdmacm.h - what the shells of librdmacm.so.1 share: how a call begins and ends.
  *
- * Inside, calls answer 0 or -errno.  Here that becomes what rdma_cm and sockets
+ * The rooms behind them return 0 or -errno. Here that becomes what rdma_cm and sockets
  * promise: -1 and errno. */
 #ifndef ABI_RDMACM_H
 #define ABI_RDMACM_H
@@ -13,7 +13,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* 0, a count or -errno, as programs see it. */
+/* Converts 0 or a count, or -errno, to what programs get. */
 static inline ssize_t cma_result(ssize_t rc)
 {
 	if (rc >= 0)
@@ -22,7 +22,7 @@ static inline ssize_t cma_result(ssize_t rc)
 	return -1;
 }
 
-/* A call that held_begin() began ends with rc. */
+/* Ends a call that began with held_begin(); returns the program's result for rc. */
 static inline int cma_end(int rc)
 {
 	held_end();

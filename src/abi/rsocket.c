@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsocket.c - the exported symbols of <rdma/rsocket.h>: their arguments and errno.
- * What they do is in src/rsocket; and the three things that it needs of rdma_cm
+/* rsocket.c - the exported symbols of <rdma/rsocket.h>: converts arguments and errno;
+ * src/rsocket does the work. Also the three functions of rdma_cm that rsockets need
  * (rsocket/rdma.h). */
 #include <fcntl.h>
 #include <limits.h>
@@ -53,7 +53,8 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 
 /* --- cancellation -------------------------------------------------------- */
 
-/* Calls that POSIX has as cancellation points: there, and while they sleep. */
+/* Begins a call that is a cancellation point in POSIX: it can be cancelled here, and
+ * while it sleeps. */
 static void begin(void)
 {
 	pthread_testcancel();
@@ -66,7 +67,7 @@ static ssize_t end(ssize_t rc)
 	return cma_result(rc);
 }
 
-/* The others cannot be cancelled at all. */
+/* Begins a call that cannot be cancelled at all. */
 static int begin_whole(void)
 {
 	return cancel_hold();
@@ -143,7 +144,8 @@ EXPORT int rclose(int socket)
 
 /* --- sending ------------------------------------------------------------- */
 
-/* Of one buffer no length is wrong; of several one is (rsocket_send()). */
+/* A single buffer may have any length; of several buffers an overlong one is an error
+ * (rsocket_send()). */
 static size_t at_most(size_t len)
 {
 	return len > SSIZE_MAX ? SSIZE_MAX : len;

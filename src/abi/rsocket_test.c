@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The exported calls of rsockets, over a room that only says what it was told: which one
- * is called, with what, errno, and when a thread can be cancelled. */
+/* The exported calls of rsockets, over a src/rsocket that only records its calls: which
+ * function is called with which arguments, errno, and where a thread can be cancelled. */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -86,7 +86,7 @@ ssize_t rsocket_write_at(int fd, const void *b, size_t count, uint64_t offset, i
 	return tell("rsocket_write_at");
 }
 
-/* What is sent: buf, 8 bytes; or both of one[].  To nobody or to addr. */
+/* The message: buf with 8 bytes, or both buffers of one[]; to addr or to no address. */
 ssize_t rsocket_send(int fd, const struct iovec *iov, int n, int flags,
 		     const struct sockaddr *to, socklen_t tolen)
 {
@@ -163,8 +163,8 @@ CALL(fcntl_, rfcntl(FD, F_GETFL))
 CALL(poll_, rpoll(fds, 2, 7))
 CALL(select_, rselect(2, &in, &out, &except, &timeout))
 
-/* arg: what it makes of its flags, -1: it has none.  point: a thread that is to end
- * does so there. */
+/* arg: flags that the call passes on, -1: none. point: the call is a cancellation
+ * point. */
 static const struct row {
 	ssize_t (*call)(void);
 	const char *room;
@@ -279,7 +279,7 @@ static void messages(void **state)
 	m.msg_controllen = 0;
 	answer = 5;
 	assert_int_equal(rsendmsg(FD, &m, 0), 5); /* to addr */
-	/* What is received: the sender, no control data, flags. */
+	/* Results of receiving: the sender, no control data, flags. */
 	m.msg_name = &from;
 	m.msg_controllen = 16;
 	flags_back = MSG_TRUNC;
@@ -287,7 +287,7 @@ static void messages(void **state)
 	assert_int_equal(m.msg_namelen, 11);
 	assert_int_equal(m.msg_controllen, 0);
 	assert_int_equal(m.msg_flags, MSG_TRUNC);
-	answer = 0; /* the end is a message, too */
+	answer = 0; /* the end of a stream is no error */
 	m.msg_controllen = 16;
 	assert_int_equal(rrecvmsg(FD, &m, 0), 0);
 	assert_int_equal(m.msg_controllen, 0);
@@ -314,8 +314,7 @@ static void arguments(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* --- what the room needs of rdma_cm
- * ----------------------------------------------------- */
+/* --- what rsockets need of rdma_cm ---------------------------------------- */
 
 static struct cma_id id;
 static struct cma_dev dev = {

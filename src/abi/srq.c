@@ -83,8 +83,8 @@ static int create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *e
 	return rc;
 }
 
-/* The inline wrapper sends a plain SRQ to ibv_create_srq(); what comes here
- * wants something more. */
+/* The inline wrapper calls ibv_create_srq() for a plain SRQ, so this is called for other
+ * kinds. */
 struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 				  struct ibv_srq_init_attr_ex *ex)
 {

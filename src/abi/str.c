@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* str.c - names of enum values, word for word as rdma-core has them: programs
- * print and scripts match them. */
+/* str.c - names of enum values, word for word as in rdma-core: programs print them, and
+ * scripts match them. */
 #include "abi/abi.h"
 
 enum { PORT_STATES = IBV_PORT_ACTIVE_DEFER + 1 };

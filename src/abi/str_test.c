@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All of them against the distribution's library: tests/abi/test_abi.py. */
+/* A few names; tests/abi/test_abi.py compares all with the distribution's library. */
 #include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static void known_ones(void **state)
 	assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
 }
 
-/* Holes and both ends. */
+/* Holes in the tables, and both ends. */
 static void unknown_ones(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stub.c - the symbols of stub.def: each is another name for one of the few
- * functions below.  They do not look at their arguments. */
+/* stub.c - the symbols of stub.def: each is another name of one of the few functions
+ * below, which do not read their arguments. */
 #include "abi/abi.h"
 #include "abi/symver.h"
 
@@ -57,7 +57,7 @@ STUB long abi_nosys_VOID(void)
 #define PRIVATE(kind, name)	 PRIVATE_SYMBOL(name, abi_nosys_##kind)
 #include "abi/stub.def"
 
-/* The one whose name has the node's number in it. */
+/* The symbol whose name contains the node's number. */
 __asm__(".irp node, 34, " PRIVATE_NODES "\n\t"
 	".globl register_in_\\node\n\t"
 	".set register_in_\\node, abi_nosys_VOID\n\t"
@@ -65,7 +65,7 @@ __asm__(".irp node, 34, " PRIVATE_NODES "\n\t"
 	"verbs_register_driver_\\node@@IBVERBS_PRIVATE_\\node\n\t"
 	".endr");
 
-/* The one that is data: drivers set it, nobody reads it. */
+/* The one symbol that is data: drivers set it, and nothing reads it. */
 extern bool verbs_allow_disassociate_destroy;
 EXPORT bool verbs_allow_disassociate_destroy;
 PRIVATE_SYMBOL(verbs_allow_disassociate_destroy, verbs_allow_disassociate_destroy)

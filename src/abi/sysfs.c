@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sysfs.c - reading files below /sys, as older programs ask of us. */
+/* sysfs.c - reads files below /sys, for older programs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* SYSFS_PATH names another place, but not to a set-user-id program. */
+/* SYSFS_PATH replaces /sys, but not for a set-user-id program. */
 EXPORT const char *ibv_get_sysfs_path(void)
 {
 	const char *path = secure_getenv("SYSFS_PATH");
@@ -19,8 +19,8 @@ EXPORT const char *ibv_get_sysfs_path(void)
 	return path && *path ? path : "/sys";
 }
 
-/* The file without the newline at its end, as a string.  Its length, or -1:
- * EOVERFLOW, if that does not fit in size bytes. */
+/* Reads a file as a string, without the newline at its end. Returns the length, or -1;
+ * errno is EOVERFLOW if the string does not fit in size bytes. */
 EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char path[4096];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad.c - libibumad.so.3: files, agents and MADs.  The fabric has all their
- * state; a port id is the descriptor of its connection (plug/). */
+/* umad.c - libibumad.so.3: files, agents and MADs. All state is in the fabric's process;
+ * a port id is the descriptor of a connection to it (plug/). */
 #include <assert.h>
 #include <errno.h>
 #include <infiniband/umad.h>
@@ -14,8 +14,8 @@
 #include "abi/umad.h"
 #include "plug/plug.h"
 
-/* As struct umad_hdr of src/umad has them; its header and rdma-core's have types
- * of the same names. */
+/* The layout equals that of struct umad_hdr of src/umad. Its header cannot be included
+ * here: it defines types with the same names as rdma-core's. */
 static_assert(sizeof(struct ib_user_mad) == PLUG_HDR, "ABI");
 static_assert(offsetof(struct ib_user_mad, addr) == 20, "ABI");
 static_assert(offsetof(struct ib_user_mad, addr.gid) == 36, "ABI");
@@ -50,7 +50,8 @@ EXPORT int umad_close_port(int portid)
 	return 0;
 }
 
-/* The paths that were asked for, one for each port: they last. */
+/* The issm paths that were asked for, one for each port. They last as long as the
+ * process. */
 static pthread_mutex_t issm_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct issm {
 	char path[32];
@@ -67,7 +68,7 @@ EXPORT int umad_get_issm_path(const char *ca_name, int portnum, char path[], int
 		return rc == -ENODEV ? rc : -EINVAL;
 	i = &issm[portnum];
 	pthread_mutex_lock(&issm_lock);
-	if (i->pid != getpid()) { /* a forked process makes its own */
+	if (i->pid != getpid()) { /* a forked child makes its own */
 		rc = plug_issm(at.fabric, at.hca, (uint32_t)portnum, i->path,
 			       sizeof(i->path));
 		i->pid = rc < 0 ? 0 : getpid();
@@ -100,7 +101,7 @@ EXPORT ib_mad_addr_t *umad_get_mad_addr(void *umad)
 	return &((struct ib_user_mad *)umad)->addr;
 }
 
-/* The flow label in mad_addr is in host order here, in network order there. */
+/* The flow label is in host order in mad_addr, but in network order in the MAD. */
 EXPORT int umad_set_grh(void *umad, void *mad_addr)
 {
 	struct ib_mad_addr *to = umad_get_mad_addr(umad), *from = mad_addr;
@@ -173,7 +174,8 @@ EXPORT int umad_get_fd(int portid)
 	return portid;
 }
 
-/* What does not fit stays, and *length says how much room it needs. */
+/* Returns the agent of a message of n bytes. If it did not fit, it stays queued, and
+ * *length is set to the room that it needs. */
 static int received(const struct ib_user_mad *mad, long n, size_t need, int *length)
 {
 	if (n >= PLUG_HDR) {
@@ -186,8 +188,8 @@ static int received(const struct ib_user_mad *mad, long n, size_t need, int *len
 	return -errno;
 }
 
-/* OpenSM asks again at once, for ever, and writes a line to its log each time: a
- * fabric that has ended is told of ten times a second. */
+/* Delays the error of a fabric that has ended to ten times a second: OpenSM asks again at
+ * once, for ever, and logs each error. */
 static void slow_down(int timeout_ms)
 {
 	poll(NULL, 0, timeout_ms < 0 || timeout_ms > GONE_MS ? GONE_MS : timeout_ms);
@@ -212,7 +214,7 @@ EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 			return rc;
 		}
 		n = plug_recv(portid, umad, PLUG_HDR + (size_t)*length, &need);
-		/* another thread may have taken it */
+		/* On EWOULDBLOCK another thread has taken the message. */
 	} while (n == -EWOULDBLOCK && timeout_ms < 0);
 	if (n == -EIO)
 		slow_down(timeout_ms);
@@ -275,7 +277,7 @@ EXPORT int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *age
 	r.own_rmpp = attr->flags & UMAD_USER_RMPP;
 	rc = attr->flags & ~(uint32_t)UMAD_USER_RMPP ? -EINVAL
 						     : plug_register(port_fd, &r);
-	if (rc == -EINVAL) /* as rdma-core's says it, whichever is wrong */
+	if (rc == -EINVAL) /* as rdma-core does, whichever flag is wrong */
 		attr->flags = 0;
 	if (rc < 0)
 		return -rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad.h - between the files of libibumad.so.3. */
+/* umad.h - what the files of libibumad.so.3 share. */
 #ifndef ABI_UMAD_H
 #define ABI_UMAD_H
 
@@ -9,14 +9,15 @@
 
 struct plug_ca;
 
-/* The adapter that this process stands at.  0, or -errno that has been logged
- * once; -ENODEV without a word where none is configured. */
+/* umad_place() finds the adapter of this process. Returns 0, or -errno after logging the
+ * reason once; -ENODEV without a line if no adapter is configured. */
 struct umad_place {
 	const char *fabric, *hca;
 };
 int umad_place(struct umad_place *at, struct plug_ca *ca);
 
-/* Which port a program means by a name (NULL: any) and a number (0: any). */
+/* Finds the port that a program means by a name (NULL: any adapter) and a number (0: any
+ * port). Returns 0, -ENODEV, -EIO, or the error of umad_place(). */
 int umad_resolve(struct umad_place *at, const char *ca_name, int *port);
 
 #endif

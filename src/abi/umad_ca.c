@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad_ca.c - which adapters there are, and what their ports say. */
+/* umad_ca.c - the adapters that libibumad reports, and the attributes of their ports. */
 #include <errno.h>
 #include <infiniband/umad.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ int umad_place(struct umad_place *at, struct plug_ca *ca)
 	return rc;
 }
 
-/* The one that works best: active, else up, else not disabled. */
+/* Returns the port that works best: active, else up, else not disabled. */
 static int best_port(const struct umad_place *at, const struct plug_ca *ca)
 {
 	int best = 0, rank = 0;
@@ -157,7 +157,7 @@ EXPORT int umad_release_ca(umad_ca_t *ca)
 	return 0;
 }
 
-/* As many ports as the struct has room for. */
+/* Reads as many ports as the struct has room for. */
 static int read_ports(const struct umad_place *at, umad_ca_t *ca, unsigned ports)
 {
 	for (int i = 1; i <= (int)ports && i < UMAD_CA_MAX_PORTS; i++) {
@@ -240,7 +240,7 @@ EXPORT void umad_free_ca_device_list(struct umad_device_node *head)
 	}
 }
 
-/* By name; digits in it count as a number (mlx5_2 before mlx5_10). */
+/* Sorts by name; digits count as a number (mlx5_2 before mlx5_10). */
 EXPORT int umad_sort_ca_device_list(struct umad_device_node **head, size_t size)
 {
 	struct umad_device_node *sorted = NULL;

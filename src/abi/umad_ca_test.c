@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which adapters and ports there are, over a fabric of one adapter. */
+/* The adapters and ports that are reported, over a fabric of one adapter. */
 #include <errno.h>
 #include <infiniband/umad.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 static struct plug_ca the_ca;
 static struct plug_port port[4];
-static int ca_rc, port_rc; /* port_rc: of port 2 */
+static int ca_rc, port_rc; /* port_rc: for port 2 */
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
 {
@@ -35,7 +35,7 @@ int plug_port(const char *fabric, const char *hca, uint32_t num, struct plug_por
 	return num == 2 ? port_rc : 0;
 }
 
-/* A CA of three ports; port 3 works, 2 is up. */
+/* A CA of three ports: port 3 is active, port 2 is up. */
 static int begin(void **state)
 {
 	(void)state;
@@ -91,7 +91,7 @@ static void resolves(void **state)
 	assert_int_equal(umad_resolve(&at, NULL, NULL), -ENOENT);
 }
 
-/* The one that works best; the first of equals. */
+/* The port that works best; the first of equals. */
 static void the_best_port(void **state)
 {
 	struct umad_place at;
@@ -199,8 +199,7 @@ static void guids(void **state)
 	assert_int_equal(umad_get_ca_portguids(NULL, guid, 4), -1);
 }
 
-/* --- lists
- * -------------------------------------------------------------------------------- */
+/* --- lists ---------------------------------------------------------------- */
 
 static void a_list(void **state)
 {

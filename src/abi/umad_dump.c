@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad_dump.c - what a program asks to be shown of its messages; to stderr, as
- * rdma-core's libibumad does. */
+/* umad_dump.c - shows a program's messages on stderr, as rdma-core's libibumad does. */
 #include <infiniband/umad.h>
 #include <stdio.h>
 #include <unistd.h>

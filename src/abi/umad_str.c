@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad_str.c - a MAD's numbers as words, spelt as rdma-core's libibumad does;
- * the first row that fits counts. */
+/* umad_str.c - a MAD's numbers as words, spelt as in rdma-core's libibumad. The first row
+ * that matches counts. */
 #include <infiniband/umad_str.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -150,7 +150,7 @@ EXPORT const char *umad_attribute_str(uint8_t mgmt_class, __be16 attr_id)
 		    "<unknown>");
 }
 
-/* 13.4.7 */
+/* IBTA 13.4.7. */
 EXPORT const char *umad_common_mad_status_str(__be16 status)
 {
 	uint16_t s = __builtin_bswap16(status);

@@ -17,7 +17,8 @@ static void a_class_is_the_first_that_fits(void **state)
 	assert_string_equal(umad_class_str(0x08), "SNMP");
 	assert_string_equal(umad_class_str(0x09), "Vendor");
 	assert_string_equal(umad_class_str(0x0f), "Vendor");
-	assert_string_equal(umad_class_str(0x10), "DevAdm"); /* not Application */
+	/* not Application, which has this number, too */
+	assert_string_equal(umad_class_str(0x10), "DevAdm");
 	assert_string_equal(umad_class_str(0x13), "Application");
 	assert_string_equal(umad_class_str(0x2f), "Application");
 	assert_string_equal(umad_class_str(0x4f), "Vendor");
@@ -25,13 +26,14 @@ static void a_class_is_the_first_that_fits(void **state)
 	assert_string_equal(umad_class_str(0x00), "<unknown>");
 }
 
-/* One number means one thing to one class, and another to the next. */
+/* The same number has different meanings in different classes. */
 static void a_number_means_what_its_class_says(void **state)
 {
 	(void)state;
 	assert_string_equal(umad_method_str(0x03, 0x14), "GetMulti");
 	assert_string_equal(umad_method_str(0x03, 0x01), "Get");
-	assert_string_equal(umad_method_str(0x01, 0x14), "<unknown"); /* sic */
+	/* as rdma-core spells it */
+	assert_string_equal(umad_method_str(0x01, 0x14), "<unknown");
 	assert_string_equal(umad_attribute_str(0x01, BE(0x0011)), "NodeInfo");
 	assert_string_equal(umad_attribute_str(0x81, BE(0x0011)), "NodeInfo");
 	assert_string_equal(umad_attribute_str(0x03, BE(0x0011)), "NodeRecord");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files, agents and MADs of libibumad, over a fabric that only says what it was told. */
+/* Files, agents and MADs of libibumad, over a fabric that only records its calls. */
 #include <errno.h>
 #include <infiniband/umad.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ enum { FD = 99, MAD = 256 };
 static int answer, resolved, ports;
 static struct plug_register registered;
 static long received;
-static unsigned looks; /* so often nothing is there, though poll() says so */
+static unsigned looks; /* so often there is no message, though poll() reports one */
 
 /* --- the fabric ----------------------------------------------------------------------
  */
@@ -99,13 +99,12 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need)
 	return received;
 }
 
-/* --- files
- * ------------------------------------------------------------------------------ */
+/* --- files ---------------------------------------------------------------- */
 
 static void opens(void **state)
 {
 	static const struct {
-		int resolved, answer, named, any; /* answers with a name and without */
+		int resolved, answer, named, any; /* results with a name and without */
 	} row[] = {
 		{ 0, 5, 5, 5 },
 		{ 0, 0, 0, 0 },
@@ -142,7 +141,7 @@ static void closes(void **state)
 	assert_int_equal(umad_get_fd(FD), FD);
 }
 
-/* One for each port, and it lasts. */
+/* There is one path for each port, which lasts. */
 static void issm_paths(void **state)
 {
 	char path[32];
@@ -166,15 +165,14 @@ static void issm_paths(void **state)
 	resolved = -EIO;
 	assert_int_equal(umad_get_issm_path(NULL, 1, path, 32), -EINVAL);
 	resolved = 0;
-	if (!fork()) /* its own */
+	if (!fork()) /* the child makes its own */
 		_exit(umad_get_issm_path(NULL, 1, path, 32) || strcmp(path, "/issm4"));
 	int status;
 	wait(&status);
 	assert_int_equal(status, 0);
 }
 
-/* --- messages
- * ----------------------------------------------------------------------------- */
+/* --- messages ------------------------------------------------------------- */
 
 static void addresses(void **state)
 {
@@ -285,7 +283,7 @@ static void receives(void **state)
 	received = 63; /* less than a header */
 	assert_int_equal(umad_recv(recv_fd, umad, &len, 0), -EIO);
 	assert_int_equal(len, MAD);
-	/* Another thread was quicker: who waits for ever goes on. */
+	/* Another thread was quicker: a call without a timeout goes on waiting. */
 	received = 64;
 	looks = 2;
 	assert_int_equal(umad_recv(recv_fd, umad, &len, -1), 7);
@@ -295,7 +293,7 @@ static void receives(void **state)
 	assert_int_equal(umad_recv(recv_fd, umad, &len, 1000), -EWOULDBLOCK);
 	assert_int_equal(looks, 1);
 	looks = 0;
-	/* A fabric that has ended says so ten times a second. */
+	/* A fabric that has ended returns its error ten times a second. */
 	received = -EIO;
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	assert_int_equal(umad_recv(recv_fd, umad, &len, -1), -EIO);
@@ -307,8 +305,7 @@ static void receives(void **state)
 	close(fds[1]);
 }
 
-/* --- agents
- * -------------------------------------------------------------------------------- */
+/* --- agents --------------------------------------------------------------- */
 
 static void registers(void **state)
 {
@@ -353,7 +350,7 @@ static void registers_2(void **state)
 		{ 3, 0, UMAD_USER_RMPP, 7, 0 },
 		{ 3, 0, UMAD_USER_RMPP, -EINVAL, EINVAL },
 		{ 3, 0, UMAD_USER_RMPP << 1, 7, EINVAL },
-		{ 0x30, 0, 0, 7, EINVAL }, /* a vendor has a number */
+		{ 0x30, 0, 0, 7, EINVAL }, /* a vendor class needs an OUI */
 		{ 0x30, 0x1000000, 0, 7, EINVAL },
 		{ 0x30, 0xffffff, 0, 7, 0 },
 		{ 0x4f, 0, 0, 7, EINVAL },
@@ -400,8 +397,7 @@ static void unregisters(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* --- what is shown
- * ---------------------------------------------------------------------------- */
+/* --- what is shown -------------------------------------------------------- */
 
 static void dumps(void **state)
 {
@@ -422,7 +418,7 @@ static void dumps(void **state)
 	assert_int_equal(pipe(fds), 0);
 	fflush(stderr);
 	dup2(fds[1], 2);
-	umad_send(FD, 7, umad, MAD, 11, 0); /* shows it at that level */
+	umad_send(FD, 7, umad, MAD, 11, 0); /* at this debug level the message is shown */
 	umad_debug(1);
 	umad_send(FD, 8, umad, MAD, 11, 0);
 	fflush(stderr);

@@ -10,8 +10,8 @@
 
 enum { IP4_AT = 20, IP4_LEN = 20, NEXT_BTH = 0x1b };
 
-/* Junk in front of an IPv4 header may look like IPv6, but junk does not have
- * a valid header checksum (RFC 791) at the right place. */
+/* The undefined bytes before an IPv4 header may look like IPv6, so the IPv4 header is
+ * recognised by its checksum (RFC 791). */
 static bool is_ip4(const uint8_t *hdr)
 {
 	uint32_t sum = 0;

@@ -63,7 +63,7 @@ static void reads_ip4_after_junk(void **state)
 	assert_int_equal(from.flow_label, 0);
 }
 
-/* An IPv6 source that begins with 0x45 at byte 20 is no IPv4 header. */
+/* An IPv6 source that begins with 0x45 at byte 20 is not taken for an IPv4 header. */
 static void wants_the_checksum(void **state)
 {
 	uint8_t grh[40];

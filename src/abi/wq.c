@@ -58,7 +58,7 @@ static int check_queues(struct ibv_context *ibv,
 	int rc = 0;
 
 	if (attr->log_ind_tbl_size > RSS_TABLE_LOG || !attr->ind_tbl)
-		return 0; /* wq_table_create() says so */
+		return 0; /* left to wq_table_create() to report */
 	for (uint32_t i = 0; !rc && i < 1u << attr->log_ind_tbl_size; i++)
 		rc = attr->ind_tbl[i]
 			     ? abi_check("create_rwq_ind_table",

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wr.c - ibv_wr_*(): work requests built piece by piece.
  *
- * Between wr_start and wr_complete or wr_abort the program is in its own code:
- * it may poll, make control calls, fork.  Only other posts to the QP wait
- * (core/post_build.c).
- */
+ * Between wr_start and wr_complete or wr_abort the program's own code runs: it may poll,
+ * make control calls, or fork. Only other posts to this QP wait (core/post_build.c). */
 #include <assert.h>
 #include <stddef.h>
 
@@ -22,14 +20,14 @@ static void wr_start(struct ibv_qp_ex *ex)
 		post_start(qp);
 		abi_end();
 	} else {
-		/* Its lock may be held by a thread that the fork left behind, so
-		 * it is not taken: what is built is refused, piece by piece. */
+		/* The QP's lock may be held by a thread that does not exist after the
+		 * fork, so it is not taken: each piece of the request is refused. */
 		qp->wr_err = -EIO;
 	}
 }
 
-/* False: the context is dead.  In a forked child it stays as it is; here other
- * threads may wait for the builder to end. */
+/* Returns false if the context is dead. In a forked child the QP stays as it is;
+ * otherwise the building ends, as other threads may wait for that. */
 static bool enter_built(struct ibv_qp_ex *ex)
 {
 	if (abi_enter(ex->qp_base.context))

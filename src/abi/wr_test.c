@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work requests built piece by piece (ibv_wr_start() and what follows): wr.c. */
+/* Work requests that are built piece by piece (ibv_wr_start() and the rest): wr.c. */
 #include "abi/fix.h"
 
 static struct swqe *last(struct ibv_qp *qp)
@@ -7,7 +7,7 @@ static struct swqe *last(struct ibv_qp *qp)
 	return sq_at(&qp_of(qp)->sq, qp_of(qp)->sq.head - 1);
 }
 
-/* The first: a request without what belongs to it. */
+/* A list with a request of each kind, with and without data. */
 static void pieces(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
@@ -132,12 +132,12 @@ static void the_srq_of_xrc(void **state)
 	(void)state;
 	assert_non_null(ex->wr_set_xrc_srqn);
 	ibv_wr_start(ex);
-	ex->wr_set_xrc_srqn(ex, 7); /* of no request: an error, or nothing */
+	ex->wr_set_xrc_srqn(ex, 7); /* without a request: an error, or ignored */
 	ibv_wr_abort(ex);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* What there is not: the piece is refused, and with it all. */
+/* An unsupported piece is refused, and with it the whole list. */
 static void refused_pieces(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
@@ -183,7 +183,7 @@ static void pieces_of_a_dead_context(void **state)
 			ibv_wr_abort(ex);
 		else
 			fix_errno(ibv_wr_complete(ex), EIO);
-		assert_false(q->building); /* who waits for it goes on */
+		assert_false(q->building); /* a thread that waits for it goes on */
 		ctx->dead = false;
 	}
 	ctx->dead = true;
@@ -191,7 +191,8 @@ static void pieces_of_a_dead_context(void **state)
 	assert_false(q->building);
 	assert_int_equal(q->wr_err, -EIO);
 	fix_errno(ibv_wr_complete(ex), EIO);
-	/* In a child, the lock may be a thread's that it has not. */
+	/* In a forked child the lock may be held by a thread that the child does not
+	 * have. */
 	ctx->dead = false;
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
