@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ack.c - when a responder acknowledges, and how (IBTA vol. 1, 9.7.5.1).
  *
- * One ACK stands for all before it, so it goes out when the turn that asked for
- * it ends.  Where a program has answered nearly all of the last messages
- * promptly, as in a ping-pong, it waits for the answer: both then leave in one
- * system call and wake the peer once.  If no answer comes in time the ACK goes
- * alone.
+ * One ACK acknowledges all packets before it, so it goes out when the turn that asked for
+ * it ends.  If the program has answered nearly all of the last messages promptly, as in a
+ * ping-pong, the ACK waits for the next answer: both then leave in one system call and
+ * wake the peer once.  If no answer comes in time the ACK goes alone.
  *
- * It goes before the answer, since programs that get one may count on their own
- * request being complete.  But the kernel cuts a buffer into equal pieces of
- * which only the last may be shorter, so both are one packet on their way
- * through it only if the ACK goes last.  Another of our kind takes such an ACK
- * first all the same (rx.c).  Who sends none, after a few were tried, is taken
- * for a NIC of another kind and gets no more.
- */
+ * The ACK normally goes before the answer, since a program that gets the answer may count
+ * on its own request being complete.  But the kernel segments a buffer into pieces of
+ * equal length, of which only the last may be shorter; so ACK and answer travel as one
+ * buffer only if the ACK goes last.  A peer that is urnic too takes such an ACK in first
+ * all the same (rx.c).  A peer that sends no such ACKs itself, after TRIES were sent to
+ * it, is taken for another kind of NIC and gets no more. */
 #include "core/core.h"
 #include "core/due.h"
 #include "ib/ib.h"
@@ -32,8 +30,8 @@ void ack_reset(struct ib_qp *q)
 	q->rsp.ack = (struct ib_ack){ 0 };
 }
 
-/* The end of a gap is acknowledged unasked: until it is, rdma_rxe sends again
- * for no second NAK, but waits for its timeout. */
+/* The packet that closes a gap is acknowledged even if it does not ask for it: until that
+ * ACK comes, rdma_rxe does not resend for a second NAK but waits for its timeout. */
 void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_ack *a = &q->rsp.ack;
@@ -78,7 +76,7 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	s->ack.due = false; /* a NAK acknowledges too */
+	s->ack.due = false; /* a NAK acknowledges what is before it, too */
 	if (p->kind == PLAN_ACK) {
 		s->healed = false;
 		s->ack.tried += p->belated && !s->ack.understood;
@@ -97,7 +95,7 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 	struct plan nak = { .kind = PLAN_NAK, .psn = s->nak_psn };
 	int rc = 0;
 
-	if (relay_waits(q)) /* an answer comes first */
+	if (relay_waits(q)) /* a READ response comes first */
 		return 0;
 	if (s->ack.due && (!answer || q->qp->lane) && !s->nak_due &&
 	    !q->qp->core->hurry && now < s->ack.wait_until)
@@ -109,8 +107,8 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 	return rc;
 }
 
-/* One packet, the first of the batch, and not shorter than the ACK: then they
- * are a run. */
+/* The ACK and the answer can be one segmented buffer only if the answer is the QP's only
+ * request, is one packet and the first of the batch, and is not shorter than the ACK. */
 bool ack_goes_last(const struct ib_qp *q, const struct batch *b)
 {
 	const struct swqe *w = sq_at(&q->qp->sq, q->req.at.cur);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An ACK waits for the program's answer where there nearly always was one. */
+/* An ACK waits for the program's answer if the program nearly always gave one. */
 #include "ib/fix.h"
 
 enum { LEN = 64, PROOF = 33, AGAIN = 12, TRIES = 4, US = 1000 };
@@ -20,7 +20,7 @@ static void say(struct fix *f, int side)
 	sim_send(f->p.qp[side], &wr);
 }
 
-/* Until that side has such a completion; others before it are of no interest. */
+/* Polls until that side has a completion of this opcode; ignores others. */
 static void wait_for(struct fix *f, int side, enum ibv_wc_opcode opcode)
 {
 	struct ibv_wc wc;
@@ -41,7 +41,7 @@ static void sent(struct fix *f, int side)
 	wait_for(f, side, IBV_WC_SEND);
 }
 
-/* It has that completion within 30 us. */
+/* That side's request completes within 30 us. */
 static void sent_soon(struct fix *f, int side)
 {
 	uint64_t start = f->s->now;
@@ -50,7 +50,7 @@ static void sent_soon(struct fix *f, int side)
 	assert_in_range(f->s->now - start, 0, 30 * US);
 }
 
-/* A asks, B answers, n times. */
+/* A asks and B answers, n times. */
 static void ping_pong(struct fix *f, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -67,7 +67,7 @@ static void ping_pong(struct fix *f, unsigned n)
 	f->n = 0;
 }
 
-/* A pair of which A may wait for B's answers. */
+/* A pair whose B has proved that it answers promptly, so that its ACKs wait. */
 static struct fix *proved(void)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -88,7 +88,7 @@ static void goes_at_once_until_it_is_proved(void **state)
 	fix_close(f);
 }
 
-/* Answers that come late do not prove it. */
+/* Late answers do not prove it. */
 static void late_answers_prove_nothing(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -122,7 +122,7 @@ static void waits_for_the_answer(void **state)
 	fix_close(f);
 }
 
-/* It goes alone, in time; where it was just proved it has to be proved again. */
+/* An ACK that got no answer goes alone, in time; then B must prove itself again. */
 static void not_for_ever(void **state)
 {
 	struct fix *f = proved();
@@ -149,8 +149,8 @@ static void not_for_ever(void **state)
 	fix_close(f);
 }
 
-/* A asks n times; each part-th time the answer takes that long.  Returns how many
- * of A's completions took longer than 100 us. */
+/* A asks n times; every part-th answer takes ns.  Returns how many of A's completions
+ * took longer than 100 us. */
 static unsigned dawdle(struct fix *f, unsigned n, unsigned part, uint64_t ns)
 {
 	unsigned late = 0;
@@ -172,7 +172,8 @@ static unsigned dawdle(struct fix *f, unsigned n, unsigned part, uint64_t ns)
 	return late;
 }
 
-/* One that is rarely late is waited for all the same, one that often is is not. */
+/* The ACK still waits for a program that is rarely late, but not for one that often
+ * is. */
 static void a_few_late_ones_are_forgiven(void **state)
 {
 	struct fix *f = proved();
@@ -184,7 +185,7 @@ static void a_few_late_ones_are_forgiven(void **state)
 	fix_close(f);
 }
 
-/* Nor is one that has become slower than is worth waiting for. */
+/* The ACK does not wait for a program that has become too slow. */
 static void slow_ones_are_not(void **state)
 {
 	struct fix *f = proved();
@@ -197,7 +198,7 @@ static void slow_ones_are_not(void **state)
 	fix_close(f);
 }
 
-/* Five that are answered and one that never is, again and again. */
+/* Again and again, five messages that are answered and one that never is. */
 static void one_way_now_and_then(void **state)
 {
 	struct fix *f = proved();
@@ -218,7 +219,7 @@ static void one_way_now_and_then(void **state)
 	fix_close(f);
 }
 
-/* Nor if the next message comes first. */
+/* The ACK does not wait if the next message comes first. */
 static void not_in_a_stream(void **state)
 {
 	struct fix *f = proved();
@@ -231,7 +232,7 @@ static void not_in_a_stream(void **state)
 	fix_close(f);
 }
 
-/* A NAK does not wait with it. */
+/* A NAK does not wait for an answer. */
 static void a_gap_is_told_at_once(void **state)
 {
 	struct fix *f = proved();
@@ -264,7 +265,7 @@ static void not_in_a_hurry(void **state)
 	fix_close(f);
 }
 
-/* What goes first when B answers n times at once. */
+/* Which packet goes first when B answers n times at once. */
 static const char *order(struct fix *f, unsigned n)
 {
 	f->n = 0;
@@ -279,7 +280,7 @@ static const char *order(struct fix *f, unsigned n)
 	return "";
 }
 
-/* Behind the answer, to see whether the peer does the same; then before. */
+/* The ACK goes behind the answer a few times, as a trial of the peer; then before it. */
 static void a_few_go_last(void **state)
 {
 	struct fix *f = proved();
@@ -290,12 +291,12 @@ static void a_few_go_last(void **state)
 	assert_string_equal(order(f, 1), "ACK");
 	ib_qp(f->p.qp[1])->rsp.ack.understood = true;
 	assert_string_equal(order(f, 1), "SEND_ONLY");
-	/* Not where it would not end their run. */
+	/* with two answers the ACK would not end their run */
 	assert_string_equal(order(f, 2), "ACK");
 	fix_close(f);
 }
 
-/* A datagram to A, as B would send it: place seg in its run. */
+/* Makes a datagram to A as B would send it, at place seg of its run. */
 static void make(const struct fix *f, const struct ib_fields *p, uint32_t payload,
 		 uint16_t seg, struct dgram *d, struct fix_raw *r)
 {
@@ -305,7 +306,7 @@ static void make(const struct fix *f, const struct ib_fields *p, uint32_t payloa
 	d->seg = seg;
 }
 
-/* An answer and, cut from its end, the ACK: that is taken first. */
+/* An ACK cut from the end of its answer's run is taken in first. */
 static void a_belated_one_is_taken_first(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -319,7 +320,8 @@ static void a_belated_one_is_taken_first(void **state)
 
 	(void)state;
 	fix_lose(f, 1, NULL, 0);
-	for (uint16_t seg = 0; seg < 2; seg++) { /* 0: two packets that met */
+	/* seg 0: two packets that met by chance */
+	for (uint16_t seg = 0; seg < 2; seg++) {
 		fix_post(f, IBV_WR_RDMA_WRITE, 7, 0, 10, 0);
 		sim_recv(f->p.qp[0], 8, &in, 1);
 		sim_run(f->s, 30 * US);
@@ -340,7 +342,7 @@ static void a_belated_one_is_taken_first(void **state)
 	fix_close(f);
 }
 
-/* A READ response and the ACK of what came after it are in order. */
+/* The ACK behind a READ response keeps its place. */
 static void behind_a_response_it_stays(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);

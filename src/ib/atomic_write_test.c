@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ATOMIC WRITE (annex A19): 8 bytes in one step, answered as a READ of nothing. */
+/* ATOMIC WRITE (annex A19): 8 bytes in one step, answered as a READ of 0 bytes. */
 #include "ib/fix.h"
 
 #include "core/post.h"
@@ -34,7 +34,7 @@ static struct ibv_send_wr request(struct fix *f, size_t at, struct ibv_sge *sge)
 
 static void write_value(struct fix *f, size_t at, uint64_t value)
 {
-	/* Its lkey does not count, and it may change at once. */
+	/* inline: the lkey is ignored, and the value may change at once */
 	struct ibv_sge sge = { (uintptr_t)&value, sizeof(value), 0 };
 	struct ibv_send_wr wr = request(f, at, &sge);
 
@@ -66,7 +66,8 @@ static void values_arrive(struct fix *f)
 	assert_int_equal(f->mem[1][AT + 8 * 40], behind);
 }
 
-/* As many as the peer takes at once, and READs that see what came before them. */
+/* As many atomic writes as the peer takes at once, and READs that see those before
+ * them. */
 static void they_keep_their_order(struct fix *f)
 {
 	unsigned n = 0;
@@ -191,7 +192,8 @@ static void run(void (*test)(struct fix *f))
 	}
 }
 
-/* The answer is lost: what the peer's program has written since is not overwritten. */
+/* The response is lost: the duplicate does not overwrite what the peer's program has
+ * written since. */
 static void a_duplicate_writes_nothing(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -209,7 +211,7 @@ static void a_duplicate_writes_nothing(void **state)
 	fix_close(f);
 }
 
-/* A packet as the annex has it, as rdma_rxe sends it. */
+/* The packet is as the annex has it, and as rdma_rxe sends it. */
 static void on_the_wire(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);

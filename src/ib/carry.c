@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* carry.c - requests that a target QP of another process has passed on are carried out
- * here, where their SRQ is; see relay.c, and docs/xrc.md.
+/* carry.c - executes requests that a target QP of another process has passed on, here in
+ * the process of the SRQ that they name; see relay.c and docs/xrc.md.
  *
- * For each such QP there is a stand-in, which keeps what lies between the packets of a
- * message: the receive that is under way, the place of a WRITE.  It has no PSNs and
- * answers nothing: the target QP does.
- */
+ * For each such QP there is a stand-in, which keeps the state between the packets of a
+ * message: the receive under way, the place of a WRITE.  It has no PSNs and answers
+ * nothing to the peer: the target QP does. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +15,11 @@
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
 
-/* Of each process, so that none is in another's way.  A QP of it waits for one answer
- * at most. */
+/* Limits for each other process, so that one cannot use up another's share.  A QP of that
+ * process waits for one answer at most. */
 enum {
 	STAND_INS_MAX = 4096,
-	LATE_MAX = QPN_INDICES, /* answers that a connection does not take now */
+	LATE_MAX = QPN_INDICES, /* answers that a full connection refused */
 };
 
 struct stand_in {
@@ -28,17 +27,17 @@ struct stand_in {
 	uint16_t slot;	  /* of the target QP's process */
 	uint32_t qpn;
 	uint32_t life, epoch, next;
-	uint32_t asked; /* XRC_DONE is wanted when next is that */
-	bool stopped;	/* this epoch has ended */
-	bool untold;	/* the connection did not take it */
+	uint32_t asked; /* send XRC_DONE when `next` reaches this */
+	bool stopped;	/* a request was refused: the rest of this epoch is ignored */
+	bool untold;	/* a full connection refused `said` */
 	struct xrc_done said;
 	struct xrcd none;
 	struct qp qp;
 	struct ib_qp q;
 };
 
-/* An answer that the connection did not take, and that no stand-in keeps: a part of a
- * READ's, or that there is no stand-in. */
+/* An answer that a full connection refused and that no stand-in keeps: a part of a READ
+ * response, or an XRC_DONE sent because no stand-in could be made. */
 struct late {
 	struct list node; /* ib->xrc.late */
 	uint16_t slot;
@@ -71,7 +70,7 @@ static struct stand_in *find(struct ib *ib, uint16_t slot, uint32_t qpn)
 static void leave(struct ib *ib, struct stand_in *s, uint64_t now)
 {
 	turn_is_held(ib->core);
-	s->q.rsp.target.have_recv = false; /* core flushes it */
+	s->q.rsp.target.have_recv = false; /* core flushes that receive */
 	xrc_stand_down(ib->core, &s->qp, now);
 	list_del(&s->node);
 	ib->xrc.nstand_ins[s->slot]--;
@@ -105,7 +104,8 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 
 /* --- a request ------------------------------------------------------------------- */
 
-/* The program may modify the target QP between any two requests. */
+/* Copies the target QP's attributes from m: the program may modify that QP between any
+ * two requests. */
 static void be_like(struct stand_in *s, const struct xrc_carry *m)
 {
 	s->qp.attr.dest_qp_num = m->src_qpn;
@@ -149,7 +149,7 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	case IB_WRITE:
 		return rsp_message(q, pkt, now);
 	case IB_READ:
-		return rsp_check_read(q, pkt); /* its answer is fetched later */
+		return rsp_check_read(q, pkt); /* its response is fetched later */
 	case IB_CMP_SWAP:
 	case IB_FETCH_ADD:
 		return atomic(q, pkt, orig);
@@ -181,7 +181,7 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 	target_fail_recv(q->qp, &q->rsp.target, why, now);
 }
 
-/* enum refusal, or XRC_OVERRUN. */
+/* Executes one request.  Returns enum refusal, or XRC_OVERRUN. */
 static uint32_t request(struct ib_qp *q, const struct ib_pkt *pkt,
 			const struct xrc_name *name, uint64_t *orig, uint64_t now)
 	REQUIRES(q->qp->lock)
@@ -197,7 +197,8 @@ static uint32_t request(struct ib_qp *q, const struct ib_pkt *pkt,
 	return q->qp->state == IBV_QPS_ERR ? XRC_OVERRUN : why;
 }
 
-/* --- what is said ------------------------------------------------------------------ */
+/* --- messages to other processes
+ * ----------------------------------------------------- */
 
 int xrc_pass(struct ib *ib, uint16_t slot, const void *head, size_t len,
 	     const struct iovec *body, unsigned n)
@@ -232,7 +233,8 @@ static bool is_request(const struct ib_pkt *pkt, const struct xrc_carry *m)
 	       pkt->f.dest_qp == m->head.qpn && pkt->payload_len <= m->mtu;
 }
 
-/* The stand-in that m is for; NULL: there is none, and cannot be, or m is late. */
+/* The stand-in that m is for.  NULL: none could be made, or m belongs to an earlier life
+ * or epoch. */
 static struct stand_in *stand_in_of(struct ib *ib, uint16_t slot,
 				    const struct xrc_carry *m, uint64_t now)
 {
@@ -256,7 +258,7 @@ static struct stand_in *stand_in_of(struct ib *ib, uint16_t slot,
 	return s;
 }
 
-/* The answer is given later. */
+/* Keeps an answer, to send it later.  Without memory, or above LATE_MAX, it is lost. */
 static void keep(struct ib *ib, const struct late *what)
 {
 	struct late *l = NULL;
@@ -271,9 +273,9 @@ static void keep(struct ib *ib, const struct late *what)
 	xrc_again(ib);
 }
 
-/* No stand-in can be made: as if there were no receive.  This is the first of its epoch
- * (one behind it may come, and is told of by this).  It must not be lost: the QP waits
- * for it, whatever its peer says again. */
+/* No stand-in could be made: answers as if no receive were posted.  Only the first
+ * request of an epoch is answered, since that answer ends the epoch.  The answer must not
+ * be lost: the target QP waits for it, whatever its peer sends again. */
 static void put_off(struct ib *ib, uint16_t slot, const struct xrc_carry *m)
 {
 	const struct late l = {
@@ -315,8 +317,8 @@ static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uin
 	lock_take(&s->qp.lock);
 	qp_is_held(s->q.qp);
 	be_like(s, &m);
-	/* One that was said before it comes later, where two connections join these
-	 * processes for a moment: the peer says it again. */
+	/* A wrong seq: where two connections join the processes for a moment, an earlier
+	 * request may come later.  It is refused, and the peer sends it again. */
 	why = m.seq == s->next ? request(&s->q, packet, &m.name, &orig, now)
 			       : REFUSED_NO_RECV;
 	lock_give(&s->qp.lock);
@@ -334,7 +336,8 @@ static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uin
 		tell(ib, s);
 }
 
-/* What it asks about may come behind it, where two connections join these processes. */
+/* The requests that m asks about may come after m, where two connections join the
+ * processes: then carry() sends the answer. */
 static void asked(struct ib *ib, uint16_t slot, const void *buf)
 {
 	struct stand_in *s;
@@ -376,7 +379,8 @@ static enum refusal look_up(struct ib *ib, const struct xrc_fetch *m, uint8_t **
 		       : REFUSED_KEY;
 }
 
-/* The kernel copies the bytes, and finds out whether they are there. */
+/* Sends a part of a READ response.  The kernel copies the payload from registered memory
+ * and reports -EFAULT if it is unmapped. */
 static int give(struct ib *ib, uint16_t slot, const struct xrc_fetch *m)
 {
 	struct xrc_data data = {
@@ -419,15 +423,15 @@ static int give_late(struct ib *ib, const struct late *l)
 			  : give(ib, l->slot, &l->fetch);
 }
 
-/* --- all ------------------------------------------------------------------------------
- */
+/* --- entry points
+ * ----------------------------------------------------------------------- */
 
 void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now)
 {
 	struct xrc_head head;
 
 	memcpy(&head, buf, sizeof(head));
-	if (qpn_slot(head.qpn) != slot) /* it is no QP of that process */
+	if (qpn_slot(head.qpn) != slot) /* the sender does not own that QP number */
 		return;
 	if (head.what == XRC_CARRY && len > sizeof(struct xrc_carry))
 		carry(ib, slot, buf, len, now);
@@ -439,7 +443,7 @@ void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 		fetch(ib, slot, buf);
 }
 
-/* fn for each that is of this slot; 0: of any. */
+/* Calls fn for each stand-in of this slot; 0: for all. */
 static void each(struct ib *ib, uint16_t slot, uint64_t now,
 		 void (*fn)(struct ib *ib, struct stand_in *s, uint64_t now))
 {
@@ -474,7 +478,7 @@ void carry_gone(struct ib *ib, uint16_t slot, uint64_t now)
 
 void carry_again(struct ib *ib)
 {
-	unsigned full = 0; /* a slot that takes nothing: it is not tried for each */
+	unsigned full = 0; /* a slot whose connection is full */
 
 	each(ib, 0, 0, tell_again);
 	list_for_safe(n, &ib->xrc.late)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* carry.c - what the process of the SRQ does with what was passed on to it. */
+/* carry.c - requests that were passed on to the process of the SRQ. */
 #include "ib/relay_fix.h"
 
 static void allow(struct lab *x, unsigned rights)
@@ -9,7 +9,7 @@ static void allow(struct lab *x, unsigned rights)
 	assert_int_equal(qp_modify(x->to, &a, IBV_QP_ACCESS_FLAGS, x->s->now), 0);
 }
 
-/* ... and not those that it had with its first request. */
+/* The target QP's rights count as they are now, not as they were at its first request. */
 static void rights_of_the_target_qp_count_as_they_are_now(void **state)
 {
 	struct lab *x = lab_open(NULL);
@@ -31,11 +31,11 @@ static void rights_of_the_target_qp_count_as_they_are_now(void **state)
 	lab_close(x);
 }
 
-/* --- what one process may use up ------------------------------------------------- */
+/* --- limits for one process ------------------------------------------------------- */
 
 enum { ENOUGH = 16384 + 1, STAND_INS = 4096, THIRD = 3 };
 
-/* Number i of QPs of that process, none of which is the lab's. */
+/* The number of the i-th other QP of that process; none is the lab's. */
 static uint32_t other_qpn(const struct lab *x, uint16_t slot, unsigned i)
 {
 	return qpn_make(slot, (qpn_index(x->to->qpn) + 1 + i) % QPN_INDICES);
@@ -50,7 +50,7 @@ static void hears(struct lab *x, uint16_t from, const void *buf, size_t len)
 	turn_give(&core->turn);
 }
 
-/* Requests of so many QPs of that process: each gets a stand-in, and is refused. */
+/* Sends requests of n QPs of that process: each gets a stand-in, and is refused. */
 static void stand_in_for_many(struct lab *x, uint16_t slot, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -96,8 +96,8 @@ static void a_process_uses_up_its_own_stand_ins_alone(void **state)
 	lab_close(x);
 }
 
-/* No stand-in, and the connection does not take that this is so: it is told later, and
- * the QP goes on when there is one. */
+/* No stand-in can be made, and the connection is full: the target QP is told later, and
+ * goes on when there is a stand-in. */
 static void what_cannot_be_told_of_a_want_is_told_later(void **state)
 {
 	struct lab *x = lab_open(NULL);
@@ -110,7 +110,7 @@ static void what_cannot_be_told_of_a_want_is_told_later(void **state)
 	receive(x, 9, 100000, 4000);
 	post(x, IBV_WR_SEND, 1, 0, 3000, 0);
 	x->stopped = true;
-	assert_false(wait(x, x->scq, 1000000, &wc)); /* it is on its way */
+	assert_false(wait(x, x->scq, 1000000, &wc)); /* the message is on its way */
 	x->stopped = false;
 	assert_true(x->last - x->first >= 1);
 	x->full = 1;
@@ -123,7 +123,7 @@ static void what_cannot_be_told_of_a_want_is_told_later(void **state)
 	lab_close(x);
 }
 
-/* No SRQ, no bytes: the answer is short. */
+/* There is no such SRQ, so the answer has no payload and is short. */
 static void fetch(struct lab *x, uint16_t slot)
 {
 	const struct xrc_fetch m = {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cc.c - how much may be on its way to a host: a window that all QPs to it
- * share, sized for an unprivileged socket buffer there.  Additive increase,
+/* cc.c - limits how much is in flight to a host: a window that all QPs to that host
+ * share, sized for an unprivileged socket buffer there.  It grows additively and is
  * halved on loss and on a CNP.
  *
- * A QP that finds the window shut, or has had its share, waits in a line.
- * Whoever makes room, or leaves room unused, wakes the first: so the line moves
- * while there is room, and each in it gets a share of the same size.
- */
+ * A QP that finds the window shut, or has used up its quantum, waits in a line.  Any QP
+ * that frees room, or leaves its room unused, wakes the first in the line: so the line
+ * moves while there is room, and each QP in it gets a share of the same size. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +14,10 @@
 #include "ib/ib_qp.h"
 
 enum {
-	STEP = 4096,	     /* growth for a window's worth of ACKs */
-	QUANTUM = 16 << 10,  /* sent by one before it goes to the end of
-			      * the line */
-	CUT_GAP_NS = 500000, /* one loss event is not counted twice */
+	STEP = 4096, /* growth for each window's worth of ACKs */
+	/* cost that a QP may send before it goes to the end of the line */
+	QUANTUM = 16 << 10,
+	CUT_GAP_NS = 500000, /* one loss event must not halve the window twice */
 };
 
 bool cc_is_of(const struct cc_host *h, const struct path *path)
@@ -77,7 +76,8 @@ uint32_t cc_room(const struct ib_qp *q)
 	return room(q->host);
 }
 
-/* A READ may ask for more than a small window holds: half of it is enough. */
+/* A READ may cost more than a small window holds, so room for half of the window is
+ * enough. */
 static bool fits(const struct cc_host *h, uint32_t cost)
 {
 	uint32_t need = cost < h->window / 2 ? cost : h->window / 2;
@@ -177,7 +177,7 @@ void cc_forget(struct ib_qp *q, uint32_t flight)
 
 void cc_cut(struct cc_host *h, uint64_t now)
 {
-	if (!h) /* a lane: nothing is lost there */
+	if (!h) /* a lane loses no packets */
 		return;
 	if (now - h->cut_at < CUT_GAP_NS && h->cut_at != 0)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The window of a destination: shared, cut, opened again. */
+/* The congestion window of a destination: shared, cut, opened again. */
 #include "ib/fix.h"
 
 static struct cc_host *host(const struct fix *f)
@@ -45,14 +45,14 @@ static void never_more_than_the_window(void **state)
 	assert_in_range(host(f)->flight, CC_WINDOW_MAX / 2, CC_WINDOW_MAX);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_int_equal(host(f)->flight, 0);
-	f->s->take_every = 2; /* a link that is full, too */
+	f->s->take_every = 2; /* the link takes only a part, too */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	assert_int_equal(host(f)->flight, 0);
 	fix_close(f);
 }
 
-/* Many QPs, a small window: each gets its share, and the same one. */
+/* Many QPs and a small window: each QP gets the same share. */
 static void round_robin(void **state)
 {
 	enum { PAIRS = 8 };
@@ -86,11 +86,11 @@ static void round_robin(void **state)
 	assert_true(most < 3 * least);
 	for (int i = 0; i < PAIRS; i++)
 		sim_unpair(f->s, &p[i]);
-	assert_int_equal(host(f)->flight, 0); /* they took theirs with them */
+	assert_int_equal(host(f)->flight, 0); /* QPs take their flight with them */
 	fix_close(f);
 }
 
-/* The last packet that a window has room for asks for an answer. */
+/* The last packet that a window has room for asks for an ACK. */
 static void small_window_never_waits_for_a_probe(void **state)
 {
 	struct sim_conf c = { .path_mtu = IBV_MTU_4096 };
@@ -154,7 +154,7 @@ static void cnp_halves(void **state)
 	fix_close(f);
 }
 
-/* Packets that met congestion on their way (ECN) are told of, not too often. */
+/* Packets marked by congestion (ECN) are answered by CNPs, but not by too many. */
 static bool mark(void *arg, const struct sim_packet *p)
 {
 	struct dgram *d = (struct dgram *)(uintptr_t)p->d;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* completer.c - what comes back for a requester: ACKs, NAKs, READ responses and
- * atomics' results (IBTA vol. 1, 9.7.5, 9.9.2). */
+/* completer.c - the packets that answer a requester: ACKs, NAKs, READ responses and the
+ * results of atomics (IBTA vol. 1, 9.7.5, 9.9.2). */
 #include "core/due.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 #include "wire/aeth.h"
 
-/* An answer to something later has come: that of the oldest READ or atomic is
- * lost (9.7.5.1.2, C9-103).  It is asked for again once; if that is lost too,
- * the probe asks. */
+/* The peer has answered a later request, so the response to the oldest READ or atomic is
+ * lost (9.7.5.1.2, C9-103).  It is requested again once; if that is lost too, the probe
+ * timer requests it. */
 static void implied_nak(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
@@ -28,13 +28,13 @@ static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->at.psn == r->una) /* on the way back already */
+	if (r->at.psn == r->una) /* everything is being sent again already */
 		return;
 	if (!progressed && !req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;
 	cc_cut(q->host, now);
 	req_rewind(q, r->una);
-	r->at.burst = NO_BURST; /* the peer is there */
+	r->at.burst = NO_BURST; /* the peer answers: no need to hold back */
 }
 
 static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
@@ -42,7 +42,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->q
 	struct ib_req *r = &q->req;
 
 	count(q, IB_RX_RNR);
-	if (r->at.psn == r->una) /* waiting already */
+	if (r->at.psn == r->una) /* already waiting for the RNR timer */
 		return;
 	if (q->qp->attr.rnr_retry != 7) { /* 7: for ever */
 		if (r->rnr_left == 0) {
@@ -105,7 +105,7 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 	}
 	switch (type) {
 	case AETH_ACK:
-		/* Only now may its last retry be forgiven: progress did. */
+		/* The last retry is not given back here: progress() gives it back. */
 		return;
 	case AETH_RNR_NAK:
 		rnr_nak(q, aeth_value(syndrome), now);
@@ -126,8 +126,9 @@ static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now
 	req_fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 }
 
-/* Is pkt packet i of the answer to w?  One that was asked for again may have
- * been cut into other requests, so its place in them is not known. */
+/* Is pkt packet i of the response to w?  A READ that was requested again may have been
+ * cut into other requests, so the place (first, middle, last) of its packets is not
+ * checked. */
 static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
 		 const struct ib_pkt *pkt)
 {
@@ -163,7 +164,7 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t ps
 
 	i = psn_off(psn, w->psn);
 	if (wqe_has_empty_answer(w) && pkt->op->place == IB_ONLY &&
-	    pkt->payload_len == 0) {
+	    pkt->payload_len == 0) { /* A19: as to a READ of 0 bytes */
 		placed(q, w, 0, psn, now);
 		return;
 	}
@@ -200,7 +201,8 @@ static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint
 {
 	bool all;
 
-	/* Answers come in order: what was before this one is done, or lost. */
+	/* Responses come in order: everything before this one is done, or its response is
+	 * lost. */
 	if (ib_has(pkt, IB_AETH) && aeth_type(pkt->f.syndrome) != AETH_ACK)
 		return;
 	all = req_advance(q, psn, now);
@@ -223,7 +225,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		count(q, IB_RX_STATE);
 		return;
 	}
-	/* Ghosts: nothing that is out has this PSN. */
+	/* A ghost: no outstanding packet has this PSN. */
 	if (psn_off(psn, r->una) >= psn_off(r->at.max_psn, r->una)) {
 		count(q, IB_RX_STALE);
 		return;

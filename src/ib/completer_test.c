@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Answers that do not fit, come twice, or come from the past. */
+/* Answers that do not match, come twice, or are too old. */
 #include "ib/fix.h"
 
 static struct ib_fields answer(const struct fix *f, enum ib_kind kind,
@@ -15,7 +15,7 @@ static struct ib_fields answer(const struct fix *f, enum ib_kind kind,
 	};
 }
 
-/* A has work out, and B never answers. */
+/* A has a request outstanding, and B never answers. */
 static struct fix *silent(enum ibv_wr_opcode op, uint32_t len)
 {
 	static const struct sim_conf c = { .psn = { 100, 0 }, .timeout = 20 };
@@ -93,7 +93,7 @@ static void naks_name_the_error(void **state)
 		fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 3000, 0);
 		fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 3000, 0);
 		assert_false(sim_run(f->s, 50000));
-		a.syndrome = v[i].syndrome; /* in the middle of the second */
+		a.syndrome = v[i].syndrome; /* PSN in the middle of the second message */
 		sim_inject(f->s, 1, &a, NULL, 0);
 		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 		assert_int_equal(fix_wc(f, 0, 2, v[i].st).vendor_err, v[i].verr);
@@ -141,7 +141,7 @@ static void read_answer_for_a_write(void **state)
 	fix_close(f);
 }
 
-/* A response says that all that was before it is done. */
+/* A response acknowledges everything before it. */
 static void response_acknowledges(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -171,7 +171,7 @@ static void region_gone_before_the_answer(void **state)
 	fix_close(f);
 }
 
-/* NAKs about a loss cost retries as timeouts do. */
+/* NAKs for lost packets use up retries, as timeouts do. */
 static void sequence_naks_end(void **state)
 {
 	struct sim_conf c = { .retry_cnt = 3, .timeout = 20 };
@@ -185,7 +185,7 @@ static void sequence_naks_end(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		assert_false(sim_run(f->s, 50000));
 		fix_no_wc(f, 0);
-		sim_inject(f->s, 1, &a, NULL, 0); /* doubled on its way: */
+		sim_inject(f->s, 1, &a, NULL, 0); /* duplicated on its way: */
 		sim_inject(f->s, 1, &a, NULL, 0); /* counts once */
 	}
 	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counter.c - what happened to datagrams, in numbers; counter.def is the
- * table. */
+/* counter.c - counts what happens to datagrams; counter.def is the table. */
 #include <inttypes.h>
 #include <stdio.h>
 

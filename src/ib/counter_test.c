@@ -78,7 +78,7 @@ static void the_longest_line_has_room(void **state)
 	ib_close(&core);
 }
 
-/* A link that is full takes some datagrams later: each counts once. */
+/* A full link takes some datagrams later: each counts once. */
 static void what_is_taken_back_does_not_count(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);

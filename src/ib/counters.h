@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counters.h - what happened to datagrams: counter.def has the names. */
+/* counters.h - the counters of the IB transport; counter.def names them. */
 #ifndef IB_COUNTERS_H
 #define IB_COUNTERS_H
 

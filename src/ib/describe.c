@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* describe.c - a datagram in words, for lines of the log, and a QP for a dump. */
+/* describe.c - a datagram in words for log lines, and a QP in words for a dump. */
 #include <stdio.h>
 
 #include "ib/ib.h"

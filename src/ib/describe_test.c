@@ -35,7 +35,7 @@ static void packets(void **state)
 	says(0x81, 32, "CNP to QP 0x000a01, PSN 16777215, 32 bytes");
 }
 
-/* Opcodes without a meaning, services that there are not, less than a BTH. */
+/* Opcodes without a meaning, unknown services, less than a BTH. */
 static void others(void **state)
 {
 	(void)state;

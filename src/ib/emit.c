@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* emit.c - one datagram, from field values to the batch.
+/* emit.c - builds one datagram in the batch from field values and payload.
  *
- * What is sent for the first time is sent from where it lies.  Small payload,
- * and what is sent again, is copied first: then memory that changes between
- * the link's ICRC and the kernel's copy can spoil a packet once, but not for ever.
- */
+ * A large payload that is sent for the first time is sent from where it lies.  A small
+ * payload, or one that is sent again, is copied first: so memory that changes between the
+ * link's ICRC and the kernel's copy can spoil a packet once, but not each time it is
+ * sent. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@
 #include "link/batch.h"
 
 enum {
-	COPY_MAX = 256,		   /* cheaper copied than pointed to */
-	TRAILER = 3 + TRAILER_LEN, /* with pad */
+	COPY_MAX = 256,		   /* up to this size a copy is cheaper than an iovec */
+	TRAILER = 3 + TRAILER_LEN, /* the pad, and the link's trailer */
 	ALIGN = 15,
 };
 
@@ -26,7 +26,7 @@ static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 	d->same_host = path->same_host;
 }
 
-/* Headers, payload, pad and trailer in one piece. */
+/* Headers, payload, pad and trailer in one buffer. */
 static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 {
 	uint8_t *at = b->bounce + b->bounce_used;

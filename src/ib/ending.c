@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ending.c - XRC_END: a life of a target QP has ended, its stand-ins in other processes
- * go.  It is said until each connection has taken it, also after the QP's own end. */
+/* ending.c - sends XRC_END: a life of a target QP has ended, so its stand-ins in other
+ * processes must go.  The message is repeated until each connection has taken it, also
+ * after the QP is freed. */
 #include <stdlib.h>
 
 #include "ib/ib_qp.h"
@@ -10,9 +11,9 @@
 struct ending {
 	struct list node; /* ib->xrc.endings */
 	uint32_t qpn;
-	uint32_t life;		    /* and those before it have ended */
-	bool alone;		    /* its relay has ended, too */
-	uint64_t slots[SLOT_WORDS]; /* that are to hear it */
+	uint32_t life;		    /* this life and all before it have ended */
+	bool alone;		    /* its relay was freed */
+	uint64_t slots[SLOT_WORDS]; /* slots that have not been told yet */
 };
 
 struct ending *ending_make(struct ib *ib, uint32_t qpn)

@@ -11,14 +11,14 @@ static struct lab *half_a_message(void)
 	post(x, IBV_WR_SEND, 1, 0, 5000, 0);
 	while (x->last == 0)
 		sim_run(x->s, 20000);
-	assert_true(deliver(x)); /* FIRST; what comes behind is on its way for ever */
+	assert_true(deliver(x)); /* FIRST; the rest is never delivered */
 	while (x->first != x->last)
 		free(x->queue[x->first++ % QUEUE].bytes);
 	assert_false(list_empty(&x->s->node[0].core.xrc_stand_ins));
 	return x;
 }
 
-/* The connection takes nothing, and then it does. */
+/* The connection is full, and then takes the XRC_END. */
 static void expect_the_end(struct lab *x)
 {
 	struct ibv_wc wc;
@@ -54,7 +54,7 @@ static void modify(struct lab *x, enum ibv_qp_state state)
 	assert_int_equal(qp_modify(x->to, &a, IBV_QP_STATE, x->s->now), 0);
 }
 
-/* Its stand-in has one life after the other, and knows which ended. */
+/* The stand-in sees one life after another, and knows which one ended. */
 static void a_reset_is_said_until_it_is_taken(void **state)
 {
 	struct lab *x = half_a_message();
@@ -67,7 +67,7 @@ static void a_reset_is_said_until_it_is_taken(void **state)
 	lab_close(x);
 }
 
-/* It has nobody to tell, and keeps nothing. */
+/* After its last process has ended an ending has nobody to tell, and is freed. */
 static void a_process_that_has_ended_need_not_hear_it(void **state)
 {
 	struct lab *x = half_a_message();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fetch.c - the bytes of a READ's answer that are another process's: a part of those of
- * the oldest READ is fetched when it is to go out; see relay.h, and docs/xrc.md. */
+/* fetch.c - fetches payload of a READ response from another process.  Only the next part
+ * of the oldest READ is fetched, when it is to go out; see relay.h and docs/xrc.md. */
 #include <string.h>
 
 #include "core/due.h"
@@ -21,7 +21,7 @@ static void ask(struct ib_qp *q)
 		xrc_again(q->ib);
 }
 
-/* Of the part that begins with so many packets of t. */
+/* The length in bytes of the part that begins at packet `from` of t. */
 static uint32_t part_len(const struct ib_qp *q, const struct resource *t, uint32_t from)
 {
 	const uint32_t most = XRC_FETCH_MAX / q->mtu * q->mtu;
@@ -30,7 +30,8 @@ static uint32_t part_len(const struct ib_qp *q, const struct resource *t, uint32
 	return left < most ? left : most;
 }
 
-/* Is what t wants next in it, or on its way?  *skip packets of it come before that. */
+/* Is the part that t needs next the one that is here or on its way? *skip: packets of
+ * that part which come before it. */
 static bool is_part(const struct ib_qp *q, const struct resource *t, uint32_t *skip)
 {
 	const struct relay *r = q->relay;
@@ -71,7 +72,7 @@ int relay_bytes(struct ib_qp *q, const struct resource *t, struct relay_bytes *o
 	*why = REFUSED_SRQ;
 	if (!r)
 		return -EACCES;
-	if (t->len == 0) { /* an atomic write's, too: nothing is to be fetched */
+	if (t->len == 0) { /* a READ of 0 bytes, or an atomic write: nothing to fetch */
 		*out = (struct relay_bytes){ r->part.bytes, 0, 1 };
 		return 0;
 	}

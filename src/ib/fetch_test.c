@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fetch.c - which bytes are those of an answer. */
+/* fetch.c - matches fetched bytes to their response. */
 #include "ib/relay_fix.h"
 
 #include "ib/relay.h"
@@ -65,7 +65,7 @@ static void a_part_is_that_of_a_read_of_its_length(void **state)
 	lab_close(x);
 }
 
-/* What comes late for the relay before is not its answer. */
+/* A late part for an earlier relay is not taken for this relay's. */
 static void parts_of_two_relays_have_different_numbers(void **state)
 {
 	struct lab *x = lab_open(NULL);
@@ -74,7 +74,7 @@ static void parts_of_two_relays_have_different_numbers(void **state)
 
 	(void)state;
 	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
-	assert_true(deliver(x)); /* XRC_FETCH; XRC_DATA is on its way */
+	assert_true(deliver(x)); /* XRC_FETCH; XRC_DATA is still on its way */
 	renew(x);
 	x->stopped = true;
 	x->mem[0] ^= 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - for tests: a connected pair, memory at both ends, and a script of
- * which packets are lost.  Everything on the cable is written down. */
+/* fix.h - for tests: a connected pair, memory at both ends, and a script of the packets
+ * that are lost.  Every packet on the cable is logged. */
 #ifndef IB_FIX_H
 #define IB_FIX_H
 
@@ -37,10 +37,10 @@ struct fix {
 	struct sim_pair p;
 	uint8_t *mem[2];
 	struct mr *mr[2];
-	/* What was sent, lost ones too. */
+	/* Every packet that was sent, lost ones too. */
 	struct sim_packet log[FIX_LOG];
 	unsigned n;
-	/* Lose the nth (from 1) packet of this name by this side; nth 0: all. */
+	/* Loses the nth packet (from 1) of this name that this side sends; nth 0: all. */
 	struct {
 		int side;
 		const char *name;
@@ -109,7 +109,7 @@ static inline void fix_close(struct fix *f)
 	free(f);
 }
 
-/* Post a work request of A, of len bytes at offset at on both sides. */
+/* Posts a work request of A, for len bytes at offset at on both sides. */
 static inline void fix_post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id,
 			    size_t at, uint32_t len, unsigned flags)
 {
@@ -143,7 +143,7 @@ static inline void fix_recv(struct fix *f, uint64_t wr_id, size_t at, uint32_t l
 	sim_recv(f->p.qp[1], wr_id, &sge, 1);
 }
 
-/* The next completion of that side is this one. */
+/* Waits for the next completion of that side, and checks wr_id and status. */
 static inline struct ibv_wc fix_wc(struct fix *f, int side, uint64_t wr_id,
 				   enum ibv_wc_status status)
 {
@@ -171,14 +171,14 @@ static inline struct ip_addr *fix_path(struct fix *f, int side)
 	return (struct ip_addr *)&f->p.qp[side]->path.addr;
 }
 
-/* A datagram that did not come by the cable. */
+/* A datagram that the test builds itself. */
 struct fix_raw {
 	uint8_t buf[128];
 	struct iovec iov;
 	struct dgram d;
 };
 
-/* Give the n bytes at r->buf the addresses with which side sends, as a link does. */
+/* Gives the n bytes at r->buf the addresses that side sends with, as a link does. */
 static inline void fix_address(const struct fix *f, int side, size_t n, struct fix_raw *r)
 {
 	r->iov = (struct iovec){ r->buf, n };
@@ -191,8 +191,9 @@ static inline void fix_address(const struct fix *f, int side, size_t n, struct f
 	ip_of(&r->d)->to.port = 4791;
 }
 
-/* 9.9.3, class E: others use the SRQ, so a receive of room bytes that len bytes
- * have taken does not wait for the next message of this UC or UD QP. */
+/* 9.9.3, class E: other QPs use the SRQ as well, so a receive of `room` bytes into
+ * which a bad message of len bytes went completes in error instead of serving the next
+ * message. */
 static inline void fix_srq_receive_fails(enum ibv_qp_type type, struct ib_fields p,
 					 uint32_t room, uint32_t len)
 {
@@ -219,13 +220,13 @@ static inline void fix_srq_receive_fails(enum ibv_qp_type type, struct ib_fields
 	fix_close(f);
 }
 
-/* Until all is quiet. */
+/* Runs until nothing happens any more. */
 static inline void fix_quiet(struct fix *f)
 {
 	assert_true(sim_run(f->s, 1000 * SEC));
 }
 
-/* The i-th packet on the cable (from 0) was this one. */
+/* Checks the i-th packet on the cable (from 0): its sender, name and PSN. */
 static inline const struct sim_packet *fix_saw(const struct fix *f, unsigned i, int side,
 					       const char *name, uint32_t psn)
 {
@@ -238,7 +239,7 @@ static inline const struct sim_packet *fix_saw(const struct fix *f, unsigned i, 
 	return p;
 }
 
-/* How many of this name did that side send?  NULL: of all. */
+/* Counts the packets of this name that side sent; NULL: all packets. */
 static inline unsigned fix_count(const struct fix *f, int side, const char *name)
 {
 	unsigned n = 0;

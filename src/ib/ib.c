@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib.c - the IB transport as core and nic see it: states and turns. */
+/* ib.c - the IB transport as core and nic see it: changes of state, and turns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ void ib_xrc_open(struct core *core,
 void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
 		  uint64_t now)
 {
-	if (len < 2 * sizeof(uint64_t)) /* no message is that short */
+	if (len < 2 * sizeof(uint64_t)) /* shorter than any message */
 		return;
 	carry_heard(ib_of(core), slot, buf, len, now);
 	relay_heard(ib_of(core), slot, buf, len, now);
@@ -153,12 +153,13 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 {
 	req_stop(q);
 	if (!sq_only)
-		q->rsp.target.have_recv = false; /* core flushes it */
+		q->rsp.target.have_recv = false; /* core flushes that receive */
 	qp_fail(q->qp, sq_only, event, now);
 	lane_show(q);
 }
 
-/* The peer's host, which may be another one after SQD. */
+/* Finds the congestion window of the peer's host.  The host may be another one after
+ * SQD. */
 static int find_host(struct ib_qp *q)
 {
 	struct qp *qp = q->qp;
@@ -169,7 +170,7 @@ static int find_host(struct ib_qp *q)
 	h = cc_get(q->ib, &qp->path);
 	if (!h)
 		return -ENOMEM;
-	req_rewind(q, q->req.una); /* what is out went to the other */
+	req_rewind(q, q->req.una); /* what is outstanding went to the other host */
 	let_go(q);
 	q->host = h;
 	return 0;
@@ -186,7 +187,7 @@ static int enter_rtr(struct ib_qp *q)
 	return find_host(q);
 }
 
-/* The fewer there may be, the longer they are. */
+/* The fewer READs may be outstanding, the longer each request is. */
 static uint32_t read_chunk(const struct ib_qp *q)
 {
 	enum { LEAST = 16 << 10, ALL = 128 << 10 };
@@ -216,9 +217,9 @@ static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
 	relay_stop(q);
-	q->rsp.target.have_recv = false; /* core flushes it */
+	q->rsp.target.have_recv = false; /* core flushes that receive */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
-	if (!q->rsp.nak_due) /* else what is before it goes out too */
+	if (!q->rsp.nak_due) /* otherwise the answers before the NAK go out too */
 		q->rsp.resources = 0;
 }
 
@@ -276,8 +277,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return rc;
 }
 
-/* Requests are what an ACK may wait for, and it goes before them: a program
- * that receives an answer may rely on its own SEND being complete. */
+/* An ACK that is due goes before the program's own request: a program that receives an
+ * answer may rely on its own SEND being complete. ack_goes_last() has the exception. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -287,7 +288,8 @@ static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 
 	if (!more && !last && ack_is_pending(q))
 		more = ack_output(q, b, answer, false, now) != 0;
-	/* Who was called has to answer, if only that it sends nothing. */
+	/* A QP that cc_wake() has woken must send or decline, so req_output() is called
+	 * even if it has nothing to send. */
 	if (q->qp->lane && qp_waits_for_lane(q->qp)) {
 		if (answer && !q->req.failed && now >= q->req.rnr_until)
 			lane_is_full(q, now);
@@ -320,14 +322,14 @@ static bool output_of(struct ib_qp *q, struct batch *b, uint64_t now)
 	return false;
 }
 
-/* A QP that waits for its lane is due when there is room: if it said that it has more it
- * would be asked for ever. */
+/* A QP that waits for its lane becomes due when there is room.  If output() said that it
+ * has more, it would be called again and again. */
 static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
 
 	q->ib->now = now;
-	if (now < q->next_at) { /* by its static rate: ib_run() says when */
+	if (now < q->next_at) { /* by its static rate; ib_run() returns when */
 		if (q->req.called) {
 			cc_answer(q);
 			cc_wake(q->host);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib.h - the IB transport as its driver, nic/ or a unit test, sees it:
- * datagrams and the time go in here; what is to be sent and when comes out of
- * ib_transport (core/transport.h). */
+/* ib.h - the IB transport as its driver sees it (nic/, or a unit test).  The driver
+ * passes datagrams and the time in; ib_transport (core/transport.h) says what to send
+ * and when. */
 #ifndef IB_IB_H
 #define IB_IB_H
 
@@ -21,56 +21,62 @@ struct lane;
 struct lane_from;
 struct lane_short;
 
-/* seed: for what is random (nothing on the wire is).  0 or -ENOMEM. */
+/* Creates core's IB transport. seed is unused: nothing in the protocol is random.
+ * Returns 0 or -ENOMEM. */
 int ib_open(struct core *core, uint64_t seed);
 void ib_close(struct core *core);
 
-/* Take one packet from a link, BTH to pad: find its QP, do what it says,
- * make the QP due if it has something to send; or drop it and count why.
- * Turn held. */
+/* Takes one packet from a link, BTH to pad: finds its QP, executes the packet and makes
+ * the QP due if it has something to send.  A packet that is not for a QP here is
+ * dropped and counted.  Needs the turn. */
 void ib_input(struct core *core, const struct dgram *d, uint64_t now);
-/* What the link gave at once. */
+/* Takes the n datagrams that one receive call of a link returned.  Needs the turn. */
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now);
 
-/* The peer of qp, which has a lane, may have executed more of its requests.  Turn held.
- */
+/* Completes the requests of qp that its peer has executed since the last look. qp has a
+ * lane.  Needs the turn. */
 void ib_lane_news(struct qp *qp, uint64_t now);
-/* The same of the QP that a word names (lane->executed), which was read. */
+/* Does the same for the QP that word names; word was read from the peer's
+ * lane->executed.  Needs the turn. */
 void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64_t now);
-/* Take one packet from a lane, which QP src has sent by the route that is `in` here.
- * Turn held. */
+/* Takes one packet from a lane.  QP src sent it; `in` is this process's number for the
+ * route that it took.  Needs the turn. */
 void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		   uint32_t src, uint32_t in, uint64_t now);
 
-/* The same of a SEND in one packet without headers of its own, if it is as most are: the
- * next of its QP, and its receive is one SGE.  False: nothing has been done. */
+/* Takes a SEND in one packet by a shortcut, without building an ib_pkt.  The shortcut
+ * covers the common case: the packet is the next one that the QP expects, and its
+ * receive has one SGE.  Returns false if it is another case and nothing was done: then
+ * use ib_lane_input().  Needs the turn. */
 bool ib_lane_message(struct core *core, const struct lane *l,
 		     const struct lane_from *from, const struct lane_short *s,
 		     const uint8_t *payload, uint32_t len, uint64_t now);
 
-/* XRC between processes (docs/xrc.md).  Messages go out by pass(): 0, -EAGAIN, -ESRCH
- * (no process of this user has the slot), -EFAULT; and come in, of such processes only,
- * here.  Turn held. */
+/* XRC between processes (docs/xrc.md). ib_xrc_open() gives the transport pass(), which
+ * sends a message to the process that owns slot. pass() returns 0, -EAGAIN (the
+ * connection is full), -ESRCH (no process of this user has the slot) or -EFAULT.
+ * ib_xrc_heard() takes in a message of such a process.  All need the turn. */
 void ib_xrc_open(struct core *core,
 		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
 			     unsigned n),
 		 void *arg);
 void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
 		  uint64_t now);
-/* slot's process has ended. */
+/* The process that owned slot has ended. */
 void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now);
-/* When what a connection did not take is said again. */
+/* When to call ib_xrc_run(), which repeats the messages that a full connection refused.
+ * NEVER: there are none. */
 uint64_t ib_xrc_deadline(struct core *core, uint64_t now);
 void ib_xrc_run(struct core *core, uint64_t now);
 
-/* "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
+/* Writes a datagram in words: "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);
 
 uint64_t ib_counter(struct core *core, enum ib_counter c);
 const char *ib_counter_name(enum ib_counter c);
 
-/* Those that are not 0, as one line of level info.  Turn held, or nobody left
- * to take it. */
+/* Logs all counters that are not 0 in one line of level info.  Needs the turn, unless
+ * the process is ending and no thread is left to take it. */
 void ib_log_counters(struct core *core);
 
 extern const struct transport ib_transport;

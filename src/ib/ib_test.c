@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The transport's states. */
+/* The transport's changes of state. */
 #include "ib/fix.h"
 
-/* From RESET on a QP knows nothing of its past. */
+/* A QP that went through RESET has forgotten its past. */
 static void reset_forgets(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -64,7 +64,7 @@ static void err_flushes_all(void **state)
 	fix_close(f);
 }
 
-/* A completion queue that overruns in the middle of an ACK. */
+/* A completion queue overruns in the middle of an ACK. */
 static void overrun(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -124,8 +124,8 @@ static void moves_data(struct fix *f)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 }
 
-/* Both ends ask for more than the interface carries: packets fit, the program
- * reads back what it said, and one line a device tells it. */
+/* Both ends ask for a larger MTU than the interface carries: packets fit, the program
+ * reads back the MTU that it set, and one log line for each device says so. */
 static void path_mtu_above_the_port(void **state)
 {
 	const struct sim_conf conf = { .path_mtu = IBV_MTU_4096, .netdev_mtu = 1500 };
@@ -146,8 +146,8 @@ static void path_mtu_above_the_port(void **state)
 	fix_close(f);
 }
 
-/* On the loopback interface, where packets of one host go, it is not so: there
- * the other end may be of a device whose port carries more. */
+/* The loopback interface is an exception, since it carries the packets of one host: the
+ * other end may be of a device whose port carries more. */
 static void path_mtu_within_a_host(void **state)
 {
 	const struct sim_conf conf = { .path_mtu = IBV_MTU_2048, .netdev_mtu = 1500 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.c - a QP on a lane (link/lane.h): packets out, and what takes the place of lost
- * packets there: a lane that is full, not up yet, or dead. */
+/* lane.c - a QP on a lane (link/lane.h): sends packets, and handles a lane that is full,
+ * not up yet, or dead, which takes the place of packet loss there. */
 #include "core/due.h"
 #include "core/exports.h"
 #include "core/timeout.h"
@@ -11,15 +11,16 @@
 #include "wire/gsi.h"
 
 enum {
-	ASK_EVERY = 32,	      /* messages whose completion nobody wants */
-	STALL_NS = 100000000, /* a UC QP waits no longer for a peer that reads nothing */
-	NEWS_NS = 500000000,  /* a death is not told before what came first was polled, */
-	NEWS_LOOK_NS = 1000000, /* ... which is looked for so often */
+	ASK_EVERY = 32,	      /* messages without a completion that share one ACK */
+	STALL_NS = 100000000, /* how long a UC QP waits for a peer that reads nothing */
+	/* completions that are not polled delay the error for a dead peer so long .. */
+	NEWS_NS = 500000000,
+	NEWS_LOOK_NS = 1000000, /* .. and how often that is checked */
 };
 
 /* --- out ----------------------------------------------------------------- */
 
-/* Does a packet that was written since QPs were admitted end there? */
+/* Was the packet that ends at `end` written since QPs were last admitted? */
 static bool wrote(const struct lane *l, uint32_t end)
 {
 	return end - l->admitted_at - 1 < *l->written - l->admitted_at;
@@ -29,7 +30,7 @@ static int no_room(struct ib_qp *q, bool request)
 {
 	struct lane *l = q->qp->lane;
 
-	/* UC waits for nobody: what a peer does not read is lost. */
+	/* UC waits for nobody: a packet that the peer does not read is lost. */
 	if (request && !q->qp->reliable && !l->ops->moves(l, q->ib->now)) {
 		qp_leave_line(q->qp);
 		return 0;
@@ -76,8 +77,8 @@ void lane_is_full(struct ib_qp *q, uint64_t now)
 		req_arm(q, now);
 }
 
-/* The end of a message whose completion is not wanted need not be acknowledged by
- * itself, unless the send queue fills: one ACK for many is cheaper for both. */
+/* The end of a message without a completion need not be acknowledged by itself, unless
+ * the send queue fills: one ACK for many messages is cheaper for both sides. */
 bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struct swqe *w,
 		       bool last)
 {
@@ -92,8 +93,9 @@ bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struc
 
 /* --- what has been executed ---------------------------------------------- */
 
-/* A word of lane->executed: the PSN that is expected, of which QP, and which one says so
- * by which route.  0: nothing has been executed since the QP was made ready. */
+/* A word of lane->executed is an ACK in shared memory: the PSN that the responder expects
+ * next, the QP that it is for, and a hash of the responder's QP and route. 0: nothing has
+ * been executed since the QP was made ready. */
 enum { TOLD = 1 << 24, ROUTE = 0x7fff, FROM_AT = 40 };
 
 static uint64_t word(uint32_t from, uint32_t by, uint32_t route)
@@ -109,7 +111,8 @@ static _Atomic uint64_t *told(const struct ib_qp *q)
 	return l && l->executed ? &l->executed[qpn_index(q->qp->qpn)] : NULL;
 }
 
-/* A packet of another partition, or path, is no more taken on a lane than on a wire. */
+/* A packet of another partition, or by another path, must be refused on a lane as on a
+ * wire: so the P_Key is mixed into the route. */
 void lane_find_route(struct ib_qp *q)
 {
 	const struct qp *qp = q->qp;
@@ -128,8 +131,8 @@ static void begin_to_tell(struct ib_qp *q)
 		atomic_store(told(q), 0);
 }
 
-/* The word is for the next QP of this number: what it has said is said by a packet. Where
- * there is no room for one it stays until begin_to_tell(). */
+/* The word will serve the next QP of this number, so the last ACK is sent as a packet
+ * instead.  If the lane has no room for it, the word stays until begin_to_tell(). */
 static void end_telling(struct ib_qp *q)
 {
 	const struct ib_rsp *s = &q->rsp;
@@ -148,7 +151,8 @@ static void end_telling(struct ib_qp *q)
 		atomic_store(told(q), 0);
 }
 
-/* An answer to a READ or atomic is a packet: to say that it was taken asks nobody. */
+/* The response to a READ or atomic is a packet, so the peer needs no nudge to look at the
+ * word. */
 void lane_tell(struct ib_qp *q, bool asked, bool answered)
 {
 	uint64_t says = q->tells | q->rsp.epsn;
@@ -164,20 +168,20 @@ void lane_tell(struct ib_qp *q, bool asked, bool answered)
 	q->rsp.healed = false;
 }
 
-/* Complete what this word says.  False: no more than before. */
+/* Completes what the word `says` acknowledges.  Returns false if that is nothing new. */
 static bool hear(struct ib_qp *q, uint64_t says, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->una), was = r->una;
 
-	/* One that has failed has flushed what the word completes. */
+	/* A QP that has failed has flushed the requests that the word would complete. */
 	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
 		return false;
 	if (!n || (says ^ q->hears) & ~(uint64_t)PSN_MASK ||
 	    n > psn_off(r->at.max_psn, r->una))
 		return false;
 	(void)req_advance(q, (uint32_t)says & PSN_MASK, now);
-	if (r->una == was) /* a READ or atomic, which is answered by a packet */
+	if (r->una == was) /* a READ or atomic, which a packet must answer */
 		return false;
 	if (q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD)
 		req_tell_error(q, now);
@@ -200,7 +204,7 @@ bool lane_hear(struct ib_qp *q, uint64_t now)
 	return hear(q, word_for(q), now);
 }
 
-/* says: 0, or what the QP's word was. */
+/* says: the word that was read for this QP, or 0 to read it here. */
 static void news(struct qp *qp, uint64_t says, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
@@ -281,8 +285,8 @@ bool lane_is_read(struct ib_qp *q)
 	       (int32_t)(q->req.written - *l->read) <= 0;
 }
 
-/* The peer may have been busy with what others had written before, or with READs.
- * What it has read of this QP's and not answered is no excuse. */
+/* A peer that was busy with packets others had written before, or with READs, is not
+ * silent.  If it has read this QP's packets and not answered them, it is. */
 bool lane_is_silent(struct ib_qp *q)
 {
 	const struct ib_req *r = &q->req;
@@ -303,7 +307,8 @@ bool lane_waits(const struct ib_qp *q)
 			       qp->state == IBV_QPS_RTS && qp->sq.tail != qp->sq.head);
 }
 
-/* What is posted goes to nobody, and is complete. */
+/* Completes all posted work requests of a UC QP with success, although nobody gets
+ * them. */
 static void uc_complete_all(struct ib_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
@@ -316,7 +321,7 @@ static void uc_complete_all(struct ib_qp *q, uint64_t now)
 	}
 }
 
-/* A UC QP waits for STALL_NS, then its output() finds out whether the peer reads. */
+/* A UC QP waits STALL_NS for room; then its output() finds out whether the peer reads. */
 static uint64_t uc_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
@@ -340,14 +345,14 @@ static uint64_t uc_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	return NEVER;
 }
 
-/* What its peer did before it ended has completed work that the program has not
- * seen yet. */
+/* Requests that the peer executed before it ended may have completed work that the
+ * program has not polled yet. */
 static bool has_news(const struct qp *qp)
 {
 	return !cq_empty(qp->send_cq) || !cq_empty(qp->recv_cq);
 }
 
-/* The peer's process has ended: nobody will ever answer. */
+/* The peer's process has ended: no answer will ever come. */
 static uint64_t bereft(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
@@ -355,7 +360,7 @@ static uint64_t bereft(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 	if (!l->dead_since)
 		l->dead_since = now;
-	q->rsp.ack.due = false; /* nobody hears it */
+	q->rsp.ack.due = false; /* nobody would receive the ACK */
 	if (!qp->reliable) {
 		uc_complete_all(q, now);
 		return NEVER;
@@ -378,7 +383,7 @@ bool lane_run(struct ib_qp *q, uint64_t now, uint64_t *next)
 		*next = uc_run(q, now);
 		return true;
 	}
-	if (lane_waits(q)) /* nothing may be out, but the timers run */
+	if (lane_waits(q)) /* nothing may be outstanding, but the timers must run */
 		req_arm(q, now);
 	return false;
 }

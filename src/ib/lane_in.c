@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane_in.c - what there is most of on a lane is taken in by the straight way: rx.c,
- * responder.c, step.c and core/target.c in one, for a message that has no choices left.
- * What is changed is changed at the end: all that is otherwise comes as a packet. */
+/* lane_in.c - a shortcut for the most common packet on a lane: rx.c, responder.c, step.c
+ * and core/target.c in one function, for a message with no special case left.  State
+ * changes only at the end: a message with a special case is left untouched and goes the
+ * general way. */
 #include "core/event.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 
-/* In RTR the first message is an event, too. */
+/* In RTR the first message raises IBV_EVENT_COMM_EST, so it takes the general way. */
 static bool takes(const struct ib_qp *q)
 {
 	enum ibv_qp_state s = q->qp->state;
@@ -14,7 +15,8 @@ static bool takes(const struct ib_qp *q)
 	return s == IBV_QPS_RTS || (s == IBV_QPS_RTR && q->rsp.comm_est);
 }
 
-/* Is it the next, with nothing else to be said or to be done before? */
+/* Is s the packet that the QP expects next, with no NAK and no unfinished message ahead
+ * of it? */
 static bool is_next(const struct ib_qp *q, const struct lane_short *s, uint32_t len)
 {
 	const struct ib_rsp *r = &q->rsp;
@@ -25,8 +27,8 @@ static bool is_next(const struct ib_qp *q, const struct lane_short *s, uint32_t 
 	       (!r->prev || ib_ends(r->prev));
 }
 
-/* Its bytes are where the receive wants them.  (Turn held: what the key was checked for
- * lasts.) */
+/* Copies the payload into the first receive's SGE.  The turn is held, so the region that
+ * mr_check_inside() found stays registered during the copy. */
 static bool fill(struct ib_qp *q, const uint8_t *payload, uint32_t len)
 {
 	struct qp *qp = q->qp;
@@ -51,7 +53,7 @@ static bool take(struct ib_qp *q, const struct lane_short *s, const uint8_t *pay
 	struct ib_rsp *r = &q->rsp;
 	struct qp *qp = q->qp;
 
-	lane_hear_any(q, now); /* it may overrun a CQ */
+	lane_hear_any(q, now); /* this may overrun a CQ and fail the QP */
 	if (!is_next(q, s, len) || !fill(q, payload, len))
 		return false;
 	r->epsn = psn_add(r->epsn, 1);
@@ -59,7 +61,7 @@ static bool take(struct ib_qp *q, const struct lane_short *s, const uint8_t *pay
 	r->prev = ib_op(s->opcode);
 	qp_is_held(qp);
 	rq_complete_first(qp, len, s->se, now);
-	if (qp->state != IBV_QPS_ERR) /* its CQ is overrun */
+	if (qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
 		lane_tell(q, s->ackreq, false);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane_send.c - what there is most of goes out on a lane by the straight way: begin(),
- * send_data() and move_on() of requester.c in one, for a message that has no choices
- * left; and output() in one, for a QP that has nothing to do but to send it. */
+/* lane_send.c - a shortcut for the most common packet on a lane. lane_send() is begin(),
+ * send_data() and move_on() of requester.c in one, for a message with no special case
+ * left; lane_posted() is output() in one, for a QP that has nothing else to do. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 
@@ -15,7 +15,7 @@ static bool is_plain(const struct planning *p, const struct swqe *w)
 	       psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1;
 }
 
-/* The same as wqe_resolve(), of one SGE whose region the QP remembers. */
+/* Does the same as wqe_resolve(), for one SGE whose region the QP remembers. */
 static int resolve_short(struct planning *p, const struct swqe *w)
 {
 	struct qp *qp = p->q->qp;
@@ -101,7 +101,7 @@ bool lane_posted(struct qp *qp, uint64_t *next)
 	qp_is_held(p.q->qp);
 	p.b = NULL;
 	p.at = q->req.at;
-	p.now = 0; /* where it counts the clock is asked: went_out() */
+	p.now = 0; /* went_out() asks the clock where the time matters */
 	p.left = REQ_SHARE;
 	p.memory.resolved = false;
 	while (p.at.cur != qp->sq.head && p.left > 0) {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane_wr.c - work requests that need no packet: WRITEs, READs and atomics in the memory
- * of the process at the other end of a lane (direct/direct.h).
+/* lane_wr.c - work requests that need no packet: WRITEs, READs and atomics executed
+ * directly in the memory of the process at the other end of a lane (direct/direct.h).
  *
- * All that the QP has out must have been executed before, so that nothing is overtaken;
- * what is done so takes no PSN.
- */
+ * All earlier packets of the QP must have been executed first, so that none is overtaken.
+ * A work request that is executed directly takes no PSN. */
 #include "core/device.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 
 enum {
-	SMALL = 4096,	  /* by a packet if anything is out */
-	LARGE = 64 << 10, /* from here on worth waiting for what is out */
+	SMALL = 4096,	  /* up to here: by packet, if earlier packets are outstanding */
+	LARGE = 64 << 10, /* above this, waiting for the earlier packets pays */
 };
 
 static struct by by_of(const struct ib_qp *q)
@@ -24,8 +23,8 @@ static struct range range_of(const struct swqe *w)
 	return (struct range){ w->remote_addr, w->rkey, w->length };
 }
 
-/* What is out has been executed: it is done, as by an ACK.  False: the QP has failed,
- * or more was posted. */
+/* The peer has executed all outstanding packets: completes them, as an ACK would.
+ * Returns false if the QP has failed, or more was posted meanwhile. */
 static bool executed(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	req_advance(q, q->req.at.psn, now);
@@ -37,7 +36,8 @@ static bool answers_are_out(const struct ib_req *r)
 	return r->rd_head != r->at.rd_tail;
 }
 
-/* Has all that is out been executed?  READs and atomics have when they are answered. */
+/* Has the peer executed all outstanding packets?  READs and atomics are executed once
+ * they are answered. */
 static bool all_executed(struct planning *p) REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
@@ -54,8 +54,8 @@ static bool all_executed(struct planning *p) REQUIRES(p->q->qp->lock)
 	return yes;
 }
 
-/* An immediate that finds no receive may not have written anything: so what is one
- * packet on a wire goes as one. */
+/* A WRITE whose immediate finds no receive must not have written anything if it is one
+ * packet on a wire: so a short one goes as a packet. */
 static bool is_one_sided(const struct qp *qp, const struct swqe *w)
 {
 	return w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_READ ||
@@ -63,7 +63,7 @@ static bool is_one_sided(const struct qp *qp, const struct swqe *w)
 		w->length > mtu_bytes(qp->attr.path_mtu));
 }
 
-/* --- with the turn ------------------------------------------------------- */
+/* --- by the holder of the turn -------------------------------------------- */
 
 static bool may_copy(const struct ib_qp *q, const struct swqe *w)
 {
@@ -73,7 +73,7 @@ static bool may_copy(const struct ib_qp *q, const struct swqe *w)
 	return reach_may(&by, &there, w->opcode == IBV_WR_RDMA_READ);
 }
 
-/* What is used a lot is worth mapping. */
+/* A region that is used a lot is worth mapping into this process. */
 static void used(struct lane *l, uint32_t key)
 {
 	if (reach_used(l->reach, key))
@@ -81,12 +81,12 @@ static void used(struct lane *l, uint32_t key)
 }
 
 enum copied {
-	COPIED_NONE, /* it takes packets */
+	COPIED_NONE, /* it must go by packets */
 	COPIED_ALL,
 	COPIED_SOME, /* the QP's share of the turn is used up */
 };
 
-/* The next bytes of w, which is the oldest. */
+/* Copies the next bytes of w, which is the oldest work request. */
 static enum copied copy(struct planning *p, const struct swqe *w)
 {
 	struct ib_qp *q = p->q;
@@ -122,7 +122,8 @@ static enum step done(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->loc
 {
 	struct ib_qp *q = p->q;
 
-	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) { /* the rest is a packet */
+	/* the immediate goes as a packet */
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
 		q->req.by_packet = true;
 		w->npkts = 1;
 		w->done = w->length;
@@ -144,12 +145,12 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 
 	if (wqe_is_atomic(w) && l->reach->vm)
 		used(l, w->rkey);
-	/* UC is not told what has been executed. */
+	/* UC has no word that tells what was executed. */
 	if (!q->qp->reliable || r->by_packet || p->at.psn != w->psn || w->done ||
 	    p->at.psn != p->at.max_psn || !is_one_sided(q->qp, w))
 		return STEP_GO;
 	if (!l->reach->vm) {
-		r->direct = 0; /* packets take all of it */
+		r->direct = 0; /* packets will carry all of it */
 		if (l->reach->shut_out)
 			l->ops->unlock(l, p->now);
 		return STEP_GO;
@@ -160,7 +161,7 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 		if (!all_executed(p))
 			return w->length > LARGE || q->qp->state == IBV_QPS_ERR
 				       ? STEP_WAIT
-				       : STEP_GO; /* ERR: what completed found no room */
+				       : STEP_GO; /* ERR: a completion overran its CQ */
 	}
 	if (wqe_resolve(q->qp, p->at.cur, &p->memory) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
@@ -177,9 +178,9 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 	return STEP_GO;
 }
 
-/* --- by who posts -------------------------------------------------------- */
+/* --- by the thread that posts ---------------------------------------------- */
 
-/* By the word of the other's export table. */
+/* Have all outstanding packets been executed, by the word in the peer's export table? */
 static bool out_is_executed(struct ib_qp *q, uint32_t key) REQUIRES(q->qp->lock)
 {
 	const struct ib_req *r = &q->req;
@@ -189,7 +190,8 @@ static bool out_is_executed(struct ib_qp *q, uint32_t key) REQUIRES(q->qp->lock)
 	       executed(q, clock_ns());
 }
 
-/* Nothing may be overtaken, nor an answer that is to go now. */
+/* May the work request be executed now?  It must not overtake an earlier request, nor an
+ * answer that is to go out at once. */
 static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
 	REQUIRES(q->qp->lock)
 {
@@ -202,7 +204,8 @@ static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
 		return false;
 	if (r->una == r->at.psn)
 		return qp->sq.tail == index;
-	/* What completes may let the QP post requests of its own. */
+	/* Completing work may let the QP post requests of its own, so the head is read
+	 * again. */
 	return out_is_executed(q, key) && qp->sq.head == index;
 }
 
@@ -213,7 +216,7 @@ static void failed(struct qp *qp, const struct swqe *w, enum reach_did did)
 		sq_fail_at_once(qp, w, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
 	else
 		sq_fail_at_once(qp, w, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
-	qp_fail(qp, false, -1, clock_ns()); /* the engine settles it */
+	qp_fail(qp, false, -1, clock_ns()); /* the engine drops the protocol state */
 }
 
 bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A port of InfiniBand, which is one by its filling alone: LIDs, no GRH, MTU 4096, a
- * table of P_Keys. */
+/* An InfiniBand port, which only its attributes make one: LIDs, no GRH, MTU 4096, a table
+ * of P_Keys. */
 #include "ib/fix.h"
 
 #include "core/device.h"
@@ -49,7 +49,7 @@ static void packets_of_others_are_dropped(void **state)
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
 
 	(void)state;
-	path(f, 0)->slid += 1; /* LMC 1: of the same port, and not of the path */
+	path(f, 0)->slid += 1; /* LMC 1: a LID of the same port, but not the path's */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 10, 0);
 	sim_run(f->s, MS);
 	assert_true(counter(f, IB_RX_NO_ADDR) > 0);
@@ -118,7 +118,7 @@ static void datagrams_need_no_grh(void **state)
 	fix_close(f);
 }
 
-/* 10.9.3, in other words than pkey_match() has. */
+/* The rule of 10.9.3, written otherwise than in pkey_match(). */
 static bool may_talk(uint16_t a, uint16_t b)
 {
 	return a % 0x8000 == b % 0x8000 && a % 0x8000 != 0 &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A path's static rate (IBTA vol. 1, 9.11): what a QP sends by it takes its time. */
+/* A path's static rate (IBTA vol. 1, 9.11) limits what a QP sends. */
 #include "ib/fix.h"
 
 #include "core/device.h"
@@ -9,10 +9,10 @@ enum {
 	BYTES = 1 << 20,
 	LATE = 200000,
 	TURN = 30000 /* the cable, and a late timer */,
-	NS = 13200 /* of a packet at 2.5 Gb/s; the last four go at once */
+	NS = 13200 /* for a packet at 2.5 Gb/s; the last four go at once */
 };
 
-/* 1 MiB, with headers of 4 KiB packets, at so many Mb/s, in ns. */
+/* ns for 1 MiB, with the headers of 4 KiB packets, at so many Mb/s. */
 static uint64_t takes(uint64_t mbps)
 {
 	return (uint64_t)BYTES * 8000 / mbps;
@@ -41,7 +41,7 @@ static uint64_t time_of(enum ibv_qp_type type, enum ibv_wr_opcode opcode, enum i
 
 static void between(uint64_t took, uint64_t mbps)
 {
-	/* the last packets are out when it is done; headers are 1 % */
+	/* the last packets are still out at the end; headers are 1 % */
 	assert_in_range(took, takes(mbps) - takes(mbps) / 50 - LATE,
 			takes(mbps) + takes(mbps) / 25 + TURN);
 }
@@ -57,7 +57,7 @@ static void writes(void **state)
 		5000);
 }
 
-/* The responder's path is its own, and so is its rate. */
+/* The responder's own path sets the rate of its responses. */
 static void reads(void **state)
 {
 	(void)state;
@@ -65,7 +65,7 @@ static void reads(void **state)
 		2500);
 }
 
-/* The port is no faster than that, or the path says nothing. */
+/* The path's rate is not below the port's, or is not set. */
 static void as_the_port(void **state)
 {
 	uint64_t free = time_of(IBV_QPT_RC, IBV_WR_RDMA_WRITE, IBV_RATE_MAX, 0);
@@ -80,7 +80,7 @@ static void as_the_port(void **state)
 			 free);
 }
 
-/* What is lost is sent again, at the rate. */
+/* Lost packets are sent again at the same rate. */
 static void after_a_loss(void **state)
 {
 	const struct sim_conf conf = {
@@ -102,7 +102,7 @@ static void after_a_loss(void **state)
 	fix_close(f);
 }
 
-/* Each address handle has its own. */
+/* Each address handle has its own rate. */
 static void datagrams(void **state)
 {
 	const struct sim_conf conf = { .infiniband = true, .path_mtu = IBV_MTU_4096 };

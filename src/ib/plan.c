@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plan.c - what output() has planned becomes what was sent, as far as the link
- * has taken it; on a lane, at once. */
+/* plan.c - turns what output() has planned into what was sent, as far as the link has
+ * taken the batch; on a lane each packet is sent at once. */
 #include "core/due.h"
 #include "core/rate.h"
 #include "ib/ib.h"
@@ -13,7 +13,7 @@ static void request_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	/* Since it was planned its QP may have failed. */
+	/* The QP may have failed since the packet was planned. */
 	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
 		return;
 	r->at = p->at;
@@ -52,7 +52,8 @@ void plan_sent(struct ib_qp *q, const struct plan *p, uint64_t now)
 	}
 }
 
-/* 9.11: what follows waits for as long as the packet takes at the rate of its path. */
+/* 9.11: the next packet waits for as long as this one takes at the static rate of its
+ * path. */
 static void pace(struct ib_qp *q, const struct plan *p, uint64_t now)
 {
 	const uint64_t kbps = (uint64_t)p->rate * 1000;
@@ -74,7 +75,7 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 	}
 	if (q->host)
 		cc_unplan(q);
-	/* The program ends: nobody wants completions, and locks may stay taken.  QP1
-	 * has nothing to complete, and all to say. */
+	/* The program ends: nobody wants completions, and locks may stay taken.  Only QP1
+	 * goes on: it has nothing to complete, but must send all its MADs. */
 	return qp->core->leaving && qp->qpn != QP_GSI ? NEVER : ib_run(qp, now);
 }

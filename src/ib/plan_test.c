@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A plan changes nothing: what the link takes of it does. */
+/* A plan changes nothing by itself: only what the link takes of it does. */
 #include "ib/fix.h"
 
 #include "core/transport.h"
@@ -29,8 +29,8 @@ static void commit(struct fix *f, int side, unsigned n)
 	lock_give(&qp->lock);
 }
 
-/* What a plan may touch without anybody noticing: entries of rd[] that do not count
- * yet, and how much of the window is spoken for. */
+/* The requester's state, less what a plan may change without effect: the entries of rd[]
+ * that are not valid yet, and the planned part of the window. */
 static struct ib_req visible(struct fix *f, int side)
 {
 	struct ib_req r = fix_ib(f, side)->req;
@@ -66,7 +66,7 @@ static void a_plan_is_no_step(void **state)
 	assert_int_equal(fix_ib(f, 0)->req.planned, 0);
 	assert_int_equal(fix_ib(f, 0)->host->planned, 0);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX), 0);
-	/* The same packets once more. */
+	/* the same packets are planned once more */
 	assert_false(plan(f, 0));
 	assert_int_equal(batch.n, n);
 	commit(f, 0, 0);
@@ -76,7 +76,7 @@ static void a_plan_is_no_step(void **state)
 	fix_close(f);
 }
 
-/* However many the link takes, the rest follows, nothing twice. */
+/* However many packets the link takes, the rest follows and none goes twice. */
 static void any_part_is_taken(void **state)
 {
 	(void)state;
@@ -103,8 +103,8 @@ static void any_part_is_taken(void **state)
 	}
 }
 
-/* A work request that cannot be sent fails when what is before it has gone, not
- * while that is only planned. */
+/* A work request that cannot be sent fails when the packets before it have been sent, not
+ * when they are only planned. */
 static void an_error_waits_for_what_is_planned(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -129,7 +129,7 @@ static void an_error_waits_for_what_is_planned(void **state)
 	commit(f, 0, 1);
 	assert_false(plan(f, 0));
 	assert_true(fix_ib(f, 0)->req.failed);
-	fix_quiet(f); /* the WRITE is lost: it goes again */
+	fix_quiet(f); /* the WRITE is lost and sent again */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
 	fix_close(f);
@@ -153,7 +153,7 @@ static void read_of_b(struct fix *f, uint32_t psn, uint32_t len)
 	lock_give(&q->qp->lock);
 }
 
-/* What was not taken stays pending at the responder, the ACK behind it included. */
+/* An answer that the link did not take stays pending, and so does the ACK behind it. */
 static void answers_are_pending_until_they_are_taken(void **state)
 {
 	(void)state;
@@ -203,7 +203,7 @@ static void unreliable_ones_complete_when_taken(void **state)
 	fix_close(f);
 }
 
-/* Two QPs plan for one batch: together no more than the window holds. */
+/* Two QPs plan for one batch: together they plan no more than the window holds. */
 static void a_window_is_planned_once(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -229,7 +229,7 @@ static void a_window_is_planned_once(void **state)
 		qp[i]->transport->output(qp[i], &batch, f->s->now);
 		lock_give(&qp[i]->lock);
 	}
-	/* One packet is always allowed to a QP with nothing in flight. */
+	/* A QP with nothing in flight may always send one packet. */
 	assert_in_range(h->planned, CC_WINDOW_MIN / 2, CC_WINDOW_MIN + 1024 + CC_PACKET);
 	assert_int_equal(h->flight, 0);
 	for (int i = 0; i < 2; i++) {
@@ -242,7 +242,7 @@ static void a_window_is_planned_once(void **state)
 	fix_close(f);
 }
 
-/* SQD in the middle of a message: the rest goes out, and then it is told. */
+/* SQD in the middle of a message: the rest is sent, and then the event comes. */
 static void draining_ends(enum ibv_qp_type type)
 {
 	struct fix *f = fix_open(type, NULL);
@@ -271,8 +271,8 @@ static void draining_in_the_middle(void **state)
 	draining_ends(IBV_QPT_UC);
 }
 
-/* The process was stopped before what it sends again had gone out: the peer has had no
- * time to answer that yet. */
+/* The process was stopped before a retransmission went out: the peer has had no time to
+ * answer it yet. */
 static void what_is_sent_again_is_timed_from_when_it_went(void **state)
 {
 	struct sim_conf c = { .timeout = 14, .retry_cnt = 3 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random work over a bad wire: nothing is lost, nothing is done twice, all ends
- * in order.  A seed repeats a run: URNIC_TEST_SEED=n, URNIC_TEST_SEEDS=count. */
+/* Random work over a bad wire: nothing is lost, nothing is done twice, all completes in
+ * order.  A seed repeats a run: URNIC_TEST_SEED=n, URNIC_TEST_SEEDS=count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,21 +27,21 @@ enum {
 		 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-/* What one side of a pair is to do to the other. */
+/* What one side of a pair does to the other. */
 struct op {
 	enum ibv_wr_opcode opcode;
 	uint32_t len, imm;
 	unsigned flags, recv; /* recv: which receive it takes */
-	size_t at;	      /* its place, in the sender's out and the
-			       * target's in, or the reverse */
-	uint64_t add;	      /* compare-and-swap: what it must find */
+	/* its offset: in the sender's out and the target's in, or the reverse */
+	size_t at;
+	uint64_t add; /* compare-and-swap: what it must find */
 	unsigned counter;
 };
 
 struct side {
 	struct qp *qp;
 	struct cq *cq;
-	uint8_t *out, *in, *in_want; /* memory: what goes out, what comes in */
+	uint8_t *out, *in, *in_want; /* memory to send from, and to receive into */
 	struct mr *mr_out, *mr_in;
 	uint64_t counters[COUNTERS + 1], sums[COUNTERS + 1]; /* last: swaps */
 	struct mr *mr_counters;
@@ -65,7 +65,7 @@ struct run {
 	unsigned pairs;
 };
 
-static uint64_t seed_now; /* to be told by a failure */
+static uint64_t seed_now; /* printed when a test fails */
 
 static uint32_t below(struct run *t, uint32_t n)
 {
@@ -155,7 +155,7 @@ static void plan(struct run *t, struct side *pair, uint32_t mtu)
 	}
 }
 
-/* A READ's data stands at its target from the start. */
+/* Writes the data of a READ to its target, before the start. */
 static void fill(struct run *t, struct side *pair, int node)
 {
 	struct side *me = &pair[node], *peer = &pair[!node];
@@ -202,7 +202,7 @@ static void open_pair(struct run *t, struct side *pair, const struct sim_conf *c
 
 /* --- do ------------------------------------------------------------------ */
 
-/* Cut a range into pieces, some of them empty. */
+/* Cuts a range into SGEs, some of them empty. */
 static int cut(struct run *t, struct ibv_sge *sge, const struct mr *mr, size_t at,
 	       uint32_t len)
 {
@@ -284,7 +284,7 @@ static void recv_ended(struct side *me, const struct ibv_wc *wc)
 		assert_int_equal(wc->imm_data, me->recv[i].imm);
 	assert_int_equal(wc->opcode,
 			 me->recv[i].write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
-	/* What was received is there when it is said to be. */
+	/* At its completion the data of a receive is there. */
 	assert_memory_equal(me->in + me->recv[i].at, me->in_want + me->recv[i].at,
 			    me->recv[i].len);
 }
@@ -333,7 +333,7 @@ static void work(struct run *t)
 			}
 		}
 		for (unsigned k = below(t, 8); k-- > 0;) {
-			/* Who does not run for a moment lets rings fill. */
+			/* A node that does not run for a moment lets rings fill. */
 			if (t->s->same_host && below(t, 4) == 0)
 				t->s->node[below(t, 2)].stopped ^= 1;
 			if (t->s->same_host)
@@ -354,7 +354,7 @@ static void check_side(struct side *me, struct side *peer)
 	for (unsigned i = 0; i <= COUNTERS; i++)
 		assert_int_equal(me->counters[i], me->sums[i]);
 	assert_memory_equal(me->in, me->in_want, peer->size);
-	/* What a READ brought is what stood there. */
+	/* A READ brought what was at its target. */
 	assert_memory_equal(peer->in, peer->in_want, me->size);
 	for (unsigned j = 0; j < me->nops; j++) {
 		const struct op *o = &me->ops[j];

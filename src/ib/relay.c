@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* relay.c - requests that have come to a target QP of XRC and name an SRQ of another
- * process: they are passed on (carry.c), and answered here; docs/xrc.md.
+/* relay.c - requests that come to a target QP of XRC and name an SRQ of another
+ * process: they are passed on to that process (carry.c) and answered here; docs/xrc.md.
  *
- * What waits is a queue of packets in PSN order.  The responder expects the first one
- * still: it moves on when that was carried out, so that every ACK, NAK and RNR NAK says
- * what it would say without other processes.
+ * The waiting packets are a queue in PSN order.  The responder's epsn stays at the first
+ * of them and moves on only when that one was executed, so every ACK, NAK and RNR NAK
+ * says what it would say without other processes.
  *
- *   rsp.epsn                                         psn of what may come next
- *   |  passed on, not known to be carried out  |  held  |
+ *   rsp.epsn                                     PSN of the packet to come next
+ *   |  passed on, not known to be executed  |  held  |
  *
- * What was passed on and is not carried out is all with one process: what comes behind
- * and is for another waits, since the order counts.  READs and atomics are alone.
- */
+ * All packets that are passed on and not yet executed are with one process.  A packet for
+ * another process waits behind them, since the order counts.  READs and atomics are
+ * passed on alone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,9 +23,9 @@
 #include "sys/log.h"
 
 enum {
-	PASSED_MAX = 32,	  /* packets with the other process */
-	TELL_EVERY = 8,		  /* it says at least so often how far it is */
-	STALE_NS = 250 * 1000000, /* after that it does not run, it seems */
+	PASSED_MAX = 32,	  /* packets that the other process has at a time */
+	TELL_EVERY = 8,		  /* it reports its progress at least so often */
+	STALE_NS = 250 * 1000000, /* after that long it seems not to run */
 };
 
 /* --- the queue ----------------------------------------------------------------- */
@@ -54,14 +54,14 @@ static void new_epoch(struct relay *r)
 	r->epoch++;
 }
 
-/* The peer says all of it again. */
+/* Drops the whole queue; the peer sends all of it again. */
 static void drop_all(struct relay *r)
 {
 	r->n = r->passed = 0;
 	new_epoch(r);
 }
 
-/* What comes next may be for another process, and wait for this one. */
+/* Only SENDs and WRITEs are passed on together: a READ or atomic is passed on alone. */
 static bool is_alone(const struct ib_pkt *pkt)
 {
 	return pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE;
@@ -80,7 +80,8 @@ struct relay *relay_make(struct ib_qp *q)
 	}
 	r->q = q;
 	r->life = ++q->ib->xrc.lives;
-	r->part.msg.id = r->life << 16; /* not those of the QP that had its number */
+	/* unlike the ids of an earlier QP of this number */
+	r->part.msg.id = r->life << 16;
 	list_add_tail(&q->ib->xrc.relays, &r->node);
 	q->relay = r;
 	return r;
@@ -91,7 +92,7 @@ static void hold(struct ib_qp *q, const struct ib_pkt *pkt)
 	struct relay *r = q->relay;
 	struct held *h;
 
-	if (r->n == HELD || pkt->payload_len > PAYLOAD) { /* it comes again */
+	if (r->n == HELD || pkt->payload_len > PAYLOAD) { /* the peer sends it again */
 		count(q, IB_RX_STALE);
 		return;
 	}
@@ -105,7 +106,7 @@ static void hold(struct ib_qp *q, const struct ib_pkt *pkt)
 
 /* --- out ------------------------------------------------------------------------- */
 
-/* Of what was passed on, not each packet gets an XRC_DONE. */
+/* Does the other process owe an XRC_DONE?  Not each packet asks for one. */
 static bool is_owed(const struct relay *r)
 {
 	return (int32_t)(r->asked - r->seq) > 0;
@@ -120,7 +121,7 @@ static void passed_on(struct relay *r, bool tell, uint64_t now)
 		r->asked = r->seq + r->passed;
 }
 
-/* 0, -EAGAIN, -ESRCH. */
+/* Passes h on to its process.  Returns 0, -EAGAIN or -ESRCH. */
 static int pass_on(struct ib_qp *q, const struct held *h, uint64_t now)
 {
 	struct relay *r = q->relay;
@@ -170,7 +171,7 @@ static void refused_there(struct ib_qp *q, const struct ib_pkt *pkt, enum refusa
 	rsp_nak(q, why, now);
 }
 
-/* The first is not carried out, nor what is behind it. */
+/* The first packet was not executed, and nothing behind it. */
 static void give_up(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
@@ -180,7 +181,7 @@ static void give_up(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q-
 	refused_there(q, &pkt, why, now);
 }
 
-/* The first is for this process. */
+/* Executes the first packet: it is for this process. */
 static void do_here(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
@@ -192,8 +193,8 @@ static void do_here(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		drop_all(r);
 }
 
-/* What is with the other process may end with a packet that is not answered by itself:
- * the answer is asked for, since what is next waits for it. */
+/* The last packet that was passed on may not have asked for an XRC_DONE.  The next packet
+ * in the queue waits for it, so it is asked for now. */
 static void ask(struct ib_qp *q, uint64_t now)
 {
 	struct relay *r = q->relay;
@@ -211,13 +212,14 @@ static void ask(struct ib_qp *q, uint64_t now)
 	r->stuck = rc == -EAGAIN;
 	if (r->stuck)
 		xrc_again(q->ib);
-	if (rc) /* relay_gone() comes, where some are there */
+	if (rc) /* if packets are with it, relay_gone() follows */
 		return;
 	r->asked = m.upto;
 	r->since = now;
 }
 
-/* May the first be passed on?  What its own process judges it judges there. */
+/* May the first packet be passed on?  What the SRQ's process can judge is judged
+ * there. */
 static bool begins(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
@@ -234,7 +236,7 @@ static bool begins(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	return !why && !dropped;
 }
 
-/* ... and this one, behind those that are with that process? */
+/* May pkt be passed on too, behind those that the process has already? */
 static bool goes_along(struct relay *r, const struct ib_pkt *pkt)
 {
 	const struct ib_pkt *last = &at(r, r->passed - 1)->pkt;
@@ -245,7 +247,7 @@ static bool goes_along(struct relay *r, const struct ib_pkt *pkt)
 	       (!goes_on || pkt->f.srqn == last->f.srqn);
 }
 
-/* One more goes on its way.  False: nothing more goes now. */
+/* Passes on or executes one more packet.  Returns false if nothing more can go now. */
 static bool step(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
@@ -262,7 +264,7 @@ static bool step(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	}
 	if (r->passed == 0 && !begins(q, now))
 		return false;
-	if (r->slot != qpn_slot(h->pkt.f.srqn)) /* each counts from 0 */
+	if (r->slot != qpn_slot(h->pkt.f.srqn)) /* each process counts seq from 0 */
 		new_epoch(r);
 	r->slot = qpn_slot(h->pkt.f.srqn);
 	rc = pass_on(q, h, now);
@@ -271,7 +273,7 @@ static bool step(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		xrc_again(q->ib);
 	else if (rc && r->passed == 0)
 		give_up(q, REFUSED_SRQ, now);
-	return !rc; /* relay_gone() comes, where some are there */
+	return !rc; /* if packets are with it, relay_gone() follows */
 }
 
 static void go_on(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
@@ -280,10 +282,10 @@ static void go_on(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		;
 }
 
-/* --- in, from the peer ------------------------------------------------------------- */
+/* --- packets from the peer --------------------------------------------------------- */
 
-/* It says again what is here: an answer is late.  If the other process does not run the
- * peer is to wait, and say it again. */
+/* The peer repeats a packet that is in the queue, since its answer is late.  If the other
+ * process seems not to run, an RNR NAK makes the peer wait. */
 static void said_again(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct relay *r = q->relay;
@@ -291,7 +293,7 @@ static void said_again(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	count(q, IB_RX_DUPLICATE);
 	if (is_owed(r) && now - r->since > STALE_NS)
 		rsp_rnr(q);
-	else if (r->passed && pkt->f.ackreq) /* unlike the first time, it may be */
+	else if (r->passed && pkt->f.ackreq) /* the first copy may not have had AckReq */
 		ask(q, now);
 }
 
@@ -304,7 +306,7 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (!busy && (psn != q->rsp.epsn || !rsp_is_abroad(q, pkt->f.srqn)))
 		return false;
 	if (!q->relay && !relay_make(q))
-		return true; /* it comes again */
+		return true; /* the peer sends it again */
 	if (psn_diff(psn, q->rsp.epsn) < 0)
 		return false;
 	if (psn_diff(psn, end_of(q)) > 0) {
@@ -318,8 +320,8 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	return true;
 }
 
-/* --- in, from the other process ------------------------------------------------------
- */
+/* --- messages from the other process
+ * ------------------------------------------------- */
 
 static void done(struct ib_qp *q, uint16_t slot, const struct xrc_done *m, uint64_t now)
 	REQUIRES(q->qp->lock)
@@ -420,8 +422,7 @@ void relay_gone(struct ib *ib, uint16_t slot, uint64_t now)
 	endings_gone(ib, slot);
 }
 
-/* --- the end, and what waits for it
- * ------------------------------------------------------ */
+/* --- the end, and repeating what was refused ---------------------------------------- */
 
 static void retry(struct ib_qp *q, uint16_t slot, uint64_t now)
 {
@@ -463,7 +464,7 @@ void relay_stop(struct ib_qp *q)
 	r->stuck = false;
 	r->life = ++q->ib->xrc.lives;
 	r->epoch = 0;
-	if (!q->rsp.nak_due) /* else what is before it goes out too */
+	if (!q->rsp.nak_due) /* otherwise the answers before the NAK go out too */
 		r->part.state = NOTHING;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* relay.h - what relay.c and fetch.c share: the requests at a target QP of XRC that are
- * for other processes. */
+/* relay.h - shared by relay.c, ending.c and fetch.c: requests at a target QP of XRC
+ * that are for SRQs of other processes. */
 #ifndef IB_RELAY_H
 #define IB_RELAY_H
 
@@ -10,15 +10,15 @@
 #include "wire/ib_pkt.h"
 
 enum {
-	HELD = 128,	/* packets */
-	PAYLOAD = 4096, /* of each: the largest MTU */
+	HELD = 128,	/* packets in the queue */
+	PAYLOAD = 4096, /* bytes of each packet: the largest MTU */
 	SLOT_WORDS = (1 << QPN_SLOT_BITS) / 64,
 };
 
 struct ending;
 
 struct held {
-	struct ib_pkt pkt; /* its payload lies in the relay, until it is passed on */
+	struct ib_pkt pkt; /* payload: in the relay's payload[] until it is passed on */
 	uint32_t end;	   /* the PSN behind it */
 };
 
@@ -26,29 +26,29 @@ struct relay {
 	struct list node; /* ib->xrc.relays */
 	struct ib_qp *q;
 	struct held held[HELD];
-	unsigned first, n; /* in held[], of which .. */
-	unsigned passed;   /* .. so many are with the process of .. */
+	unsigned first, n; /* the packets are held[first, first + n) .. */
+	unsigned passed;   /* .. and the first `passed` are with the process of slot */
 	uint16_t slot;
-	uint32_t asked; /* the seq behind the last one that XRC_DONE is owed for */
-	uint64_t since; /* the first of these was passed on, or the last XRC_DONE came */
-	bool stuck;	/* a connection did not take the next one */
+	uint32_t asked; /* the seq behind the last packet that an XRC_DONE is owed for */
+	uint64_t since; /* when that debt began, or the last XRC_DONE came */
+	bool stuck;	/* a full connection refused the next packet */
 	uint32_t life, epoch;
-	uint32_t seq;		  /* of the first in held[] */
-	uint64_t met[SLOT_WORDS]; /* slots that know this life */
-	struct ending *ending;	  /* of the lives before this one */
-	/* A part of the answer to the oldest READ. */
+	uint32_t seq;		  /* seq of the first in held[] */
+	uint64_t met[SLOT_WORDS]; /* slots that were sent anything of this life */
+	struct ending *ending;	  /* of the earlier lives */
+	/* A part of the response to the oldest READ. */
 	struct {
 		enum { NOTHING, WANTED, ASKED, HERE, REFUSED } state;
 		enum refusal why;
 		uint16_t slot;
 		struct xrc_fetch msg;
-		uint32_t psn; /* of its first packet */
+		uint32_t psn; /* PSN of its first packet */
 		uint8_t bytes[XRC_FETCH_MAX];
 	} part;
 	uint8_t payload[HELD][PAYLOAD];
 };
 
-/* That of q, which has none; or NULL. */
+/* Makes q's relay; q has none yet.  Returns NULL without memory. */
 struct relay *relay_make(struct ib_qp *q);
 static inline void relay_meet(struct relay *r, uint16_t slot)
 {
@@ -57,23 +57,23 @@ static inline void relay_meet(struct relay *r, uint16_t slot)
 
 /* --- XRC_END (ending.c) --- */
 
-/* For all lives of that QP; or NULL. */
+/* The ending is used for all lives of that QP.  Returns NULL without memory. */
 struct ending *ending_make(struct ib *ib, uint32_t qpn);
-/* This life has ended, and those before it: the slots hear it. */
+/* Life `life` and all before it have ended: sends XRC_END to each slot in the bitmap. */
 void ending_say(struct ib *ib, struct ending *e, uint32_t life, const uint64_t *slots);
-/* The QP ends: so does e, when it was said to all. */
+/* The QP is freed: e is freed as soon as all slots have been told. */
 void ending_let_go(struct ending *e);
 void endings_again(struct ib *ib);
 void endings_gone(struct ib *ib, uint16_t slot);
 
 /* --- the part of an answer (fetch.c) --- */
 
-/* It has come: the QP is due, its answer can go on. */
+/* The part has arrived: makes the QP due, so that its response can go on. */
 void fetch_came(struct ib_qp *q, uint16_t slot, const struct xrc_data *m,
 		const uint8_t *bytes, size_t len);
-/* The process that was asked has ended. */
+/* The process that was asked for the part has ended. */
 void fetch_gone(struct ib_qp *q, uint16_t slot);
-/* A connection that took nothing may take it now. */
+/* Repeats the request for a part, if a full connection refused it. */
 void fetch_again(struct ib_qp *q);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* relay_fix.h - for tests of XRC between processes: node 1 has the target QP; the SRQ is
- * node 0's, which sends the requests as well.  What they pass on goes through a queue
- * that the test delivers from, in virtual time. */
+/* relay_fix.h - for tests of XRC between processes: node 1 has the target QP; node 0
+ * has the SRQ and also sends the requests.  The messages between the two processes go
+ * through a queue that the test delivers from, in virtual time. */
 #ifndef IB_RELAY_FIX_H
 #define IB_RELAY_FIX_H
 
@@ -36,9 +36,9 @@ struct lab {
 	struct qp *from, *to;
 	struct msg queue[QUEUE];
 	unsigned first, last;
-	int full;	/* so many times nothing is taken */
-	bool stopped;	/* node 0 takes in nothing */
-	unsigned spoil; /* every so many messages are garbage besides; 0: none */
+	int full;	/* pass() refuses this many messages */
+	bool stopped;	/* node 0 receives no messages */
+	unsigned spoil; /* one message in so many is followed by garbage; 0: none */
 	unsigned seed;
 };
 
@@ -66,7 +66,7 @@ static inline int pass(void *arg, uint16_t slot, const struct iovec *part, unsig
 	return 0;
 }
 
-/* No process of ours sends this. */
+/* Delivers a damaged copy of m, as no process of ours would send it. */
 static inline void spoil(struct lab *x, const struct msg *m)
 {
 	struct core *core = &x->s->node[m->to].core;
@@ -113,7 +113,7 @@ static inline void run_timers(struct lab *x)
 	}
 }
 
-/* A few of each, so that they come between one another. */
+/* Delivers only a few messages at a time, so that they mix with packets and timers. */
 static inline bool wait(struct lab *x, struct cq *cq, uint64_t ns, struct ibv_wc *wc)
 {
 	const uint64_t until = x->s->now + ns;
@@ -124,7 +124,7 @@ static inline bool wait(struct lab *x, struct cq *cq, uint64_t ns, struct ibv_wc
 		for (int i = 0; i < 3 && deliver(x); i++)
 			;
 		run_timers(x);
-		if (sim_run(x->s, 20000)) /* nothing happens by itself */
+		if (sim_run(x->s, 20000)) /* nothing happened in that time */
 			x->s->now += 20000;
 	}
 	return false;
@@ -153,7 +153,8 @@ static inline struct lab *lab_open(const struct sim_conf *conf)
 	if (conf)
 		x->conf = *conf;
 	x->s = sim_open(&x->conf);
-	x->s->node[0].dev->guid = x->s->node[1].dev->guid; /* one device */
+	/* both nodes show the same device */
+	x->s->node[0].dev->guid = x->s->node[1].dev->guid;
 	for (int i = 0; i < 2; i++) {
 		ib_xrc_open(&x->s->node[i].core, pass, &x->s->node[i]);
 		assert_int_equal(xrcd_open(&x->s->node[i].ctx, &da, &x->xrcd[i]), 0);
@@ -174,14 +175,14 @@ static inline struct lab *lab_open(const struct sim_conf *conf)
 	return x;
 }
 
-/* Both QPs are destroyed. */
+/* Closes all but the QPs, which were destroyed before. */
 static inline void lab_close_but_qps(struct lab *x)
 {
 	x->stopped = false;
 	x->spoil = 0;
 	while (deliver(x))
 		;
-	if (!x->seed) /* garbage may have made others */
+	if (!x->seed) /* garbage may have made more stand-ins */
 		assert_true(list_empty(&x->s->node[0].core.xrc_stand_ins));
 	if (x->srq)
 		assert_int_equal(srq_destroy(x->srq), 0);

@@ -2,7 +2,7 @@
 /* XRC between processes, as the peer, the program and other processes see it. */
 #include "ib/relay_fix.h"
 
-/* SENDs into the upper half, WRITEs and READs, atomics; each once and in order. */
+/* SENDs into the upper half, WRITEs, READs and atomics: each once and in order. */
 static void all_kinds(struct lab *x, int rounds)
 {
 	uint64_t *word = (uint64_t *)(void *)(x->mem + 200000);
@@ -103,7 +103,8 @@ static void an_srq_of_another_domain_is_none(void **state)
 	lab_close(x);
 }
 
-/* What was passed on may be carried out yet, but once. */
+/* A process that was stopped may still execute the packets it was passed, but only
+ * once. */
 static void a_process_that_stops_is_waited_for(void **state)
 {
 	struct sim_conf conf = { .timeout = 14 };
@@ -163,7 +164,7 @@ static void a_read_whose_bytes_do_not_come_is_refused(void **state)
 	lab_close(x);
 }
 
-/* A SEND, of which the SRQ's process has the first packet. */
+/* A SEND of which the SRQ's process has the first packet. */
 static void begin_message(struct lab *x)
 {
 	receive(x, 9, 100000, 6000);
@@ -173,7 +174,8 @@ static void begin_message(struct lab *x)
 	deliver(x); /* FIRST */
 }
 
-/* The target QP's process ends in the middle of a message: its receive is flushed. */
+/* The target QP's process ends in the middle of a message: the SRQ's receive is
+ * flushed. */
 static void a_receive_under_way_is_flushed(void **state)
 {
 	struct lab *x = lab_open(NULL);
@@ -203,7 +205,7 @@ static void an_srq_that_goes_takes_its_receive_along(void **state)
 	lab_close(x);
 }
 
-/* A message that is garbage harms the QP that it names, and nothing else. */
+/* A garbage message harms only the QP that it names. */
 static void garbage_is_refused(void **state)
 {
 	(void)state;
@@ -231,15 +233,15 @@ static void garbage_is_refused(void **state)
 	}
 }
 
-/* The end of the message is lost for half a second. */
+/* Loses the end of the message for half a second. */
 static bool lose_last(void *arg, const struct sim_packet *p)
 {
 	(void)arg;
 	return !strstr(ib_op(p->f.opcode)->name, "LAST") || p->now > SEC / 2;
 }
 
-/* It carries out, and owes no answer yet: its peer's first packets come again after a
- * time of its choice. */
+/* The SRQ's process runs and owes no XRC_DONE; the peer repeats its first packets after a
+ * timeout that it chose. */
 static void a_process_that_owes_no_answer_has_not_stopped(void **state)
 {
 	struct sim_conf conf = { .timeout = 18 }; /* over a second */
@@ -270,7 +272,7 @@ static void inject(struct lab *x, enum ib_kind kind, enum ib_place place, uint32
 	sim_inject(x->s, 0, &f, x->mem, len);
 }
 
-/* A message is broken off: nothing but a question tells how far the process is. */
+/* A message is broken off: only an XRC_ASK tells how far the process is. */
 static void what_breaks_off_a_message_is_refused(void **state)
 {
 	(void)state;
@@ -280,7 +282,7 @@ static void what_breaks_off_a_message_is_refused(void **state)
 		struct ibv_wc wc;
 
 		receive(x, 9, 100000, 4000);
-		x->full = atomic; /* and the question is put again */
+		x->full = atomic; /* and the XRC_ASK is repeated */
 		inject(x, IB_SEND, IB_FIRST, 0, x->srq->num, 1024);
 		if (atomic)
 			inject(x, IB_FETCH_ADD, IB_ONLY, 1, x->srq->num, 0);
@@ -295,7 +297,7 @@ static void what_breaks_off_a_message_is_refused(void **state)
 	}
 }
 
-/* One packet that comes again, and asks for an ACK now. */
+/* The same packet comes again, and now asks for an ACK. */
 static void a_question_that_comes_later_is_answered(void **state)
 {
 	struct lab *x = lab_open(NULL);

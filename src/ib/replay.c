@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* replay.c - the responder's pending answers, and those that it gives again: READ
- * responses, results of atomics, then one ACK or NAK (IBTA vol. 1, 9.7.5.1,
- * 9.7.5.1.4).
+/* replay.c - the responder's pending answers, and those that it gives again to
+ * duplicates: READ responses, results of atomics, then one ACK or NAK (IBTA vol. 1,
+ * 9.7.5.1, 9.7.5.1.4).
  *
- * resource[] is in PSN order and goes out from its front; an ACK or NAK comes
- * after all of it, so that no answer overtakes another.
- */
+ * resource[] is in PSN order and goes out from its front; an ACK or NAK follows all of
+ * it, so that no answer overtakes another. */
 #include <string.h>
 
 #include "core/due.h"
@@ -24,9 +23,9 @@ static void drop(struct ib_rsp *s, unsigned i)
 		(--s->resources - i) * sizeof(s->resource[0]));
 }
 
-/* Put t in its place; what it covers in part or whole is replaced by it: the
- * peer has gone back to t.psn and asks for all that follows once more.  If that
- * was pending for the first time still, t is. */
+/* Puts t in its place by PSN. t replaces all entries that it overlaps: the peer has gone
+ * back to t.psn and requests all that follows once more.  If a replaced entry was no
+ * replay, t is none either. */
 static void insert(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
@@ -67,12 +66,13 @@ void rsp_add_pending(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	/* Room was seen before, but duplicates may have come since (relay.c). */
+	/* There was room when the request was checked, but duplicates may have come since
+	 * (relay.c). */
 	for (unsigned i = 0; s->resources == RD_MAX && i < s->resources; i++)
 		if (s->resource[i].replay)
 			drop(s, i);
 	s->resource[s->resources++] = *t;
-	s->ack.due = false; /* the answer is an ACK as well */
+	s->ack.due = false; /* the answer acknowledges as well */
 	due_add(q->qp->core, q->qp);
 }
 
@@ -101,7 +101,8 @@ static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 	};
 
 	t.npkts = t.len ? (t.len - 1) / q->mtu + 1 : 1;
-	/* It must lie among what was asked for before, and be allowed. */
+	/* A duplicate must lie within what was requested before, and the QP must allow
+	 * READs. */
 	if (t.len > 0x80000000u || psn_diff(psn_add(t.psn, t.npkts), q->rsp.epsn) > 0 ||
 	    !(q->qp->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ))
 		return;
@@ -127,7 +128,8 @@ static void atomic_again(struct ib_qp *q, uint32_t psn)
 	}
 }
 
-/* It was done: that is said again, and nothing is done. */
+/* An atomic write or FLUSH was executed: the answer is repeated, and the memory is not
+ * touched again. */
 static void done_again(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	insert(q, &(struct resource){ .psn = pkt->f.psn,
@@ -142,7 +144,7 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 	count(q, IB_RX_DUPLICATE);
 	switch ((enum ib_kind)pkt->op->kind) {
 	case IB_SEND:
-	case IB_WRITE: /* C9-105: as acknowledged last */
+	case IB_WRITE: /* C9-105: acknowledged with the latest PSN */
 		if (!pkt->f.ackreq)
 			return;
 		q->rsp.ack.due = true;
@@ -179,7 +181,7 @@ static void start(const struct ib_qp *q, struct emit *e, uint32_t psn)
 	};
 }
 
-/* The memory of a READ that was granted has gone since. */
+/* The memory of a READ that was accepted has been deregistered or unmapped since. */
 static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal why,
 			uint64_t now) REQUIRES(q->qp->lock)
 {
@@ -216,13 +218,14 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 	return true;
 }
 
-/* Where the bytes of an answer are: of its packets [first, end). */
+/* Where the payload of a READ response lies, for its packets [first, end). */
 struct bytes {
 	struct span span;
 	uint32_t first, end;
 };
 
-/* 0; -EAGAIN: in another process still; -EACCES and *why. */
+/* Finds payload in another process.  Returns 0; -EAGAIN: it has not arrived yet; -EACCES
+ * with *why. */
 static int fetched(struct ib_qp *q, const struct resource *t, struct bytes *out,
 		   enum refusal *why)
 {
@@ -250,19 +253,19 @@ static int find_bytes(struct ib_qp *q, const struct resource *t, struct bytes *o
 	return resolve(q, t, &out->span) ? 0 : -EACCES;
 }
 
-/* responses of resource[i], at most *left.  0; -ENOBUFS: this batch has no room for
- * more; -EAGAIN: the bytes are not here. */
+/* Sends responses of resource[i], at most *left.  Returns 0; -ENOBUFS: no more in this
+ * batch; -EAGAIN: the payload has not arrived. */
 static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned *left,
 			  uint64_t now) REQUIRES(q->qp->lock)
 {
-	/* On a lane its last packet takes it out of the list. */
+	/* A copy: on a lane the last packet removes resource[i] from the list at once. */
 	const struct resource t = q->rsp.resource[i];
 	const uint32_t from = t.sent;
 	enum refusal why;
 	struct bytes bytes;
 	int found;
 
-	if (i > 0 && rsp_is_abroad(q, t.srqn)) /* one at a time */
+	if (i > 0 && rsp_is_abroad(q, t.srqn)) /* fetches one READ at a time */
 		return -ENOBUFS;
 	found = find_bytes(q, &t, &bytes, &why);
 	if (found == -EAGAIN)
@@ -339,7 +342,8 @@ void rsp_cnp(struct ib_qp *q, uint64_t now)
 	due_add(q->qp->core, q->qp);
 }
 
-/* A READ whose memory is gone is dropped, or ends all: only the oldest is. */
+/* If the memory of a READ is gone, that is decided only when the READ is the oldest: it
+ * is dropped (a duplicate) or fails the QP. */
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
@@ -358,7 +362,7 @@ bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 		} else {
 			rc = read_responses(q, b, i, &left, now);
 		}
-		if (rc) /* what comes later waits, too: relay_waits() */
+		if (rc) /* later answers wait as well: relay_waits() */
 			return rc != -EAGAIN;
 		if (s->resources == n)
 			i++;
@@ -370,7 +374,7 @@ void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	/* Since it was planned the QP may have failed. */
+	/* The QP may have failed since the packet was planned. */
 	if (s->resources == 0 || s->resource[0].psn != psn)
 		return;
 	s->resource[0].sent = n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Answers that are lost: READs are carried out again, atomics are not. */
+/* Responses that are lost: READs are executed again, atomics are not. */
 #include "ib/fix.h"
 
 static void read_goes_on_where_it_stopped(void **state)
@@ -17,7 +17,7 @@ static void read_goes_on_where_it_stopped(void **state)
 			p = &f->log[i];
 	assert_non_null(p);
 	assert_int_equal(p->f.psn, 3);
-	/* Sent from where it lies, and the second time from a copy. */
+	/* Sent in place, and the second time from a copy. */
 	assert_int_equal(fix_saw(f, 2, 1, "READ_RESP_MIDDLE", 1)->pieces, 3);
 	assert_string_equal(fix_name(&f->log[f->n - 2]), "READ_RESP_MIDDLE");
 	assert_int_equal(f->log[f->n - 2].pieces, 1);
@@ -41,7 +41,7 @@ static void last_response_lost(void **state)
 	fix_close(f);
 }
 
-/* An ACK of what came later says that the READ's answer is lost. */
+/* An ACK of a later request tells that the READ's response is lost. */
 static void implied_nak(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -78,12 +78,12 @@ static void fetch_add_once(void **state)
 	memcpy(&v, f->mem[1], 8);
 	assert_int_equal(v, 116);
 	memcpy(&v, f->mem[0], 8);
-	assert_int_equal(v, 115); /* what the last one found */
+	assert_int_equal(v, 115); /* the value that the last one found */
 	assert_true(fix_count(f, 0, NULL) > 16);
 	fix_close(f);
 }
 
-/* A duplicate from nowhere: older than all that is saved. */
+/* A duplicate of an atomic that is older than all that are saved. */
 static void unknown_duplicates_are_dropped(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -103,7 +103,7 @@ static void unknown_duplicates_are_dropped(void **state)
 	(void)state;
 	memcpy(before, f->mem[1], 8);
 	sim_inject(f->s, 0, &add, NULL, 0);
-	sim_inject(f->s, 0, &read, NULL, 0); /* reaches past what is expected */
+	sim_inject(f->s, 0, &read, NULL, 0); /* reaches beyond the expected PSN */
 	fix_quiet(f);
 	assert_memory_equal(before, f->mem[1], 8);
 	assert_int_equal(f->n, 0);
@@ -133,7 +133,7 @@ static void no_ack_overtakes_a_read(void **state)
 	fix_close(f);
 }
 
-/* The region is deregistered between the request and the answer. */
+/* The region is deregistered between the READ request and its response. */
 static void region_gone_under_a_read(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -157,8 +157,8 @@ static void region_gone_under_a_read(void **state)
 	fix_close(f);
 }
 
-/* The same, and the READ is asked for again before it was answered at all: it
- * is still pending, so its end is told. */
+/* The same, but the READ is requested again before it was answered: it is still pending
+ * for the first time, so its failure is reported. */
 static void region_gone_under_a_read_asked_for_twice(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -223,7 +223,8 @@ static void pending_in_order(void **state)
 	fix_close(f);
 }
 
-/* Nobody may be waiting for it: no reason to end the connection. */
+/* Nobody may be waiting for a duplicate's answer: its failure does not end the
+ * connection. */
 static void duplicate_without_its_region(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);

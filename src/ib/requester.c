@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* requester.c - work requests become packets (IBTA vol. 1, 9.7.3, 10.8.3).
+/* requester.c - turns work requests into packets (IBTA vol. 1, 9.7.3, 10.8.3).
  *
- * One cursor walks over the send queue; what is before it has been sent, and
- * to send again is to move it back (retry.c).  UC and UD use the same cursor
- * without ever looking back.
+ * One cursor walks over the send queue.  Everything before it has been sent; to send
+ * again is to move it back (retry.c).  UC and UD use the same cursor and never move it
+ * back.
  *
- * output() moves a copy of the cursor and leaves the requester as it is: each
- * packet carries where the cursor will stand once the link has taken it
- * (plan.c).  So a link that takes none of a batch has changed nothing.  (On a lane
- * each packet is sent at once, and the requester's cursor is where the copy is.)
- */
+ * output() moves a copy of the cursor and leaves the requester unchanged.  Each planned
+ * packet carries the position that the cursor will have once the link has taken it
+ * (plan.c), so a link that takes no packet of a batch changes nothing.  On a lane each
+ * packet is sent at once, and the requester's cursor follows the copy. */
 #include "core/source.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 
-/* How a work request looks on the wire. */
+/* The opcode, services and tail of each kind of work request. */
 /* clang-format off */
 static const struct wr {
 	bool wire;
@@ -82,12 +81,13 @@ static enum step local_work(struct planning *p, const struct swqe *w)
 	case WQE_DONE:
 		break;
 	}
-	p->at.cur = ++r->at.cur; /* nothing is planned yet */
+	p->at.cur = ++r->at.cur; /* no packet is planned yet */
 	p->at.fresh = ++r->at.fresh;
 	return STEP_NEXT;
 }
 
-/* Once what is before it has been sent it is where the requester's own cursor is. */
+/* Once all packets before it have been sent, p->at is where the requester's own cursor
+ * is. */
 enum step req_refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)
 {
 	if (p->at.psn != p->q->req.at.psn)
@@ -102,16 +102,16 @@ static uint32_t wqe_bytes(const struct swqe *w)
 	return wqe_is_atomic(w) ? 8 : w->length;
 }
 
-/* The cursor has come to a work request that was never begun. */
+/* Checks the work request at the cursor, which has not begun, and gives it PSNs. */
 static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	const struct wr *wr = wr_of(w);
 	struct ib_qp *q = p->q;
 	struct qp *qp = q->qp;
 
-	if (qp->state != IBV_QPS_RTS) /* SQD: nothing new */
+	if (qp->state != IBV_QPS_RTS) /* SQD: begins nothing new */
 		return STEP_WAIT;
-	/* C10-97: a fence waits for READs and atomics before it. */
+	/* C10-97: a fence waits for all earlier READs and atomics. */
 	if (w->flags & IBV_SEND_FENCE && q->req.rd_head != p->at.rd_tail)
 		return STEP_WAIT;
 	if (!wr || !(wr->services & 1 << q->service) ||
@@ -138,7 +138,7 @@ static bool is_fresh(const struct planning *p)
 	return p->at.psn == p->at.max_psn;
 }
 
-/* A packet of w at the cursor, with what all kinds have in common. */
+/* Fills e with what all packets of w have in common. */
 static void start(const struct planning *p, struct emit *e, const struct swqe *w)
 {
 	const struct qp *qp = p->q->qp;
@@ -159,7 +159,7 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 	e->f.src_qp = qp->qpn;
 }
 
-/* The cursor goes behind n PSNs of w. */
+/* Moves the cursor n PSNs on within w. */
 static void move_on(struct planning *p, const struct swqe *w, uint32_t n)
 {
 	uint32_t una = p->q->req.una;
@@ -175,7 +175,7 @@ static void move_on(struct planning *p, const struct swqe *w, uint32_t n)
 		at->burst--;
 }
 
-/* e, which is n PSNs of w, is written to the lane. */
+/* Writes e, which takes n PSNs of w, to the lane. */
 static enum step put_on_lane(struct planning *p, const struct emit *e,
 			     const struct swqe *w, uint32_t n) REQUIRES(p->q->qp->lock)
 {
@@ -203,7 +203,7 @@ static enum step put_on_lane(struct planning *p, const struct emit *e,
 	return STEP_SENT;
 }
 
-/* ... goes into the batch. */
+/* Appends e, which takes n PSNs of w, to the batch, or writes it to the lane. */
 static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
 		     uint32_t cost) REQUIRES(p->q->qp->lock)
 {
@@ -233,9 +233,10 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 	return STEP_SENT;
 }
 
-/* Also where an answer is waited for, and where the window is half shut after
- * this packet: then the next may have to wait.  A peer that answers once for
- * all that it finds waiting loses nothing by being asked often. */
+/* Does the next packet ask for an ACK?  The last packet of a message does, each packet
+ * while an answer is awaited (burst), and one that leaves the window half shut, since the
+ * next packet may have to wait.  To a peer that sends one ACK for all packets that it
+ * finds waiting, frequent requests cost nothing. */
 static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
 	struct ib_qp *q = p->q;
@@ -249,7 +250,7 @@ static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 	return true;
 }
 
-/* A lane has no window: it is full, or not. */
+/* A lane has no window: cc.c does not limit it. */
 static inline bool admit(struct ib_qp *q, uint32_t cost)
 {
 	return !q->host || cc_admit(q, cost);
@@ -293,8 +294,8 @@ static bool may_read(const struct planning *p)
 	return p->at.rd_tail - p->q->req.rd_head < (max < RD_MAX ? max : RD_MAX);
 }
 
-/* READs and atomics, which are answered.  Behind at.rd_tail an entry counts for
- * nothing before the request has been sent. */
+/* Sends a READ, atomic or atomic write, and enters it in rd[].  The entry at at.rd_tail
+ * is valid only once the request has been sent. */
 static enum step put_read(struct planning *p, struct emit *e, const struct swqe *w,
 			  uint32_t npkts, uint32_t cost) REQUIRES(p->q->qp->lock)
 {
@@ -313,10 +314,10 @@ static enum step put_read(struct planning *p, struct emit *e, const struct swqe 
 	return s;
 }
 
-/* How many packets of answer to ask for, from packet i on.  A long READ goes
- * out as several requests: so the window holds for what comes back, too.  Where
- * one ends never changes, since the peer must find what is asked for again
- * among what it was asked for before. */
+/* How many packets of response the request at packet i asks for.  A long READ goes out as
+ * several requests, so that the window covers its responses, too.  The boundaries between
+ * the requests never change: a request that is repeated must match one that the peer got
+ * before. */
 static uint32_t read_chunk(const struct ib_qp *q, const struct swqe *w, uint32_t i)
 {
 	uint32_t n = q->read_chunk - i % q->read_chunk;
@@ -360,7 +361,8 @@ static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->
 	return put_read(p, &e, w, 1, 8 + CC_PACKET);
 }
 
-/* A19: its payload and its place, as a WRITE; answered, and so counted, as a READ. */
+/* A19: an atomic write has its payload and place as a WRITE has; it is answered and
+ * counted as a READ. */
 static enum step send_atomic_write(struct planning *p, struct swqe *w)
 	REQUIRES(p->q->qp->lock)
 {
@@ -439,7 +441,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	struct planning p;
 
-	p.q = q; /* span is large: it stays as it is */
+	p.q = q; /* no initialiser: p.memory.span is large */
 	qp_is_held(p.q->qp);
 	p.b = b;
 	p.at = q->req.at;

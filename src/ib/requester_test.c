@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What goes over the wire, packet by packet. */
+/* The packets of each work request. */
 #include "core/device_testing.h"
 #include "ib/fix.h"
 
@@ -115,7 +115,7 @@ static void read_advances_psn(void **state)
 	fix_saw(f, 6, 1, "READ_RESP_ONLY", 1);
 	assert_int_equal(fix_saw(f, 7, 1, "READ_RESP_ONLY", 2)->payload, 0);
 	fix_quiet(f);
-	assert_int_equal(f->n, 8); /* no ACK: the answers are */
+	assert_int_equal(f->n, 8); /* no ACK: the responses acknowledge */
 	fix_close(f);
 }
 
@@ -159,7 +159,7 @@ static void atomics(void **state)
 	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_SUCCESS).opcode, IBV_WC_COMP_SWAP);
 	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
 	memcpy(&v, f->mem[1], 8);
-	assert_int_equal(v, 6); /* 1 was not there: no swap */
+	assert_int_equal(v, 6); /* the value was not 1: no swap */
 	memcpy(&v, f->mem[1] + 8, 8);
 	assert_int_equal(v, 77);
 	memcpy(&v, f->mem[0] + 8, 8);
@@ -186,7 +186,7 @@ static void nothing_at_all(void **state)
 	(void)state;
 	sim_recv(f->p.qp[1], 9, NULL, 0);
 	sim_send(f->p.qp[0], &wr);
-	wr.opcode = IBV_WR_RDMA_WRITE; /* rkey 0: not looked at */
+	wr.opcode = IBV_WR_RDMA_WRITE; /* rkey 0: not checked */
 	sim_send(f->p.qp[0], &wr);
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -211,13 +211,13 @@ static void inline_needs_no_key(void **state)
 	(void)state;
 	fix_recv(f, 9, 0, 100);
 	sim_send(f->p.qp[0], &wr);
-	memset(text, 'x', 11); /* it is ours again */
+	memset(text, 'x', 11); /* inline: the buffer is the program's again */
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 11);
 	assert_memory_equal(f->mem[1], "0123456789", 11);
 	fix_close(f);
 }
 
-/* No more READs and atomics are out than the peer allows. */
+/* No more READs and atomics are outstanding than the peer allows. */
 static void rd_atomic_limit(void **state)
 {
 	struct sim_conf c = { .rd_atomic = 2, .latency = 100000 };
@@ -302,7 +302,7 @@ static void local_invalidate(void **state)
 				  .send_flags = IBV_SEND_SIGNALED,
 				  .invalidate_rkey = f->mr[0]->mkey.key };
 
-	(void)state; /* a region is no window */
+	(void)state; /* (a region is no window) */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	sim_send(f->p.qp[0], &wr);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -324,7 +324,7 @@ static void bind_mw(struct fix *f, struct mw *mw, struct mr *mr, uint64_t wr_id,
 	sim_send(f->p.qp[0], &wr);
 }
 
-/* What is local takes its place among the others. */
+/* Local work requests keep their place among the others. */
 static void local_work_in_order(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
@@ -348,7 +348,7 @@ static void local_work_in_order(void **state)
 	fix_close(f);
 }
 
-/* The region is the one that was named, though its struct may be another's. */
+/* The bind names a region that is gone, even if its struct serves another region now. */
 static void bind_of_a_region_that_is_gone(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
@@ -369,7 +369,7 @@ static void bind_of_a_region_that_is_gone(void **state)
 	fix_close(f);
 }
 
-/* SQD: what was begun ends; what was not waits for RTS. */
+/* SQD: a message that has begun is finished; one that has not waits for RTS. */
 static void drain(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
@@ -391,7 +391,7 @@ static void drain(void **state)
 	fix_close(f);
 }
 
-/* Another path while packets are out: what they were is sent again on it. */
+/* The path changes while packets are outstanding: they are sent again on the new path. */
 static void path_changed_in_sqd(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
@@ -417,7 +417,7 @@ static void path_changed_in_sqd(void **state)
 	fix_close(f);
 }
 
-/* Memory that changes while it is sent: one ICRC error, not a livelock. */
+/* Memory that changes while it is sent costs one ICRC error, not a livelock. */
 static bool spoil(void *arg, const struct sim_packet *p)
 {
 	struct fix *f = arg;

@@ -12,7 +12,7 @@
 
 /* --- answers ------------------------------------------------------------- */
 
-/* The code of an RC QP's NAK (IBTA table 60). */
+/* The NAK code for each refusal, on an RC QP (IBTA table 60). */
 static const uint8_t nak_of[REFUSALS] = {
 	[REFUSED_RECV_SHORT] = NAK_INVALID_REQUEST,
 	[REFUSED_RECV_SGE] = NAK_REMOTE_OPERATIONAL,
@@ -46,7 +46,7 @@ void rsp_rnr(struct ib_qp *q)
 	s->nak = aeth_syndrome(AETH_RNR_NAK, q->qp->attr.min_rnr_timer);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
-	s->out_of_order = true; /* what follows is no gap */
+	s->out_of_order = true; /* the packets that follow are no gap */
 	due_add(q->qp->core, q->qp);
 }
 
@@ -80,7 +80,7 @@ void rsp_out_of_order(struct ib_qp *q)
 	due_add(q->qp->core, q->qp);
 }
 
-/* The request with the expected PSN was carried out. */
+/* The request with the expected PSN was executed. */
 static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 {
 	struct ib_rsp *s = &q->rsp;
@@ -90,7 +90,7 @@ static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 	s->srqn = rsp_srqn(pkt);
 	if (ib_ends(pkt->op))
 		s->msn = psn_add(s->msn, 1);
-	/* A gap that is told only now begins here. */
+	/* If the NAK for a gap has not gone out yet, the gap begins here now. */
 	if (s->nak_due && s->nak == aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE))
 		s->nak_psn = s->epsn;
 }
@@ -127,8 +127,8 @@ static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t
 	return ACCEPTED;
 }
 
-/* Is there room for one more READ or atomic?  dropped: full of duplicates, which is
- * not the peer's fault; it will ask again. */
+/* *dropped: duplicates fill the list.  That is not the peer's fault, so the request is
+ * dropped without a NAK and comes again. */
 enum refusal rsp_make_room(struct ib_qp *q, bool *dropped)
 {
 	*dropped = false;
@@ -194,7 +194,7 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 	return ACCEPTED;
 }
 
-/* The answer is that of a READ of nothing. */
+/* The answer is the response to a READ of 0 bytes. */
 static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	REQUIRES(q->qp->lock)
 {
@@ -246,7 +246,7 @@ static enum refusal rc_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 	return ACCEPTED;
 }
 
-/* --- */
+/* --- all requests --------------------------------------------------------- */
 
 static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock)
@@ -277,7 +277,7 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	return ACCEPTED;
 }
 
-/* XRC: what the request's SRQ lends is for the QP to use. */
+/* XRC: makes the QP use the SRQ that the request names, and that SRQ's PD. */
 static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock)
 {
 	if (!ib_has(pkt, IB_XRCETH))
@@ -287,7 +287,8 @@ static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->q
 	return xrc_aim(q->qp, rsp_srqn(pkt));
 }
 
-/* What was begun in another process ends there, and here what was begun here. */
+/* A message that began in one process must end there: its packets must not change between
+ * an SRQ here and one of another process. */
 enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	const struct ib_rsp *s = &q->rsp;
@@ -301,7 +302,7 @@ enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt)
 		       : ACCEPTED;
 }
 
-/* What was waited for is here. */
+/* The expected packet has arrived: closes the gap, and withdraws an RNR NAK. */
 static void arrived(struct ib_rsp *s)
 {
 	s->healed |= s->out_of_order;
@@ -320,7 +321,7 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		why = carry_out(q, pkt, now);
 	if (why)
 		refuse(q, pkt, why, now);
-	else if (q->qp->lane && q->qp->state != IBV_QPS_ERR) /* its CQ is overrun */
+	else if (q->qp->lane && q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
 		lane_tell(q, pkt->f.ackreq,
 			  pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests that break a rule: the NAK, the completion and the event that the
- * specification names, and nothing touched. */
+/* Requests that break a rule: the NAK, completion and event that the specification names,
+ * and untouched memory. */
 #include "ib/fix.h"
 
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ static struct ib_fields packet(const struct fix *f, enum ib_kind kind,
 	};
 }
 
-/* The responder said no with this syndrome and event (-1: none), and failed. */
+/* The responder has failed with this syndrome and event (-1: none). */
 static void refused(struct fix *f, uint8_t syndrome, int event)
 {
 	fix_quiet(f);
@@ -109,7 +109,7 @@ static void region_without_the_right(void **state)
 	}
 }
 
-/* What the QP does not allow is an invalid request. */
+/* A request that the QP's access flags do not allow is invalid. */
 static void qp_without_the_right(void **state)
 {
 	static const enum ibv_wr_opcode ops[] = {
@@ -159,7 +159,7 @@ static void skewed_atomic(void **state)
 	fix_close(f);
 }
 
-/* Both the address that is named and the one that is meant must be aligned. */
+/* Both the address in the request and the host address must be aligned. */
 static void skewed_iova(void **state)
 {
 	(void)state;
@@ -239,7 +239,7 @@ static void too_many_reads(void **state)
 	for (r.psn = 0; r.psn < 3; r.psn++)
 		sim_inject(f->s, 0, &r, NULL, 0);
 	refused(f, 0x61, IBV_EVENT_QP_REQ_ERR);
-	/* The two that it had taken are answered before. */
+	/* The two accepted ones are answered before. */
 	assert_int_equal(f->n, 3);
 	fix_saw(f, 0, 1, "READ_RESP_ONLY", 0);
 	fix_saw(f, 1, 1, "READ_RESP_ONLY", 1);
@@ -255,14 +255,15 @@ static void broken_messages(void **state)
 		enum ib_place place;
 		uint32_t len, dma;
 	} v[] = {
-		{ IB_SEND, IB_MIDDLE, 1024, 0 }, /* no first */
+		{ IB_SEND, IB_MIDDLE, 1024, 0 }, /* nothing has begun */
 		{ IB_SEND, IB_LAST, 10, 0 },
 		{ IB_WRITE, IB_LAST, 10, 0 },
 		{ IB_SEND, IB_FIRST, 1000, 0 }, /* not a full packet */
-		{ IB_SEND, IB_ONLY, 1028, 0 },	/* more than one */
-		{ IB_WRITE, IB_ONLY, 10, 11 },	/* not what the RETH says */
+		{ IB_SEND, IB_ONLY, 1028, 0 },	/* longer than the MTU */
+		{ IB_WRITE, IB_ONLY, 10, 11 },	/* not the length of the RETH */
 		{ IB_WRITE, IB_ONLY, 10, 9 },
-		{ IB_WRITE, IB_FIRST, 1024, 1024 }, /* nothing left for the last */
+		/* nothing is left for the last packet */
+		{ IB_WRITE, IB_FIRST, 1024, 1024 },
 		{ IB_WRITE, IB_FIRST, 1024, 0x80000001 },
 		{ IB_READ, IB_ONLY, 0, 0x80000001 },
 		{ IB_FLUSH, IB_ONLY, 0, 0 }, /* no QP of these allows it */
@@ -302,7 +303,7 @@ static void message_in_a_message(void **state)
 	fix_close(f);
 }
 
-/* Error or reset with a message half in: its receive is flushed, or gone. */
+/* ERR or RESET in the middle of a message: its receive is flushed, or gone. */
 static void half_a_message(void **state)
 {
 	for (int reset = 0; reset < 2; reset++) {
@@ -333,14 +334,14 @@ static void rnr_then_reorder(void **state)
 	(void)state;
 	sim_inject(f->s, 0, &p, "x", 1);
 	p.psn = 1;
-	sim_inject(f->s, 0, &p, "x", 1); /* no gap: 0 is known */
+	sim_inject(f->s, 0, &p, "x", 1); /* a duplicate: no gap */
 	fix_quiet(f);
 	assert_int_equal(f->n, 1);
 	assert_int_equal(fix_saw(f, 0, 1, "ACK", 0)->f.syndrome, 0x20 | 12);
 	fix_close(f);
 }
 
-/* Two that change places within one turn cost no more than one NAK. */
+/* Two packets that change places within one turn cost at most one NAK. */
 static void one_ack_a_turn(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -356,7 +357,7 @@ static void one_ack_a_turn(void **state)
 	fix_close(f);
 }
 
-/* 0, 2 and 1 within one turn: 1 is not missing any more, but 2 was dropped. */
+/* Packets 0, 2 and 1 within one turn: 1 is not missing any more, but 2 was dropped. */
 static void nak_of_what_is_missing_now(void **state)
 {
 	static const uint32_t order[] = { 0, 2, 1 };
@@ -376,7 +377,7 @@ static void nak_of_what_is_missing_now(void **state)
 	fix_close(f);
 }
 
-/* The end of a gap is acknowledged even if nobody asks: once. */
+/* The packet that closes a gap is acknowledged even if it did not ask: once. */
 static void a_gap_that_ends(void **state)
 {
 	static const uint32_t order[] = { 0, 2, 1, 2 };

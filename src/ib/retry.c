@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* retry.c - the requester's cursor: forward by acknowledgements, back to send
- * again; its timers; how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
+/* retry.c - moves the requester's cursor: forward on acknowledgements, back to send
+ * again.  Also its timers, and how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
 #include <inttypes.h>
 
 #include "core/due.h"
@@ -10,10 +10,11 @@
 #include "sys/log.h"
 
 enum {
-	PROBE_MIN_NS = 1000000, /* before the standard timeout: the end of
-				 * a burst may be lost, with no NAK */
+	/* probe before the standard timeout: the end of a burst may be lost without
+	 * a NAK */
+	PROBE_MIN_NS = 1000000,
 	PROBE_MAX_SHIFT = 9,
-	PROBE_BURST = 4, /* packets sent before an answer */
+	PROBE_BURST = 4, /* packets that a probe sends */
 };
 
 /* --- what is in flight --------------------------------------------------- */
@@ -32,7 +33,7 @@ static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w, uint32_t f
 	return cost;
 }
 
-/* Of [una, psn). */
+/* The cost in flight of [una, psn). */
 static uint32_t cost_before(const struct ib_qp *q, uint32_t psn)
 {
 	const struct ib_req *r = &q->req;
@@ -95,7 +96,7 @@ static void measure(struct ib_req *r, uint64_t now)
 	r->rtt_at = 0;
 }
 
-/* una has moved on from where it was: start. */
+/* una has moved on from start: updates what depends on it. */
 static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t now)
 {
 	struct ib_req *r = &q->req;
@@ -104,7 +105,7 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 	       psn_diff(r->rd[r->rd_head % RD_MAX].end, r->una) <= 0)
 		r->rd_head++;
 	if (psn_off(r->una, start) >= psn_off(r->at.psn, start)) {
-		r->at.psn = r->una; /* what was to be sent again need not */
+		r->at.psn = r->una; /* the packets to be sent again were acknowledged */
 		r->at.cur = q->qp->sq.tail;
 		acked = r->flight;
 	}
@@ -137,7 +138,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
 
 		if (wqe_is_read(w) && n > w->done - from)
-			n = w->done - from; /* done: packets of its answer */
+			n = w->done - from; /* done: response packets received */
 		if (n == 0) {
 			missing = true;
 			break;
@@ -151,7 +152,7 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 		if (from + n < w->npkts)
 			continue;
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		if (q->qp->state == IBV_QPS_ERR) /* its CQ is overrun */
+		if (q->qp->state == IBV_QPS_ERR) /* its CQ was overrun */
 			return true;
 	}
 	if (r->una != start)
@@ -174,7 +175,7 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 		i--;
 	r->at.cur = i;
 	r->at.psn = psn;
-	r->failed = r->by_packet = false; /* what did will be tried again */
+	r->failed = r->by_packet = false; /* the failed ones are tried again */
 	while (r->rd_head != r->at.rd_tail &&
 	       psn_diff(r->rd[(r->at.rd_tail - 1) % RD_MAX].end, psn) > 0)
 		r->at.rd_tail--;
@@ -264,8 +265,8 @@ bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
 	return true;
 }
 
-/* A few packets again.  What lies in a lane is not lost: only what the peer has read and
- * not taken is sent again. */
+/* Sends the oldest packets again, a few only.  Packets that lie in a lane are not lost,
+ * so on a lane only what the peer has read and not accepted is sent again. */
 static void send_again(struct ib_qp *q)
 {
 	struct ib_req *r = &q->req;
@@ -292,11 +293,11 @@ static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	if (q->qp->lane)
 		set_timers(q, now);
 	else
-		stop_timers(&q->req); /* until it has gone out: req_arm() */
+		stop_timers(&q->req); /* until the packets are sent: req_arm() */
 }
 
-/* Nothing has been heard for a while: perhaps the end of what was sent, or the
- * answer, is lost.  To send again costs no retry. */
+/* Nothing was heard for a while: the end of what was sent, or the answer, may be lost.
+ * Sends again without using up a retry. */
 static void probe(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
@@ -312,7 +313,7 @@ static void unreliable_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->at.psn != r->una) { /* sent is done */
+	if (r->at.psn != r->una) { /* a packet that was sent is done */
 		req_advance(q, r->at.psn, now);
 		if (r->at.cur != q->qp->sq.head)
 			due_add(q->qp->core, q->qp);
@@ -336,7 +337,7 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		  qp->lane->state == LANE_DEAD))
 		(void)lane_hear(q, now);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
-		return NEVER; /* its CQ is overrun */
+		return NEVER; /* its CQ was overrun */
 	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
 		qp_drained(qp);
 	if (qp->lane && lane_run(q, now, &next))

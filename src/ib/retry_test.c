@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is lost is sent again; what cannot be had ends with the right error. */
+/* Lost packets are sent again; work that cannot be done ends with the right error. */
 #include "ib/fix.h"
 
 static uint64_t took(const struct fix *f, uint64_t since)
@@ -16,11 +16,11 @@ static void last_packet_lost_costs_a_probe(void **state)
 	fix_lose(f, 0, "WRITE_LAST", 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_in_range(took(f, start), 1 * MS, 2 * MS); /* not 67 */
+	assert_in_range(took(f, start), 1 * MS, 2 * MS); /* not 67 ms */
 	assert_int_equal(fix_count(f, 0, "WRITE_FIRST"), 2);
 	fix_same(f, 0, 3000);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 1);
-	start = f->s->now; /* and then all is as before */
+	start = f->s->now; /* after that all is as before */
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 300000, 0);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_true(took(f, start) < MS / 5);
@@ -46,7 +46,7 @@ static void ack_lost(void **state)
 	fix_close(f);
 }
 
-/* The third ACK is lost, the fourth says the same. */
+/* The third ACK is lost; the fourth acknowledges the same packets. */
 static void third_ack_lost(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -90,7 +90,7 @@ static void one_nak_a_gap(void **state)
 	fix_close(f);
 }
 
-/* retry_cnt retries, by the standard's timer, then the error. */
+/* retry_cnt retries at the standard's timeout, then the error. */
 static void nobody_answers(void **state)
 {
 	struct sim_conf c = { .timeout = 14, .retry_cnt = 3 };
@@ -173,7 +173,7 @@ static void rnr_retries_end(void **state)
 	fix_close(f);
 }
 
-/* Progress gives all retries back. */
+/* Progress restores all retries. */
 static void retries_are_per_progress(void **state)
 {
 	struct sim_conf c = { .retry_cnt = 1, .timeout = 11 };
@@ -189,7 +189,7 @@ static void retries_are_per_progress(void **state)
 	fix_close(f);
 }
 
-/* A link that is full delays and changes nothing else. */
+/* A full link delays packets and changes nothing else. */
 static void taken_back(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -209,8 +209,8 @@ static void taken_back(void **state)
 	fix_close(f);
 }
 
-/* What failed here is told when it is the oldest: what is before it may have to
- * be sent again first. */
+/* A local failure is reported when it is the oldest: the packets before it may have to be
+ * sent again first. */
 static void loss_before_a_local_error(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rx.c - a packet on its way to its QP: is it one, is it meant for us (IBTA vol. 1,
- * 9.6), and whose is it?  The link has checked that it is whole. */
+/* rx.c - finds the QP of an incoming packet, after checking that it is one and is meant
+ * for this port (IBTA vol. 1, 9.6).  The link has checked the ICRC. */
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp1.h"
@@ -10,15 +10,17 @@
 #include "sys/log.h"
 #include "wire/gsi.h"
 
-/* --- whose? -------------------------------------------------------------- */
+/* --- the QP --------------------------------------------------------------- */
 
-/* Links share the numbers of QPs, so it has to be the path's link, too. */
+/* Is the datagram from the QP's peer?  All links share one space of QP numbers, so the
+ * link must be the path's, too. */
 static bool from_peer(const struct qp *qp, const struct dgram *d)
 {
 	return d->link == qp->path.link && d->link->ops->is_from(&qp->path.addr, d);
 }
 
-static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU */
+/* 12.9.7.1: the program need not wait for the RTU */
+static void established(struct ib_qp *q)
 {
 	if (q->qp->state != IBV_QPS_RTR || q->rsp.comm_est)
 		return;
@@ -26,7 +28,7 @@ static void established(struct ib_qp *q) /* 12.9.7.1: it need not wait for RTU *
 	qp_raise(q->qp, IBV_EVENT_COMM_EST);
 }
 
-/* The packet is from the peer. */
+/* Takes in a packet that is known to come from the peer. */
 static void connected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -63,7 +65,7 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 		return dest.group && pkt->f.dest_qp == QP_MULTICAST;
 	if (dest.lid)
 		return device_has_lid(qp->dev, dest.lid);
-	/* QP1 is all devices': their link takes what is for one of them. */
+	/* QP1 serves all devices: their link takes only what is for one of them. */
 	return device_has_gid(qp->dev, dest.gid) || qp->qpn == QP_GSI;
 }
 
@@ -113,13 +115,14 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 	lock_give(&qp->lock);
 }
 
-/* What the word says was executed before this packet was sent; and what was executed
- * after a READ is complete after the READ's answer. */
+/* Completes what the peer's word acknowledges before taking the packet in, since that was
+ * executed before the packet was sent.  After a response it looks again: requests
+ * executed after a READ can complete only after the READ. */
 static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	lane_hear_any(q, now);
-	if (!qp_receives(q->qp)) { /* perhaps since a CQ is overrun by that */
+	if (!qp_receives(q->qp)) { /* overrunning a CQ may have failed the QP */
 		count(q, IB_RX_STATE);
 		return;
 	}
@@ -128,7 +131,7 @@ static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		lane_hear_any(q, now);
 }
 
-/* A P_Key is a part of the route. */
+/* The route includes the P_Key, so comparing `in` checks the partition as well. */
 void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		   uint32_t src, uint32_t in, uint64_t now)
 {
@@ -144,7 +147,7 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 			  pkt->f.dest_qp);
 		return;
 	}
-	/* exit() may have come in a call that holds the lock. */
+	/* exit() may run inside a call that holds this lock. */
 	if (!core->leaving)
 		lock_take(&qp->lock);
 	else if (!lock_try(&qp->lock))
@@ -186,7 +189,7 @@ static void to_members(struct core *core, const struct dgram *d, const struct ib
 	mcast_for_each(core, g.dest.gid, to_member, &g);
 }
 
-/* Whose MAD it is, connection management sees. */
+/* A MAD for QP1; connection management finds out whose it is. */
 static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt *pkt,
 		   uint64_t now)
 {
@@ -202,14 +205,14 @@ static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt
 	qp1_arrived(q, dest.port, now);
 }
 
-/* Long enough for a BTH, in whole words and in one piece. */
+/* Is the datagram long enough for a BTH, of whole words, and in one piece? */
 static bool is_framed(const struct dgram *d)
 {
 	return d->len >= sizeof(struct bth) && d->len % 4 == 0 && d->iovcnt == 1;
 }
 
-/* A reserved opcode where a request is expected is one that is not supported
- * (9.7.4.1.4); anywhere else it is dropped. */
+/* A reserved opcode with the expected PSN is a request that is not supported: NAK
+ * (9.7.4.1.4).  Any other packet with one is dropped. */
 static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 {
 	const struct bth *bth = d->iov[0].iov_base;
@@ -233,7 +236,8 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	lock_give(&qp->lock);
 }
 
-/* What is wrong with a datagram before its QP is known; IB_COUNTERS: nothing. */
+/* Checks a datagram as far as possible without its QP.  Returns the counter for what is
+ * wrong; IB_COUNTERS: nothing is. */
 static enum ib_counter check(const struct dgram *d, struct ib_pkt *pkt)
 {
 	if (!is_framed(d) || ib_parse(pkt, d->iov[0].iov_base, d->len) != 0)
@@ -281,9 +285,9 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	deliver(qp, d, &pkt, now);
 }
 
-/* ack.c may send an ACK behind the request that it waited for, as the end of
- * its run.  It was due before, so it is taken first.  (Behind a response it
- * stays: those two are in order.) */
+/* Is next an ACK that ack.c has sent behind the request d, at the end of its run?  It was
+ * due before d, so it is taken in first.  An ACK behind a response keeps its place: those
+ * two are in order. */
 static bool is_belated(const struct dgram *d, const struct dgram *next)
 {
 	const struct bth *a = d->iov[0].iov_base, *b = next->iov[0].iov_base;

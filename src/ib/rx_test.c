@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams that are not for us, or not whole, are dropped and counted. */
+/* Datagrams that are not for this port, or damaged, are dropped and counted. */
 #include "core/device.h"
 #include "ib/fix.h"
 
@@ -41,7 +41,8 @@ static void input(const struct fix *f, const struct fix_raw *r)
 	turn_give(&core->turn);
 }
 
-/* RNR, and before that was told there is a receive and the message again. */
+/* An RNR NAK is due; before it goes out a receive is posted and the message comes
+ * again. */
 static void rnr_is_withdrawn(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -89,12 +90,12 @@ static void wrong_addresses(void **state)
 
 	(void)state;
 	fix_recv(f, 1, 0, 10);
-	fix_path(f, 1)->to.ip[15] = 77; /* connected to somebody else */
+	fix_path(f, 1)->to.ip[15] = 77; /* connected to another address */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_NO_ADDR), 1);
 	fix_path(f, 1)->to.ip[15] = 1;
-	fix_path(f, 1)->from.ip[15] = 77; /* from another address of ours */
+	fix_path(f, 1)->from.ip[15] = 77; /* the QP sends from another address */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_NO_ADDR), 2);
@@ -111,7 +112,7 @@ static void wrong_numbers(void **state)
 	fix_recv(f, 1, 0, 10);
 	p.dest_qp = f->p.qp[1]->qpn + 1;
 	sim_inject(f->s, 0, &p, NULL, 0);
-	p.dest_qp = f->p.qp[0]->qpn; /* another slot's */
+	p.dest_qp = f->p.qp[0]->qpn; /* of the other slot */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	p = send_only(f);
 	p.opcode = ib_opcode(IB_UC, IB_SEND, IB_ONLY, IB_NONE);
@@ -124,13 +125,13 @@ static void wrong_numbers(void **state)
 	fix_quiet(f);
 	assert_int_equal(counter(f, IB_RX_PKEY), 1);
 	assert_int_equal(f->p.qp[1]->dev->pkey_violations, 1);
-	p.pkey = 0x7fff; /* a limited member may */
+	p.pkey = 0x7fff; /* a limited member is allowed */
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	fix_close(f);
 }
 
-/* The P_Key is the port's at the QP's pkey_index, whatever that is now. */
+/* The P_Key is the one that the port now has at the QP's pkey_index. */
 static void partitions(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -145,7 +146,7 @@ static void partitions(void **state)
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	assert_int_equal(fix_saw(f, 0, 0, "SEND_ONLY", 0)->f.pkey, 0x8005);
 	assert_int_equal(fix_saw(f, 1, 1, "ACK", 0)->f.pkey, 0x0005);
-	a->pkey[0] = 0x0005; /* two of them do not meet */
+	a->pkey[0] = 0x0005; /* two limited members do not match */
 	fix_recv(f, 3, 0, 100);
 	fix_post(f, IBV_WR_SEND, 4, 0, 10, 0);
 	fix_wc(f, 0, 4, IBV_WC_RETRY_EXC_ERR);
@@ -154,7 +155,7 @@ static void partitions(void **state)
 	fix_close(f);
 }
 
-/* 9.7.4.1.4: where a request is expected; elsewhere it is dropped. */
+/* 9.7.4.1.4: NAKed with the expected PSN; otherwise dropped. */
 static void reserved_opcode(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -187,7 +188,7 @@ static void whole_words(void **state)
 	(void)state;
 	fix_recv(f, 1, 0, 10);
 	make(f, &p, &r);
-	fix_address(f, 0, 15, &r); /* one byte of pad less than it says */
+	fix_address(f, 0, 15, &r); /* one byte less than its pad says */
 	input(f, &r);
 	assert_int_equal(counter(f, IB_RX_MALFORMED), 1);
 	fix_address(f, 0, 16, &r);
@@ -270,12 +271,12 @@ static void mads_for_qp1(void **state)
 	(void)state;
 	make(f, &p, &r);
 	ip_of(&r.d)->ifindex = 7;
-	input(f, &r); /* nobody takes them */
+	input(f, &r); /* no QP1 takes them */
 	assert_int_equal(counter(f, IB_RX_NO_QP), 1);
 	assert_int_equal(qp1_open(&n->core, NULL, f->s->node[0].link, &ib_transport,
 				  &user, &other),
 			 0);
-	input(f, &r); /* another link's */
+	input(f, &r); /* of another link */
 	assert_int_equal(counter(f, IB_RX_NO_QP), 2);
 	assert_int_equal(qp1_open(&n->core, NULL, n->link, &ib_transport, &user, &q), 0);
 	for (unsigned i = 1; i <= 3; i++) {

@@ -109,8 +109,9 @@ static void memory_that_is_gone(void **state)
 	assert_int_equal(munmap((uint8_t *)at + 4096, 4096), 0);
 	assert_int_equal(scatter(qp, qp->pd, &sge, 1, 4090, data, 6), 0);
 	assert_int_equal(scatter(qp, qp->pd, &sge, 1, 4090, data, 7), -EFAULT);
-	/* Sent from, in place (a full packet) or by copy (the last, short): an
-	 * error of the work request, and the packets before it are whole. */
+	/* A fault of the memory sent from, both in place (a full packet) and by copy (the
+	 * short last one), is an error of the work request; the packets before it are
+	 * whole. */
 	wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
 	wr.wr.rdma.rkey = f->mr[1]->mkey.key;
 	sim_send(qp, &wr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim.c - see sim.h: the two NICs and what they have are made. */
+/* sim.c - makes the two NICs and their objects; see sim.h. */
 #include "ib/sim.h"
 
 #include <fcntl.h>
@@ -59,7 +59,7 @@ static void on_said(void *arg, struct host_said *said)
 	local_said(local_of(&n->core), said);
 }
 
-/* It stays where it is, and waits for ever. */
+/* The QP should go to the wire; with same_host there is none, so it waits for ever. */
 static void on_refused(void *arg, struct qp *qp)
 {
 	struct sim_node *n = arg;

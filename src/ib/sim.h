@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim.h - for tests: two NICs with a cable between them, in virtual time; or,
- * for local/, two processes of one host with a pipe.
+/* sim.h - for tests: two NICs with a cable between them, in virtual time; or, for
+ * local/, two processes of one host with a pipe.
  *
- * Each has one device, one PD and whatever QPs and CQs the test makes.  What
- * goes over the cable can be seen, and lost, by a tap; a fault link may be put
- * in as well.
- */
+ * Each node has one device, one PD and the QPs and CQs that the test makes.  A tap can
+ * see and lose what goes over the cable; a fault link may be put in as well. */
 #ifndef IB_SIM_H
 #define IB_SIM_H
 
@@ -37,11 +35,11 @@ struct sim_node {
 	struct context ctx;
 	struct pd *pd;
 	struct link *link;
-	struct host *host; /* same_host */
-	bool stopped;	   /* ... it gets no turn */
-	unsigned refused;  /* ... QPs that were sent to the wire */
+	struct host *host; /* same_host only */
+	bool stopped;	   /* same_host: this node gets no turn */
+	unsigned refused;  /* same_host: QPs that were sent to the wire */
 	struct batch batch;
-	/* The QPs whose datagrams are in it, v[first ... first + n). */
+	/* The QPs whose datagrams are in the batch, v[first ... first + n). */
 	struct sim_part {
 		struct qp *qp;
 		unsigned first, n;
@@ -54,28 +52,28 @@ struct sim_node {
 
 /* A packet on the cable, as its sender made it. */
 struct sim_packet {
-	int side; /* who sent it */
+	int side; /* sender: SIM_A or SIM_B */
 	uint64_t now;
 	struct ib_fields f;
 	uint32_t payload;
 	uint32_t len;	 /* BTH to ICRC */
-	unsigned pieces; /* 1: a copy */
+	unsigned pieces; /* iovecs; 1: it was copied */
 	const struct dgram *d;
 };
 
 struct sim {
 	struct sim_node node[2];
 	uint64_t now;
-	/* False: the packet is lost.  NULL: all pass. */
+	/* Returns false to lose the packet.  NULL: all packets pass. */
 	bool (*tap)(void *arg, const struct sim_packet *p);
 	void *tap_arg;
-	uint64_t take_every; /* a link that is full: of so many sends
-			      * one takes a part only; 0: none */
+	/* a full link: one send in so many takes only half of the batch; 0: never */
+	uint64_t take_every;
 	uint64_t sends;
 	bool same_host;
 };
 
-/* 0: the default in brackets */
+/* 0 stands for the default in brackets. */
 struct sim_conf {
 	uint64_t latency;  /* ns [10000] */
 	const char *fault; /* link/fault.h [none] */
@@ -88,13 +86,16 @@ struct sim_conf {
 	uint8_t timeout, retry_cnt, rnr_retry; /* [14, 7, 7] */
 	uint8_t min_rnr_timer;		       /* [12: 640 us] */
 	uint8_t rd_atomic;		       /* out and in [16] */
-	uint32_t psn[2];		       /* first ones, of A and of B */
+	uint32_t psn[2];		       /* first PSNs of A and of B */
 	unsigned run_max;		       /* [16] */
-	bool same_host;			       /* no cable, and so no tap, no fault */
-	bool pipe_only;			       /* ... and no copies between processes */
-	bool off[2];			       /* ... this one refuses every pipe */
-	bool hide_ids;			       /* IPv4 identifications are not seen, as
-						* with a socket */
+	/* two processes of one host: no cable, so no tap and no fault */
+	bool same_host;
+	/* same_host: no copies between processes */
+	bool pipe_only;
+	/* same_host: this node refuses every pipe */
+	bool off[2];
+	/* the receiver sees no IPv4 identifications, as with a socket */
+	bool hide_ids;
 };
 
 struct sim *sim_open(const struct sim_conf *conf);
@@ -104,7 +105,7 @@ struct cq *sim_cq(struct sim *s, int side, int cqe);
 struct qp *sim_qp(struct sim *s, int side, enum ibv_qp_type type, struct cq *scq,
 		  struct cq *rcq, struct srq *srq, const struct ibv_qp_cap *cap);
 struct qp *sim_qp_of(struct sim *s, int side, struct ibv_qp_init_attr_ex *attr);
-/* INIT to RTS, connected to peer (UD: peer NULL). */
+/* Takes the QP from INIT to RTS, connected to peer (NULL for UD). */
 void sim_bring(struct sim *s, struct qp *qp, const struct qp *peer,
 	       const struct sim_conf *conf);
 /* Two RC, UC or UD QPs with a CQ each, connected. */
@@ -114,12 +115,12 @@ struct sim_pair {
 };
 struct sim_pair sim_pair(struct sim *s, enum ibv_qp_type type,
 			 const struct sim_conf *conf);
-/* An XRC initiator of node 0, whose sends complete to scq, and a target of node 1, in the
- * domain; connected. */
+/* Makes an XRC initiator on node 0, whose sends complete to scq, and a target on node 1
+ * in the domain xrcd, and connects them. */
 void sim_xrc(struct sim *s, struct cq *scq, struct xrcd *xrcd,
 	     const struct sim_conf *conf, struct qp **from, struct qp **to);
 void sim_destroy(struct sim *s, struct qp *qp);
-/* same_host: the process of side ends, and its QPs with it. */
+/* same_host: the process of this side ends, and its QPs with it. */
 void sim_leave(struct sim *s, int side);
 void sim_unpair(struct sim *s, const struct sim_pair *p);
 
@@ -128,16 +129,17 @@ struct ibv_sge sim_sge(const struct mr *mr, size_t off, size_t n);
 void sim_send(struct qp *qp, struct ibv_send_wr *wr);
 void sim_recv(struct qp *qp, uint64_t wr_id, struct ibv_sge *sge, int n);
 
-/* Put a datagram on the wire: from side to the other. */
+/* Puts a datagram on the wire, from side to the other. */
 void sim_inject(struct sim *s, int side, const struct ib_fields *f, const void *payload,
 		uint32_t len);
 
-/* On to the next instant at which something happens, and all of it: what has
- * come in, timers, output.  False: nothing will ever happen any more. */
+/* Goes to the next instant at which something happens, and does all of it: input,
+ * timers, output.  Returns false if nothing will ever happen again. */
 bool sim_step(struct sim *s);
-/* Until nothing happens, or ns have passed.  False: they have. */
+/* Runs until nothing more happens (returns true), or ns have passed (false). */
 bool sim_run(struct sim *s, uint64_t ns);
-/* Until cq has a completion, which is taken; false: it has none after ns. */
+/* Runs until cq has a completion, and polls it.  Returns false if there is none after
+ * ns. */
 bool sim_wait(struct sim *s, struct cq *cq, uint64_t ns, struct ibv_wc *wc);
 /* The next asynchronous event of that side, or -1. */
 int sim_event(struct sim *s, int side);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim_run.c - see sim.h: time passes, and what was made does its work. */
+/* sim_run.c - lets virtual time pass and the two NICs do their work; see sim.h. */
 #include <poll.h>
 #include <string.h>
 
@@ -92,7 +92,7 @@ static void flush(struct sim_node *n)
 	batch_reset(b);
 }
 
-/* What qp may send now joins the batch. */
+/* Plans what qp may send now into the batch. */
 static void plan(struct sim_node *n, struct qp *qp)
 {
 	uint64_t now = n->sim->now, at;
@@ -153,7 +153,8 @@ static bool host_waits(const struct sim_node *n)
 {
 	struct pollfd p = { host_fd(n->host), POLLIN, 0 };
 
-	/* What it does at a time of the clock is done before virtual time goes on. */
+	/* An alarm that the host set by the real clock is waited for before virtual time
+	 * goes on. */
 	return poll(&p, 1, host_has_alarm(n->host) ? -1 : 0) == 1;
 }
 
@@ -179,7 +180,7 @@ static uint64_t next_time(struct sim *s)
 	return at;
 }
 
-/* Not past end, though: then it stays there. */
+/* Steps once, but not past end: then the time becomes end. */
 static bool step_until(struct sim *s, uint64_t end)
 {
 	uint64_t at = next_time(s);

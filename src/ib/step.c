@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* step.c - what a request does at its target, packet by packet, whoever answers it: RC
- * (responder.c), UC, and stand-ins of target QPs of other processes (carry.c). */
+/* step.c - executes requests at their target, packet by packet.  Shared by the RC
+ * responder (responder.c), UC, and stand-ins for target QPs of other processes
+ * (carry.c). */
 #include "ib/ib_qp.h"
 
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -83,7 +84,7 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (ib_has(pkt, IB_RETH))
 		why = target_begin_write(q->qp, t, pkt->f.rkey, pkt->f.va,
 					 pkt->f.dma_len);
-	if (!why && pkt->f.written) /* the peer says that it has written */
+	if (!why && pkt->f.written) /* the peer has written the data directly */
 		t->write.left = 0;
 	if (!why && !write_length_ok(q, pkt))
 		why = REFUSED_LENGTH;

@@ -80,7 +80,7 @@ static void a_fin_that_is_refused_is_an_event(struct tags *t)
 	assert_int_equal(used(t), 0);
 }
 
-/* One READ is out, others wait for it; then the QP is taken away. */
+/* One READ is outstanding and others wait for it; then the QP fails or is destroyed. */
 static void begin_many(struct tags *t)
 {
 	for (unsigned i = 1; i <= 12; i++) {
@@ -107,7 +107,7 @@ static void a_qp_that_ends_flushes(struct tags *t)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	unsigned there;
 
-	begin_many(t); /* none has a FIN's receive: eight at most are through */
+	begin_many(t); /* A posted no receive for FIN: at most eight pass */
 	assert_int_equal(qp_modify(t->qp[1], &a, IBV_QP_STATE, t->f->s->now), 0);
 	there = used(t);
 	assert_int_equal(there, 0);
@@ -120,7 +120,7 @@ static void a_qp_that_is_reset_frees_its_tags(struct tags *t)
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
 
 	begin_many(t);
-	assert_true(used(t) >= 4); /* eight FINs are out */
+	assert_true(used(t) >= 4); /* eight FINs are outstanding */
 	assert_int_equal(qp_modify(t->qp[1], &a, IBV_QP_STATE, t->f->s->now), 0);
 	assert_int_equal(used(t), 0);
 	assert_int_equal(statuses(t, IBV_WC_WR_FLUSH_ERR), 0);
@@ -128,7 +128,7 @@ static void a_qp_that_is_reset_frees_its_tags(struct tags *t)
 
 static void a_qp_that_is_destroyed_frees_its_tags(struct tags *t)
 {
-	begin_many(t); /* close_tags() looks */
+	begin_many(t); /* close_tags() checks */
 }
 
 #define TESTS                                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tm_fix.h - for tests of tag matching: A is a plain RC QP that sends, B has an SRQ with
- * tags.  Every test runs by every way. */
+/* tm_fix.h - for tests of tag matching: A is a plain RC QP that sends, B has an SRQ
+ * with tags.  Every test runs over each of `ways`. */
 #ifndef IB_TM_FIX_H
 #define IB_TM_FIX_H
 
@@ -15,10 +15,10 @@
 enum { RECEIVES = 32, BIG = 100000 };
 
 struct tags {
-	struct fix *f; /* its mem and mr; its own pair idles */
+	struct fix *f; /* for its memory and regions; its own QPs are idle */
 	struct srq *srq;
-	struct cq *cq[2]; /* A's, and the SRQ's */
-	struct cq *scq;	  /* of B's sends */
+	struct cq *cq[2]; /* A's CQ, and the SRQ's */
+	struct cq *scq;	  /* for B's sends */
 	struct qp *qp[2];
 };
 
@@ -58,7 +58,7 @@ static inline struct tags *open_tags(const struct sim_conf *conf)
 	return t;
 }
 
-/* Every tag is free again. */
+/* The number of tags in use. */
 static inline unsigned used(struct tags *t)
 {
 	unsigned n = t->srq->tm->size;
@@ -71,7 +71,8 @@ static inline void close_tags(struct tags *t)
 {
 	struct sim *s = t->f->s;
 
-	assert_true(cq_empty(t->scq)); /* requests of its own complete nowhere */
+	/* the SRQ's own READs and SENDs complete nowhere */
+	assert_true(cq_empty(t->scq));
 	for (int i = 0; i < 2; i++)
 		sim_destroy(s, t->qp[i]);
 	assert_int_equal(used(t), 0);
@@ -121,7 +122,7 @@ static inline void expect(struct tags *t, uint64_t wr_id, enum ibv_wc_opcode opc
 	assert_int_equal(e.src_qp, t->qp[0]->qpn);
 }
 
-/* A tag with its buffer at B's offset at, of two pieces if it is long. */
+/* Adds a tag whose buffer is at offset at of B's memory, in two halves. */
 static inline uint32_t add(struct tags *t, uint64_t tag, size_t at, uint32_t len)
 {
 	uint32_t half = len / 2;
@@ -140,7 +141,7 @@ static inline uint32_t add(struct tags *t, uint64_t tag, size_t at, uint32_t len
 	return wr.tm.handle;
 }
 
-/* A receive for what no tag matches, at the end of B's memory. */
+/* Posts a receive for messages that match no tag, at the end of B's memory. */
 static inline void receive(struct tags *t, uint64_t wr_id)
 {
 	struct ibv_sge sge = sim_sge(t->f->mr[1], FIX_MEM - 8192, 8192);
@@ -192,7 +193,7 @@ static inline struct request request(struct tags *t, uint64_t tag, size_t at,
 	};
 }
 
-/* A receive of A's, for FIN. */
+/* Posts a receive of A, for FIN. */
 static inline void take_fin(struct tags *t, uint64_t wr_id)
 {
 	struct ibv_sge sge = sim_sge(t->f->mr[0], 4096, 16);

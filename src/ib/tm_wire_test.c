@@ -57,7 +57,7 @@ static void what_does_not_match_keeps_it(struct tags *t)
 				    m[i].len);
 	}
 	assert_int_equal(t->srq->tm->unexpected, 4);
-	send(t, IBV_TMH_EAGER, 1, 20); /* that one has waited all the time */
+	send(t, IBV_TMH_EAGER, 1, 20); /* it has waited all the time */
 	sent(t);
 	expect(t, 501, IBV_WC_TM_RECV, IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID, 4, 1);
 }
@@ -73,7 +73,7 @@ static void a_write_takes_a_receive(struct tags *t)
 
 	wr.wr.rdma.remote_addr = t->f->mr[1]->mkey.base;
 	wr.wr.rdma.rkey = t->f->mr[1]->mkey.key;
-	receive(t, 1); /* what comes before leaves nothing behind */
+	receive(t, 1); /* no message before left anything behind */
 	send(t, IBV_TMH_EAGER, 5, 20);
 	receive(t, 3);
 	sim_send(t->qp[0], &wr);
@@ -133,7 +133,7 @@ static void look(struct tags *t, struct seen *s)
 	}
 }
 
-/* More than the send queue has places for, and the program's own work between. */
+/* More rendezvous than the send queue has places, mixed with the program's own work. */
 static void many_rendezvous_at_once(struct tags *t)
 {
 	enum { N = 30, LEN = 3000 };
@@ -152,7 +152,7 @@ static void many_rendezvous_at_once(struct tags *t)
 	for (unsigned i = 0; i < N; i++) {
 		struct request r = request(t, i + 1, 8192 + i * LEN, LEN);
 
-		if (i % 8 == 0) /* all that it was promised, at the worst time */
+		if (i % 8 == 0) /* the program posts all that it may, at the worst time */
 			for (int j = 0; j < 4; j++)
 				sim_send(t->qp[1], &wr);
 		send_raw(t, &r, sizeof(r), sizeof(r), IBV_WR_SEND);
@@ -176,7 +176,7 @@ static void a_full_send_queue_keeps_no_rendezvous_out(struct tags *t)
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .wr_id = 3 }, *bad;
 	unsigned n = 0;
 
-	/* A has no receive: they wait, and fill the queue. */
+	/* A has no receive, so B's SENDs wait and fill the queue. */
 	while (qp_post_send(t->qp[1], &wr, &bad) == 0)
 		n++;
 	assert_true(n >= 16);
@@ -227,7 +227,7 @@ static void a_rendezvous_that_the_qp_cannot_do_is_the_programs(struct tags *t)
 	struct ibv_ops_wr del = { .opcode = IBV_WR_TAG_DEL };
 	uint32_t handle;
 
-	t->qp[1]->attr.max_rd_atomic = 0; /* or: it may not READ */
+	t->qp[1]->attr.max_rd_atomic = 0; /* or B's QP may not READ */
 	handle = add(t, 1, 8192, 100);
 	receive(t, 4);
 	send_raw(t, &r, sizeof(r), sizeof(r), IBV_WR_SEND);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* uc.c - requests that come in on a UC QP (IBTA vol. 1, 9.8.2): no answers; a
- * message that is not whole is dropped, and its receive serves the next. */
+/* uc.c - requests that come in on a UC QP (IBTA vol. 1, 9.8.2).  None is answered; a
+ * message that is not whole is dropped, and its receive serves the next one. */
 #include "core/mr.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
 
-/* What is wrong with the receive itself ends the QP. */
+/* Drops the message.  An error of the receive itself (REFUSED_RECV_SGE) also fails the
+ * QP. */
 static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		 uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN];
 
-	if (why != REFUSED_PLACE) /* told when the message began to be dropped */
+	if (why != REFUSED_PLACE) /* the first packet that was dropped has logged it */
 		log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s; dropped",
 			 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn,
 			 pkt->payload_len, target_why(&q->rsp.target, why, text));

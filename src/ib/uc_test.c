@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UC: no answers; what is broken is dropped whole. */
+/* UC: no answers; a broken message is dropped as a whole. */
 #include "ib/fix.h"
 
 static void sends_and_writes(void **state)
@@ -61,7 +61,7 @@ static void no_receive_no_error(void **state)
 	fix_quiet(f);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UC_DROPPED), 3);
 	fix_recv(f, 8, 0, 10);
-	fix_post(f, IBV_WR_SEND, 2, 0, 3000, 0); /* too long for it */
+	fix_post(f, IBV_WR_SEND, 2, 0, 3000, 0); /* longer than the receive */
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_post(f, IBV_WR_SEND, 3, 0, 10, 0);
 	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
@@ -80,7 +80,7 @@ static void receive_of_an_srq_ends_in_error(void **state)
 			      10, 12);
 }
 
-/* Not into the receive of the message before, either. */
+/* The message must not go into the receive of the message before, either. */
 static void no_receive_nothing_written(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UC, NULL);
@@ -102,7 +102,7 @@ static void wrong_rkey_is_silent(void **state)
 	uint8_t before = f->mem[1][0];
 
 	(void)state;
-	f->mr[1]->mkey.key ^= 0x100; /* what fix_post() says */
+	f->mr[1]->mkey.key ^= 0x100; /* the key that fix_post() uses */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
 	f->mr[1]->mkey.key = key;
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -110,7 +110,7 @@ static void wrong_rkey_is_silent(void **state)
 	assert_int_equal(f->mem[1][0], before);
 	sim_inject(f->s, 0,
 		   &(struct ib_fields){
-			   /* longer than may be */
+			   /* longer than allowed */
 			   .opcode = ib_opcode(IB_UC, IB_WRITE, IB_FIRST, IB_NONE),
 			   .pkey = 0xffff,
 			   .dest_qp = f->p.qp[1]->qpn,
@@ -125,7 +125,7 @@ static void wrong_rkey_is_silent(void **state)
 	fix_close(f);
 }
 
-/* A local error stops the send queue only; RTS again, and on it goes. */
+/* A local error stops only the send queue; after RTS it goes on. */
 static void sqe_and_back(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UC, NULL);

@@ -38,7 +38,8 @@ static void complete(struct ib_qp *q, const struct link_head *head,
 		.src_qp = pkt->f.src_qp,
 		.slid = head->slid,
 		.sl = head->sl,
-		.pkey_index = pkey < 0 ? 0 : (uint16_t)pkey, /* the table may change */
+		/* the table may have changed since qp_receives() */
+		.pkey_index = pkey < 0 ? 0 : (uint16_t)pkey,
 		.dlid_path_bits = head->dlid_path_bits & path_bits,
 	};
 

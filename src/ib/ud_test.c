@@ -100,7 +100,7 @@ static void qkeys(void **state)
 	fix_no_wc(f, 1);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_QKEY), 1);
 	assert_int_equal(f->p.qp[1]->dev->qkey_violations, 1);
-	post(f, ah, 100, 0x80000000, IBV_WR_SEND); /* the QP's own */
+	post(f, ah, 100, 0x80000000, IBV_WR_SEND); /* the QP's own Q_Key */
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	assert_int_equal(ah_destroy(ah), 0);
 	fix_close(f);
@@ -112,14 +112,14 @@ static void what_does_not_fit(void **state)
 	struct ah *ah = to_peer(f);
 
 	(void)state;
-	post(f, ah, 100, 0x11111111, IBV_WR_SEND); /* nobody receives */
+	post(f, ah, 100, 0x11111111, IBV_WR_SEND); /* no receive is posted */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	fix_recv(f, 9, 0, 139);
 	post(f, ah, 100, 0x11111111, IBV_WR_SEND); /* too long by one */
 	fix_quiet(f);
 	fix_no_wc(f, 1);
-	post(f, ah, 99, 0x11111111, IBV_WR_SEND); /* it is still posted */
+	post(f, ah, 99, 0x11111111, IBV_WR_SEND); /* the receive is still posted */
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 139);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UD_DROPPED), 2);
 	assert_int_equal(ah_destroy(ah), 0);
@@ -152,7 +152,7 @@ static void longer_than_the_mtu(void **state)
 	post(f, ah, 4097, 0x11111111, IBV_WR_SEND);
 	fix_wc(f, 0, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_SQE);
-	fix_recv(f, 10, 0, 8000); /* a peer that does not care */
+	fix_recv(f, 10, 0, 8000); /* a peer that ignores the MTU */
 	sim_inject(f->s, 0,
 		   &(struct ib_fields){
 			   .opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
@@ -202,7 +202,7 @@ static void multicast(void **state)
 	fix_wc(f, 1, 9, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	assert_int_equal(cq_poll(other.cq[1], 1, &wc), 0);
-	wr.wr.ud.remote_qpn = f->p.qp[1]->qpn; /* a member's own number */
+	wr.wr.ud.remote_qpn = f->p.qp[1]->qpn; /* the member's own number */
 	fix_recv(f, 9, 0, 90);
 	sim_send(f->p.qp[0], &wr);
 	fix_quiet(f);

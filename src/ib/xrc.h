@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xrc.h - XRC between processes: requests for SRQs of other processes of the domain, and
- * those that other processes pass on.  Inside ib/ only; docs/xrc.md is the page.  Turn
- * held, and qp->lock of what has a QP. */
+/* xrc.h - XRC between processes: a target QP here takes requests for SRQs of other
+ * processes of the domain, and other processes pass on requests for SRQs here.  Inside
+ * ib/ only; see docs/xrc.md.  All need the turn; a function with a QP needs its
+ * qp->lock, too. */
 #ifndef IB_XRC_H
 #define IB_XRC_H
 
@@ -23,53 +24,55 @@ struct span;
 
 enum { XRC_BUCKETS = 256, XRC_SLOTS = 1 << QPN_SLOT_BITS };
 
-/* XRC between processes: relay.c, carry.c. */
+/* State of the NIC for XRC between processes (relay.c, carry.c, ending.c). */
 struct ib_xrc {
-	/* Passes a message on to a process of this user's.  0, -EAGAIN, -ESRCH, -EFAULT;
-	 * NULL: there are no others. */
+	/* Passes a message to the process that owns slot.  Returns 0, -EAGAIN, -ESRCH
+	 * or -EFAULT (ib.h).  NULL: no other process can be reached. */
 	int (*pass)(void *arg, uint16_t slot, const struct iovec *part, unsigned n);
 	void *arg;
 	struct list relays;		    /* of this process's target QPs */
-	struct list stand_ins[XRC_BUCKETS]; /* for those of others */
-	struct list late;		    /* answers: carry.c */
-	struct list endings;		    /* of lives of target QPs: ending.c */
+	struct list stand_ins[XRC_BUCKETS]; /* for target QPs of other processes */
+	/* answers that a full connection refused: carry.c */
+	struct list late;
+	struct list endings; /* of lives of target QPs: ending.c */
 	uint16_t nstand_ins[XRC_SLOTS], nlate[XRC_SLOTS];
-	uint32_t lives;	   /* given to relays */
-	bool again;	   /* a connection took nothing: it is tried again .. */
-	uint64_t again_at; /* .. then; 0: not known yet */
+	uint32_t lives;	   /* the last life that a relay was given */
+	bool again;	   /* a full connection refused something: repeat it .. */
+	uint64_t again_at; /* .. at this time; 0: not fixed yet */
 };
 
-/* pkt, a request of XRC, is for another process, or comes behind one that is: taken.
- * False: it is this process's, with the expected PSN or before it. */
+/* Takes pkt, an XRC request, if it is for another process or comes behind one that is.
+ * Returns false if pkt is for this process and has the expected PSN or an earlier one. */
 bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
-/* The responder forgets all: so does the relay. */
+/* The responder is reset or fails: the relay drops its queue. */
 void relay_stop(struct ib_qp *q);
 void relay_free(struct ib_qp *q);
-/* The bytes of a READ's answer t from its packet t->sent on, which are fetched from
- * another process: *out.  0; -EAGAIN: they are not here yet, and the QP is due when they
- * are; -EACCES: they are refused, *why. */
+/* Finds payload for the response t to a READ in another process's memory, from packet
+ * t->sent on.  Returns 0 with *out; -EAGAIN while it is fetched (the QP becomes due
+ * when it has arrived); or -EACCES with *why. */
 struct relay_bytes {
 	uint8_t *at;
-	uint32_t first, n; /* packets of the answer */
+	uint32_t first, n; /* which packets of the response */
 };
 int relay_bytes(struct ib_qp *q, const struct resource *t, struct relay_bytes *out,
 		enum refusal *why);
-/* The answer to the oldest READ is out. */
+/* The response to the oldest READ has been sent. */
 void relay_read_done(struct ib_qp *q);
-/* Do answers wait for such bytes? */
+/* Do responses wait for such payload? */
 bool relay_waits(const struct ib_qp *q);
 void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
 void relay_gone(struct ib *ib, uint16_t slot, uint64_t now);
-/* What a connection did not take is said again. */
+/* Repeats what a full connection refused. */
 void relay_again(struct ib *ib, uint64_t now);
 void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
 void carry_gone(struct ib *ib, uint16_t slot, uint64_t now);
 void carry_again(struct ib *ib);
 void carry_close(struct ib *ib);
 void endings_close(struct ib *ib);
-/* A message of a head and n < 4 other parts.  As ib_xrc.pass. */
+/* Passes on a message of a head and n < 4 further parts.  Returns as ib_xrc.pass;
+ * -ESRCH if that is NULL. */
 int xrc_pass(struct ib *ib, uint16_t slot, const void *head, size_t len,
 	     const struct iovec *body, unsigned n);
-void xrc_again(struct ib *ib); /* soon */
+void xrc_again(struct ib *ib); /* try again in 1 ms */
 
 #endif

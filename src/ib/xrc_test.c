@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC: one initiator, one target QP, two SRQs behind it, each with a PD and a CQ of its
- * own. */
+/* XRC: one initiator and one target QP; behind it two SRQs, each with its own PD and
+ * CQ. */
 #include "ib/fix.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@ struct xrc {
 		struct mr *mr;
 		uint8_t *mem;
 	} at[2];
-	struct mr *mr; /* the initiator's */
+	struct mr *mr; /* of the initiator */
 	uint8_t *mem;
 };
 
@@ -112,7 +112,7 @@ static void receive(struct xrc *x, int i, uint64_t wr_id, size_t at, uint32_t le
 	assert_int_equal(srq_post(x->at[i].srq, &wr, &bad), 0);
 }
 
-/* len bytes at offset at, for SRQ i; in memory of SRQ owner. */
+/* Posts len bytes at offset at, for SRQ srqn; the remote memory is of SRQ owner. */
 static void post(struct xrc *x, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t srqn,
 		 int owner, size_t at, uint32_t len)
 {
@@ -154,7 +154,7 @@ static void same(struct xrc *x, int i, size_t at, size_t len)
 	assert_memory_equal(x->mem + at, x->at[i].mem + at, len);
 }
 
-/* --- what goes well ------------------------------------------------------- */
+/* --- success -------------------------------------------------------------- */
 
 static void each_send_goes_to_its_srq(void **state)
 {
@@ -214,7 +214,7 @@ static void an_empty_srq_is_waited_for(void **state)
 	post(x, IBV_WR_SEND, 1, x->at[1].srq->num, 1, 0, 100);
 	post(x, IBV_WR_SEND, 2, x->at[0].srq->num, 0, 0, 100);
 	sim_run(x->s, 10 * MS);
-	assert_int_equal(cq_poll(x->at[0].cq, 1, &wc), 0); /* in order */
+	assert_int_equal(cq_poll(x->at[0].cq, 1, &wc), 0); /* the order is kept */
 	receive(x, 1, 11, 0, 100);
 	wait_for(x, x->at[1].cq, 11, IBV_WC_SUCCESS);
 	wait_for(x, x->at[0].cq, 10, IBV_WC_SUCCESS);
@@ -249,7 +249,7 @@ static void what_is_lost_comes_again(void **state)
 	xrc_close(x);
 }
 
-/* --- what does not -------------------------------------------------------- */
+/* --- failure -------------------------------------------------------------- */
 
 static void refused(struct xrc *x, uint32_t srqn)
 {
@@ -318,8 +318,8 @@ static bool two_packets(void *arg, const struct sim_packet *p)
 	return p->side != 0 || ++*n <= 2;
 }
 
-/* Two packets of a message for SRQ 0 arrive, counted in *n, and no more do while the tap
- * is there; then the SRQ goes. */
+/* Two packets of a message for SRQ 0 arrive, counted in *n, and no more while the tap is
+ * there; then the SRQ is destroyed. */
 static void destroy_srq_under_message(struct xrc *x, unsigned *n)
 {
 	receive(x, 0, 10, 0, 5000);
@@ -345,7 +345,7 @@ static void an_srq_that_is_destroyed_under_a_message(void **state)
 	xrc_close(x);
 }
 
-/* The rest of the message names another SRQ, which must not take what was begun. */
+/* The rest of the message names another SRQ, which must not take over the message. */
 static void another_srq_after_the_first_was_destroyed(void **state)
 {
 	struct xrc *x = xrc_open(NULL);
@@ -372,7 +372,7 @@ static void another_srq_after_the_first_was_destroyed(void **state)
 	xrc_close(x);
 }
 
-/* Its request was granted; the answer is built when the SRQ is gone. */
+/* The READ was accepted; the SRQ is gone when its response is built. */
 static bool no_answers(void *arg, const struct sim_packet *p)
 {
 	(void)arg;
