@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dgram.c - datagrams of UD QPs, which are ib's, in a ring instead of a socket. */
+/* dgram.c - UD datagrams in a ring instead of a socket. */
 #include <string.h>
 
 #include "link/ip_addr.h"
@@ -10,7 +10,7 @@ enum {
 	BTH = 12,
 };
 
-/* Before the datagram in its record. */
+/* Lies before the datagram in its record. */
 struct dgram_head {
 	uint8_t from[16], to[16];
 	uint32_t ifindex;
@@ -19,8 +19,8 @@ struct dgram_head {
 	uint8_t tclass, ttl, zero[2];
 };
 
-/* Another user's process could say that it is anybody: what the kernel carries
- * has at least a source of this host. */
+/* A process of another user could claim any source address: its datagrams go by UDP,
+ * where the kernel at least makes the source one of this host. */
 static bool is_trusted(struct peer *p)
 {
 	return p == p->l->self || p->same_user;

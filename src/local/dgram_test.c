@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams in a ring: whole, with all that was known of them, from whom they
- * may come. */
+/* Datagrams in a ring: complete, with all that a socket would tell of them, and only from
+ * processes that may send them. */
 #include "local/fix.h"
 
 #define STALL (100 * MS)
@@ -33,7 +33,7 @@ static struct fix *open_taker(void)
 	return f;
 }
 
-/* A UD datagram to B, in three pieces: BTH, and what may be anything. */
+/* Sends a UD datagram to B, in three pieces: BTH, and arbitrary bytes. */
 static bool send_to_b(struct fix *f, uint8_t opcode, uint32_t qpn, uint32_t len)
 {
 	struct core *core = &f->s->node[0].core;
@@ -94,7 +94,7 @@ static void all_of_it_arrives(void **state)
 	fix_close(f);
 }
 
-/* A record that ends before the headers of a datagram do. */
+/* Writes a record that is shorter than the headers of a datagram. */
 static void write_short(struct fix *f)
 {
 	struct peer *p = pair_peer(f, 0);
@@ -123,7 +123,7 @@ static void only_ud_and_only_what_is_for_us(void **state)
 	fix_close(f);
 }
 
-/* Another user's process could say that it is anybody. */
+/* A process of another user could claim any source, so its datagrams are refused. */
 static void only_of_the_same_user(void **state)
 {
 	struct fix *f = open_taker();
@@ -158,7 +158,7 @@ static void without_a_pipe_there_is_none(void **state)
 	fix_close(f);
 }
 
-/* It waits for who reads, and not for who does not. */
+/* A full ring is waited for while its peer reads, and not otherwise. */
 static void what_finds_no_room_waits_a_while(void **state)
 {
 	struct fix *f = open_taker();
@@ -179,7 +179,7 @@ static void what_finds_no_room_waits_a_while(void **state)
 	assert_true(send_to_b(f, 0x64, qpn_of_b(f), 4000));
 	pair_run(f, 1000);
 	assert_int_equal(got.n, sent + 1);
-	/* Its patience is new. */
+	/* The wait begins anew. */
 	pair_stop(f, 1);
 	while (send_to_b(f, 0x64, qpn_of_b(f), 4000))
 		;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - for tests: a connected pair of two processes of one host, in virtual
- * time; a look into their rings, and a hand that writes there what it likes. */
+/* fix.h - for tests: a connected pair of two processes of one host, in virtual time;
+ * reads their rings, and writes anything into them. */
 #ifndef LOCAL_FIX_H
 #define LOCAL_FIX_H
 
 #include "ib/fix.h"
 #include "local/peer.h"
 
-/* How side sees the other, and its half of the pair. */
+/* The peer that side has for the other side. */
 static inline struct peer *pair_peer(const struct fix *f, int side)
 {
 	struct local *l = local_of(&f->s->node[side].core);
@@ -25,7 +25,7 @@ static inline struct qp *pair_qp(const struct fix *f, int side)
 	return f->p.qp[side];
 }
 
-/* conf NULL: all goes through the pipe. */
+/* Opens a pair. conf NULL: all goes through the pipe. */
 static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf *conf)
 {
 	struct sim_conf c = { .pipe_only = true };
@@ -48,7 +48,7 @@ static inline void pair_run(struct fix *f, uint64_t ns)
 	sim_run(f->s, ns);
 }
 
-/* The process of side runs no more; what it has been sent waits. */
+/* The process of side runs no more; records for it wait. */
 static inline void pair_stop(struct fix *f, int side)
 {
 	f->s->node[side].stopped = true;
@@ -59,7 +59,8 @@ static inline void pair_go(struct fix *f, int side)
 	f->s->node[side].stopped = false;
 }
 
-/* What side has written and the other has not read.  Returns how much. */
+/* Reads the records that side has written and the other has not read yet.  Returns their
+ * number. */
 static inline unsigned pair_look(const struct fix *f, int side, struct rec *out,
 				 unsigned max)
 {
@@ -73,7 +74,7 @@ static inline unsigned pair_look(const struct fix *f, int side, struct rec *out,
 	return n;
 }
 
-/* A packet of side's QP, with the headers' fields in f. */
+/* Writes a packet of side's QP, with these header fields. */
 static inline void pair_write(struct fix *f, int side, const struct ib_fields *fields,
 			      const void *payload, uint32_t len)
 {
@@ -92,7 +93,7 @@ static inline void pair_write(struct fix *f, int side, const struct ib_fields *f
 	turn_give(&core->turn);
 }
 
-/* Until no request, or no answer either, has room. */
+/* Fills the ring until no request has room, or (answers) no answer either. */
 static inline void pair_fill_up(struct fix *f, int side, bool answers)
 {
 	struct core *core = &f->s->node[side].core;
@@ -111,32 +112,32 @@ static inline void pair_fill_up(struct fix *f, int side, bool answers)
 	turn_give(&core->turn);
 }
 
-/* No room for any record is left, and who could make some knows. */
+/* Fills the ring until no record has room; the reader knows that it is full. */
 static inline void pair_fill(struct fix *f, int side)
 {
 	pair_fill_up(f, side, true);
 }
 
-/* The name of the packet in a record: "SEND_ONLY". */
+/* The name of the packet in a record, such as "SEND_ONLY". */
 static inline const char *rec_name(const struct rec *r)
 {
 	return r->kind == REC_PACKET && ib_op(r->opcode) ? ib_op(r->opcode)->name : "";
 }
 
-/* The PSN of the next request of side. */
+/* The PSN of side's next request. */
 static inline uint32_t pair_psn(const struct fix *f, int side)
 {
 	return pair_q(f, side)->req.at.psn;
 }
 
-/* Through the states again, with the first PSNs of conf. */
+/* Takes the QP through its states again, with the first PSNs of conf. */
 static inline void pair_again(struct fix *f, int side)
 {
 	fix_modify(f, side, IBV_QPS_RESET);
 	sim_bring(f->s, f->p.qp[side], f->p.qp[!side], &f->conf);
 }
 
-/* That side was told this, and nothing else. */
+/* That side got this asynchronous event and no other. */
 static inline void pair_event(struct fix *f, int side, int event)
 {
 	assert_int_equal(sim_event(f->s, side), event);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A QP that has failed: what was flushed is neither completed again nor sent. */
+/* A QP that has failed: flushed requests are neither completed again nor sent. */
 #include "local/fix.h"
 
 static const struct sim_conf direct = { .timeout = 10, .retry_cnt = 3 };
 
-/* The peer has executed a request and says so; the QP fails before it hears that, with
- * another request that it has not sent. */
+/* The peer has executed a request and its word says so.  Before the requester sees the
+ * word its QP fails, with another request not sent yet. */
 static void who_has_failed_does_not_hear_its_word(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -13,7 +13,7 @@ static void who_has_failed_does_not_hear_its_word(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	for (uint32_t i = 0; i < qp->sq.cap; i++) { /* each entry has been used */
+	for (uint32_t i = 0; i < qp->sq.cap; i++) { /* so that each entry was used */
 		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 100, 0);
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 	}
@@ -37,15 +37,15 @@ static void who_has_failed_does_not_hear_its_word(void **state)
 	fix_close(f);
 }
 
-/* The second is to be done directly, if the first was executed.  It was, but its
- * completion finds no room, which fails the QP. */
+/* The second request would be executed directly if the first was executed.  It was, but
+ * its completion overruns the CQ, which fails the QP. */
 static void what_was_flushed_is_not_sent(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	uint8_t was;
 
 	(void)state;
-	pair_peer(f, 0)->reach.vm = false; /* the first goes by a packet */
+	pair_peer(f, 0)->reach.vm = false; /* the first goes as a packet */
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	pair_stop(f, 1);
 	pair_run(f, 1000);
@@ -58,7 +58,7 @@ static void what_was_flushed_is_not_sent(void **state)
 	assert_int_not_equal(was, f->mem[0][5000]);
 	f->p.cq[0]->overrun = true;
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 5000, 8000, 0);
-	/* Its output comes before the word is heard otherwise. */
+	/* Output runs before anything else looks at the word. */
 	turn_take(&f->s->node[0].core.turn);
 	lock_take(&f->p.qp[0]->lock);
 	(void)ib_transport.output(f->p.qp[0], &f->s->node[0].batch, f->s->now);

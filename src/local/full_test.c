@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rings that are full, or full of rubbish; and the one to oneself. */
+/* Rings that are full, or contain garbage; and the ring of a process to itself. */
 #include <poll.h>
 
 #include "host/host.h"
@@ -15,7 +15,7 @@ static const struct sim_conf quick = {
 	.retry_cnt = 3,
 };
 
-/* What A has posted is in its ring, B takes it and has no room to answer. */
+/* A's requests are in its ring; B takes them and has no room to answer. */
 static void let_b_alone(struct fix *f)
 {
 	pair_stop(f, 1);
@@ -32,9 +32,9 @@ static uint32_t draw(uint32_t *seed, uint32_t below)
 	return (*seed >> 8) % below;
 }
 
-/* WRITEs of any length behind what fills the ring, and one of them is bad: those
- * before it are done if the peer comes to make room, and time out if not; it fails
- * in its turn, and the rest is flushed. */
+/* WRITEs of any length wait behind a full ring, and one of them is bad.  Those before it
+ * succeed if the peer makes room, and time out if not; the bad one fails in its turn, and
+ * the rest is flushed. */
 static void bad_behind_full(uint32_t seed)
 {
 	enum { WRS = 8, LONGEST = 30000 };
@@ -98,7 +98,7 @@ static void who_never_makes_room_times_out(void **state)
 	fix_close(f);
 }
 
-/* ... though the QP had an answer to give before it could ask. */
+/* The QP times out although it has an answer pending, too. */
 static void a_pending_answer_times_out_too(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
@@ -118,7 +118,7 @@ static void a_pending_answer_times_out_too(void **state)
 	fix_close(f);
 }
 
-/* Time that is spent waiting for a receive does not count. */
+/* Waiting for a receive (RNR) does not count towards the timeout. */
 static void who_waits_for_a_receive_does_not_time_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){ .pipe_only = true,
@@ -143,7 +143,8 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 	fix_close(f);
 }
 
-/* What waited for room and then needed none waits for nothing. */
+/* A QP waited for room; then it needed none, since the request was executed directly: its
+ * timers stop. */
 static void who_was_done_directly_does_not_time_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC,
@@ -168,7 +169,7 @@ static void who_was_done_directly_does_not_time_out(void **state)
 	fix_close(f);
 }
 
-/* A pending answer is not lost, be it a NAK of a QP that has ended. */
+/* A pending answer is not lost, not even the NAK of a failed QP. */
 static void answers_wait_for_room(void **state)
 {
 	static const enum ibv_wc_status status[] = {
@@ -195,7 +196,8 @@ static void answers_wait_for_room(void **state)
 	}
 }
 
-/* Else two that fill each other's rings would take turns. */
+/* Answers have room that requests cannot use: otherwise two processes that fill each
+ * other's rings would take turns. */
 static void answers_have_room_of_their_own(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -221,7 +223,8 @@ static void answers_have_room_of_their_own(void **state)
 	fix_close(f);
 }
 
-/* Its writer saw that it was looking, and did not kick. */
+/* The writer saw that the ring was polled and sent no KICK: before it cools its reader
+ * looks once more. */
 static void who_looks_away_looks_once_more(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -250,8 +253,8 @@ static bool was_kicked(const struct fix *f, int side)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* Who waits for room and looks is not kicked when there is some; who has not seen it
- * when it looks away looks once more. */
+/* A QP that waits for room in a process that polls gets no KICK: if the room was not seen
+ * yet when the ring cools, the process looks once more. */
 static void who_looks_finds_room_without_a_kick(void **state)
 {
 	(void)state;
@@ -280,7 +283,7 @@ static void who_looks_finds_room_without_a_kick(void **state)
 	}
 }
 
-/* --- rubbish ------------------------------------------------------------- */
+/* --- garbage ------------------------------------------------------------- */
 
 static void who_writes_rubbish_is_broken(void **state)
 {
@@ -299,7 +302,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(pair_peer(f, 0)->state, PEER_DEAD);
 	assert_false(pair_peer(f, 0)->reach.vm);
-	/* All that lead there. */
+	/* Another QP that leads to the same peer is lost, too. */
 	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
 						 .send_flags = IBV_SEND_SIGNALED });
 	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
@@ -324,7 +327,7 @@ static void who_reads_what_was_not_written_is_broken(void **state)
 	fix_close(f);
 }
 
-/* --- oneself ------------------------------------------------------------- */
+/* --- to itself ----------------------------------------------------------- */
 
 static void a_process_talks_to_itself(void **state)
 {
@@ -367,7 +370,7 @@ static void a_process_talks_to_itself(void **state)
 		memset(f->mem[0], (int)i + 1, 300000);
 		memset(f->mem[0] + 500000, (int)i + 9, 300000);
 		sim_send(qp[0], &wr);
-		pair_run(f, 1 * MS); /* RNR, first */
+		pair_run(f, 1 * MS); /* RNR at first */
 		if (i == 0)
 			sim_recv(qp[1], 8, &to, 1);
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
@@ -381,10 +384,10 @@ static void a_process_talks_to_itself(void **state)
 	fix_close(f);
 }
 
-/* --- the last word ---------------------------------------------------------- */
+/* --- the last ACK ----------------------------------------------------------- */
 
-/* A QP ends that has executed a request, and its process has no room to say so by a
- * packet: the other finds the word. */
+/* A QP is destroyed after it has executed a request, and its process has no room for the
+ * last ACK: the requester finds the word. */
 static void what_was_executed_is_found_without_a_packet(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
@@ -394,7 +397,8 @@ static void what_was_executed_is_found_without_a_packet(void **state)
 	(void)state;
 	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
 						 .send_flags = IBV_SEND_SIGNALED });
-	for (unsigned i = 0; i < 2 * ANSWERS; i++) /* they take the place of its word */
+	/* They overwrite the words beside the count */
+	for (unsigned i = 0; i < 2 * ANSWERS; i++)
 		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 8, 0);
 	pair_stop(f, 1);
 	pair_run(f, 1000);
@@ -414,8 +418,8 @@ static void what_was_executed_is_found_without_a_packet(void **state)
 
 /* --- what a peer leaves behind ------------------------------------------------ */
 
-/* It ended inside a copy: its memory is kept until that is over, and then given back,
- * though nothing comes in any more. */
+/* The peer ended while it copied: its memory is kept until the copy is over and then
+ * freed, although no input comes any more. */
 static void the_dead_are_buried_without_input(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){ .timeout = 10 });

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* handshake.c - how two processes agree on a pipe. */
+/* handshake.c - how two processes agree on a pipe (docs/local.md). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -62,7 +62,7 @@ fail:
 	return -ENOMEM;
 }
 
-/* Memory that somebody else made: it must not shrink under us. */
+/* Maps memory that the peer made.  The seals guarantee that it cannot shrink. */
 static int take_memory(struct peer *p, int fd, uint32_t bytes)
 {
 	if (bytes != sizeof(*p->pipe) || !fd_is_sealed(fd, bytes, SEALS))
@@ -83,7 +83,8 @@ void handshake_let_go(struct peer *p)
 	p->fd = -1;
 	reach_close(&p->reach);
 	say_take_offer(p->l, p->slot, false);
-	if (p->say == SAY_OFFER) /* and nobody has heard it yet */
+	/* The offer was not sent yet: it must not offer memory that is gone */
+	if (p->say == SAY_OFFER)
 		p->say_yes = false;
 	cancel_let(was);
 	if (p->pipe)
@@ -91,16 +92,17 @@ void handshake_let_go(struct peer *p)
 	peer_forget_pipe(p);
 }
 
-/* --- memory that is shared already --------------------------------------- */
+/* --- lending registered memory --------------------------------------------- */
 
-/* Where there is no room to say it the other goes on as it did. */
+/* Answers SAY_ASK_MAP.  If there is no room for the answer the peer goes on without the
+ * region. */
 static void on_ask_map(struct peer *p, uint32_t key)
 {
 	struct lent lent = { .key = key };
 	int fd = -1;
 
-	/* A descriptor is for good: one that has become another user gets none, as the
-	 * kernel would let it copy no more. */
+	/* A descriptor cannot be taken back, so a process that has become another user
+	 * gets none: the kernel would not let it copy directly any more either. */
 	if (p->state == PEER_UP && host_is_ours_now(p->l->host, p->slot))
 		fd = reach_lend(&p->reach, key, &lent);
 
@@ -120,7 +122,8 @@ static void on_ask_map(struct peer *p, uint32_t key)
 			p->slot, (int)p->reach.pid, key);
 }
 
-/* UC is not told what has been executed. */
+/* Only reliable QPs are told what was executed, which a copy by the posting thread
+ * needs. */
 static void may_be_at_once(const struct peer *p, struct qp *qp)
 {
 	atomic_store(&qp->at_once, p->mapped && qp->reliable);
@@ -148,9 +151,9 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 			p->slot, (int)p->reach.pid, lent->key);
 }
 
-/* --- the other's memory -------------------------------------------------- */
+/* --- copying the peer's memory --------------------------------------------- */
 
-/* NULL: let it be tried. */
+/* Why direct copies must not be tried; NULL: they may be. */
 static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 {
 	uid_t uid;
@@ -184,7 +187,7 @@ static bool we_offer(const struct peer *p)
 	return p->l->core->slot < p->slot;
 }
 
-/* 0, or nobody is there, or there is no memory: then p is refused. */
+/* Starts the handshake with p.  Returns 0 or -errno: then p is to be refused. */
 static int begin(struct peer *p)
 {
 	int rc = 0;
@@ -234,7 +237,7 @@ static struct peer *find(struct local *l, uint16_t slot)
 	if (!p) {
 		p = peer_new(l, slot);
 		rc = p ? begin(p) : 0;
-		/* Not for now is for good, on both sides. */
+		/* A refusal, even for a passing reason, is final on both sides. */
 		if (rc == -ESRCH)
 			local_gone(l, slot);
 		else if (rc)
@@ -260,7 +263,7 @@ void local_connect(struct qp *qp, struct lane *lane)
 static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
 {
 	if (l->core->slot > slot)
-		return; /* it is theirs to offer */
+		return; /* the other process must offer */
 	if (!p)
 		p = peer_new(l, slot);
 	if (!p)
@@ -289,7 +292,7 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (!p)
 		return;
 	if (p->state == PEER_OPENING && p->pipe)
-		return; /* a second one */
+		return; /* a second offer */
 	if (p->state != PEER_OPENING)
 		yes = false;
 	if (yes)
@@ -331,7 +334,8 @@ static void on_confirm(struct peer *p, bool yes)
 		peer_refuse(p, "the other process has changed its mind");
 }
 
-/* It has been shut out, and has noticed: it goes on without its old nonce. */
+/* The peer's direct copies were shut out by the gate, and it has noticed.  It gets a new
+ * nonce once it has given up the old one. */
 static void on_ask_gate(struct peer *p)
 {
 	struct reach *r = &p->reach;

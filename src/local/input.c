@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* input.c - what peers have written is taken in. */
+/* input.c - takes in what peers have written. */
 #include "core/due.h"
 #include "core/qp.h"
 #include "local/peer.h"
@@ -21,8 +21,8 @@ static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
 	return true;
 }
 
-/* The words up to this count lie beside it.  False: not all do, or the other writes
- * over them. */
+/* Completes what the words up to this count say.  Returns false if some of them were
+ * overwritten already, or might be while they are read: then ask_all(). */
 static bool hear_last(struct peer *p, uint32_t count, uint64_t now)
 {
 	const struct answered *a = p->answered;
@@ -109,8 +109,8 @@ unsigned local_loopback(struct local *l, uint64_t now)
 	return serve(l, l->self, now);
 }
 
-/* The first `looks` rings of the list; those go to its end.  Returns how many
- * rings were looked at. */
+/* Serves the first `looks` rings of the list and moves them to its end.  Returns how many
+ * rings were served. */
 static unsigned look_at(struct local *l, struct list *rings, unsigned looks, uint64_t now,
 			struct local_got *got)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.c - a pair of rings as the lane of connected QPs (link/lane.h). */
+/* lane.c - makes a pair of rings the lane of connected QPs (link/lane.h). */
 #include <errno.h>
 
 #include "core/core.h"
@@ -33,7 +33,7 @@ static uint32_t data_of(const struct ib_fields *f, uint16_t exts)
 				     : f->msn;
 }
 
-/* All but stamp and bytes. */
+/* Fills all of r but stamp and bytes. */
 static void pack(const struct ib_fields *f, uint16_t exts, struct rec *r)
 {
 	r->kind = REC_PACKET;
@@ -49,7 +49,7 @@ static void pack(const struct ib_fields *f, uint16_t exts, struct rec *r)
 		pack_wide(f, exts, r);
 }
 
-/* False: no urnic writes that. */
+/* Returns false if the record is not valid. */
 static bool unpack(const struct rec *r, struct ib_pkt *pkt)
 {
 	struct ib_fields *f = &pkt->f;
@@ -89,7 +89,8 @@ static int send(struct lane *l, const struct lane_from *from, const struct ib_fi
 	struct rec *r = op->kind == IB_ACK ? ring_reserve_answer(&p->out)
 					   : ring_reserve(&p->out, head + len);
 
-	peer_wrote(p); /* also if it sleeps over a full ring */
+	/* Even without room: a peer that sleeps over a full ring must be woken */
+	peer_wrote(p);
 	if (!r)
 		return -ENOBUFS;
 	if (len && span_copy((uint8_t *)r + head, span, off, len))
@@ -129,7 +130,7 @@ static int send_short(struct lane *l, const struct lane_from *from,
 	return 0;
 }
 
-/* --- whose, and where ---------------------------------------------------- */
+/* --- routes and flow ------------------------------------------------------- */
 
 static uint32_t hash(const uint8_t *from, const uint8_t *to)
 {
@@ -142,7 +143,8 @@ static uint32_t hash(const uint8_t *from, const uint8_t *to)
 	return h;
 }
 
-/* On a wire packets with other addresses would be dropped. */
+/* A lane refuses packets of other addresses than its QP's, as a wire does: so a route is
+ * a hash of both addresses. */
 static struct lane_route route(const struct link_addr *addr)
 {
 	const struct ip_addr *a = ip_addr(addr);
@@ -223,7 +225,7 @@ void peer_forget_pipe(struct peer *p)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* What there is most of. */
+/* Is it the common case: an RC SEND in one packet without immediate data? */
 static bool is_short(const struct rec *r)
 {
 	return r->opcode == ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE) && !r->syndrome &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* QPs that share a ring: those that wait for room in it stand in line (core/lane.c). */
+/* QPs that share a ring wait for room in a line (core/lane.c). */
 #include "local/fix.h"
 
 enum { PAIRS = 20 };
@@ -57,7 +57,7 @@ struct stream {
 	unsigned posted, done;
 };
 
-/* There is always more to send, or to read. */
+/* Keeps a stream busy: it always has more to send, or to read. */
 static void keep_busy(struct fix *f, struct stream *st)
 {
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, st->bytes);
@@ -77,7 +77,7 @@ static void keep_busy(struct fix *f, struct stream *st)
 							     f->mr[1]->mkey.key } });
 }
 
-/* Streams without an end share a ring: each has its part of it. */
+/* Endless streams share a ring: each gets its part of it. */
 static void share(uint32_t seed, enum ibv_wr_opcode op)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -114,7 +114,7 @@ static void no_stream_starves_another(void **state)
 	}
 }
 
-/* There is room for all that wait, and they need but a little of it. */
+/* There is room for all QPs that wait, and each needs only a little. */
 static void all_that_wait_go(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -141,7 +141,7 @@ static void all_that_wait_go(void **state)
 	fix_close(f);
 }
 
-/* A QP goes while it waits for room; the others go on. */
+/* A QP is destroyed while it waits for room; the others go on. */
 static void who_waits_may_leave(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);

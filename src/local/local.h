@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* local.h - other processes of the same host, as nic/ sees them.  docs/local.md is
- * the page to read first.  All calls are made by the holder of the turn. */
+/* local.h - other processes of the same host, as nic/ sees them.  Read docs/local.md
+ * first.  All calls need the turn, unless they say otherwise. */
 #ifndef LOCAL_LOCAL_H
 #define LOCAL_LOCAL_H
 
@@ -21,83 +21,89 @@ struct local;
 struct qp;
 
 struct local_ops {
-	/* The peer does not want the lane that qp has: it is to leave it and take its
-	 * path's link.  No QP is locked. */
+	/* The peer refuses the lane that qp has: qp must leave it and use its path's
+	 * link.  No QP is locked. */
 	void (*refused)(void *arg, struct qp *qp);
-	/* A packet came in on a lane, of QP src by a route.  Valid for this call. */
+	/* A packet came in on a lane, from QP src by this route.  It is valid during the
+	 * call. */
 	void (*packet)(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		       uint32_t src, uint32_t route, uint64_t now);
-	/* ... which is a SEND in one packet without headers of its own.  False: nothing
-	 * has been done, and it is to come as any packet. */
+	/* The same for a SEND in one packet without extension headers.  Returns false if
+	 * it did nothing: then packet() is called with it. */
 	bool (*message)(struct core *core, const struct lane *l,
 			const struct lane_from *from, const struct lane_short *s,
 			const uint8_t *payload, uint32_t len, uint64_t now);
-	/* The other has executed more, perhaps of what this QP has sent. */
+	/* The peer has executed more requests, perhaps some that this QP sent. */
 	void (*news)(struct qp *qp, uint64_t now);
-	/* ... of what the QP has sent that this word names. */
+	/* The same for the QP that word names; word was read from the peer. */
 	void (*told)(struct core *core, const struct lane *l, uint64_t word,
 		     uint64_t now);
-	/* A datagram came in by a pipe.  It may be kept for this call. */
+	/* A datagram came in by a pipe.  It is valid during the call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
-	/* local_deadline() has become earlier, by a control call; or NULL. */
+	/* local_deadline() has become earlier, by a control call.  May be NULL. */
 	void (*sooner)(void *arg);
 };
 
-/* The best way that is to be used; what is not possible falls back to the one
- * before.  OFF: every pipe is refused.  PIPE: all goes through the pipe, here and
- * at the peer.  VM: process_vm_readv() and process_vm_writev(), for which Yama is
- * opened; AUTO: the same where that is not needed. */
+/* The best way that may be used; one that is not possible falls back to the one before.
+ * OFF: every pipe is refused.  PIPE: all goes through the pipe, here and at the peer.
+ * VM: process_vm_readv() and process_vm_writev(), and this process allows them to others
+ * (Yama).  AUTO: the same, where Yama allows them already. */
 enum local_way { LOCAL_OFF, LOCAL_PIPE, LOCAL_VM, LOCAL_AUTO };
 
 extern struct room_key local_key;
 
-/* NULL: it is not open. */
+/* NULL: local is not open. */
 static inline struct local *local_of(const struct core *core)
 {
 	return room_get(core, &local_key);
 }
 
-/* off_why: to be told where way is LOCAL_OFF.  0 or -ENOMEM. */
+/* off_why: the reason to log if way is LOCAL_OFF.  Returns 0 or -ENOMEM. */
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg);
 void local_close(struct core *core);
 void local_forked(struct core *core); /* in the child of a fork */
 
-/* The lane to the process of slot, this one included; asks for one if there is none
- * yet.  NULL: it is refused, or nobody is there: use the wire. */
+/* The lane to the process of slot, which may be this process.  Asks the process for one
+ * if there is none yet.  NULL: it was refused, or no process has the slot: use the
+ * wire. */
 struct lane *local_lane(struct local *l, uint16_t slot);
-/* qp, which is locked, is to take it. */
+/* Puts qp, which is locked, on the lane. */
 void local_connect(struct qp *qp, struct lane *lane);
 
 struct local_got {
 	unsigned records;
-	bool one_sided; /* WRITEs, READs or atomics of peers among them */
+	bool one_sided; /* the records included WRITEs, READs or atomics of peers */
 };
 
-/* Take in what peers have written, from so many rings as a turn looks at. */
+/* Takes in what peers have written, from as many rings as one turn looks at. */
 struct local_got local_input(struct local *l, uint64_t now);
-/* Someone waits for what may be in rings that are not polled: they are. */
+/* A caller waits for input: rings that are not polled but have some become hot. */
 void local_hear(struct local *l);
-/* ... and what this process has written to itself.  Cheap if nothing. */
+/* Takes in what this process has written to itself, and returns the number of records.
+ * Cheap if there are none. */
 unsigned local_loopback(struct local *l, uint64_t now);
-/* After output: wake whom it is for. */
+/* After output: wakes the peers that were written to and sleep. */
 void local_flush(struct local *l);
-/* When there is something to do without input. */
+/* When local_input() or local_flush() has work to do without any input; NEVER: none. */
 uint64_t local_deadline(struct local *l, uint64_t now);
-/* From now on somebody looks at every ring at least once in a while: its writers
- * need not kick. */
+/* From now on a thread looks at every ring once in a while: makes all rings hot, so that
+ * their writers need not send a KICK. */
 void local_leave(struct local *l);
-/* The thread is about to sleep until it is kicked: every ring that is empty cools. */
+/* The thread is about to sleep: every ring that is empty becomes cold, so that its writer
+ * sends a KICK. */
 void local_rest(struct local *l);
-/* Are there rings whose writers rely on their being polled?  Needs no turn. */
+/* Are there hot rings, whose writers rely on being polled?  Needs no turn. */
 bool local_is_hot(struct local *l);
-/* One line at info, if there was anything. */
+/* Logs the counters in one or two lines of level info, if any is not 0. */
 void local_log_counters(struct core *core);
 
-/* Datagrams to slot go by its pipe, which is asked for if there is none. */
+/* Can datagrams to slot go through a pipe?  Asks the process for a pipe if there is
+ * none. */
 bool local_has_pipe(struct local *l, uint16_t slot);
-/* Put d into it.  False: it is full now; what a peer that does not read would
- * keep waiting is lost. */
+/* Writes d into the pipe to slot.  Returns false if the ring is full now and its peer
+ * still reads: try again.  Returns true if d was written, or was dropped because the peer
+ * does not read. */
 bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t now);
 
 void local_said(struct local *l, struct host_said *s);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SENDs of one packet on a lane, which most go by a way of their own: out
- * (ib/lane_send.c) and in (ib/lane_in.c).  What is not as most are ends as it always
- * does. */
+/* SENDs of one packet on a lane take shortcuts: out (ib/lane_send.c) and in
+ * (ib/lane_in.c).  Special cases take the general way, with the same result. */
 #include "local/fix.h"
 
 static void send_and_look(struct fix *f, uint64_t id, uint32_t len)
@@ -48,7 +47,7 @@ static void into_two_or_none(void **state)
 	fix_close(f);
 }
 
-/* It raises an event, so it does not go that way. */
+/* The first message in RTR raises an event, so it takes the general way. */
 static void the_first_in_rtr(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -113,7 +112,7 @@ static void a_receive_that_is_short(void **state)
 	fix_close(f);
 }
 
-/* --- out, as the thread that posts does it ---------------------------------- */
+/* --- out, by the thread that posts ------------------------------------------ */
 
 static const struct fix *clocked;
 
@@ -122,7 +121,7 @@ static uint64_t the_time(void)
 	return clocked->s->now;
 }
 
-/* What a stack may have on it: ones, of which a byte is true, and an index. */
+/* What an earlier call may leave on the stack: every byte is 1, which makes a bool true. */
 enum { ONES = 0x01010101 };
 
 __attribute__((noinline)) static void leave_on_the_stack(void)
@@ -173,7 +172,7 @@ static void it_goes_without_a_time(void **state)
 	fix_close(f);
 }
 
-/* Its memory is looked for each time. */
+/* A message from two SGEs: their regions are looked up each time. */
 static void it_goes_from_two_sges(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -201,7 +200,7 @@ static void it_goes_from_two_sges(void **state)
 	fix_close(f);
 }
 
-/* Up to the first that is another kind, which output() begins with. */
+/* The shortcut stops at the first other kind of request, where output() takes over. */
 static void it_goes_as_far_as_it_can(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -221,7 +220,7 @@ static void it_goes_as_far_as_it_can(void **state)
 	fix_close(f);
 }
 
-/* The receiver was not ready: its time is run()'s to know. */
+/* The receiver is not ready: only run() knows until when. */
 static void it_waits_where_there_is_a_time(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Windows: bound, written through, invalidated from here and from there. */
+/* Memory windows: bound, written through, and invalidated by either side. */
 #include "local/fix.h"
 
 static uint32_t bound(struct fix *f, struct mw *mw, struct mr *mr)
@@ -75,7 +75,7 @@ static void send_with_invalidate(void **state)
 	}
 }
 
-/* What is done here alone waits for what was posted before. */
+/* A local invalidate waits for the requests that were posted before it. */
 static void local_invalidate_waits_its_turn(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -101,7 +101,7 @@ static void local_invalidate_waits_its_turn(void **state)
 	fix_wc(f, 1, 6, IBV_WC_SUCCESS);
 	fix_wc(f, 1, 7, IBV_WC_SUCCESS);
 	assert_false(mw->mkey.valid);
-	sim_send(f->p.qp[1], &wr); /* it is not bound */
+	sim_send(f->p.qp[1], &wr); /* the window is not bound */
 	fix_wc(f, 1, 7, IBV_WC_MW_BIND_ERR);
 	assert_int_equal(mw_dealloc(mw), 0);
 	assert_int_equal(mr_dereg(mr), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.c - another process: how two wake each other, and part. */
+/* peer.c - another process of this host: how two processes wake each other, and how they
+ * part. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@ void peer_heat(struct peer *p)
 	atomic_store(&p->in.s->want_kick, 0);
 }
 
-/* Nobody looks at its ring any more. */
+/* The ring leaves the hot and cold lists: no turn looks at it any more. */
 static void ignore_ring(struct peer *p)
 {
 	list_del(&p->node_up);
@@ -40,7 +41,8 @@ void peer_cool(struct peer *p)
 {
 	atomic_store(&p->in.s->want_kick, 1);
 	atomic_thread_fence(memory_order_seq_cst);
-	/* Who made room while the ring was hot has kicked nobody. */
+	/* While the ring was hot, a peer that made room or executed requests sent no
+	 * KICK: look once more. */
 	if (!ring_empty(&p->in) || peer_has_news(p) ||
 	    (peer_waits(p) && ring_has_room(&p->out))) {
 		atomic_store(&p->in.s->want_kick, 0);
@@ -68,7 +70,7 @@ void peer_wrote(struct peer *p)
 
 bool peer_reads(struct peer *p, uint64_t now)
 {
-	peer_wrote(p); /* it is to be woken */
+	peer_wrote(p); /* a peer that sleeps must be woken */
 	if (!p->full_since || p->full_at != p->out.tail) {
 		p->full_since = now;
 		p->full_at = p->out.tail;
@@ -82,13 +84,15 @@ bool peer_looks(const struct peer *p)
 	return !atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed);
 }
 
-/* The writer's half: publish, fence, look. */
+/* The writer's half of the protocol with peer_cool(): publish, fence, look at
+ * want_kick. */
 static void wake(struct peer *p)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed) &&
 	    atomic_exchange(&p->out.s->want_kick, 0)) {
-		int was = cancel_hold(); /* the turn may be a brief one */
+		/* The turn may be a brief one, so cancellation must be held off */
+		int was = cancel_hold();
 
 		peer_kick(p);
 		cancel_let(was);
@@ -112,7 +116,7 @@ void local_flush(struct local *l)
 		if (p->state != PEER_UP || p == l->self)
 			continue;
 		wake(p);
-		if (p->state != PEER_UP) /* it has gone, as that showed */
+		if (p->state != PEER_UP) /* the KICK found that it has ended */
 			continue;
 		peer_admit(p);
 	}
@@ -158,7 +162,7 @@ void peer_release(struct peer *p)
 	list_del(&p->node);
 	if (p == p->l->self)
 		p->l->self = NULL;
-	list_add_tail(&p->l->dead, &p->node); /* callers may be inside */
+	list_add_tail(&p->l->dead, &p->node); /* freed later: callers may still use it */
 }
 
 static void add_up(struct local_counters *c, const struct lane *l)
@@ -230,7 +234,7 @@ void peer_refuse(struct peer *p, const char *why)
 		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane_node));
 }
 
-/* No more of it.  Its QPs find out by themselves. */
+/* The peer's process has ended.  Its QPs find out by themselves. */
 static void die(struct peer *p)
 {
 	struct local *l = p->l;
@@ -245,7 +249,7 @@ static void die(struct peer *p)
 	set_state(p, PEER_DEAD);
 	ignore_ring(p);
 	list_del(&p->dirty);
-	peer_forget_unsaid(p); /* whoever lives there next is another */
+	peer_forget_unsaid(p); /* the next process with this slot is another one */
 	make_due(p);
 	peer_release(p);
 }
@@ -258,7 +262,7 @@ void peer_broken(struct peer *p, const char *why)
 	gate_end(&p->reach, false);
 	if (log_allowed(&p->l->said_broken))
 		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
-	/* It stays where it is: the same process gets no second pipe. */
+	/* by_slot keeps the peer, so the same process gets no second pipe. */
 	set_state(p, PEER_DEAD);
 	ignore_ring(p);
 	list_del(&p->dirty);
@@ -271,7 +275,7 @@ void local_gone(struct local *l, uint16_t slot)
 		die(l->by_slot[slot]);
 }
 
-/* --- all of them --------------------------------------------------------- */
+/* --- all peers ------------------------------------------------------------- */
 
 struct room_key local_key;
 
@@ -321,8 +325,8 @@ void local_close(struct core *core)
 	room_put(core, &local_key, NULL);
 }
 
-/* The rings were not inherited: they must not be touched, nor be unmapped,
- * since something else may lie there. */
+/* In the child of a fork: the rings were not inherited (MADV_DONTFORK), so they must not
+ * be touched, nor unmapped, since something else may lie there. */
 static void forget_memory(struct list *peers)
 {
 	list_for(n, peers)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.h - what the files of local/ share: other processes of this host, and the rings
- * that this process and each of them write to.  Everything is under the turn. */
+/* peer.h - what the files of local/ share: other processes of this host, and the two
+ * rings between this process and each of them.  All needs the turn. */
 #ifndef LOCAL_PEER_H
 #define LOCAL_PEER_H
 
@@ -19,23 +19,25 @@
 #include "sys/qpn.h"
 
 enum {
-	SERVE = 64,	      /* records taken of a ring in one turn */
-	STALL_NS = 100000000, /* a peer that reads nothing for so long is gone for what
-			       * asks no answer: UC, UD */
+	SERVE = 64, /* records taken from a ring in one turn */
+	/* For a peer that reads nothing for so long UC and UD drop what finds no room. */
+	STALL_NS = 100000000,
 	SLOTS_MAX = 1024,
 };
 
 enum { ANSWERS = 4 }; /* a power of 2 */
 
-/* How often it was executed what asked for an ACK, and the last words that said so: a
- * line that the other may look at all the time, for it changes only then.  (Two lines:
- * processors fetch pairs.) */
+/* The ACKs of one process: how many requests that asked for an ACK it has executed, and
+ * the last words (link/lane.h) that say so.  The peer may poll this memory cheaply, since
+ * it changes only then.  Aligned to two cache lines, because processors fetch lines in
+ * pairs. */
 struct answered {
 	_Alignas(2 * SLOT) _Atomic uint32_t count;
-	_Atomic uint64_t word[ANSWERS]; /* the n-th at n % ANSWERS */
+	_Atomic uint64_t word[ANSWERS]; /* the n-th is at n % ANSWERS */
 };
 
-/* Two processes' shared memory: who made it writes to ring[0] and inside[0]. */
+/* The memory that two processes share.  The process that made it writes to ring[0],
+ * inside[0], answered[0] and executed[0], the other to those at 1. */
 struct pipe_shared {
 	struct ring_shared ring[2];
 	struct {
@@ -50,36 +52,36 @@ struct peer {
 	struct local *l;
 	uint16_t slot;
 	enum peer_state {
-		PEER_OPENING, /* QPs wait */
+		PEER_OPENING, /* its QPs wait */
 		PEER_UP,
-		PEER_REFUSED, /* the wire it is */
-		PEER_DEAD,    /* no new QP comes here */
+		PEER_REFUSED, /* its QPs use the wire */
+		PEER_DEAD,    /* takes no new QP */
 	} state;
-	struct lane lane; /* of its QPs; its state follows this one's */
+	struct lane lane; /* its state follows the peer's */
 	struct pipe_shared *pipe;
-	int fd; /* of an offer that was not sent; or -1 */
+	int fd; /* memory of an offer that was not sent yet; or -1 */
 	struct ring_out out;
 	struct ring_in in;
-	struct answered *answers;	 /* pipe->answered of ours */
-	const struct answered *answered; /* ... of its */
-	uint32_t nudged;		 /* answers->count */
-	uint32_t heard;	      /* what that was when our QPs looked for answers */
-	bool same_user;	      /* as both opened */
-	struct reach reach;   /* its memory, and ours for it */
-	uint8_t say, say_yes; /* a message that could not be sent */
-	bool kick;	      /* ... and one more */
-	bool mapped;	      /* some of its memory lies here */
-	uint32_t want_map;    /* ... and a region that it is to be asked for, or 0 */
-	uint64_t full_since;  /* peer_reads() */
+	struct answered *answers;	 /* pipe->answered[] of this process */
+	const struct answered *answered; /* pipe->answered[] of the peer */
+	uint32_t nudged;		 /* the last count stored in answers->count */
+	uint32_t heard;			 /* answered->count when our QPs last looked */
+	bool same_user;			 /* as both opened their first device */
+	struct reach reach;   /* the peer's memory for direct copies, and ours for it */
+	uint8_t say, say_yes; /* a message that the connection had no room for */
+	bool kick;	      /* a SAY_KICK it had no room for */
+	bool mapped;	      /* some of its memory is mapped here */
+	uint32_t want_map;    /* key of a region to ask it to lend; 0: none */
+	uint64_t full_since;  /* since when the ring is full: peer_reads() */
 	uint32_t full_at;
-	struct list node_up; /* in local->hot or local->cold while it is up */
-	bool is_hot;	     /* its writer does not kick: the ring is looked at */
-	struct list dirty;   /* in local->dirty: written to */
+	struct list node_up; /* in local->hot or local->cold while up */
+	bool is_hot;	     /* the ring is polled, so its writer sends no KICK */
+	struct list dirty;   /* in local->dirty if it was written to */
 };
 
 struct local_counters {
-	uint64_t out, in, out_bytes, in_bytes; /* records and their payload */
-	/* Of peers that have gone: lane.direct, lane.at_once. */
+	uint64_t out, in, out_bytes, in_bytes; /* records, and bytes of payload */
+	/* Of peers that have ended: the counts of lane.direct and lane.at_once. */
 	uint64_t direct, direct_bytes, at_once, at_once_bytes;
 };
 
@@ -92,73 +94,77 @@ struct local {
 	enum local_way way;
 	const char *off_why;
 	struct list peers, dirty, dead;
-	struct list hot, cold; /* peers that are up */
-	_Atomic unsigned nhot; /* so many are in hot */
-	bool one_sided;	       /* local_got */
+	struct list hot, cold; /* lists of peers that are up */
+	_Atomic unsigned nhot; /* length of hot */
+	bool one_sided;	       /* for struct local_got */
 	struct peer *by_slot[SLOTS_MAX];
-	struct peer *self;	   /* by_slot[our own] */
-	unsigned unsaid;	   /* peers with something to be said */
-	uint64_t now;		   /* of the last input */
-	uint64_t said_broken;	   /* log_allowed() */
-	uint8_t dgram[RING_CHUNK]; /* one that nobody writes to any more */
+	struct peer *self;    /* by_slot[] of this process */
+	unsigned unsaid;      /* number of peers with messages that wait */
+	uint64_t now;	      /* time of the last local_input() */
+	uint64_t said_broken; /* for log_allowed() */
+	/* A copy of the datagram that came in, which its writer cannot change. */
+	uint8_t dgram[RING_CHUNK];
 };
 
 /* --- peers (peer.c) ------------------------------------------------------ */
 
-struct peer *peer_new(struct local *l, uint16_t slot); /* opening; or NULL */
+/* Makes a peer in PEER_OPENING.  Returns NULL without memory. */
+struct peer *peer_new(struct local *l, uint16_t slot);
 void peer_up(struct peer *p);
-void peer_refuse(struct peer *p, const char *why); /* if it is opening */
+void peer_refuse(struct peer *p, const char *why); /* only while it is PEER_OPENING */
 void peer_broken(struct peer *p, const char *why);
-void peer_release(struct peer *p); /* when its last QP has gone */
-void local_bury(struct local *l);  /* those that were released */
-/* The peer was written to: it is to be woken at the turn's end. */
+void peer_release(struct peer *p); /* buried once its last QP has left */
+void local_bury(struct local *l);  /* frees released peers */
+/* The peer's ring was written to: the peer will be woken at the turn's end. */
 void peer_wrote(struct peer *p);
-/* p's ring is full.  Has it read something lately, or is there no waiting? */
+/* p's ring is full.  Returns false if the peer has read nothing for STALL_NS. */
 bool peer_reads(struct peer *p, uint64_t now);
 void peer_heat(struct peer *p);
 void peer_cool(struct peer *p);
 void peer_kick(struct peer *p);
-/* Does a QP wait for room in the ring to it? */
+/* Does any QP wait for room in p's ring? */
 static inline bool peer_waits(const struct peer *p)
 {
 	return lane_is_awaited(&p->lane);
 }
-/* Does somebody there look at the ring to it, and so at the one from it, without a kick?
- */
+/* Does the peer poll its ring, and so the ring from it, without a KICK? */
 bool peer_looks(const struct peer *p);
-/* What it wrote before it went is worth as much as what is on a wire. */
+/* Takes in what the peer wrote before it ended: like packets that are on a wire
+ * already. */
 void peer_drain(struct peer *p);
-/* It has executed what our QPs wait for. */
+/* Has the peer executed requests that our QPs wait for? */
 static inline bool peer_has_news(const struct peer *p)
 {
 	return !list_empty(&p->lane.unanswered) &&
 	       atomic_load_explicit(&p->answered->count, memory_order_acquire) !=
 		       p->heard;
 }
-/* QPs that waited for room are due, if there is some. */
+/* Makes QPs that wait for room due, if there is room. */
 void peer_admit(struct peer *p);
 
 /* --- what is in the rings (lane.c, dgram.c) ------------------------------ */
 
 void peer_make_lane(struct peer *p);
-/* Its memory is not there any more. */
+/* The pipe is unmapped, so nothing may point into it. */
 void peer_forget_pipe(struct peer *p);
-/* False: no urnic writes such a record. */
+/* Takes in a packet.  Returns false if no urnic writes such a record. */
 bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len,
 		uint64_t now);
 void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t now);
 
 /* --- the handshake (handshake.c) ----------------------------------------- */
 
-void handshake_let_go(struct peer *p); /* of its memory */
+void handshake_let_go(struct peer *p); /* unmaps and closes what the two share */
 
 /* --- messages (say.c) ----------------------------------------------------- */
 
-/* p has shut this process out: it is asked for another way in, once a second. */
+/* The peer has shut this process out of its memory: asks it for a new nonce, at most once
+ * a second. */
 void peer_ask_gate(struct peer *p, uint64_t now);
-/* ... for a region that is used a lot. */
+/* Asks the peer to lend the region of key, which is used a lot. */
 void peer_ask_map(struct peer *p, uint32_t key);
-/* What its connection had no room for: once more, or never. */
+/* peer_say_again() repeats the messages that the connection had no room for;
+ * peer_forget_unsaid() drops them. */
 void peer_say_again(struct peer *p);
 void peer_forget_unsaid(struct peer *p);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How two processes agree on a pipe, or do not: every message late, twice, out
- * of place, or of whoever likes to say something. */
+/* How two processes agree on a pipe, or do not: each message comes late, twice, out of
+ * place, or from any process. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include "host/host.h"
 #include "local/fix.h"
 
-/* As peer.c has them. */
+/* The values of enum say. */
 enum { ASK = 1, OFFER, ANSWER, CONFIRM, KICK };
 
 struct said {
@@ -21,7 +21,7 @@ struct said {
 
 struct two {
 	struct sim *s;
-	struct sim_node *low, *high; /* who offers; who asks */
+	struct sim_node *low, *high; /* low offers, high asks */
 };
 
 static struct two open_two(const struct sim_conf *conf)
@@ -53,7 +53,7 @@ static struct lane *handshake(struct sim_node *n, const struct sim_node *other)
 	return l;
 }
 
-/* They are connected, so that descriptors are taken. */
+/* Connects the two hosts, so that descriptors are accepted. */
 static void acquaint(struct two *t)
 {
 	turn_take(&t->low->core.turn);
@@ -63,7 +63,7 @@ static void acquaint(struct two *t)
 	sim_run(t->s, 1000);
 }
 
-/* to hears this from from. */
+/* Node `to` receives this message from node `from`. */
 static void say(struct sim_node *to, const struct sim_node *from, const struct said *m,
 		size_t len, int fd0, int fd1)
 {
@@ -141,7 +141,7 @@ static void who_is_off_is_off_for_both(void **state)
 	}
 }
 
-/* QPs wait until it is known, and then go where they have to. */
+/* QPs wait until the handshake is over, and then use the pipe or the wire. */
 static void qps_wait_and_are_sent_away(void **state)
 {
 	(void)state;
@@ -180,7 +180,7 @@ static void nobody_lives_there(void **state)
 	sim_close(t.s);
 }
 
-/* It went while the pipe was being agreed on. */
+/* The process ended during the handshake. */
 static void a_connection_that_ends_is_a_refusal(void **state)
 {
 	(void)state;
@@ -199,7 +199,7 @@ static void a_connection_that_ends_is_a_refusal(void **state)
 	}
 }
 
-/* A peer that is stopped before it has answered is as silent as one on a wire. */
+/* A process that is stopped during the handshake is as silent as one on a wire. */
 static void who_never_answers_is_silent(void **state)
 {
 	const uint64_t timeout = 4096ull << 10;
@@ -233,7 +233,7 @@ static void who_never_answers_is_silent(void **state)
 	}
 }
 
-/* --- what is out of place ------------------------------------------------ */
+/* --- messages out of place ----------------------------------------------- */
 
 static void what_nobody_waits_for_changes_nothing(void **state)
 {
@@ -247,7 +247,7 @@ static void what_nobody_waits_for_changes_nothing(void **state)
 			hear(t.high, t.low, what, PIPE_VERSION, 1);
 		}
 	} while (++what);
-	hear(t.low, t.high, OFFER, PIPE_VERSION, 1); /* it is theirs to offer */
+	hear(t.low, t.high, OFFER, PIPE_VERSION, 1); /* low must offer, not high */
 	hear(t.high, t.low, ASK, PIPE_VERSION, 1);
 	assert_true(sim_run(t.s, SEC));
 	must_be(&t, -1, -1);
@@ -311,7 +311,7 @@ static void twice_is_once(void **state)
 	sim_close(t.s);
 }
 
-/* An offer that waits for its confirmation is not replaced. */
+/* An offer that waits for its confirmation is not replaced by another. */
 static void a_second_offer_is_not_taken(void **state)
 {
 	struct two t = open_two(NULL);
@@ -360,7 +360,7 @@ static void another_version_is_refused(void **state)
 		t.low->stopped = t.high->stopped = false;
 		assert_true(sim_run(t.s, SEC));
 		assert_int_equal(seen_by(to, from)->state, PEER_REFUSED);
-		if (what == ANSWER) /* what it really said was yes */
+		if (what == ANSWER) /* its real answer was yes */
 			must_be(&t, PEER_REFUSED, PEER_REFUSED);
 		sim_close(t.s);
 	}
@@ -397,7 +397,7 @@ static int bad_memory(enum memory how)
 		assert_int_equal(pipe(both), 0);
 		close(both[0]);
 		return both[1];
-	case A_FILE: /* anybody may shorten it */
+	case A_FILE: /* it can be truncated */
 		file = tmpfile();
 		assert_non_null(file);
 		fd = dup(fileno(file));
@@ -451,7 +451,7 @@ static void memory_that_is_not_safe_is_refused(void **state)
 	}
 }
 
-/* The one it told no does not believe it has a pipe. */
+/* A process that was told no does not believe that it has a pipe. */
 static void an_answer_to_nothing_is_not_confirmed(void **state)
 {
 	const struct sim_conf c = { .off = { true, true } };
@@ -467,7 +467,7 @@ static void an_answer_to_nothing_is_not_confirmed(void **state)
 	sim_close(t.s);
 }
 
-/* --- memory that is reached directly ------------------------------------- */
+/* --- memory that is copied directly -------------------------------------- */
 
 static void an_export_table_that_is_not_one_is_not_used(void **state)
 {
@@ -491,7 +491,7 @@ static void an_export_table_that_is_not_one_is_not_used(void **state)
 		if (i != 2)
 			fcntl(exports_fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 		if (i == 3)
-			m.nonce.at = (uintptr_t)mine; /* it holds something else */
+			m.nonce.at = (uintptr_t)mine; /* it holds another value */
 		if (i == 4)
 			m.nonce.at = 8; /* nothing is there */
 		say(t.high, t.low, &m, sizeof(m), pipe_fd,

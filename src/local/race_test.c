@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes at the wrong moment. */
+/* Events that come at the wrong moment. */
 #include "local/fix.h"
 
-/* A peer that was not ready is, and is then written to directly: no timer of
- * before runs on. */
+/* The receiver was not ready, and then is; the next WRITE is direct: no timer of the RNR
+ * wait may still run. */
 static void who_was_not_ready_is_forgiven(void **state)
 {
 	const struct sim_conf c = { .timeout = 10, .retry_cnt = 1 };
@@ -22,8 +22,8 @@ static void who_was_not_ready_is_forgiven(void **state)
 	fix_close(f);
 }
 
-/* B asks QPs that do not exist, reads no answer and goes, which A notices when
- * it wants to wake B. */
+/* B sends requests to QPs that do not exist, reads no answer and ends.  A finds that out
+ * when it sends a KICK to B. */
 static void who_is_woken_has_gone(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rec.h - what two processes of a host write into each other's rings.
+/* rec.h - the format of what two processes of a host write into each other's rings.
  *
- * A record is one or two headers and its payload.  Integers are in the
- * machine's byte order.  Whoever reads one may be lied to.
- */
+ * A record is one or two headers and its payload.  Integers are in the machine's byte
+ * order.  The writer may be hostile. */
 #ifndef LOCAL_REC_H
 #define LOCAL_REC_H
 
@@ -14,8 +13,8 @@
 enum { PIPE_VERSION = 4 };
 
 enum rec_kind {
-	REC_PAD,    /* nothing: the end of the ring */
-	REC_PACKET, /* of RC or UC: its headers as values, and its payload */
+	REC_PAD,    /* empty: fills the end of the ring */
+	REC_PACKET, /* a packet of RC or UC: header values and payload */
 	REC_DGRAM,  /* a datagram of UD (dgram.c) */
 	REC_KINDS
 };
@@ -28,13 +27,13 @@ enum rec_flag {
 };
 
 struct rec {
-	uint32_t stamp; /* the ring's */
-	uint32_t bytes; /* of the record: headers and payload */
+	uint32_t stamp; /* as the ring defines it */
+	uint32_t bytes; /* length of the record: headers and payload */
 	uint8_t kind, flags;
 	uint8_t opcode, syndrome; /* of the BTH and the AETH */
 	uint32_t dst, src;	  /* QPNs */
 	uint32_t psn;
-	uint32_t data;	/* ImmDt as it lies, IETH's rkey, the FETH, or AETH's MSN */
+	uint32_t data; /* ImmDt in network byte order, IETH's rkey, FETH, or AETH's MSN */
 	uint32_t route; /* link/lane.h */
 	/* RETH, AtomicETH, AtomicAckETH: */
 	uint64_t va; /* or the value of AtomicAckETH */
@@ -46,7 +45,7 @@ enum { REC_HEAD = 32, REC_HEAD_WIDE = 64 };
 
 static_assert(sizeof(struct rec) == REC_HEAD_WIDE, "one slot");
 
-/* Where its payload begins. */
+/* The offset of the payload. */
 static inline uint32_t rec_head(const struct rec *r)
 {
 	return r->flags & REC_WIDE ? REC_HEAD_WIDE : REC_HEAD;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the requester sends, and in which order. */
+/* The records of the requester, and their order. */
 #include "local/fix.h"
 
 enum { LOOK = 64 };
@@ -33,7 +33,7 @@ static void fence_waits_for_what_is_read(void **state)
 	}
 }
 
-/* What is written needs no fence. */
+/* A fence does not wait for WRITEs. */
 static void fence_does_not_wait_for_writes(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -81,7 +81,7 @@ static void reads_need_max_rd_atomic(void **state)
 	fix_close(f);
 }
 
-/* Told in its turn, when what was posted before has ended. */
+/* A local error is reported in its turn, after the requests posted before it. */
 static void local_error_waits_its_turn(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -90,7 +90,7 @@ static void local_error_waits_its_turn(void **state)
 	(void)state;
 	pair_stop(f, 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
-	f->mr[0]->mkey.key ^= 0x100; /* what fix_post() says */
+	f->mr[0]->mkey.key ^= 0x100; /* the key that fix_post() uses */
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
 	f->mr[0]->mkey.key = key;
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 100, 0);

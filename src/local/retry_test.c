@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long the requester waits, for what, and what ends that. */
+/* How long the requester waits, for what, and how the wait ends. */
 #include "local/fix.h"
 
 enum { LOOK = 64 };
@@ -12,7 +12,7 @@ static const struct sim_conf quick = {
 	.retry_cnt = 3,
 };
 
-/* Within a microsecond: the simulation looks at rings in steps of 1 ns. */
+/* To within a microsecond: the simulation looks at rings in steps of 1 ns. */
 static void assert_took(const struct fix *f, uint64_t since, uint64_t ns)
 {
 	assert_in_range(f->s->now - since, ns, ns + 1000);
@@ -27,8 +27,8 @@ static uint64_t a_second_later(void)
 	return stopped->now + 1000 * MS;
 }
 
-/* ... between the beginning of its turn and the record: the peer has not had the
- * time that the requester's clock says. */
+/* The process is stopped between the beginning of its turn and the writing of the record:
+ * the peer has had less time than the requester's clock shows. */
 static void the_timer_runs_from_when_the_record_went_out(void **state)
 {
 	const struct sim_conf c = { .pipe_only = true, .timeout = 10, .retry_cnt = 1 };
@@ -80,7 +80,7 @@ static void rnr_for_ever(void **state)
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
 	fix_post(f, IBV_WR_SEND, 2, 100, 10, 0);
-	pair_run(f, 500 * MS); /* more than all timeouts */
+	pair_run(f, 500 * MS); /* longer than all timeouts */
 	fix_recv(f, 8, 0, 100);
 	fix_recv(f, 9, 100, 100);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
@@ -108,7 +108,7 @@ static void progress_gives_the_retries_back(void **state)
 	fix_close(f);
 }
 
-/* What failed here behind it is looked at anew. */
+/* A local failure behind an RNR NAK is checked again. */
 static void local_error_behind_an_rnr(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -116,7 +116,7 @@ static void local_error_behind_an_rnr(void **state)
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
-	f->mr[0]->mkey.key ^= 0x100; /* what fix_post() says */
+	f->mr[0]->mkey.key ^= 0x100; /* the key that fix_post() uses */
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
 	f->mr[0]->mkey.key = key;
 	pair_run(f, 1 * MS);
@@ -218,7 +218,7 @@ static void who_becomes_ready_is_found(void **state)
 	}
 }
 
-/* After 1 ms, 2 ms more, and so on, and from each timeout anew. */
+/* Probes come after 1 ms, 2 ms more and so on; after each timeout from 1 ms again. */
 static void who_is_not_ready_is_asked_ever_less(void **state)
 {
 	static const uint64_t at[] = { 500, 1500, 3500, 4500, 5500, 7500 }; /* us */
@@ -286,7 +286,7 @@ static void timeout_0_is_for_ever(void **state)
 	fix_close(f);
 }
 
-/* It reads, if slowly, what others have written before. */
+/* The peer reads, though slowly, what others have written before. */
 static void who_reads_does_not_time_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
@@ -329,7 +329,7 @@ static void who_ends_fails_at_once_what_is_out(void **state)
 	fix_close(f);
 }
 
-/* ... and what is posted when it has gone. */
+/* What the peer wrote before it ended is taken in; a request posted later fails. */
 static void what_it_wrote_before_it_ended_is_taken(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -354,7 +354,7 @@ static void what_it_wrote_before_it_ended_is_taken(void **state)
 	fix_close(f);
 }
 
-/* A SEND has come, A's own is unread, and B ends. */
+/* A SEND has come to A, which has not polled it, and then B ends. */
 static struct fix *with_news(void)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -373,7 +373,7 @@ static struct fix *with_news(void)
 	return f;
 }
 
-/* A program that has all it waits for is done, and sees no failure beside it. */
+/* A program that gets all that it waits for is done, and sees no failure besides. */
 static void what_came_before_an_end_is_read_before_it(void **state)
 {
 	struct fix *f = with_news();
@@ -391,7 +391,7 @@ static void what_came_before_an_end_is_read_before_it(void **state)
 	fix_close(f);
 }
 
-/* The queue may be another QP's, too, and never be empty. */
+/* The completions may be another QP's, and the CQ may never be empty. */
 static void an_end_waits_half_a_second_for_its_reader(void **state)
 {
 	struct fix *f = with_news();

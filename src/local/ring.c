@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring.c - see ring.h. */
+/* ring.c - records in shared memory; see ring.h. */
 #include "local/ring.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ bool ring_look(struct ring_out *r)
 	return true;
 }
 
-/* One slot stays free: its word is cleared for the record that comes next. */
+/* One slot stays free: its first word is cleared for the next record. */
 static bool fits(const struct ring_out *r, uint32_t n)
 {
 	return n < RING_SLOTS - (r->head - r->tail);
@@ -43,7 +43,7 @@ static bool make_room(struct ring_out *r, uint32_t n)
 	return fits(r, n) || (ring_look(r) && fits(r, n));
 }
 
-/* A record of n slots here, and what is needed to fill the ring's end up. */
+/* The slots that a record of n slots needs here, with the pad at the ring's end. */
 static uint32_t needs(const struct ring_out *r, uint32_t n)
 {
 	uint32_t end = RING_SLOTS - r->head % RING_SLOTS;
@@ -69,8 +69,9 @@ static void publish(struct ring_out *r, struct rec *rec, uint32_t n)
 {
 	struct rec *next = at(r->s, r->head + n);
 
-	/* Old payload there that would pass for the next stamp.  As a rule it
-	 * does not, and the line stays with the reader, who looks at it. */
+	/* Clears the next word only if old payload there would pass for the next stamp.
+	 * Usually it does not; then the cache line stays with the reader, which polls
+	 * it. */
 	if (__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) == stamp_of(r->head + n))
 		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&rec->stamp, stamp_of(r->head), __ATOMIC_RELEASE);
@@ -120,8 +121,8 @@ static bool is_sound(const struct ring_in *r, const struct rec *rec)
 
 	if (rec->kind >= REC_KINDS || n > RING_SLOTS - at || rec->bytes < rec_head(rec))
 		return false;
-	/* It reaches the end, and a record follows: no reader goes round and
-	 * round. */
+	/* A pad must reach the end of the ring but not be all of it, so that no reader
+	 * goes round for ever. */
 	if (rec->kind == REC_PAD)
 		return at && n == RING_SLOTS - at;
 	return rec->bytes - rec_head(rec) <= RING_CHUNK;
@@ -135,7 +136,8 @@ int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint3
 		if (ring_empty(r))
 			return 0;
 		from = at(r->s, r->tail);
-		/* It is looked at here only: the writer may change it. */
+		/* Copied once and checked in the copy: the writer may change the original
+		 * at any time. */
 		memcpy(rec, from, sizeof(*rec));
 		atomic_signal_fence(memory_order_seq_cst);
 		if (!is_sound(r, rec))

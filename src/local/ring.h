@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring.h - records from one process to another through shared memory: one
- * writer, one reader, either of which may be hostile.
+/* ring.h - carries records from one process to another through shared memory: one writer,
+ * one reader, either of which may be hostile.
  *
- * Positions count slots of 64 bytes and run free.  A record lies in
- * consecutive slots.  Its stamp, the first word, names its position and is
- * written last; the word behind a record is no stamp by then (it is cleared where
- * what was payload a lap ago would pass for one).
- */
+ * Positions count slots of 64 bytes and run free.  A record lies in consecutive slots.
+ * Its first word, the stamp, contains its position and is written last.  By then the word
+ * behind the record must not be a valid stamp: the writer clears it where payload of the
+ * lap before would pass for one. */
 #ifndef LOCAL_RING_H
 #define LOCAL_RING_H
 
@@ -19,50 +18,53 @@
 enum {
 	SLOT = 64,
 	RING_SLOTS = 2048,     /* 128 KiB */
-	RING_CHUNK = 16 << 10, /* payload of a record, at most */
+	RING_CHUNK = 16 << 10, /* largest payload of a record */
 	RING_RECORD_SLOTS = RING_CHUNK / SLOT + 1,
-	/* Free for answers only: 32 turns of SERVE records empty a ring, with an ACK
-	 * each of 8 QPs. */
+	/* Slots kept free for answers: a ring is emptied in 32 turns of SERVE records,
+	 * and in each 8 QPs may answer with an ACK. */
 	RING_ANSWER_SLOTS = 256,
 };
 
-/* As it lies in shared memory. */
+/* The layout in shared memory. */
 struct ring_shared {
-	_Alignas(SLOT) _Atomic uint32_t tail;	    /* the reader's */
-	_Alignas(SLOT) _Atomic uint32_t want_kick;  /* the reader sleeps */
-	_Alignas(SLOT) _Atomic uint32_t want_space; /* the writer waits */
+	_Alignas(SLOT) _Atomic uint32_t tail;	   /* written by the reader */
+	_Alignas(SLOT) _Atomic uint32_t want_kick; /* set by a reader that sleeps */
+	/* Set by a writer that waits for room */
+	_Alignas(SLOT) _Atomic uint32_t want_space;
 	_Alignas(SLOT) uint8_t slot[RING_SLOTS][SLOT];
 };
 
-/* the writer's view */
+/* The writer's view of a ring. */
 struct ring_out {
 	struct ring_shared *s;
-	uint32_t head, tail; /* tail: as last seen */
+	uint32_t head, tail; /* tail: as last read from s */
 };
 
-/* the reader's */
+/* The reader's view of a ring. */
 struct ring_in {
 	struct ring_shared *s;
-	uint32_t tail, told; /* told: what s->tail says */
+	uint32_t tail, told; /* told: the value written to s->tail */
 };
 
-/* Room for a record of that many bytes, headers included, which the caller
- * fills but for stamp and bytes.  NULL: none now. */
+/* Reserves a record of that many bytes, headers included.  The caller fills all of it but
+ * stamp and bytes.  Returns NULL if there is no room now. */
 struct rec *ring_reserve(struct ring_out *r, uint32_t bytes);
-/* The same for an answer of one slot, for which there is room though there is none for
- * requests: else two writers whose rings are full wait for each other. */
+/* Reserves one slot for an answer.  Answers have RING_ANSWER_SLOTS that requests may not
+ * use: otherwise two writers whose rings are full would wait for each other. */
 struct rec *ring_reserve_answer(struct ring_out *r);
 void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes);
-/* Is there room for any request?  False: want_space is set. */
+/* Is there room for the largest request?  If not, sets want_space, so that the reader
+ * sends a KICK. */
 bool ring_has_room(struct ring_out *r);
-/* How far the reader has come.  False: it cannot be there. */
+/* Reads how far the reader has come.  Returns false if the position is impossible. */
 bool ring_look(struct ring_out *r);
 
-/* The next record: 1, its headers copied to *rec and its payload in the ring
- * until ring_release(); 0: none; -EPROTO: what no urnic writes. */
+/* Gets the next record.  Returns 1 with its headers in *rec and its payload in the ring
+ * until ring_release(); 0 if there is none; -EPROTO if the record is not valid. */
 int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint32_t *len);
 void ring_release(struct ring_in *r, const struct rec *rec);
-/* Let the writer know how far the reader has come.  True: it waits for that. */
+/* Tells the writer how far the reader has come.  Returns true if the writer waits for
+ * room. */
 bool ring_tell(struct ring_in *r);
 bool ring_empty(const struct ring_in *r);
 

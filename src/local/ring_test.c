@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Records come out as they went in, whoever is at the other end. */
+/* Records come out as they went in, whatever the other end does. */
 #include "local/ring.h"
 
 #include <errno.h>
@@ -93,13 +93,13 @@ static void empty_and_full(void **state)
 	for (uint32_t i = 0; i < RING_ANSWER_SLOTS; i++)
 		assert_true(get(0, n + i));
 	assert_false(get(0, 0));
-	assert_false(ring_has_room(&out)); /* nobody told it */
+	assert_false(ring_has_room(&out)); /* the reader has not told it */
 	assert_true(ring_tell(&in));
 	assert_false(ring_tell(&in)); /* once */
 	assert_true(ring_has_room(&out));
 }
 
-/* Any length at any place, many laps long; positions wrap, too. */
+/* Any length at any place, for many laps; positions wrap as well. */
 static void every_length(void **state)
 {
 	uint32_t put_n = 0, got_n = 0, lens[RING_SLOTS], seed = 1;
@@ -148,7 +148,7 @@ static void two_threads(void **state)
 	pthread_join(t, NULL);
 }
 
-/* A stamp among the payload of a lap ago, just where the next record will be. */
+/* Payload of the lap before looks like a stamp, just where the next record will be. */
 static void old_payload_is_no_record(void **state)
 {
 	struct rec *r = ring_reserve(&out, 4 * SLOT);
@@ -197,13 +197,13 @@ static void garbage(void **state)
 				   .bytes = bad[i].bytes };
 		assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 	}
-	/* Across the ring's end. */
+	/* A record that crosses the ring's end. */
 	in.tail = RING_SLOTS - 1;
 	r = (struct rec *)(void *)shared->slot[RING_SLOTS - 1];
 	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_PACKET, .bytes = 65 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
-	/* A pad is what is left of the ring, and never all of it. */
+	/* A pad reaches the ring's end, and is never the whole ring. */
 	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_PAD, .bytes = 64 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), 0);
 	assert_int_equal(in.tail, RING_SLOTS);
@@ -216,11 +216,11 @@ static void garbage(void **state)
 	*r = (struct rec){ .stamp = 1, .kind = REC_PAD, .bytes = RING_SLOTS * SLOT };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
-	shared->tail = 1; /* ahead of what was written */
+	shared->tail = 1; /* beyond what was written */
 	assert_false(ring_look(&out));
 	assert_true(put(10, 1));
 	assert_true(ring_look(&out));
-	shared->tail = 0; /* back again */
+	shared->tail = 0; /* backwards */
 	assert_false(ring_look(&out));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder of an RC QP takes, refuses and answers. */
+/* What the responder of an RC QP accepts, refuses and answers. */
 #include <sys/mman.h>
 
 #include "local/fix.h"
@@ -113,13 +113,13 @@ static void atomics_are_aligned(void **state)
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 8, 0);
 	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	fix_close(f);
-	f = pair_open(IBV_QPT_RC, NULL); /* an iova that hides it */
+	f = pair_open(IBV_QPT_RC, NULL); /* an iova that hides the misalignment */
 	f->mr[1]->mkey.host += 4;
 	f->mr[1]->mkey.length -= 8;
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 8, 8, 0);
 	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
 	fix_close(f);
-	f = pair_open(IBV_QPT_RC, NULL); /* ... or that hides that it is */
+	f = pair_open(IBV_QPT_RC, NULL); /* an iova that looks misaligned */
 	f->mr[1]->mkey.host += 4;
 	f->mr[1]->mkey.length -= 8;
 	fix_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 4, 8, 0);
@@ -127,7 +127,7 @@ static void atomics_are_aligned(void **state)
 	fix_close(f);
 }
 
-/* Those that were taken are answered first. */
+/* The accepted READs are answered first. */
 static void more_reads_than_max_dest_rd_atomic(void **state)
 {
 	static const enum ibv_wr_opcode too_many[] = {
@@ -162,7 +162,7 @@ static void more_reads_than_max_dest_rd_atomic(void **state)
 
 static void longer_than_the_receive(void **state)
 {
-	static const uint32_t len[] = { 101, 20000 }; /* the second is too much */
+	static const uint32_t len[] = { 101, 20000 }; /* the second is too long */
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
@@ -194,8 +194,8 @@ static void a_receive_with_a_bad_key(void **state)
 	fix_close(f);
 }
 
-/* A peer that says that it has written itself says it once, and of a length that there
- * may be. */
+/* A record may say that the peer has written the data directly: only once, and with a
+ * length that is allowed. */
 static void data_that_came_otherwise_has_no_payload(void **state)
 {
 	static const struct {
@@ -232,7 +232,7 @@ static void data_that_came_otherwise_has_no_payload(void **state)
 	}
 }
 
-/* It says that it has written itself: only where it might have. */
+/* Such a record needs the same access rights as a WRITE. */
 static void data_that_came_otherwise_needs_its_rights_too(void **state)
 {
 	struct ib_fields w = {
@@ -263,7 +263,7 @@ static void data_that_came_otherwise_needs_its_rights_too(void **state)
 
 static void region_gone_under_a_read(void **state)
 {
-	enum { LEN = 600000 }; /* the ring holds a part */
+	enum { LEN = 600000 }; /* the ring holds only a part */
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 
 	(void)state;
@@ -277,7 +277,7 @@ static void region_gone_under_a_read(void **state)
 	fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	fix_quiet(f);
 	pair_event(f, 1, IBV_EVENT_QP_ACCESS_ERR);
-	fix_same(f, 0, 16384); /* what had come */
+	fix_same(f, 0, 16384); /* the part that had come */
 	fix_close(f);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* say.c - see say.h; and what has to wait until the connection takes it. */
+/* say.c - sends messages to a peer, and keeps those that must wait until the connection
+ * has room; see say.h. */
 #include "local/say.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 void say_take_offer(struct local *l, uint16_t slot, bool yes)
 {
-	if (l->host) /* a test has none */
+	if (l->host) /* a test may have none */
 		host_take_fds(l->host, slot, yes);
 }
 
@@ -23,7 +24,8 @@ static int say(struct peer *p, enum say what, bool yes)
 	};
 	int fd[HOST_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;
 	unsigned n = 0;
-	/* Whose process it is, is told by the connection that carries the message. */
+	/* host_connect() also finds out, from the connection, whose process the peer
+	 * is. */
 	int rc = host_connect(p->l->host, p->slot);
 
 	if (rc)
@@ -32,7 +34,7 @@ static int say(struct peer *p, enum say what, bool yes)
 		say_take_offer(p->l, p->slot, true);
 	if (what == SAY_OFFER && yes)
 		fd[n++] = p->fd;
-	/* Other users are not told where our memory lies. */
+	/* Only processes of the same user are told where our memory lies. */
 	if ((what == SAY_OFFER || what == SAY_ANSWER || what == SAY_GATE) && yes &&
 	    exports_fd >= 0 && host_is_ours(p->l->host, p->slot) &&
 	    gate_open(&p->reach.gate)) {
@@ -77,8 +79,8 @@ void peer_kick(struct peer *p)
 	p->kick = true;
 }
 
-/* At the turn's end: the connection may turn out to have ended, and QPs are locked
- * now. */
+/* Only notes the request; local_flush() sends it at the turn's end.  Sending may find
+ * that the connection has ended, which must not happen now since QPs are locked. */
 void peer_ask_gate(struct peer *p, uint64_t now)
 {
 	enum { EVERY_NS = 1000000000 };
@@ -111,7 +113,7 @@ int say_map(struct peer *p, enum say what, const struct lent *lent, int fd)
 	return host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0);
 }
 
-/* At the turn's end: as peer_ask_gate(). */
+/* Only notes the request, for the same reason as peer_ask_gate(). */
 void peer_ask_map(struct peer *p, uint32_t key)
 {
 	if (p->want_map)

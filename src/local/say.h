@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* say.h - messages from one process to another, over the one connection of host/ that
- * the two have; for handshake.c. */
+/* say.h - messages between two processes, over the one connection of host/ that they
+ * have; for handshake.c. */
 #ifndef LOCAL_SAY_H
 #define LOCAL_SAY_H
 
 #include "local/peer.h"
 
-/* What one says to the other (docs/local.md).  Any version says no the same
- * way. */
+/* The kinds of message (docs/local.md).  A refusal has the same form in all versions. */
 enum say {
 	SAY_NOTHING,
 	SAY_ASK,
@@ -23,22 +22,23 @@ enum say {
 
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
-	uint32_t bytes;	    /* of the offered memory */
-	struct nonce nonce; /* at 0: its memory is its own */
+	uint32_t bytes;	    /* size of the offered memory */
+	struct nonce nonce; /* at == 0: its memory must not be copied directly */
 };
 
-/* SAY_ASK_MAP: key alone. */
+/* A SAY_ASK_MAP sets only lent.key. */
 struct map_msg {
 	struct pipe_msg head;
 	struct lent lent;
 };
 
-/* May the process of slot, of another user, say OFFER?  Its descriptors are not taken
- * otherwise. */
+/* May slot's process, if it is of another user, send an OFFER?  Its descriptors are
+ * refused otherwise. */
 void say_take_offer(struct local *l, uint16_t slot, bool yes);
-/* Now, or as soon as the connection takes it.  -ESRCH: nobody is there. */
+/* Sends a message now, or as soon as the connection has room.  Returns 0 or -errno;
+ * -ESRCH: no process has the slot. */
 int say_surely(struct peer *p, enum say what, bool yes);
-/* Now or never.  0 or -errno. */
+/* Sends a message now, without repeating it.  Returns 0 or -errno; -EAGAIN: no room. */
 int say_map(struct peer *p, enum say what, const struct lent *lent, int fd);
 
 #endif

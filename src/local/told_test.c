@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program is told of what its peer has sent, and its peer of what was executed. */
+/* What a program learns of its peer's requests, and the peer of what was executed. */
 #include "local/fix.h"
 
 enum { LOOK = 64 };
@@ -68,7 +68,7 @@ static void immediate_and_length(void **state)
 	fix_close(f);
 }
 
-/* What was executed is told by no packet. */
+/* No packet acknowledges. */
 static void no_acks(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -89,7 +89,7 @@ static void no_acks(void **state)
 	fix_close(f);
 }
 
-/* Who receives an answer may rely on its own SEND being complete. */
+/* A program that receives an answer may rely on its own SEND being complete. */
 static void who_is_answered_has_completed(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -113,8 +113,8 @@ static void who_is_answered_has_completed(void **state)
 	fix_close(f);
 }
 
-/* ... which fails its QP where the CQ is overrun: then a WRITE behind it is for nobody.
- */
+/* Such a completion overruns the CQ, which fails the QP: then the WRITE behind it is
+ * refused. */
 static void overrun_by_what_a_packet_shows(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -146,7 +146,7 @@ static void overrun_by_what_a_packet_shows(void **state)
 	fix_close(f);
 }
 
-/* ... before the QP was reset, destroyed or failed. */
+/* A QP that is reset, destroyed or fails has acknowledged what it executed before. */
 static void who_leaves_has_told_what_it_did(void **state)
 {
 	(void)state;
@@ -173,7 +173,7 @@ static void who_leaves_has_told_what_it_did(void **state)
 	}
 }
 
-/* ... but not for the next that has its number, and its PSNs. */
+/* The word of a former QP is no ACK of the next one with its number and PSNs. */
 static void what_it_did_before_is_no_answer(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -197,12 +197,12 @@ static void what_it_did_before_is_no_answer(void **state)
 	fix_close(f);
 }
 
-/* --- the line that says that there is news -------------------------------- */
+/* --- the count and the last words ---------------------------------------- */
 
 static const struct lane_ops *real_ops;
 static unsigned nudges;
 
-/* Who looks at once finds the word, and the receive's completion was made. */
+/* A process that looks at once finds the word, and its receive has completed. */
 static void look_and_nudge(struct lane *l, uint64_t word)
 {
 	const struct peer *p = container_of(l, struct peer, lane);
@@ -237,7 +237,8 @@ static void told_before_the_news(void **state)
 	fix_close(f);
 }
 
-/* With so many at once the words lie beside the count, or are looked for. */
+/* If many requests are executed at once, the words are found beside the count, or by
+ * looking at each QP. */
 static void news_of_any_number(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -259,7 +260,7 @@ static void news_of_any_number(void **state)
 	fix_close(f);
 }
 
-/* Side says so, though it has executed nothing. */
+/* Makes side's word say so, although it has executed nothing. */
 static void say_executed(struct fix *f, int side, uint64_t word)
 {
 	struct core *core = &f->s->node[side].core;
@@ -272,7 +273,8 @@ static void say_executed(struct fix *f, int side, uint64_t word)
 	pair_run(f, 1000);
 }
 
-/* B is stopped with a WRITE of A before it: the word that says that it was executed. */
+/* Stops B with a WRITE of A before it.  Returns the word that would acknowledge the
+ * WRITE. */
 static uint64_t word_of_a_write(struct fix *f)
 {
 	pair_stop(f, 1);
@@ -281,7 +283,7 @@ static uint64_t word_of_a_write(struct fix *f)
 	return pair_q(f, 0)->hears | pair_psn(f, 0);
 }
 
-/* A QP of the other that is not the peer, or a word from before, completes nothing. */
+/* The word of a QP that is not the peer, or an old word, completes nothing. */
 static void news_of_another(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -298,7 +300,7 @@ static void news_of_another(void **state)
 	fix_close(f);
 }
 
-/* Those of other QPs came behind it: the word itself is looked at. */
+/* The words of other QPs have overwritten it: each QP's own word is looked at. */
 static void news_that_was_written_over(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UC through a pipe: no answers; what is broken is dropped whole. */
+/* UC through a pipe: no answers; a broken message is dropped as a whole. */
 #include "local/fix.h"
 
 static void sends_and_writes(void **state)
@@ -24,7 +24,7 @@ static void sends_and_writes(void **state)
 	fix_close(f);
 }
 
-/* Complete when it is written: nobody has to read it. */
+/* A request is complete when it is written: the peer need not read it. */
 static void a_stopped_peer_costs_nothing(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
@@ -38,7 +38,7 @@ static void a_stopped_peer_costs_nothing(void **state)
 	fix_close(f);
 }
 
-/* Nor room for it, for longer than a while. */
+/* A peer whose ring is full delays requests only for a while. */
 static void nor_does_one_whose_ring_is_full(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
@@ -55,7 +55,7 @@ static void nor_does_one_whose_ring_is_full(void **state)
 	pair_run(f, 60 * MS);
 	for (unsigned i = 7; i < 12; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
-	since = f->s->now; /* nor does it wait again */
+	since = f->s->now; /* it does not wait again */
 	fix_post(f, IBV_WR_SEND, 12, 0, 40000, 0);
 	fix_wc(f, 0, 12, IBV_WC_SUCCESS);
 	assert_true(f->s->now - since < MS);
@@ -88,11 +88,11 @@ static void no_receive_no_error(void **state)
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
 
 	(void)state;
-	fix_post(f, IBV_WR_SEND, 1, 0, 30000, 0); /* none */
+	fix_post(f, IBV_WR_SEND, 1, 0, 30000, 0); /* no receive is posted */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	fix_recv(f, 8, 0, 20000);
-	fix_post(f, IBV_WR_SEND, 2, 100000, 30000, 0); /* too long for it */
+	fix_post(f, IBV_WR_SEND, 2, 100000, 30000, 0); /* longer than the receive */
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_quiet(f);
 	fix_no_wc(f, 1);
@@ -123,7 +123,7 @@ static void no_right_no_error(void **state)
 	fix_close(f);
 }
 
-/* A local error stops the send queue only; RTS again, and on it goes. */
+/* A local error stops only the send queue; after RTS it goes on. */
 static void sqe_and_back(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
