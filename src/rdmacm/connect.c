@@ -10,7 +10,7 @@
 #include "rdmacm/group.h"
 #include "rdmacm/qp_state.h"
 
-enum { ACK_DELAY = 15, RETRIES = 7 }; /* for what the program leaves out */
+enum { RETRIES = 7 }; /* for what the program leaves out */
 
 static uint8_t service_type(enum ibv_qp_type type)
 {
@@ -140,11 +140,12 @@ static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 
 int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 {
-	struct cm_param p = { .ack_timeout = ACK_DELAY, .tclass = id->tos };
+	struct cm_param p = { .tclass = id->tos };
 	int rc;
 
 	if (id->state != CMA_REQUEST)
 		return -EINVAL;
+	p.ack_timeout = id->dev->ack_delay;
 	if (cma_is_datagram(id)) {
 		rc = accept_datagram(id, c);
 		if (rc)

@@ -95,6 +95,16 @@ static void what_a_program_does_not_say(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
+/* An id that has no request, and so no device yet. */
+static void nothing_to_accept(void **state)
+{
+	struct cma_id *id = fix_id(ch, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(cma_accept(id, NULL), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+}
+
 static void a_request_is_accepted(void **state)
 {
 	struct cma_id *l = listener(RDMA_PS_TCP), *id = request(l);
@@ -205,6 +215,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_asked, begin, end),
 		cmocka_unit_test_setup_teardown(what_a_program_does_not_say, begin, end),
+		cmocka_unit_test_setup_teardown(nothing_to_accept, begin, end),
 		cmocka_unit_test_setup_teardown(a_request_is_accepted, begin, end),
 		cmocka_unit_test_setup_teardown(nobody_is_there_to_be_accepted, begin,
 						end),

@@ -45,6 +45,7 @@ static void fill(struct cma_dev *d)
 		d->max_depth = attr.max_qp_init_rd_atom > 255
 				       ? 255
 				       : (uint8_t)attr.max_qp_init_rd_atom;
+		d->ack_delay = attr.local_ca_ack_delay;
 	}
 	d->mtu = IBV_MTU_1024;
 	if (ibv_query_port(d->ctx, 1, &port))

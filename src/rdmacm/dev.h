@@ -14,6 +14,7 @@ struct cma_dev {
 	bool iwarp;
 	bool ib; /* InfiniBand, at an adapter of a fabric */
 	uint8_t max_resources, max_depth;
+	uint8_t ack_delay; /* local_ca_ack_delay: an exponent of 4.096 us */
 	enum ibv_mtu mtu;
 };
 

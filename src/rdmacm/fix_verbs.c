@@ -105,7 +105,8 @@ int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
 {
 	(void)ctx;
 	*attr = (struct ibv_device_attr){ .max_qp_rd_atom = 16,
-					  .max_qp_init_rd_atom = 300 };
+					  .max_qp_init_rd_atom = 300,
+					  .local_ca_ack_delay = 15 };
 	return 0;
 }
 

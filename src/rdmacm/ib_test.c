@@ -94,7 +94,7 @@ static void by_address_and_path(void **state)
 	assert_int_equal(id->state, CMA_ROUTE);
 	assert_int_equal(id->to.route.dlid, DLID);
 	assert_int_equal(id->to.mtu, IBV_MTU_512);
-	assert_int_equal(id->ack_timeout, 13);
+	assert_int_equal(id->ack_timeout, 15);
 	assert_int_equal(id->id.route.num_paths, 1);
 	assert_int_equal(be16toh(id->id.route.path_rec->dlid), DLID);
 
@@ -125,6 +125,29 @@ static void a_late_answer(void **state)
 	assert_int_equal(cma_post(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL), 0);
 	fix_ack(ch, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 	assert_int_equal(id->state, CMA_ROUTE);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
+}
+
+/* Twice the path's lifetime and the peer's ACK delay, here 2^15. */
+static void timeouts_of_paths(void **state)
+{
+	static const struct {
+		uint8_t life, timeout;
+	} row[] = { { 0, 15 },	{ 12, 15 }, { 13, 16 }, { 14, 16 },
+		    { 15, 17 }, { 16, 17 }, { 18, 19 }, { 63, 31 } };
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = found(ch, "127.1.0.2");
+
+	(void)state;
+	fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct sa_path p = path;
+
+		p.life = row[i].life;
+		assert_int_equal(cma_take_path(id, &p), 0);
+		assert_int_equal(id->ack_timeout, row[i].timeout);
+	}
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
 }
@@ -534,6 +557,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(by_address_and_path, begin, fix_end),
 		cmocka_unit_test_setup_teardown(a_late_answer, begin, fix_end),
+		cmocka_unit_test_setup_teardown(timeouts_of_paths, begin, fix_end),
 		cmocka_unit_test_setup_teardown(a_timeout_of_ones_own, begin, fix_end),
 		cmocka_unit_test_setup_teardown(a_source_of_ones_own, begin, fix_end),
 		cmocka_unit_test_setup_teardown(a_fabric_that_has_ended, begin, fix_end),

@@ -337,6 +337,20 @@ static int make_path(struct cma_id *id)
 	return set_record(id, &path);
 }
 
+/* The Local ACK Timeout of a path (12.7.34): twice its packet lifetime and the ACK delay
+ * of the peer, an adapter of the same kind as ours. All are exponents of 4.096 us, so the
+ * longer one counts, and one more if the shorter is at least half of it. A subnet manager
+ * says 0 for the path from a port to itself. */
+static uint8_t ack_timeout(unsigned life, unsigned delay)
+{
+	unsigned way = life + 1;
+	unsigned longer = way > delay ? way : delay;
+	unsigned shorter = way > delay ? delay : way;
+
+	longer += shorter + 1 >= longer;
+	return (uint8_t)(longer < ACK_TIMEOUT_MAX ? longer : ACK_TIMEOUT_MAX);
+}
+
 int cma_take_path(struct cma_id *id, const struct sa_path *p)
 {
 	int rc = set_record(id, p);
@@ -349,8 +363,7 @@ int cma_take_path(struct cma_id *id, const struct sa_path *p)
 	if (p->mtu && p->mtu < id->to.mtu)
 		id->to.mtu = p->mtu;
 	if (!id->ack_said)
-		id->ack_timeout = p->life < ACK_TIMEOUT_MAX ? (uint8_t)(p->life + 1)
-							    : ACK_TIMEOUT_MAX;
+		id->ack_timeout = ack_timeout(p->life, id->dev->ack_delay);
 	return 0;
 }
 
