@@ -211,7 +211,7 @@ const struct cm_proto cm_iw_proto = {
 	.close = conn_close,
 };
 
-/* --- what each call comes to ------------------------------------------------- */
+/* --- each call ----------------------------------------------------------- */
 
 static struct cm_target to_roce, to_iwarp = { .iwarp = true };
 static struct cm_listener *bound;

@@ -342,7 +342,7 @@ static void missing(void **state)
 	was_told("");
 }
 
-/* --- what is made ------------------------------------------------------------------ */
+/* --- calls that make an object ------------------------------------------- */
 
 static void ids(void **state)
 {

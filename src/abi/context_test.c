@@ -187,7 +187,7 @@ static void forks_need_nothing(void **state)
 	assert_int_equal(ibv_dofork_range(fix.memory, 1), 0);
 }
 
-/* --- what a program leaves ------------------------------------------------ */
+/* --- objects that a program leaves --------------------------------------- */
 
 /* Frees the memory of queues and their context. file.c leaves it, since posts and polls
  * look nothing up. */

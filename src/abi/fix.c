@@ -258,7 +258,7 @@ uint64_t nic_now(void)
 	return fix.now;
 }
 
-/* --- the world ------------------------------------------------------------- */
+/* --- setting up and tearing down ----------------------------------------- */
 
 int fix_begin(void **state)
 {

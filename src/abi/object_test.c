@@ -318,7 +318,7 @@ static void dead(void **state)
 	free_all(of);
 }
 
-/* --- objects that a call names besides -------------------------------------- */
+/* --- further objects that a call names ----------------------------------- */
 
 /* Each argument is refused before anything is made: an object of another context, and one
  * that is freed. */

@@ -221,7 +221,7 @@ static void gids_of_iwarp(void **state)
 	assert_int_equal(ibv_close_device(ibv), 0);
 }
 
-/* --- the kernel's forms ------------------------------------------------------ */
+/* --- the kernel's structs ------------------------------------------------ */
 
 /* Gives every byte another value, except bools. */
 static void number(void *p, size_t n)

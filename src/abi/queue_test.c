@@ -154,8 +154,7 @@ static void moderation(void **state)
 	}
 }
 
-/* --- queue pairs ----------------------------------------------------------------------
- */
+/* --- queue pairs --------------------------------------------------------- */
 
 static int to(struct ibv_qp *qp, enum ibv_qp_state next, int more)
 {

@@ -13,7 +13,7 @@
 #include "rsocket/rdma.h"
 #include "rsocket/rsocket.h"
 
-/* --- what rsockets need of rdma_cm --------------------------------------- */
+/* --- functions of rdma_cm that rsockets need ----------------------------- */
 
 void rsock_rdma_stop(struct rdma_cm_id *id)
 {
@@ -295,7 +295,7 @@ EXPORT int rfcntl(int socket, int cmd, ...)
 	return end_whole(was, rsocket_fcntl(socket, cmd, arg));
 }
 
-/* --- waiting for several ------------------------------------------------- */
+/* --- waiting for several sockets ----------------------------------------- */
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {

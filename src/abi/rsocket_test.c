@@ -255,8 +255,7 @@ static void cancelled_before_they_begin(void **state)
 	}
 }
 
-/* --- arguments and answers of their own -----------------------------------------------
- */
+/* --- calls with arguments or results of their own ------------------------ */
 
 static void fails(ssize_t rc, int err)
 {
@@ -314,7 +313,7 @@ static void arguments(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* --- what rsockets need of rdma_cm ---------------------------------------- */
+/* --- functions of rdma_cm that rsockets need ----------------------------- */
 
 static struct cma_id id;
 static struct cma_dev dev = {

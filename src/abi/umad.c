@@ -101,7 +101,8 @@ EXPORT ib_mad_addr_t *umad_get_mad_addr(void *umad)
 	return &((struct ib_user_mad *)umad)->addr;
 }
 
-/* The flow label is in host order in mad_addr, but in network order in the MAD. */
+/* mad_addr has the flow label in host order; the address in umad has it in network
+ * order. */
 EXPORT int umad_set_grh(void *umad, void *mad_addr)
 {
 	struct ib_mad_addr *to = umad_get_mad_addr(umad), *from = mad_addr;

@@ -61,8 +61,7 @@ static int begin(void **state)
 	return 0;
 }
 
-/* --- which one a program means -------------------------------------------------------
- */
+/* --- the adapter and port that a program means --------------------------- */
 
 static void resolves(void **state)
 {
@@ -114,8 +113,7 @@ static void the_best_port(void **state)
 	assert_int_equal(umad_resolve(&at, NULL, &n), -EIO);
 }
 
-/* --- what they are told ---------------------------------------------------------------
- */
+/* --- attributes of adapters and ports ------------------------------------ */
 
 static void ports(void **state)
 {

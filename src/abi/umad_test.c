@@ -25,8 +25,7 @@ static struct plug_register registered;
 static long received;
 static unsigned looks; /* so often there is no message, though poll() reports one */
 
-/* --- the fabric ----------------------------------------------------------------------
- */
+/* --- the fabric ----------------------------------------------------------- */
 
 int umad_resolve(struct umad_place *at, const char *ca_name, int *port)
 {
@@ -397,7 +396,7 @@ static void unregisters(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* --- what is shown -------------------------------------------------------- */
+/* --- debug output -------------------------------------------------------- */
 
 static void dumps(void **state)
 {

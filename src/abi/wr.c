@@ -172,7 +172,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		post_bind(qp, mw, rkey, info);
 }
 
-/* --- what belongs to the latest request ---------------------------------- */
+/* --- pieces of the latest request ---------------------------------------- */
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn,
 			   uint32_t qkey)

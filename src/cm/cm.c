@@ -125,7 +125,7 @@ void cm_forked(struct cm *cm)
 	listeners_forked(cm);
 }
 
-/* --- the end ------------------------------------------------------------- */
+/* --- exit ---------------------------------------------------------------- */
 
 static bool is_full(const struct gsi_port *port)
 {
@@ -168,7 +168,7 @@ void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
 	(void)conn_tell(c, c->missed_type, c->missed_status, NULL);
 }
 
-/* --- what happened ------------------------------------------------------- */
+/* --- counters ------------------------------------------------------------ */
 
 static const char *const names[CM_COUNTERS] = {
 #define COUNTER(value, name) [value] = #name,

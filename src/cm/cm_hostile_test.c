@@ -10,7 +10,7 @@ static void inject(struct fix *f, int to, const struct cm_msg *m)
 	fix_mad(f, to, (uint8_t)(1 + !to), m);
 }
 
-/* --- who does not know the identifiers ----------------------------------- */
+/* --- a stranger who does not know the IDs -------------------------------- */
 
 /* A REJ that has only the receiver's ID, as a process sends it that does not know the
  * REQ. It is valid only while we do not know the peer's ID. */
@@ -147,7 +147,7 @@ static void an_end_of_another_qp(void **state)
 	fix_close(f);
 }
 
-/* --- who was here before ------------------------------------------------- */
+/* --- an earlier peer ----------------------------------------------------- */
 
 /* A peer was killed, comes back, and uses the old ID for a new connection. */
 static void an_identifier_comes_back(void **state)
@@ -189,7 +189,7 @@ static void an_identifier_comes_back(void **state)
 	fix_close(f);
 }
 
-/* --- who makes up a request of another ----------------------------------- */
+/* --- a request that poses as the peer's ---------------------------------- */
 
 enum { QPN_SHIFT = 14, A_QPN = FIX_SLOT << QPN_SHIFT | 1 };
 
@@ -324,7 +324,7 @@ static void a_qp_of_another_ca(void **state)
 	fix_close(f);
 }
 
-/* --- who asks for much --------------------------------------------------- */
+/* --- a peer that asks for much ------------------------------------------- */
 
 static void many_listeners(void **state)
 {

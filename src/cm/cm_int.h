@@ -44,9 +44,9 @@ enum conn_state {
 	ST_FREE, /* in no table */
 	ST_IDLE, /* ended, or not begun yet */
 	ST_REQ_SENT,
-	ST_REP_RCVD, /* last state of the active side alone */
+	ST_REP_RCVD, /* REQ_SENT and REP_RCVD: active side */
 	ST_REQ_RCVD,
-	ST_REP_SENT, /* last state of the passive side alone */
+	ST_REP_SENT, /* REQ_RCVD and REP_SENT: passive side */
 	ST_ESTABLISHED,
 	ST_DREQ_SENT,
 	ST_DREQ_RCVD,
@@ -64,7 +64,7 @@ struct conn {
 	struct heap_node timer;
 	enum conn_state state;
 	bool passive, datagram;
-	bool held;    /* An owner refers to c, or a request that no program has read. */
+	bool held;    /* an owner, or a request not read yet, refers to c */
 	bool near;    /* the peer is a process of this host */
 	bool doubted; /* ask the peer whether it still has c (conn_doubt()) */
 	/* Delay before the next look whether the peer's process lives, once its
@@ -131,11 +131,12 @@ struct held_mad {
 /* A host that has refused one of our MADs; see peer.c. */
 struct suspect {
 	struct cm_route route;
-	/* A second later one of our MADs was sent again; only a refusal of a packet with
-	 * this PSN or a later one proves that the host has no process left. */
+	/* asked: one of our MADs was sent again, at least a second after the refusal.
+	 * psn: of that MAD. Only a refusal of this or a later packet proves that no
+	 * process is left. */
 	bool asked;
 	uint32_t psn;
-	uint64_t at;	/* when a MAD is sent again */
+	uint64_t at;	/* when a MAD is next sent again */
 	uint64_t until; /* 0: this entry is free */
 };
 
@@ -243,7 +244,7 @@ size_t conn_skip(const struct cm_target *to);
 void conn_say_ip(struct cm_msg *m, const struct cm_target *to, const struct cm_param *p);
 void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
-/* --- retry.c: what is sent until it is answered -------------------------- */
+/* --- retry.c: MADs that are sent until they are answered ----------------- */
 
 /* Sends m once. If there is no room, m is lost and cm->counter[CM_TX_FULL] counts it. */
 void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *m);
@@ -385,7 +386,7 @@ void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_
 void group_input(struct cm *cm, const uint8_t mad[MAD_LEN]);
 void group_close(struct cm *cm);
 
-/* --- forward.c: from process to process of this host ------------------------ */
+/* --- forward.c: MADs to other processes of this host --------------------- */
 
 /* Forwards a MAD that came by this route to the process with this slot, or to the process
  * that has bound this name. Returns as host_forward() does. */

@@ -2,10 +2,11 @@
 /* conn.c - connections of the IB protocol: their memory, their communication IDs, the
  * tables that find them, and the events that they report.
  *
- * A communication ID is slot | index | generation. The first index and the generations
- * are random, so nobody can guess an ID, and a restarted process is not taken for its
- * predecessor. Memory is allocated in chunks and never freed. Free indices are reused in
- * the order in which they became free, with the next generation. */
+ * A communication ID is slot | index | generation. The index of the first connection and
+ * the first generation of each are random, so nobody can guess an ID, and a restarted
+ * process is not taken for its predecessor. Memory is allocated in chunks and kept until
+ * cm_close(). Free indices are reused in the order in which they became free, with the
+ * next generation. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +192,7 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 	return NULL;
 }
 
-/* --- what is said of them, and by them ----------------------------------- */
+/* --- messages, events, states -------------------------------------------- */
 
 struct cm_msg conn_msg(const struct conn *c, enum cm_type type)
 {

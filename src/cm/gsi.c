@@ -15,7 +15,7 @@
 
 static const uint64_t HOLD_NS = 50000000;
 
-/* --- in ------------------------------------------------------------------ */
+/* --- MADs that come in --------------------------------------------------- */
 
 static bool is_request(const struct cm_msg *m)
 {
@@ -244,7 +244,7 @@ void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t n
 	gsi_take(cm, &route, in->bytes, in->len, false, now);
 }
 
-/* --- out ----------------------------------------------------------------- */
+/* --- MADs that go out ---------------------------------------------------- */
 
 uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route)
 {

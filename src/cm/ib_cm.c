@@ -213,7 +213,7 @@ static void on_rtu(struct conn *c, const struct cm_msg *m, uint64_t now)
 	(void)ibcm_established(&c->base, now);
 }
 
-/* --- both ---------------------------------------------------------------- */
+/* --- both sides ---------------------------------------------------------- */
 
 static void on_mra(struct conn *c, const struct cm_msg *m, uint64_t now)
 {

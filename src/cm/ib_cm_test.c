@@ -13,7 +13,7 @@ static int reject(struct prog *p, const char *private)
 				      p->f->now);
 }
 
-/* --- as it should be ----------------------------------------------------- */
+/* --- connections without disturbance ------------------------------------- */
 
 static void both_learn_of_each_other(void **state)
 {
@@ -131,7 +131,7 @@ static void the_active_side_says_no(void **state)
 	fix_close(f);
 }
 
-/* --- limits, rubbish ----------------------------------------------------- */
+/* --- limits, and invalid messages ---------------------------------------- */
 
 static void a_full_backlog_is_served_later(void **state)
 {

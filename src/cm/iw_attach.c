@@ -22,7 +22,7 @@ int iwc_check_qp(struct cm *cm, uint32_t qpn)
 	return fits ? 0 : -EINVAL;
 }
 
-/* --- notes: the turn and the QP's lock are held -------------------------- */
+/* --- called by the transport: the turn and the QP's lock are held -------- */
 
 static void note(struct iwc *c)
 {
@@ -55,7 +55,7 @@ static void on_ended(void *arg, enum iw_end how)
 
 static const struct iwarp_user user = { on_ready, on_ended };
 
-/* --- what they lead to --------------------------------------------------- */
+/* --- events that follow -------------------------------------------------- */
 
 static void establish(struct iwc *c)
 {

@@ -11,7 +11,7 @@
 #include "sys/conf.h"
 #include "sys/log.h"
 
-/* --- ends ---------------------------------------------------------------- */
+/* --- failure ------------------------------------------------------------- */
 
 /* The event type for an errno. As in Linux's iw_cm, a refusal is REJECTED, whether the
  * program, MPA or TCP refused. */
@@ -43,7 +43,7 @@ void iwc_fail(struct iwc *c, int rc)
 	iwc_over(c);
 }
 
-/* --- the initiator's connection ------------------------------------------ */
+/* --- the initiator: TCP -------------------------------------------------- */
 
 /* Begins to connect. An error is reported later, from the timer, as all other results
  * are. */
@@ -97,7 +97,7 @@ static void connected(struct iwc *c, uint64_t now)
 		iwc_ask(c, s, now);
 }
 
-/* --- its descriptor, its timer ------------------------------------------- */
+/* --- descriptor and timer of a connection -------------------------------- */
 
 void iwc_progress(struct iwc *c, uint64_t now)
 {
@@ -160,7 +160,7 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 	}
 }
 
-/* --- asking -------------------------------------------------------------- */
+/* --- the initiator: MPA -------------------------------------------------- */
 
 static struct iw_offer offer(const struct iwc *c, uint8_t revision)
 {
@@ -232,7 +232,7 @@ static int iwcm_connect(struct cm *cm, const struct cm_target *to,
 	return 0;
 }
 
-/* --- answering ----------------------------------------------------------- */
+/* --- the responder ------------------------------------------------------- */
 
 bool iwc_come(struct cm_listener *l, struct stream *s, const struct cm_target *from,
 	      uint64_t now)
@@ -278,7 +278,8 @@ static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 		return rc;
 	(void)iw_watch(c->cm, &c->watch, 0);
 	iw_sock_set_tos(c->watch.fd, c->to.route.src, p->tclass);
-	/* An empty socket buffer has room for the whole reply; a rest means an error. */
+	/* An empty socket buffer has room for the whole reply, so a remainder is an
+	 * error. */
 	if (iwc_flush(c, now)) {
 		iwc_over(c);
 		return -ECONNRESET;
@@ -346,7 +347,7 @@ void iwc_close(struct cm_conn *base, uint64_t now)
 		break;
 	case IWC_ATTACHED:
 	case IWC_CONNECTED:
-		iwc_detach(c, now); /* on_ended() leads to the rest */
+		iwc_detach(c, now); /* the rest follows on_ended() */
 		break;
 	case IWC_CONNECTING:
 	case IWC_REFUSED:

@@ -12,7 +12,7 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 
-/* --- one of them --------------------------------------------------------- */
+/* --- one connection ------------------------------------------------------ */
 
 struct iwc *iwc_new(struct cm *cm)
 {
@@ -110,7 +110,7 @@ int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events)
 	return 0;
 }
 
-/* --- telling ------------------------------------------------------------- */
+/* --- events -------------------------------------------------------------- */
 
 void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer)
@@ -144,7 +144,7 @@ void iw_own(struct iwc *c, struct cm_owner *owner)
 	iwc_tell(c, c->missed_type, c->missed_status, NULL);
 }
 
-/* --- all of them --------------------------------------------------------- */
+/* --- all connections of a NIC -------------------------------------------- */
 
 int iw_open(struct cm *cm)
 {

@@ -14,7 +14,7 @@ struct qp;
 
 enum {
 	IWC_HALF_MAX = 256, /* TCP connections whose request no program has seen */
-	IWC_EVENTS = 32,    /* that one epoll_wait() returns */
+	IWC_EVENTS = 32,    /* most that one epoll_wait() returns */
 	IWC_DATA_MAX = 256, /* bytes of private data: the API's limit */
 };
 
@@ -24,8 +24,8 @@ enum {
 #define IWC_REQUEST_NS 10000000000ull /* for MPA's request, once TCP is connected */
 #define IWC_EVICT_NS   1000000000ull  /* an older half-open connection may be evicted */
 #define IWC_PAUSE_NS   20000000ull /* a listener without descriptors or memory pauses */
-#define IWC_HOPE_NS    50000000ull /* TCP refusals before then are not final */
-#define IWC_AGAIN_NS   5000000ull  /* interval of tries until then */
+#define IWC_HOPE_NS    50000000ull /* so long TCP refusals are not final */
+#define IWC_AGAIN_NS   5000000ull  /* interval of tries meanwhile */
 #define IWC_LOOK_NS    50000ull	   /* least interval between two looks at the sockets */
 
 enum iwc_state {
@@ -52,7 +52,7 @@ struct iwc {
 	struct iw_watch watch; /* fd: that of the stream, if there is one */
 	enum iwc_state state;
 	bool passive;
-	bool held;	/* an owner refers to c, or a request nobody has read */
+	bool held;	/* an owner, or a request not read yet, refers to c */
 	bool fallback;	/* this is the second try, with revision 1 */
 	bool connected; /* a QP has been attached */
 	bool parted;	/* disconnect() was called */
@@ -85,8 +85,8 @@ struct iw_cm {
 	uint64_t look_at;	  /* no epoll_wait() before then */
 	int events;		  /* number of valid entries in event[] */
 	struct epoll_event event[IWC_EVENTS];
-	/* When pausing listeners, and PARKED connections, are tried again; NEVER: once a
-	 * request gets an owner. */
+	/* When pausing listeners, and PARKED connections, are tried again; NEVER: not
+	 * before iwc_room() is called. */
 	uint64_t resume_at;
 	struct heap timers;
 	unsigned n, half_n;
@@ -98,7 +98,7 @@ static inline struct iwc *iwc_of(struct cm_conn *c)
 	return (struct iwc *)c;
 }
 
-/* --- iw_conn.c: memory, watching, timers, telling ------------------------ */
+/* --- iw_conn.c: memory, descriptors, timers, events ---------------------- */
 
 int iw_open(struct cm *cm); /* Returns 0 or -errno. */
 void iw_close(struct cm *cm);

@@ -68,7 +68,7 @@ void iw_unlisten(struct cm_listener *l)
 	close_socket(l);
 }
 
-/* --- room ---------------------------------------------------------------- */
+/* --- room for connections ------------------------------------------------ */
 
 static void rest(struct cm_listener *l)
 {
@@ -142,10 +142,10 @@ static bool evict(struct cm_listener *for_whom, uint64_t now)
 	return true;
 }
 
-/* --- connections that come ----------------------------------------------- */
+/* --- accepting ----------------------------------------------------------- */
 
-/* Handles an error of accept(). Returns false if to call accept() again at once is no
- * use. */
+/* Handles an error of accept(). Returns false if calling accept() again at once would be
+ * useless. */
 static bool none_came(struct cm_listener *l, int err, uint64_t now)
 {
 	switch (err) {

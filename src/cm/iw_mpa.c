@@ -7,7 +7,7 @@
 #include "cm/iw_int.h"
 #include "sys/log.h"
 
-/* --- bytes --------------------------------------------------------------- */
+/* --- sending and receiving ----------------------------------------------- */
 
 ssize_t iwc_flush(struct iwc *c, uint64_t now)
 {
@@ -66,7 +66,7 @@ void iwc_pump(struct iwc *c, uint64_t now)
 		(void)iw_watch(c->cm, &c->watch, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* --- what MPA has come to ------------------------------------------------ */
+/* --- results of MPA's setup ---------------------------------------------- */
 
 static uint8_t depth_of(uint16_t n)
 {

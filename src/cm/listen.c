@@ -309,7 +309,7 @@ void listeners_free(struct cm *cm)
 		listener_free(container_of(n, struct cm_listener, node));
 }
 
-/* --- finding ------------------------------------------------------------- */
+/* --- finding the listener of a request ----------------------------------- */
 
 /* How well a listener fits a request: 2: its address, 1: its wildcard, 0: not at all. */
 static int fits(const struct cm_listener *l, const struct cm_target *from)

@@ -34,7 +34,7 @@ static const uint64_t REFUSAL_NS = 100000000;
  * all processes together.) */
 static const uint64_t AGAIN_NS = 1000000000, SUSPECT_NS = UINT64_C(30000000000);
 
-/* --- of this host -------------------------------------------------------- */
+/* --- peers of this host -------------------------------------------------- */
 
 /* Sets c's timer to `at`, if that is sooner. */
 static void look_at(struct conn *c, uint64_t at)
@@ -71,7 +71,7 @@ void cm_gone(struct cm *cm, uint16_t slot, uint64_t now)
 	}
 }
 
-/* --- of another ---------------------------------------------------------- */
+/* --- peers of another host ----------------------------------------------- */
 
 static void ask_later(struct conn *c, uint64_t now)
 {
@@ -290,7 +290,7 @@ uint64_t peer_deadline(const struct cm *cm)
 	return cm->look_at < cm->suspect_at ? cm->look_at : cm->suspect_at;
 }
 
-/* --- both ---------------------------------------------------------------- */
+/* --- peers of any host --------------------------------------------------- */
 
 bool conn_watch(struct conn *c, uint64_t now)
 {

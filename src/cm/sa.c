@@ -21,7 +21,7 @@ struct query {
 	uint16_t pkey;
 };
 
-/* --- until there is an answer ---------------------------------------------- */
+/* --- questions until there is an answer ---------------------------------- */
 
 int sa_ask_init(struct cm *cm, struct sa_ask *a, const struct sa_ask_ops *ops)
 {

@@ -87,7 +87,7 @@ static void drop_token(int fd)
 			;
 }
 
-/* --- in and out ---------------------------------------------------------- */
+/* --- adding and reading events ------------------------------------------- */
 
 int cma_put(struct cma_source *s, struct cma_event *e)
 {
@@ -161,7 +161,7 @@ int cma_channel_wait(struct cma_channel *ch)
 	return rc ? rc : p.revents & POLLNVAL ? -EBADF : 0;
 }
 
-/* --- leaving: lock held -------------------------------------------------- */
+/* --- taking events back: lock held --------------------------------------- */
 
 static void unlink_events(struct cma_source *s, const struct cma_group *group,
 			  struct list *into)
@@ -191,7 +191,7 @@ static void wait_acked(struct cma_source *s)
 		pthread_cond_wait(&s->changed, &lock);
 }
 
-/* --- ... and not --------------------------------------------------------- */
+/* --- taking events back -------------------------------------------------- */
 
 void cma_take_back(struct cma_source *s, const struct cma_group *group,
 		   struct list *unread)

@@ -63,7 +63,7 @@ static int fill_param(struct cma_id *id, const struct rdma_conn_param *c,
 	return 0;
 }
 
-/* --- asking -------------------------------------------------------------- */
+/* --- connecting ---------------------------------------------------------- */
 
 int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 {
@@ -120,7 +120,7 @@ int cma_listen(struct cma_id *id, int backlog)
 	return rc;
 }
 
-/* --- answering ----------------------------------------------------------- */
+/* --- accepting and rejecting --------------------------------------------- */
 
 static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 {
@@ -156,7 +156,7 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 	rc = fill_param(id, c, id->resources, id->depth, &p);
 	if (rc)
 		return rc;
-	/* the vendor whose options the peer's request has */
+	/* The vendor of the options in the peer's request. */
 	p.ece_vendor = id->peer_ece.vendor_id;
 	id->resources = p.resources;
 	id->depth = p.depth;
@@ -192,7 +192,7 @@ int cma_notify(struct cma_id *id, enum ibv_event_type event)
 	return 0;
 }
 
-/* --- parting ------------------------------------------------------------- */
+/* --- disconnecting ------------------------------------------------------- */
 
 int cma_disconnect(struct cma_id *id)
 {

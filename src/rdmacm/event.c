@@ -125,7 +125,7 @@ static bool on_response(struct cma_event *e)
 		return true;
 	}
 	e->ev.event = RDMA_CM_EVENT_ESTABLISHED;
-	/* On failure the peer has changed its mind, and the next event says how. */
+	/* If this fails, the peer has changed its mind, and the next event says how. */
 	return cm_gate_established(id->ctx, id->conn) == 0;
 }
 

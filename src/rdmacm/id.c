@@ -75,7 +75,7 @@ void cma_stop(struct cma_id *id)
 	}
 }
 
-/* --- made ---------------------------------------------------------------- */
+/* --- making ids ---------------------------------------------------------- */
 
 static enum ibv_qp_type qp_type_of(enum rdma_port_space ps)
 {
@@ -153,7 +153,7 @@ int cma_create(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 	return cma_id_new(ch, context, ps, qp_type_of(ps), out);
 }
 
-/* --- moving, options ----------------------------------------------------- */
+/* --- moving to another channel, options ---------------------------------- */
 
 int cma_migrate(struct cma_id *id, struct rdma_event_channel *channel)
 {

@@ -17,7 +17,7 @@
 
 enum { LINGER_MAX = 100000 };
 
-/* --- saying disconnect --------------------------------------------------- */
+/* --- sending RS_DISCONNECT ----------------------------------------------- */
 
 /* Has everything that was sent arrived? A completed WRITE is in the peer's memory. On
  * iWARP it only means that TCP has the data, which TCP may lose if something comes in

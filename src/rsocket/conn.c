@@ -61,7 +61,7 @@ void rsock_conn_param(const struct rsock_stream *st, struct rdma_conn_param *p,
 	};
 }
 
-/* --- out ----------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 void rsock_conn_fail(struct rsock_stream *st, int err)
 {
@@ -128,7 +128,7 @@ void rsock_conn_grant(struct rsock_stream *st)
 		rsock_conn_progress(st);
 }
 
-/* --- in ------------------------------------------------------------------ */
+/* --- receiving ----------------------------------------------------------- */
 
 /* The peer sends nothing more. On iWARP it waits for our end of the TCP connection (see
  * "Closing" in docs/rsocket.md). */

@@ -19,7 +19,7 @@
 
 enum { AT_A_TIME = 16 };
 
-/* --- what is queued ------------------------------------------------------ */
+/* --- queued messages ----------------------------------------------------- */
 
 static void drop(struct rsock_dgram *dg, struct rsock_dgmsg *m)
 {
@@ -138,7 +138,7 @@ static int name_dgram(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t
 	return 0;
 }
 
-/* --- by UDP -------------------------------------------------------------- */
+/* --- datagrams by UDP ---------------------------------------------------- */
 
 static int say(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
 	       const struct iovec *iov, int n)

@@ -176,7 +176,7 @@ void rsock_ep_destroy(struct rsock_endpoint *ep)
 	*ep = (struct rsock_endpoint){ 0 };
 }
 
-/* --- out ----------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 /* On iWARP a SEND with the immediate follows the WRITE. */
 int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
@@ -206,7 +206,7 @@ int rsock_ep_post(struct rsock_endpoint *ep, const struct rs_write *w,
 	return -ibv_post_send(ep->id->qp, two && !w->len ? &send : &write, &bad);
 }
 
-/* --- in ------------------------------------------------------------------ */
+/* --- completions --------------------------------------------------------- */
 
 /* Returns false if the completion is no message of rsockets. */
 static bool immediate_of(const struct rsock_endpoint *ep, const struct ibv_wc *wc,

@@ -53,7 +53,7 @@ bool fix_may_make(void); /* false: this call fails, with errno ENOMEM */
 /* 127.0.0.host and a port. */
 struct sockaddr_in fix_addr(uint8_t host, uint16_t port);
 
-/* --- the level of rsocket.h ---------------------------------------------- */
+/* --- calls of rsocket.h -------------------------------------------------- */
 
 /* Makes a listener, and sets *a to its address. */
 int fix_listen(struct sockaddr_in *a, int backlog);

@@ -45,7 +45,7 @@ static void watch_forks(void)
 	pthread_atfork(forking, parent, child);
 }
 
-/* --- from a descriptor --------------------------------------------------- */
+/* --- finding the socket of a descriptor ---------------------------------- */
 
 /* Sets *out to the socket of fd, counted and locked until leave(). Returns 0 or
  * -errno. */

@@ -173,7 +173,7 @@ static void at_exit(void)
 	} while (unfinished && rsock_now() < end);
 }
 
-/* --- beginning ----------------------------------------------------------- */
+/* --- starting the thread ------------------------------------------------- */
 
 static void forking(void)
 {

@@ -81,7 +81,7 @@ void rsock_sleeper_link(struct rsock_sleeper *sl, struct rsock_waitq *waitq)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- a thread's own ------------------------------------------------------ */
+/* --- the sleeper of a thread --------------------------------------------- */
 
 static void free_sleeper(void *arg)
 {
