@@ -31,9 +31,9 @@ struct transport;
 /* The file behind a command descriptor. As in the kernel, objects belong to the file and
  * not to the context: they live until its last context is closed (file.c). */
 struct abi_file {
-	/* identity of the socket, which carries nothing and is never readable */
+	/* Identity of the socket, which carries nothing and is never readable. */
 	struct fd_id id;
-	/* number of open contexts; under core->lock, as the fields below */
+	/* Number of open contexts; under core->lock, as the fields below. */
 	unsigned contexts;
 	struct abi_context *closed;    /* closed contexts, freed with the file */
 	struct live *left[LIVE_KINDS]; /* objects that closed contexts have left */
@@ -46,7 +46,7 @@ struct abi_context {
 	const struct transport *transport;
 	struct abi_file *file;	  /* the file of cmd_fd */
 	struct abi_context *next; /* in file->closed */
-	/* of the process that made it; a forked child shares the descriptors */
+	/* Of the process that made it; a forked child shares the descriptors. */
 	pid_t pid;
 	struct verbs_context verbs; /* the program holds a pointer to verbs.context */
 };

@@ -276,7 +276,7 @@ static void end_file(struct abi_file *file)
 	end(file->left, with_file, COUNT(with_file));
 	for (int kind = 0; kind < LIVE_KINDS; kind++)
 		if (file->left[kind])
-			return; /* a peer is copying to a region, which stays */
+			return; /* a peer is copying to or from a region, which stays */
 	for (struct abi_context *a = file->closed, *next; a; a = next) {
 		next = a->next;
 		free_context(a);

@@ -161,8 +161,8 @@ static int modify(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr
 	if (!rc && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR ||
 		    mask & IBV_QP_ACCESS_FLAGS))
 		fenced = nic_fence(a->nic, qp->qpn);
+	/* Sends requests that waited for the new state. */
 	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
-		/* sends requests that waited for the new state */
 		nic_post(a->nic, qp, abi_inside > 1);
 	return rc ? rc : fenced;
 }

@@ -64,7 +64,7 @@ static void extended_cqs(void **state)
 		  0,
 		  false,
 		  true },
-		/* flags are ignored unless the mask names them */
+		/* Flags are ignored unless the mask names them. */
 		{ { .cqe = 4, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN },
 		  0,
 		  false,
@@ -398,7 +398,7 @@ static void extended_srqs(void **state)
 		struct ibv_cq *cq;
 		int err;
 	} row[] = {
-		/* the mask does not name the type */
+		/* The mask does not name the type. */
 		{ PD, IBV_SRQT_XRC, fix.pd, NULL, NULL, 0 },
 		{ PD | TYPE, IBV_SRQT_BASIC, fix.pd, x, fix.cq, 0 },
 		{ TYPE, IBV_SRQT_BASIC, fix.pd, NULL, NULL, EINVAL },

@@ -17,7 +17,7 @@ static void a_class_is_the_first_that_fits(void **state)
 	assert_string_equal(umad_class_str(0x08), "SNMP");
 	assert_string_equal(umad_class_str(0x09), "Vendor");
 	assert_string_equal(umad_class_str(0x0f), "Vendor");
-	/* not Application, which has this number, too */
+	/* Not Application, which has this number, too. */
 	assert_string_equal(umad_class_str(0x10), "DevAdm");
 	assert_string_equal(umad_class_str(0x13), "Application");
 	assert_string_equal(umad_class_str(0x2f), "Application");
@@ -32,7 +32,7 @@ static void a_number_means_what_its_class_says(void **state)
 	(void)state;
 	assert_string_equal(umad_method_str(0x03, 0x14), "GetMulti");
 	assert_string_equal(umad_method_str(0x03, 0x01), "Get");
-	/* as rdma-core spells it */
+	/* As rdma-core spells it. */
 	assert_string_equal(umad_method_str(0x01, 0x14), "<unknown");
 	assert_string_equal(umad_attribute_str(0x01, BE(0x0011)), "NodeInfo");
 	assert_string_equal(umad_attribute_str(0x81, BE(0x0011)), "NodeInfo");

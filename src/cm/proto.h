@@ -55,7 +55,7 @@ struct cm_param {
 	 * many it will have outstanding. */
 	uint8_t resources, depth;
 	uint8_t flow_control, retry_count, rnr_retry, srq;
-	uint8_t ack_timeout; /* exponent of 4.096 us; accept(): delay of its ACKs */
+	uint8_t ack_timeout; /* 4.096 us * 2^n; in accept(): delay of its ACKs */
 	uint64_t ca_guid;    /* in host order */
 	uint32_t ece_vendor, ece_options;
 	uint8_t tclass; /* accept(), iWARP: of packets from then on */

@@ -14,7 +14,7 @@
 #include "sys/rand.h"
 #include "sys/sockaddr.h"
 
-/* the default of ip_local_port_range */
+/* The default of ip_local_port_range. */
 enum { PORT_FIRST = 32768, PORTS = 28232, PORT_TRIES = 1000 };
 
 /* Q_Key of IP over InfiniBand's groups, as OpenSM makes them; an id of RDMA_PS_IPOIB is

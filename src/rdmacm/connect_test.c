@@ -118,7 +118,7 @@ static void a_request_is_accepted(void **state)
 	assert_string_equal(fix_said(), "INIT RTR RTS accept attach");
 	assert_int_equal(fix.self.ece_vendor, 8); /* the vendor of the request */
 	assert_int_equal(fix.self.ece_options, 5);
-	/* less than the 200 that the peer will have outstanding */
+	/* Less than the 200 that the peer will have outstanding. */
 	assert_int_equal(fix.self.resources, 16);
 	assert_int_equal(fix.self.depth, 4);
 	assert_int_equal(cma_accept(id, NULL), -EINVAL);

@@ -123,7 +123,7 @@ int cma_init(void)
 
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
-	/* in a forked child the parent's contexts are dead */
+	/* In a forked child the parent's contexts are dead. */
 	if (opened_by != getpid()) {
 		devs = NULL;
 		ndevs = 0;

@@ -63,7 +63,7 @@ static void a_response(void **state)
 	assert_string_equal(fix_said(), "INIT RTR RTS established");
 	assert_string_equal(e->ev.param.conn.private_data, "hello");
 	assert_int_equal(e->ev.param.conn.private_data_len, 6);
-	/* what the peer has outstanding */
+	/* What the peer has outstanding. */
 	assert_int_equal(e->ev.param.conn.responder_resources, 3);
 	assert_int_equal(e->ev.param.conn.initiator_depth, 2);
 	assert_int_equal(id->resources, 3); /* less than was offered */

@@ -323,7 +323,7 @@ static void a_group_refused(void **state)
 	assert_string_equal(fix_said(), "");
 	cma_destroy_qp(id);
 	fix_said();
-	/* an id that is destroyed leaves its groups */
+	/* An id that is destroyed leaves its groups. */
 	assert_int_equal(cma_destroy(id), 0);
 	assert_string_equal(fix_said(), "forget part");
 	cma_channel_free(ch);
@@ -421,7 +421,7 @@ static void a_path_of_ones_own(void **state)
 	assert_int_equal(id->to.route.dlid, DLID);
 	assert_int_equal(id->to.route.sl, SL);
 	assert_int_equal(id->to.mtu, IBV_MTU_1024);
-	/* id has a path already */
+	/* The id has a path already. */
 	assert_int_equal(cma_set_path(id, data, sizeof(data)), -EINVAL);
 	assert_int_equal(cma_destroy(id), 0);
 	cma_channel_free(ch);
@@ -493,7 +493,7 @@ static void a_service_that_is_anothers(void **state)
 	fix.serves_fail = 1;
 	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), -EADDRINUSE);
 	assert_string_equal(fix_said(), "serve:106");
-	/* with any port, another one is tried */
+	/* With any port, another one is tried. */
 	sockaddr_set_port((struct sockaddr *)&any, 0);
 	fix.serves_fail = 2;
 	assert_int_equal(cma_bind(id, (struct sockaddr *)&any), 0);

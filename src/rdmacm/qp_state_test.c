@@ -45,7 +45,7 @@ static void a_connection(void **state)
 
 	(void)state;
 	assert_int_equal(cma_qp_attr(id, &a, &mask), 0);
-	/* each end chooses the PSN with which the other begins */
+	/* Each end chooses the PSN with which the other begins. */
 	assert_int_equal(a.rq_psn, 100);
 	assert_int_equal(a.dest_qp_num, 300);
 	assert_int_equal(a.max_dest_rd_atomic, 4);

@@ -28,7 +28,7 @@ static void with_queues_of_its_own(void **state)
 	assert_ptr_equal(id->id.recv_cq->channel, id->id.recv_cq_channel);
 	/* 16 bytes for each entry */
 	assert_int_equal(attr.cap.max_inline_data, 32);
-	/* id has a QP already */
+	/* The id has a QP already. */
 	assert_int_equal(cma_create_qp_of(id, NULL, &attr), -EINVAL);
 	cma_destroy_qp(id);
 	cma_destroy_qp(id);

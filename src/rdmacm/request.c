@@ -81,7 +81,7 @@ int cma_id_for_request(struct cma_event *e)
 	e->from.route.ifindex = interface_of(&e->from.route);
 	kind = e->from.iwarp ? CMA_IWARP : CMA_ROCE;
 	rc = cma_bind_dev(id, e->from.route.src, e->from.route.ifindex, kind);
-	/* our own link-local address, reached through lo */
+	/* Our own link-local address, reached through lo. */
 	if (rc && e->from.route.ifindex) {
 		e->from.route.ifindex = 0;
 		rc = cma_bind_dev(id, e->from.route.src, 0, kind);

@@ -178,8 +178,8 @@ static int find_gid(struct cma_id *id, struct cma_dev *ib, const struct sockaddr
 {
 	union ibv_gid own;
 
+	/* A multicast GID is set later, when the partition is known. */
 	if (addr_is_multicast(id->to.dst_ip))
-		/* the multicast GID is set later, when the partition is known */
 		return 0;
 	if (!cma_is_any(dst))
 		return cm_gate_find(ib->ctx, id->to.dst_ip, gid);

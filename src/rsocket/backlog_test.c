@@ -97,7 +97,7 @@ static void what_is_ready_is_settled(void **state)
 	next();
 	assert_true(settle(&c[0], true));
 	assert_false(settle(&c[0], true));
-	/* the program is told when it uses the connection */
+	/* The program is told when it uses the connection. */
 	assert_false(settle(&c[0], false));
 	rsock_backlog_take(&b);
 	assert_false(settle(&c[0], false));

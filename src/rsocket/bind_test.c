@@ -70,7 +70,7 @@ static void names_of_a_connection(void **state)
 		assert_int_equal(ntohs(peer.sin_port), port_of(ends[!i]));
 	}
 	assert_int_equal(rsocket_close(ends[0]), 0);
-	/* the peer's name is known as long as the socket exists */
+	/* The peer's name is known as long as the socket exists. */
 	assert_int_equal(rsocket_name(ends[1], true, (struct sockaddr *)&peer, &len), 0);
 	assert_int_equal(rsocket_close(ends[1]), 0);
 }

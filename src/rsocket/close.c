@@ -160,7 +160,7 @@ static void let_go(struct rsock_stream *st)
 		rdma_reject(id, NULL, 0);
 	else if (id && st->sock.state >= RSOCK_UP)
 		rdma_disconnect(id);
-	/* the service thread may be reading an event now */
+	/* The service thread may be reading an event now. */
 	pthread_mutex_lock(&st->sock.lock);
 	rsock_conn_close(st);
 	pthread_mutex_unlock(&st->sock.lock);

@@ -68,7 +68,7 @@ static void what_is_there_is_not_read_after_a_shutdown(void **state)
 	assert_int_equal(rsocket_shutdown(ends[0], SHUT_RD), 0);
 	assert_int_equal(fix_receive(ends[0], buf, 100, 0), 0);
 	assert_int_equal(fix_send(ends[0], "x", 1, 0), 1);
-	/* both directions: RS_DISCONNECT */
+	/* Both directions: RS_DISCONNECT. */
 	assert_int_equal(rsocket_shutdown(ends[0], SHUT_WR), 0);
 	assert_int_equal(fix_receive(ends[1], buf, 1, 0), 1);
 	assert_int_equal(fix_receive(ends[1], buf, 1, 0), 0);

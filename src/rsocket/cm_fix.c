@@ -31,7 +31,7 @@ struct fake_id {
 struct fake_event {
 	struct rdma_cm_event ev; /* must be first */
 	struct list node;
-	/* the id whose unread counts it: for a request, the listener */
+	/* The id whose unread counts it: for a request, the listener. */
 	struct fake_id *id;
 	uint8_t private[PRIVATE];
 };

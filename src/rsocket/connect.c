@@ -61,7 +61,7 @@ static bool take_event(struct rsock_stream *st, const struct rdma_cm_event *ev)
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* data that the peer sent before is here already */
+		/* Data that the peer sent before is here already. */
 		rsock_conn_progress(st);
 		rsock_conn_fail(st, error_of(ev));
 		return true;

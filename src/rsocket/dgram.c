@@ -193,7 +193,7 @@ static bool listen_once(struct rsock_dgram *dg)
 	struct rs_udp h;
 	size_t header;
 
-	if (n < 0) /* an error such as ECONNREFUSED may come from an earlier send */
+	if (n < 0) /* errors such as ECONNREFUSED are skipped */
 		return errno != EAGAIN && errno != EINTR;
 	sockaddr_ip((struct sockaddr *)&from, ip);
 	header = rs_udp_parse(buf, (size_t)n, &h);

@@ -269,7 +269,7 @@ static void a_connected_socket(void **state)
 	assert_int_equal(rsocket_name(fds[0], true, (struct sockaddr *)&peer, &len), 0);
 	assert_int_equal(peer.sin_port, names[1].sin_port);
 	assert_int_equal(send_to(2, 0, "after", 5), 5);
-	/* neither datagram is for it */
+	/* Neither datagram is for it. */
 	assert_int_equal(receive(0, &n, MSG_DONTWAIT), -1);
 	assert_int_equal(fix_send(fds[0], "x", 1, 0), 1);
 	assert_int_equal(receive(1, &n, MSG_DONTWAIT), 0);

@@ -88,7 +88,7 @@ int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
 	m->offset = offset == -1 ? choose_offset(st) : (uint64_t)offset;
 	if (remote)
 		rc = choose_index(st, &m->index);
-	/* added first, so that its index is taken while tell_peer() waits */
+	/* Added first, so that its index is taken while tell_peer() waits. */
 	list_add_tail(&st->maps, &m->node);
 	if (!rc) {
 		m->mr = ibv_reg_mr(st->id->pd, buf, len,

@@ -91,7 +91,7 @@ static void an_offset_is_chosen(void **state)
 	assert_int_equal(map(memory + 5000, 5000, -1, &second), 0);
 	assert_int_equal(first, 0);
 	assert_int_equal(second, 8192);
-	/* the peer has two entries */
+	/* The peer has two entries. */
 	assert_int_equal(map(memory, 1, -1, &first), -ENOBUFS);
 	assert_int_equal(rsocket_unmap(ends[1], memory, 5000), 0);
 	assert_int_equal(map(memory, 1, -1, &first), 0);
@@ -122,7 +122,7 @@ static void hostile_numbers(void **state)
 	assert_int_equal(map(memory, 1, -2, &at), -EINVAL);
 	assert_int_equal(rsocket_map(ends[1], memory, 1, PROT_READ, 0, &at), -EINVAL);
 	assert_int_equal(rsocket_map(ends[1], memory, 1, PROT_NONE, 0, &at), 0);
-	/* this map is only for the program itself */
+	/* This map is only for the program itself. */
 	assert_int_equal(write_at(data, 1, 0), -EINVAL);
 }
 
@@ -212,7 +212,7 @@ static void after_the_end(void **state)
 	(void)state;
 	assert_int_equal(map(memory, SIZE, 0, &at), 0);
 	fix_lose(IBV_WC_RETRY_EXC_ERR);
-	/* the peer does not know of the unmap yet */
+	/* The peer does not know of the unmap yet. */
 	assert_int_equal(write_at(data, 1, 0), 1);
 	assert_int_equal(fix_receive(ends[0], data, 1, 0), -ECONNRESET);
 	assert_int_equal(write_at(data, 1, 0), -EPIPE);

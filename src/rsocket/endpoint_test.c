@@ -163,7 +163,7 @@ static void what_failed_is_told(void **state)
 	post(&a, "lost, too", false);
 	fix_lose(IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(rsock_ep_take_sends(&a, &status), 2);
-	/* not the status of the flushed sends */
+	/* Not the status of the flushed sends. */
 	assert_int_equal(status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(take(&b, &status), b.receives);
 	assert_int_equal(status, IBV_WC_WR_FLUSH_ERR);

@@ -98,8 +98,7 @@ ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 		if (rs->state != RSOCK_UP || st->write_end)
 			rc = not_connected(rs, -EPIPE);
 		else if (sent < len && !st->ep.s.to.length)
-			/* Otherwise grants pile up, and receives run out. */
-			rsock_conn_progress(st);
+			rsock_conn_progress(st); /* reposts receives that grants used */
 		if (!rc && sent < len)
 			rc = rsock_wait(rs, rsock_conn_writable, nonblock, true,
 					RSOCK_FOREVER);

@@ -205,7 +205,7 @@ static void a_lost_connection_is_told_once(void **state)
 	assert_int_equal(fix_receive(ends[0], in, 1, 0), -ECONNRESET);
 	assert_int_equal(fix_receive(ends[0], in, 1, 0), 0);
 	assert_int_equal(fix_send(ends[0], in, 1, 0), -EPIPE);
-	/* data that came before can be read */
+	/* Data that came before can be read. */
 	assert_int_equal(fix_receive(ends[1], in, 10, 0), 6);
 	assert_int_equal(fix_receive(ends[1], in, 10, 0), -ECONNRESET);
 }

@@ -175,7 +175,7 @@ int rsock_accept(struct rsock_stream *st, struct sockaddr *a, socklen_t *len)
 	if (rc)
 		return rc;
 	child = stream_of(c->owner);
-	/* another thread may close the new descriptor at once */
+	/* Another thread may close the new descriptor at once. */
 	rsock_entry_hold(c->owner);
 	fd = rsock_entry_publish(&child->sock.entry);
 	if (fd < 0)

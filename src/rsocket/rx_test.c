@@ -35,7 +35,7 @@ static void halves_come_round(void **state)
 		rs_sent(&s, true, 0);
 		assert_true(rs_grant_due(&s));
 		rs_send_grant(&s, &w);
-		/* the peer's SGL has three entries, our buffer two halves */
+		/* The peer's SGL has three entries, our buffer two halves. */
 		assert_int_equal(w.addr, 0x10000 + (i + 2) % 3 * sizeof(struct rs_sge));
 		assert_int_equal(*(uint64_t *)(void *)w.image,
 				 (uintptr_t)rbuf + i % 2 * HALF);

@@ -10,7 +10,7 @@
 #include "rsocket/os.h"
 #include "sys/fd.h"
 
-/* how long exit() waits for the program's last data */
+/* How long exit() waits for the program's last data. */
 #define EXIT_NS	   (10 * RSOCK_S)
 #define CLOSING_NS (5 * RSOCK_MS) /* interval of looks at the closing sockets */
 

@@ -23,7 +23,7 @@ static void more_than_was_published(void **state)
 	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, RS_LOWER)), RS_EV_BROKEN);
 	assert_int_equal(s.unread, 0);
 	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, HALF)), RS_EV_DATA);
-	/* the second half is not published */
+	/* The second half is not published. */
 	assert_int_equal(rs_received(&s, rs_imm(RS_DATA, 1)), RS_EV_BROKEN);
 }
 
