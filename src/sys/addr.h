@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* addr.h - IP addresses as 16 bytes: IPv6's, or IPv4's mapped (RFC 4291, 2.5.5.2). */
+/* addr.h - IP addresses as 16 bytes: an IPv6 address, or an IPv4-mapped one (RFC 4291,
+ * 2.5.5.2). */
 #ifndef SYS_ADDR_H
 #define SYS_ADDR_H
 
@@ -14,7 +15,7 @@ static inline bool addr_is_v4(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
-/* v4: its four bytes. */
+/* v4: the address as four bytes, in network order. */
 static inline void addr_map_v4(uint8_t ip[16], const void *v4)
 {
 	memset(ip, 0, 10);
@@ -22,7 +23,7 @@ static inline void addr_map_v4(uint8_t ip[16], const void *v4)
 	memcpy(ip + 12, v4, 4);
 }
 
-/* fe80::/10, which means something on one interface only. */
+/* fe80::/10: such an address is valid on one interface only. */
 static inline bool addr_is_link_local(const uint8_t ip[16])
 {
 	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;

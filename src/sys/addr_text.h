@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* addr_text.h - an address in a line of the log: 192.0.2.7, fe80::1. */
+/* addr_text.h - an address as text for a log line: 192.0.2.7, fe80::1. */
 #ifndef SYS_ADDR_TEXT_H
 #define SYS_ADDR_TEXT_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cancel.h - between cancel_hold() and cancel_let() a thread is not cancelled.
+/* cancel.h - between cancel_hold() and cancel_let() pthread_cancel() does not end the
+ * thread.
  *
- * pthread_cancel() ends a thread within a system call, with all the locks that it
- * has.  Control calls hold it off as a whole (abi/abi.h).  Posts and polls do not,
- * since it costs two atomic instructions; so what they may come to, and is or
- * makes a system call that is a cancellation point, does.
- */
+ * Cancellation ends a thread within a system call, with all the locks that it holds.
+ * Control calls hold cancellation off as a whole (abi/abi.h).  Posts and polls do not,
+ * since that costs two atomic instructions; so any code that they may reach, and that
+ * makes a system call which is a cancellation point, holds it off itself. */
 #ifndef SYS_CANCEL_H
 #define SYS_CANCEL_H
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* clock.h - the time, for those who may read it (not wire/, ib/, iwarp/). */
+/* clock.h - reads the time.  Not for wire/, ib/ and iwarp/, which get it as a
+ * parameter. */
 #ifndef SYS_CLOCK_H
 #define SYS_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-#define NEVER UINT64_MAX /* a deadline that does not come */
+#define NEVER UINT64_MAX /* a deadline that never comes */
 
 static inline uint64_t clock_ns(void) /* CLOCK_MONOTONIC, nanoseconds */
 {

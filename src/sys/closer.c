@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* closer.c - see closer.h.  The thread is there while something is to be closed. */
+/* closer.c - closes other users' descriptors in a thread, which exists while there are
+ * any; see closer.h. */
 #include "sys/closer.h"
 
 #include <pthread.h>
@@ -14,11 +15,11 @@
 #include "sys/threads.h"
 #include "sys/unread.h"
 
-/* A host room that ends lets all its connections go at once. */
+/* When host/ ends it lets all its connections go at once. */
 enum { ROOM = 4096 };
 
 static struct lock lock;
-/* their order is of no use to anybody */
+/* An unordered set. */
 static struct {
 	int fd;
 	uid_t uid;
@@ -50,7 +51,7 @@ static void *close_all(void *arg)
 	return arg;
 }
 
-/* An ordinary thread, whatever the one is that calls. */
+/* Starts an ordinary thread, whatever policy and signal mask the caller has. */
 static bool start(void)
 {
 	const struct sched_param none = { 0 };
@@ -139,7 +140,7 @@ bool closer_try_again(void)
 	return runs;
 }
 
-/* The lock may have been held when the process was copied. */
+/* In the child: the lock may have been held at the fork. */
 __attribute__((no_sanitize("thread"))) void closer_forked(void) NO_TSA
 {
 	lock_init(&lock);

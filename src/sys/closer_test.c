@@ -18,7 +18,7 @@
 
 enum { ANN = 1000, BOB };
 
-/* The end of a pipe whose other end says when this one is closed. */
+/* Makes the write end of a pipe; its read end, *other, shows when it is closed. */
 static int make_end(int *other)
 {
 	int end[2];
@@ -50,7 +50,7 @@ static void what_is_put_is_closed(void **state)
 	assert_false(closer_is_full_of(ANN));
 }
 
-/* One that cannot be closed holds up others, but not who puts them there. */
+/* A descriptor whose close hangs holds up others, but not the caller of closer_put(). */
 static void one_that_hangs(void **state)
 {
 	struct stuck s;
@@ -60,7 +60,7 @@ static void one_that_hangs(void **state)
 	if (!stuck_begin(&s))
 		skip();
 	closer_put(ANN, s.fd);
-	/* what comes next may be closed before it */
+	/* Those put later may be closed before it. */
 	for (n = 0; n < 200 && !closer_is_full_of(ANN); n++)
 		closer_put(ANN, make_end(&other[n]));
 	assert_true(closer_is_full_of(ANN));
@@ -85,7 +85,7 @@ static void await_many(int *other, int n)
 		     closer_is_full_of(BOB));
 }
 
-/* A user who has sent as many as can be leaves room for another. */
+/* A user who has sent as many descriptors as allowed leaves room for another user. */
 static void each_user_has_room(void **state)
 {
 	enum { ONE = CLOSER_EACH - 1 + RIGHTS_MAX, ALL = ONE + CLOSER_EACH };
@@ -110,7 +110,7 @@ static void each_user_has_room(void **state)
 	await_many(other, CLOSER_ALL);
 }
 
-/* A thread that could not be started is started when that can be. */
+/* A thread that could not be started is started as soon as it can be. */
 static void no_thread_at_first(void **state)
 {
 	int other[CLOSER_ALL];
@@ -125,8 +125,8 @@ static void no_thread_at_first(void **state)
 	assert_true(closer_try_again());
 }
 
-/* The other end of a connection sees its end, and where no descriptor lies in it that
- * is all there is to do. */
+/* The other end of a connection sees its end at once; without a descriptor in it, it is
+ * closed at once, too. */
 static void connections(void **state)
 {
 	char byte;
@@ -148,7 +148,7 @@ static void connections(void **state)
 		assert_int_equal(sendmsg(pair[0], &m, 0), 1);
 		closer_hang_up(pair[1]);
 		errno = 0;
-		/* what is closed with something unread says ECONNRESET */
+		/* no ECONNRESET: nothing was unread when it was closed */
 		assert_int_equal(recv(pair[0], &byte, 1, MSG_DONTWAIT), 0);
 		assert_int_equal(fcntl(pair[1], F_GETFD) == -1, !with);
 		assert_int_equal(closer_try_again(), !with);
@@ -159,7 +159,7 @@ static void connections(void **state)
 }
 
 #if defined(__SANITIZE_THREAD__)
-/* Or it ends a child of a fork that starts a thread. */
+/* Otherwise ThreadSanitizer ends a child of a fork that starts a thread. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -167,7 +167,7 @@ const char *__tsan_default_options(void)
 }
 #endif
 
-/* The thread is not in the child. */
+/* A child of a fork has no such thread. */
 static void a_fork_begins_anew(void **state)
 {
 	struct stuck s;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conf.c - see conf.h; conf.def is the table that all this comes from. */
+/* conf.c - reads the configuration; all of it is driven by the table in conf.def.  See
+ * conf.h. */
 #include "sys/conf.h"
 
 #include <errno.h>
@@ -222,7 +223,7 @@ int conf_check(const char *key, const char *value, char err[CONF_ERR])
 	return r ? set(&scratch, r, value, err) : unknown_key(key, err);
 }
 
-/* A ; behind a blank begins a comment, too. */
+/* A ; after a blank begins a comment, too. */
 static void drop_comment(char *value)
 {
 	for (char *p = value; (p = strchr(p, ';')); p++) {
@@ -259,9 +260,9 @@ static int file_pair(struct conf *c, struct conf_origin *o, const char *key, cha
 	return 0;
 }
 
-/* URNIC_CONF, or else the user's own file if there is one.  To a set-user-id
- * program, whose user may not choose the files that it writes to (a log, a
- * capture), there is no environment. */
+/* URNIC_CONF, or else the user's own file if there is one.  A set-user-id program reads
+ * no environment variables, since its user may not choose the files that it writes to (a
+ * log, a capture). */
 static void file_path(struct conf_origin *o)
 {
 	const char *p = secure_getenv("URNIC_CONF"), *home;
@@ -340,7 +341,8 @@ static bool known_variable(const char *var)
 	return false;
 }
 
-/* A misspelt variable would otherwise be silence. */
+/* A misspelt variable is an error: otherwise it would have no effect and nobody would be
+ * told. */
 static int check_names(char err[CONF_ERR])
 {
 	extern char **environ;

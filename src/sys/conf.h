@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conf.h - configuration: environment over file (URNIC_CONF, ini) over default.
+/* conf.h - configuration: the environment wins over the file (URNIC_CONF, ini format),
+ * the file over the default.
  *
- * conf.def is the one table of keys: the parser, the man page and the error
- * messages come from it.  A wrong key or value is an error that names it.
- */
+ * conf.def is the one table of keys: the parser, the man page and the error messages come
+ * from it.  An error names the wrong key or value. */
 #ifndef SYS_CONF_H
 #define SYS_CONF_H
 
@@ -33,24 +33,25 @@ struct conf {
 	bool one_gid;	       /* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
 	uint16_t udp_port;     /* URNIC_UDP_PORT: 4791 */
 	enum conf_link link;   /* URNIC_LINK: packets by UDP or packet sockets */
-	enum conf_share share; /* URNIC_SHARE: whose urnic may hold that port */
+	enum conf_share share; /* which user's urnic may hold that port */
 	bool mpa_crc;	       /* URNIC_MPA_CRC: on iWARP connections */
 	char fabric[64];       /* URNIC_FABRIC: NAME or UID:NAME */
-	char hca[72];	       /* URNIC_HCA: an adapter of it; "" none */
+	char hca[72];	       /* an adapter of the fabric; "" none */
 };
 
-/* Read once per process, and the log set up by it; later calls give the same.
- * NULL after an error, which has been written to stderr as one line that names
+/* Reads the configuration and sets up the log, once per process; later calls return the
+ * same.  Returns NULL after an error, which was written to stderr as one line that names
  * the key. */
 const struct conf *conf_get(void);
 
-/* Where a value comes from; path is the file's, where there is one. */
+/* Where each value comes from; path is the file's, if there is one. */
 struct conf_origin {
 	enum { CONF_DEFAULT, CONF_FILE, CONF_ENV } from[16];
 	char path[256];
 };
 
-/* What conf_get() does, each time anew.  0, or -errno with why in err. */
+/* Reads the configuration anew, as conf_get() does once.  Returns 0, or -errno with the
+ * reason in err. */
 enum { CONF_ERR = 512 };
 int conf_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR]);
 
@@ -58,14 +59,15 @@ struct conf_key {
 	const char *key, *env, *type, *dflt, *text;
 };
 
-/* The table, for help and tests; NULL after the last. */
+/* The i-th row of the table, for help and tests; NULL after the last. */
 const struct conf_key *conf_key(unsigned i);
 
-/* 0, or -EINVAL with why in err: is value good for the key?  For options. */
+/* Checks whether value is valid for key, for command line options.  Returns 0, or -EINVAL
+ * with the reason in err. */
 int conf_check(const char *key, const char *value, char err[CONF_ERR]);
 
-/* For the tools: one line a key, with where its value comes from.  0 or -errno
- * after the line about the error. */
+/* Prints one line for each key, with the origin of its value, for the tools.  Returns 0,
+ * or -errno after the error was logged. */
 int conf_print(FILE *to);
 
 #endif

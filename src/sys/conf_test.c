@@ -69,7 +69,7 @@ static void t_file(void **state)
 	assert_int_equal(c.udp_port, 5000);
 	assert_int_equal(c.share, CONF_SHARE_USER);
 	assert_string_equal(c.devices, "eth0,eth1");
-	file("log = debug\n"); /* no section needed */
+	file("log = debug\n"); /* no section is needed */
 	good();
 	assert_string_equal(c.log, "debug");
 	assert_int_equal(o.from[0], CONF_FILE);
@@ -136,7 +136,7 @@ static void t_wrong_env(void **state)
 	good();
 }
 
-/* A value as long as it may be arrives whole from a file too. */
+/* A value of the largest length arrives whole, from a file as well. */
 static void t_long_value(void **state)
 {
 	char text[600] = "fault = ";
@@ -167,7 +167,7 @@ static void t_comments(void **state)
 	bad(":2: unknown key ''");
 }
 
-/* What can be opened, but not read. */
+/* A path that can be opened but not read. */
 static void t_folder(void **state)
 {
 	(void)state;
@@ -183,7 +183,7 @@ static void t_user_file(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	setenv("XDG_CONFIG_HOME", dir, 1);
-	good(); /* absent is fine */
+	good(); /* a file that is absent is no error */
 	snprintf(name, sizeof(name), "%s/urnic", dir);
 	assert_int_equal(mkdir(name, 0755), 0);
 	strcat(name, "/urnic.conf");
@@ -214,7 +214,7 @@ static void t_table(void **state)
 	assert_non_null(strstr(err, "nonsense"));
 }
 
-/* conf_get() says what is wrong in one line on stderr, once. */
+/* conf_get() reports an error in one line on stderr, once. */
 static int get_child(const char *value, char *out, size_t size)
 {
 	int fd[2], status;

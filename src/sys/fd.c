@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fd.c - see fd.h. */
+/* fd.c - keeps descriptors out of the program's way; see fd.h. */
 #include "sys/fd.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ int fd_socket(int domain, int type, int protocol)
 	return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
-/* The kernel ends a program that makes a file longer than its limit. */
+/* The kernel sends SIGXFSZ to a process that makes a file longer than its limit. */
 static bool may_be_long(size_t size)
 {
 	struct rlimit lim;
@@ -94,7 +94,7 @@ bool fd_is(int fd, const struct fd_id *id)
 
 bool fd_is_sealed(int fd, size_t size, int seals)
 {
-	int has = fcntl(fd, F_GET_SEALS); /* -1: of no such kind */
+	int has = fcntl(fd, F_GET_SEALS); /* -1: a file that cannot be sealed */
 	struct stat st;
 
 	return has >= 0 && (has & seals) == seals && fstat(fd, &st) == 0 &&

@@ -59,7 +59,7 @@ static void t_low_limit(void **state)
 	set_limit(1024);
 }
 
-/* Above 1023 is no place for a descriptor that a program may select() on. */
+/* A descriptor above 1023 could not be used with select(). */
 static void t_not_beyond_select(void **state)
 {
 	int fd[400], n = 0, low = open_null(), more;
@@ -80,7 +80,7 @@ static void t_not_beyond_select(void **state)
 	set_limit(1024);
 }
 
-/* No room above: the descriptor stays what it was. */
+/* No higher number is free: the descriptor keeps its number. */
 static void t_full(void **state)
 {
 	int fd[100], n = 0, low = open_null(), more;
@@ -97,7 +97,7 @@ static void t_full(void **state)
 	set_limit(1024);
 }
 
-/* A number is not a file. */
+/* Two files can have the same number one after the other. */
 static void t_knows_its_own(void **state)
 {
 	int own[2], other[2], fd;
@@ -134,7 +134,7 @@ static void t_sealed(void **state)
 	assert_true(fd_is_sealed(fd, 5000, seals));
 	assert_false(fd_is_sealed(fd, 4999, seals));
 	assert_false(fd_is_sealed(fd, 5001, seals));
-	assert_false(fd_is_sealed(null, 0, seals)); /* no memory at all */
+	assert_false(fd_is_sealed(null, 0, seals)); /* not even memory */
 	close(fd);
 	close(null);
 	assert_false(fd_is_sealed(fd, 5000, seals));
@@ -154,7 +154,7 @@ static void memory_to_be_shared(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	close(fd);
-	/* Without a signal. */
+	/* -EFBIG instead of SIGXFSZ. */
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
 	few.rlim_max = all.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* guard.c - see guard.h.
+/* guard.c - access to memory that may have been unmapped; see guard.h.
  *
- * Copies and atomics are a few instructions that are known by their addresses
- * (guarded.S): a thread that faults there goes on where -EFAULT is returned.
+ * Copies and atomics are a few instructions that are recognised by their addresses
+ * (guarded.S): a thread that faults there continues where -EFAULT is returned.
  *
- * Whatever else is guarded sets a jump and marks the thread.  The signal handler
- * of a marked thread does not jump itself: it points the interrupted context at
- * escape() and returns, so that the kernel restores signal mask and alternate
- * stack as after any handler, and escape() jumps from the thread's own stack.
+ * Other guarded code sets a jump buffer and marks the thread.  The signal handler of a
+ * marked thread does not jump itself: it points the interrupted context at escape() and
+ * returns.  So the kernel restores signal mask and alternate stack as after any handler,
+ * and escape() jumps from the thread's own stack.
  *
- * All other faults go to whom they would have gone without us: `before` holds
- * the actions that were found installed, oldest first.  A program's handler
- * that was installed after ours may call ours as its predecessor; then the
- * next older action is the one to call.  How deep we are in such a chain is
- * kept in uc_link of the signal frame: the kernel sets it to NULL in every
- * frame that it makes and does not look at it again, so handlers that jump
- * out leave nothing stale.
- */
+ * All other faults go where they would have gone without us: `before` holds the actions
+ * that were found installed, oldest first.  A program's handler that was installed after
+ * ours may call ours as its predecessor; then the next older action is called.  The depth
+ * in such a chain is kept in uc_link of the signal frame: the kernel sets it to NULL in
+ * every frame that it makes and does not read it again, so handlers that jump out leave
+ * nothing stale. */
 #include "sys/guard.h"
 
 #include <errno.h>
@@ -40,13 +38,13 @@ struct guard {
 static _Thread_local struct guard *volatile active
 	__attribute__((tls_model("initial-exec")));
 
-/* What this thread does about the signals. */
+/* What this thread knows about its signal mask, and has done to it. */
 static _Thread_local struct {
 	uint8_t times;
 	bool blocks, open;
-	bool pending;	 /* entered, and nothing touched yet */
-	unsigned depth;	 /* of guard_enter() */
-	unsigned opened; /* .. what the first touch has */
+	bool pending;	 /* entered, and no memory touched yet */
+	unsigned depth;	 /* nesting of guard_enter() */
+	unsigned opened; /* what the first touch has unblocked */
 } mask __attribute__((tls_model("initial-exec")));
 
 static struct history {
@@ -55,7 +53,7 @@ static struct history {
 	struct sigaction before[HISTORY];
 } histories[2] = { { .sig = SIGSEGV }, { .sig = SIGBUS } };
 
-static ucontext_t depth_mark[HISTORY + 1]; /* only their addresses count */
+static ucontext_t depth_mark[HISTORY + 1]; /* only their addresses are used */
 
 static _Noreturn void escape(void)
 {
@@ -64,7 +62,7 @@ static _Noreturn void escape(void)
 
 #if defined(__x86_64__)
 
-/* guarded.S */
+/* In guarded.S. */
 extern const char guarded_begin[], guarded_end[], guarded_fault[];
 int guarded_copy(void *dst, const void *src, size_t n);
 int guarded_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
@@ -113,8 +111,8 @@ static void die(int sig, siginfo_t *si)
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
 	sigaction(sig, &dfl, NULL);
-	/* A fault happens again when the instruction is run again, and the
-	 * core shows it; a signal that was sent has to be sent again. */
+	/* A fault recurs when the instruction is run again, and the core dump shows it; a
+	 * signal that was sent must be sent again. */
 	if (si->si_code <= 0)
 		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, si);
 }
@@ -184,8 +182,8 @@ static bool same_action(const struct sigaction *a, const struct sigaction *b)
 	return a->sa_flags == b->sa_flags && a->sa_sigaction == b->sa_sigaction;
 }
 
-/* before[n] is filled before n grows: a handler in another thread sees the
- * old history or the new one.  A full one gives up its newest entry. */
+/* before[n] is filled before n grows: a handler in another thread sees the old history or
+ * the new one.  A full history drops its newest entry. */
 static void remember(struct history *h, const struct sigaction *sa)
 {
 	unsigned n = atomic_load_explicit(&h->n, memory_order_relaxed);
@@ -223,7 +221,7 @@ void guard_arm(void)
 	mask.times = 0;
 }
 
-/* --- what a thread does about it ----------------------------------------- */
+/* --- a thread that blocks the signals ------------------------------------ */
 
 enum { BLOCKS_SEGV = 1, BLOCKS_BUS = 2 };
 
@@ -272,7 +270,7 @@ static unsigned unblock(void)
 	return opened;
 }
 
-/* Is it time to look whether it blocks them, or does it? */
+/* Must the thread's mask be read now, or is it known to block the signals? */
 static bool is_to_look(void)
 {
 	return !mask.times++ || mask.blocks;
@@ -305,13 +303,13 @@ void guard_leave(void)
 	if (--mask.depth > 0)
 		return;
 	if (mask.pending && !mask.blocks)
-		mask.times = 0; /* the next one looks */
+		mask.times = 0; /* read the mask at the next one */
 	mask.pending = false;
 	mask.opened = 0;
 	guard_close(opened);
 }
 
-/* Memory is about to be touched. */
+/* Called just before memory is touched. */
 static inline void touch(void)
 {
 	if (__builtin_expect(mask.pending, 0)) {
@@ -410,16 +408,16 @@ struct copy {
 	size_t n;
 };
 
-/* What was stored is seen no later than what is stored next. */
+/* Earlier stores become visible before later ones. */
 static inline void store_fence(void)
 {
 	atomic_thread_fence(memory_order_release);
 }
 
-/* Upward in the largest aligned stores, none of which can be seen in part: so
- * a program that polls on the last byte, or on a word, finds all of it.  The
- * last store waits for all others.  Not atomics: ThreadSanitizer makes those
- * under a lock, which a jump would leave locked. */
+/* Copies upward in the largest aligned stores, each of which becomes visible as a whole:
+ * so a program that polls on the last byte, or on a word, finds everything before it.
+ * The last store comes after a release fence.  Not C atomics: ThreadSanitizer makes those
+ * under a lock, and a jump would leave it locked. */
 static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 {
 	while (n > 0) {
@@ -448,7 +446,7 @@ static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 	}
 }
 
-/* memcpy() may go downward within a call, hence pieces. */
+/* In pieces, since memcpy() may copy downward within one call. */
 static void do_copy(void *arg)
 {
 	struct copy *c = arg;
@@ -471,8 +469,8 @@ struct atomic {
 	uint64_t *at, a, b, orig;
 };
 
-/* Not by way of ThreadSanitizer, which holds a lock of its own meanwhile: a jump
- * out of it would keep that. */
+/* Hidden from ThreadSanitizer, which holds a lock during an atomic: a jump out of it
+ * would leave that locked. */
 #define NO_TSAN __attribute__((no_sanitize("thread")))
 
 NO_TSAN static void do_cmp_swap(void *arg)

@@ -28,7 +28,7 @@
 
 enum { PAGE = 4096 };
 
-/* What the program's own handlers see: each case in a child. */
+/* What the program's own handlers see; each case runs in a child. */
 
 static uint8_t *hole(void)
 {
@@ -56,8 +56,8 @@ static void touch(volatile uint8_t *p)
 	*p = 1;
 }
 
-/* The process dies of a plain access as it would without us.  Returns the
- * signal; fn runs in a child with no core file and no sanitizer's handler. */
+/* A plain access kills the process as it would without us.  Runs fn in a child without
+ * core file and sanitizer handlers, and returns the signal. */
 static int dies_of(void (*fn)(void))
 {
 	int status;
@@ -131,7 +131,7 @@ static void after_us(void)
 	program_faults();
 	if (hits != 1)
 		_exit(1);
-	guard_arm(); /* in front again */
+	guard_arm(); /* in front of the program's again */
 	for (int i = 2; i <= 4; i++) {
 		guard_works();
 		program_faults();
@@ -141,7 +141,7 @@ static void after_us(void)
 	_exit(42);
 }
 
-/* A handler that hands on what is not its own, to ours as it believes. */
+/* A handler that passes on faults which are not its own, to ours as its predecessor. */
 static void polite(int sig, siginfo_t *si, void *uc)
 {
 	if (++hits > 10)
@@ -243,7 +243,7 @@ static void once_only(void)
 		touch(hole());
 }
 
-/* A handler that wants to be interrupted by faults of its own is. */
+/* A handler that lets itself be interrupted by faults of its own. */
 static void faults_twice(int sig)
 {
 	(void)sig;
@@ -260,7 +260,7 @@ static __attribute__((unused)) void nested_fault(void)
 	_exit(hits == 2 ? 42 : 1);
 }
 
-/* One that does not dies of it. */
+/* A handler that blocks its signal dies of a fault of its own. */
 static void nested_fault_blocked(void)
 {
 	install(faults_twice, 0, NULL);
@@ -323,7 +323,7 @@ static void sees_stack(int sig)
 	siglongjmp(back, 1);
 }
 
-/* The alternate stack stays usable, also one that disarms itself. */
+/* The alternate stack stays usable, even one set with SS_AUTODISARM. */
 static void alt_stack(void)
 {
 	stack_t ss = { .ss_size = 64 << 10, .ss_flags = (int)(1u << 31) };
@@ -345,7 +345,7 @@ static void alt_stack(void)
 	_exit(on_stack ? 42 : 3);
 }
 
-/* The signal mask after a guarded fault is what it was. */
+/* After a guarded fault the signal mask is as before. */
 static void mask(void)
 {
 	sigset_t set, now;

@@ -101,7 +101,7 @@ static void t_bad_memory(void **state)
 	munmap(ro, PAGE);
 }
 
-/* Everything before the hole has been copied: upward. */
+/* Everything before the hole has been copied: the copy goes upward. */
 static void t_upward(void **state)
 {
 	uint8_t *p = pages(4, PROT_READ | PROT_WRITE), src[3 * PAGE];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* guarded.S - the instructions that touch memory which may not be there.
+/* guarded.S - the instructions that touch memory which may have been unmapped.
  *
- * A fault between guarded_begin and guarded_end is known by its address: the
- * handler lets the thread go on at guarded_fault, and the call returns -EFAULT
- * (guard.c).  So nothing is set up before an access and nothing is undone after
- * it.  For that the routines keep nothing on the stack and call nobody.
- */
+ * A fault between guarded_begin and guarded_end is recognised by its address: the handler
+ * makes the thread continue at guarded_fault, and the call returns -EFAULT (guard.c).  So
+ * nothing needs to be set up before an access or undone after it; for that the routines
+ * use no stack and call no function. */
 #if defined(__x86_64__)
 
 #define ROUTINE(name)                                                          \
@@ -26,11 +25,10 @@ guarded_begin:
 
 /* int guarded_copy(void *dst, const void *src, size_t n)
  *
- * Upward.  The last 64 to 79 bytes go in the largest aligned stores, none of
- * which can be seen in part; the processor makes stores, and string instructions
- * as wholes, visible in their order (Intel SDM vol. 3,
- * Memory Ordering).
- */
+ * Copies upward.  The last 64 to 79 bytes go in the largest aligned stores, each of
+ * which becomes visible as a whole.  The processor makes stores visible in their order,
+ * and a string instruction as a whole in order with them (Intel SDM vol. 3, Memory
+ * Ordering). */
 ROUTINE(guarded_copy)
 	cmpq	$8, %rdx
 	jne	1f

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hang_testing.h - for unit tests whose threads wait for each other: what would stand
- * still for ever, if the code were wrong, fails instead. */
+/* hang_testing.h - for unit tests whose threads wait for each other: a test that would
+ * hang for ever fails instead. */
 #ifndef SYS_HANG_TESTING_H
 #define SYS_HANG_TESTING_H
 
@@ -16,7 +16,7 @@ static inline void hang_told(int sig)
 	_exit(1);
 }
 
-/* Longer than any machine takes for the test. */
+/* Ends the test after 300 s, longer than any machine takes for it. */
 static inline void hang_fails(void)
 {
 	signal(SIGALRM, hang_told);

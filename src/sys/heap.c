@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* heap.c - see heap.h. */
+/* heap.c - a binary heap of deadlines; see heap.h. */
 #include "sys/heap.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static void put(struct heap *h, uint32_t i, struct heap_node *node)
 	node->pos = i + 1;
 }
 
-/* The hole at i goes up or down until node fits into it. */
+/* Moves the hole at i up or down until node fits into it. */
 static void settle(struct heap *h, uint32_t i, struct heap_node *node)
 {
 	uint32_t kid;

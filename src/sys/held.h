@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* held.h - a call that cannot be cancelled (pthread_cancel) but while it sleeps.
+/* held.h - marks calls that can be cancelled (pthread_cancel) only while they sleep.
  *
- * It may hold locks across system calls, and what it has made or taken would be lost.
- * So it begins by held_begin() and ends by held_end(); calls may be nested.  Where it
- * sleeps for the program's sake, holding nothing, it is as the program has it.  (A call
- * that begins by cancel_hold() cannot be cancelled even there.) */
+ * Such a call may hold locks across system calls, and cancellation would lose what it has
+ * made or taken.  So it begins with held_begin() and ends with held_end(); calls may
+ * nest.  Around a sleep for the program's sake, in which it holds nothing, held_sleep()
+ * restores the program's own cancellation state. (A call that begins with cancel_hold()
+ * cannot be cancelled even there.) */
 #ifndef SYS_HELD_H
 #define SYS_HELD_H
 
 #include "sys/cancel.h"
 
-/* How many calls the thread is inside of, and what it was before the first. */
+/* The number of such calls that the thread is inside, and its cancellation state before
+ * the first. */
 struct held {
 	int depth, was;
 };
@@ -28,7 +30,7 @@ static inline void held_end(void)
 		cancel_let(held.was);
 }
 
-/* What it was comes back after the sleep. */
+/* Before the sleep.  The result is for held_wake(). */
 static inline struct held held_sleep(void)
 {
 	struct held self = held;

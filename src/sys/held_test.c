@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that are cancelled only where they sleep. */
+/* Calls that can be cancelled only while they sleep. */
 #include "sys/held.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* AddressSanitizer does not see that the frames of a cancelled thread are gone. */
+/* AddressSanitizer does not know that the frames of a cancelled thread are gone. */
 static void forget_frames(void *arg)
 {
 	(void)arg;
@@ -37,7 +37,7 @@ static void *sleeps_and_goes_on(void *arg)
 	held_wake(self);
 	held_end();
 	pthread_cancel(pthread_self());
-	pthread_testcancel(); /* still inside of one */
+	pthread_testcancel(); /* still inside such a call */
 	*(bool *)arg = true;
 	held_end();
 	pthread_testcancel();
@@ -59,7 +59,8 @@ static void calls_are_nested(void **state)
 	assert_true(there);
 }
 
-/* It is cancelled in its sleep; a call that began by cancel_hold() is not even there. */
+/* It is cancelled in its sleep; a call that began with cancel_hold() is not cancelled
+ * even there. */
 static void *sleeps(void *whole)
 {
 	struct held self;

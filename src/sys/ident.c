@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ident.c - see ident.h. */
+/* ident.c - parses the identity of devices; see ident.h. */
 #include "sys/ident.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static const struct preset {
 	{ "urnic", { .vendor_id = IDENT_VENDOR, .vendor_part_id = IDENT_PART,
 		     .hw_ver = IDENT_HW, .fw_ver = "1.0.0", .speed = 32,
 		     .width = 1, .name = "roce_%s" } },
-	/* ConnectX-5 at 4x EDR: programs that look vendors up know it. */
+	/* ConnectX-5 at 4x EDR: known to programs that look vendors up. */
 	{ "connectx", { .vendor_id = 0x02c9, .vendor_part_id = 4119,
 			.fw_ver = "16.35.2000", .speed = 32, .width = 2,
 			.name = "roce_%s" } },
@@ -32,7 +32,7 @@ struct code {
 };
 
 static const struct code speeds[] = {
-	/* Gb/s a lane */
+	/* Gb/s for each lane */
 	{ "2.5", 1 }, { "5", 2 },   { "10", 8 },    { "14", 16 },
 	{ "25", 32 }, { "50", 64 }, { "100", 128 }, { NULL, 0 },
 };
@@ -74,7 +74,7 @@ static bool string(const char *text, char *out, size_t size)
 	return true;
 }
 
-/* One %s or %d, and nothing that a file name cannot have. */
+/* Exactly one %s or %d, and no character that a file name cannot have. */
 static bool name_pattern(const char *text, char *out, size_t size)
 {
 	const char *p = strchr(text, '%');
@@ -85,7 +85,7 @@ static bool name_pattern(const char *text, char *out, size_t size)
 	return string(text, out, size);
 }
 
-/* 1, 0 (bad value), or -1 (no such key). */
+/* Returns 1; 0: bad value; -1: unknown key. */
 static int set(struct ident *id, const char *key, const char *value)
 {
 	if (strcmp(key, "vendor") == 0)

@@ -35,7 +35,8 @@ static void t_presets(void **state)
 	assert_int_equal(id.vendor_id, IDENT_VENDOR);
 	assert_int_equal(id.vendor_part_id, IDENT_PART);
 	assert_int_equal(id.hw_ver, IDENT_HW);
-	assert_int_equal(id.vendor_id >> 16 & 3, 2); /* local, not a group's */
+	/* Locally administered, not a group address */
+	assert_int_equal(id.vendor_id >> 16 & 3, 2);
 	good("connectx");
 	assert_int_equal(id.vendor_id, 0x02c9);
 	assert_int_equal(id.vendor_part_id, 4119);

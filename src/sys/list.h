@@ -39,7 +39,7 @@ static inline void list_add_tail(struct list *head, struct list *node)
 	head->prev = node;
 }
 
-/* Leaves node empty, so that it may be deleted twice. */
+/* Leaves node as an empty list, so deleting it again does no harm. */
 static inline void list_del(struct list *node)
 {
 	node->prev->next = node->next;

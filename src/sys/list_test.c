@@ -35,7 +35,7 @@ static void t_order_and_delete(void **state)
 	assert_int_equal(sum(&head), 123);
 	list_del(&b.node);
 	assert_int_equal(sum(&head), 13);
-	list_del(&b.node); /* twice does no harm */
+	list_del(&b.node); /* deleting it twice does no harm */
 	assert_int_equal(sum(&head), 13);
 	assert_false(list_empty(&head));
 }

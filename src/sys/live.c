@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* live.c - see live.h.  A hash table that chains the objects themselves, so that
- * to add one cannot fail. */
+/* live.c - the table of live objects; see live.h.  A hash table that chains the objects
+ * themselves, so adding one cannot fail. */
 #include "sys/live.h"
 
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 enum {
 	FIRST_BITS = 6,
-	REST = 64,   /* so many stay dead */
-	OTHERS = 16, /* looked at in the time that one takes that is shown */
+	REST = 64,   /* freed objects that are kept back */
+	OTHERS = 16, /* objects passed over in the time that showing one takes */
 };
 
 static struct live *first[1 << FIRST_BITS];
@@ -20,11 +20,11 @@ static struct {
 	struct live **chain; /* [1 << bits] */
 	unsigned bits;
 	size_t count;
-	struct live *oldest, **newest; /* resting: a queue */
+	struct live *oldest, **newest; /* of live_rest(): a queue */
 	unsigned resting;
 } table = { .chain = first, .bits = FIRST_BITS, .newest = &table.oldest };
 
-/* Of the address: l may be freed. */
+/* The chain of l, from its address alone: l may be freed. */
 static size_t place(const struct live *l, unsigned bits)
 {
 	return (size_t)(((uint64_t)(uintptr_t)l * 0x9e3779b97f4a7c15u) >> (64 - bits));
@@ -39,7 +39,7 @@ static struct live **link_to(const struct live *l)
 	return at;
 }
 
-/* Short of memory chains are longer: no harm. */
+/* Without memory the chains only get longer. */
 static void grow(void)
 {
 	const unsigned bits = table.bits + 2;
@@ -159,7 +159,8 @@ void live_take(const void *owner, struct live *of[LIVE_KINDS])
 	lock_give(&table.lock);
 }
 
-/* *at is of the hash, which keeps the order of the chains when the table grows. */
+/* *at is a hash value, whose upper bits number the chain: the order stays when the table
+ * grows. */
 bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 	       void (*fn)(struct live *l, void *arg), void *arg)
 {

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* live.h - which objects exist: programs call verbs with pointers to objects that
- * are freed, or are another context's.
+/* live.h - a process-wide table of the objects that exist, by address: programs call
+ * verbs with pointers to objects that were freed, or that belong to another context.
  *
- * A process-wide table of those that live, by address.  A pointer is looked up
- * before anything behind it is read, so a stale one does no harm, unless its
- * memory is an object of the same kind again.  For control calls: polls do not ask,
- * and posts only of a bind's window and region.
+ * A pointer is looked up before anything behind it is read, so a stale one does no harm
+ * unless its memory holds an object of the same kind again.  Only control calls look
+ * pointers up: polls do not, and posts do so only for the window and region of a bind.
  *
- * What each datagram names, its address handle, would cost too much to look up: its
- * memory stays an address handle's for ever, so that post can read in the object
- * itself whether it lives.
- */
+ * Looking up the address handle of each datagram would cost too much.  The memory of an
+ * address handle is never used for anything else, so a post can read from the object
+ * itself whether it is live. */
 #ifndef SYS_LIVE_H
 #define SYS_LIVE_H
 
@@ -35,54 +33,56 @@ enum live_kind {
 	LIVE_COUNTERS,
 	LIVE_WQ,
 	LIVE_WQ_TABLE,
-	LIVE_CM_ID, /* rdma_cm's; no context owns them */
+	LIVE_CM_ID, /* of rdma_cm; no context owns these three */
 	LIVE_CM_CHANNEL,
 	LIVE_CM_EVENT,
 	LIVE_KINDS,
 };
 
-/* Part of each object, and its first: the allocator's notes in freed memory,
- * which stand in front, leave the rest as it was.  Inline functions of verbs.h
- * read object->context before they call us. */
+/* The first member of each object.  An allocator writes its own data at the start of
+ * freed memory and leaves the rest as it was; inline functions of verbs.h read
+ * object->context before they call us. */
 struct live {
 	struct live *next;
-	const void *owner; /* the ibv_context */
+	const void *owner; /* the ibv_context that owns the object */
 	enum live_kind kind;
 };
 
 void live_add(struct live *l, enum live_kind kind, const void *owner);
-void live_del(struct live *l); /* in the table or not */
+void live_del(struct live *l); /* l may be in the table or not */
 
-/* Is l an object of this kind?  Then *owner is its context.  l is compared, not
- * read; NULL is none. */
+/* Is l a live object of this kind?  Then *owner is its context. l is compared, not read;
+ * NULL is never found. */
 bool live_find(const struct live *l, enum live_kind kind, const void **owner);
 
-/* The same of memory that can have been nothing but objects of this kind. */
+/* The same for memory that never holds anything but objects of this kind. */
 static inline bool live_is(const struct live *l, enum live_kind kind)
 {
 	return l->kind == kind;
 }
 
-/* Instead of free(), after live_del().  All that come here are of one size. */
+/* Keeps freed memory for reuse, in place of free(), after live_del().  All objects given
+ * to it have the same size. */
 void live_rest(struct live *l);
-/* The memory that has been here longest, unless few are here: a pointer to it is
- * stale for a while.  NULL: allocate. */
+/* Takes the memory that has rested longest, if more than a few objects rest: so a stale
+ * pointer stays stale for a while.  NULL: allocate instead. */
 struct live *live_rested(void);
 
-/* All that owner has exists no more.  It is put before what is in of[kind] already,
- * by next: the caller frees it. */
+/* Takes all objects of owner out of the table and links them by next in front of
+ * of[kind].  The caller frees them. */
 void live_take(const void *owner, struct live *of[LIVE_KINDS]);
 
 const char *live_name(enum live_kind kind);
 
-/* Calls fn for about n objects of this kind that are next behind *at, which is 0 at
- * first, or looks at 16 times as many others; none of them is freed meanwhile.  Nothing
- * that fn takes may be held by who asks this table.  False: that was all.  What lives
- * from the first of these calls to the last is met once, whatever comes and goes. */
+/* Walks the table: calls fn for up to about n objects of this kind from position *at on
+ * (0 at first), or passes over 16 times as many others.  None of them is freed meanwhile.
+ * fn must not take a lock that a caller of this table may hold.  Returns false at the end
+ * of the table.  An object that exists during the whole walk is shown once, whatever
+ * comes and goes. */
 bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 	       void (*fn)(struct live *l, void *arg), void *arg);
 
-/* Around fork: nobody changes the table meanwhile. */
+/* Around fork: keeps the table unchanged. */
 void live_hold(void);
 void live_let_go(void);
 

@@ -38,11 +38,12 @@ static void lives_until_deleted(void **state)
 	live_del(&l);
 }
 
-/* Memory that is freed is not read: AddressSanitizer looks on. */
+/* Freed memory is not read: AddressSanitizer would report it. */
 static void freed_memory_is_not_read(void **state)
 {
 	struct live *l = malloc(sizeof(*l));
-	volatile uintptr_t at = (uintptr_t)l; /* lest the compiler object */
+	/* Hides from the compiler that it was freed */
+	volatile uintptr_t at = (uintptr_t)l;
 	const void *owner;
 
 	(void)state;

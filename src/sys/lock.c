@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lock.c - see lock.h. */
+/* lock.c - the slow paths of lock.h. */
 #include "sys/lock.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-	SPINS = 100, /* some 2-4 us: shorter than a sleep */
+	SPINS = 100, /* some 2-4 us: less than a sleep costs */
 	NAP_NS = 50000,
 };
 
@@ -52,7 +52,8 @@ NO_TSA void lock_wait(struct lock *l)
 {
 	if (spin(l))
 		return;
-	/* Others may still sleep when it is ours: so it stays awaited. */
+	/* Other threads may still sleep when this one gets the lock, so it stays
+	 * LOCK_AWAITED. */
 	while (atomic_exchange(&l->word, LOCK_AWAITED) != LOCK_FREE)
 		futex(&l->word, FUTEX_WAIT, LOCK_AWAITED, NULL);
 }
@@ -64,7 +65,7 @@ NO_TSA void brief_wait(struct brief_lock *l)
 	for (unsigned i = 1;
 	     atomic_load_explicit(&l->held, memory_order_relaxed) || !brief_try(l); i++) {
 		lock_pause();
-		/* Not by way of libc: this is no cancellation point. */
+		/* A direct system call: libc's would be a cancellation point. */
 		if (i % SPINS == 0)
 			syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = NAP_NS },
 				NULL);
@@ -72,7 +73,8 @@ NO_TSA void brief_wait(struct brief_lock *l)
 	errno = saved;
 }
 
-/* The word may be gone by now: whoever sleeps at that address wakes in vain. */
+/* The lock's memory may be freed by now: a thread that sleeps at that address wakes in
+ * vain. */
 void lock_wake(struct lock *l)
 {
 	futex(&l->word, FUTEX_WAKE, 1, NULL);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lock.h - locks with contracts that clang checks (-Wthread-safety).
  *
- * A lock is one word and a futex.  To take and to give a free one is a single
- * atomic instruction, inline: there are a dozen of them in every message.  Who
- * has to wait spins for a moment first, since critical sections on the fast
- * path are shorter than a context switch.
+ * A lock is one word and a futex.  Taking or giving a free lock is one atomic
+ * instruction, inline, since each message needs a dozen of them.  A thread that must wait
+ * spins for a moment first, since critical sections on the fast path are shorter than a
+ * context switch.
  *
- * Taking, trying (also in vain) and giving are seq_cst.  So "publish work, then
- * try for the lock" and "give the lock, then look for work" cannot both miss
- * each other.
- */
+ * Taking, trying (even in vain) and giving are seq_cst.  So of two threads, one that
+ * publishes work and then tries the lock and one that gives the lock and then looks for
+ * work, at least one sees the other. */
 #ifndef SYS_LOCK_H
 #define SYS_LOCK_H
 
@@ -33,25 +32,25 @@
 #define EXCLUDES(...)	  TSA(locks_excluded(__VA_ARGS__))
 #define NO_TSA		  TSA(no_thread_safety_analysis)
 
-enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED }; /* the last: somebody sleeps */
+enum { LOCK_FREE, LOCK_HELD, LOCK_AWAITED }; /* LOCK_AWAITED: held, and a thread sleeps */
 
 struct CAPABILITY("lock") lock {
 	_Atomic uint32_t word;
 };
 
-/* For a few loads and stores, each of which has the lock for itself: to take a free one
- * is an atomic instruction, to give it a store.  Who has to wait spins for a moment, then
- * sleeps for one, again and again: nobody is woken. */
+/* For critical sections of a few loads and stores.  Taking a free one is an atomic
+ * instruction, giving it a store.  A thread that must wait spins for a moment, then
+ * sleeps for one, again and again: it is never woken. */
 struct CAPABILITY("lock") brief_lock {
 	atomic_bool held;
 };
 
-/* Threads that sleep until something changes that a lock guards. */
+/* Lets threads sleep until a condition changes that a lock guards. */
 struct lock_cond {
 	_Atomic uint32_t changes;
 };
 
-/* Between two looks at what another thread is about to change. */
+/* Pauses between two looks at a word that another thread is about to change. */
 static inline void lock_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -61,9 +60,10 @@ static inline void lock_pause(void)
 #endif
 }
 
-void lock_wait(struct lock *l); /* the slow ways */
+void lock_wait(struct lock *l); /* slow paths of lock_take() and lock_give() */
 void lock_wake(struct lock *l);
-/* Sleep so often at most, some 50 us each.  False: others were quicker. */
+/* Waits for the lock in at most `naps` sleeps of some 50 us.  Returns false if other
+ * threads got the lock each time. */
 bool lock_wait_for(struct lock *l, unsigned naps) TRY_ACQUIRES(true, *l);
 
 static inline void lock_init(struct lock *l)
@@ -78,8 +78,8 @@ static inline NO_TSA bool lock_try(struct lock *l) TRY_ACQUIRES(true, *l)
 	return atomic_compare_exchange_strong(&l->word, &was, LOCK_HELD);
 }
 
-/* LOCK_FREE or not.  A write that writes nothing: whoever takes the lock after it
- * sees what was written before it. */
+/* Returns the word: LOCK_FREE or another value.  It is a read-modify-write, so a thread
+ * that takes the lock after it sees what the caller wrote before it. */
 static inline uint32_t lock_look(struct lock *l)
 {
 	return atomic_fetch_or(&l->word, 0);
@@ -97,7 +97,7 @@ static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
 		lock_wake(l);
 }
 
-void brief_wait(struct brief_lock *l); /* the slow way */
+void brief_wait(struct brief_lock *l); /* slow path of brief_take() */
 
 static inline void brief_init(struct brief_lock *l)
 {
@@ -120,10 +120,10 @@ static inline NO_TSA void brief_give(struct brief_lock *l) RELEASES(*l)
 	atomic_store_explicit(&l->held, false, memory_order_release);
 }
 
-/* Give l, sleep until lock_changed() is called, perhaps less, and take l. */
+/* Gives l, sleeps until lock_changed() is called, or for less, and takes l. */
 void lock_sleep(struct lock *l, struct lock_cond *c) REQUIRES(*l);
-/* Sleep, if there was no change since seen, until there is one; perhaps less. */
+/* Sleeps until a change, if there was none since `seen` was read; may return earlier. */
 void lock_await(struct lock_cond *c, uint32_t seen);
-void lock_changed(struct lock_cond *c); /* wakes all */
+void lock_changed(struct lock_cond *c); /* wakes all threads */
 
 #endif

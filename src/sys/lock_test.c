@@ -46,7 +46,7 @@ NO_TSA static void t_try(void **state)
 	(void)state;
 	lock_init(&lk);
 	assert_true(lock_try(&lk));
-	assert_false(lock_try(&lk)); /* the holder gets "no" too */
+	assert_false(lock_try(&lk)); /* even the holder cannot take it again */
 	lock_give(&lk);
 	assert_true(lock_try(&lk));
 	lock_give(&lk);
@@ -66,7 +66,7 @@ static void *count_briefly(void *arg)
 	return NULL;
 }
 
-/* Who has to wait for long gets it, too. */
+/* A thread that must wait long for a brief lock gets it, too. */
 static void t_brief(void **state)
 {
 	pthread_t t[THREADS];
@@ -137,7 +137,7 @@ static void t_sleeps(void **state)
 	lock_give(&lk);
 }
 
-/* Who waits for long sleeps, and is woken. */
+/* A thread that must wait long sleeps, and is woken. */
 static void t_wakes(void **state)
 {
 	pthread_t t[THREADS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* log.c - see log.h.  Nothing here allocates or holds a lock, so that a line
+/* log.c - writes log lines; see log.h.  Nothing here allocates or takes a lock, so a line
  * may be written after fork and with any lock held. */
 #include "sys/log.h"
 
@@ -47,7 +47,7 @@ int log_set_level(const char *level)
 	return 0;
 }
 
-/* file with %p replaced, made absolute: the program may change directory. */
+/* Replaces %p in file and makes it absolute, since the program may change directory. */
 static int expand(char *out, size_t size, const char *file)
 {
 	size_t n = 0;

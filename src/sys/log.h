@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* log.h - lines to stderr (or URNIC_LOG's file), one write(2) each.
+/* log.h - writes lines to stderr (or URNIC_LOG's file), one write(2) each.
  *
- * A line says what was decided and the numbers behind it; it is written once,
- * where the decision is made.  No line on a fast path.
- */
+ * A line says what was decided and gives the numbers behind it; it is written once, where
+ * the decision is made.  No line is written on a fast path. */
 #ifndef SYS_LOG_H
 #define SYS_LOG_H
 
@@ -12,15 +11,15 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-extern enum log_level log_level; /* lines above it are not written */
+extern enum log_level log_level; /* lines above this level are not written */
 
-/* level: "error", "warn", "info" or "debug".  0 or -EINVAL. */
+/* level: "error", "warn", "info" or "debug".  Returns 0 or -EINVAL. */
 int log_set_level(const char *level);
 
-/* spec: level[:file], as URNIC_LOG has it; %p in file is the process id.  The
- * file is opened anew for each line: a program that closes descriptors which
- * it does not own cannot make us write into its files.  0, -EINVAL, or why the
- * file cannot be opened; nothing has changed then. */
+/* Sets level and file from spec: level[:file], as in URNIC_LOG; %p in file is the process
+ * id.  The file is opened anew for each line, so that a program which closes our
+ * descriptors cannot make us write into its own files.  Returns 0, -EINVAL, or the -errno
+ * of opening the file; after an error nothing has changed. */
 int log_setup(const char *spec);
 
 void log_line(enum log_level level, const char *fmt, ...)
@@ -39,7 +38,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 			log_line(LOG_DEBUG, __VA_ARGS__);                                \
 	} while (0)
 
-/* At most one a second for each call site: *last is that site's own. */
+/* Returns true at most once a second for each call site; *last_ns belongs to the site. */
 bool log_allowed(uint64_t *last_ns);
 
 #endif

@@ -97,7 +97,7 @@ static void t_long_line_is_cut(void **state)
 	assert_non_null(strstr(text, "x...\nurnic["));
 }
 
-/* A relative name stays the same file; %p is the process. */
+/* A relative name keeps meaning the same file; %p is the process id. */
 static void t_relative(void **state)
 {
 	char name[64], old[256];

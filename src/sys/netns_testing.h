@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* netns_testing.h - for unit tests: a network namespace of the test's own, with
- * lo up.  Root makes it as it is, anyone else inside a user namespace. */
+/* netns_testing.h - for unit tests: a network namespace of the test's own, with lo up.
+ * Root makes it directly, any other user inside a user namespace. */
 #ifndef SYS_NETNS_TESTING_H
 #define SYS_NETNS_TESTING_H
 
@@ -41,7 +41,7 @@ static inline bool netns_lo_up(void)
 	return ok;
 }
 
-/* Give lo one more IPv4 address; n tells several apart. */
+/* Gives lo one more IPv4 address; n tells several apart. */
 static inline bool netns_lo_address(const char *ip, unsigned n)
 {
 	struct ifreq ifr = { 0 };
@@ -58,9 +58,9 @@ static inline bool netns_lo_address(const char *ip, unsigned n)
 	return ok;
 }
 
-/* An Ethernet interface that leads nowhere; IPv6 addresses without duplicate
- * detection where /proc allows that.  It lives as long as the descriptor.
- * -1, with a line that says so, where there is no /dev/net/tun. */
+/* Makes an Ethernet interface that leads nowhere; IPv6 addresses on it skip duplicate
+ * detection if /proc allows that.  It exists as long as the descriptor.  Returns -1 after
+ * printing the reason, if there is no /dev/net/tun. */
 static inline int netns_tap(const char *name)
 {
 	struct ifreq ifr = { 0 };
@@ -85,7 +85,8 @@ static inline int netns_tap(const char *name)
 	return -1;
 }
 
-/* The next frame that leaves by the tap: its length; 0: none does within wait_ms. */
+/* Reads the next frame that leaves by the tap.  Returns its length; 0: none within
+ * wait_ms. */
 static inline size_t netns_tap_read(int tap, void *frame, size_t size, int wait_ms)
 {
 	struct pollfd p = { .fd = tap, .events = POLLIN };
@@ -94,8 +95,8 @@ static inline size_t netns_tap_read(int tap, void *frame, size_t size, int wait_
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Stays on the processor that it is on.  What a processor sends over lo it takes in
- * itself, in order. */
+/* Pins the thread to its present processor.  A processor takes in the packets that it
+ * sends over lo itself, in order. */
 static inline bool netns_stay(void)
 {
 	cpu_set_t here;
@@ -106,8 +107,8 @@ static inline bool netns_stay(void)
 	return sched_setaffinity(0, sizeof(here), &here) == 0;
 }
 
-/* After netns_stay(): what was sent over lo has arrived when this returns true, since
- * a datagram that was sent behind it has. */
+/* After netns_stay(): when this returns true, everything sent over lo before has arrived,
+ * since a datagram sent behind it has. */
 static inline bool netns_arrived(void)
 {
 	static int fd = -1;
@@ -126,7 +127,7 @@ static inline bool netns_arrived(void)
 	return send(fd, &byte, 1, 0) == 1 && recv(fd, &byte, 1, 0) == 1;
 }
 
-/* False, with a line that says so, where the system refuses: skip the test. */
+/* Returns false after printing the reason, if the system refuses: skip the test. */
 static inline bool netns_enter(void)
 {
 	unsigned uid = geteuid(), gid = getegid();

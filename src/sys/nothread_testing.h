@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* nothread_testing.h - for unit tests: threads that cannot be started, as at
- * RLIMIT_NPROC.  The program's pthread_create() is this one. */
+ * RLIMIT_NPROC.  It replaces the program's pthread_create(). */
 #ifndef SYS_NOTHREAD_TESTING_H
 #define SYS_NOTHREAD_TESTING_H
 
@@ -15,7 +15,7 @@
 
 static struct {
 	_Atomic bool on;
-	_Atomic unsigned run; /* so many threads do, that were started detached */
+	_Atomic unsigned run; /* detached threads that are running */
 } nothread;
 
 struct nothread_start {
@@ -58,7 +58,7 @@ int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *)
 	return rc;
 }
 
-/* None is started from now on, and none that was detached runs any more. */
+/* From now on no thread can be started; waits until no detached thread runs any more. */
 static inline void nothread_begin(void)
 {
 	nothread.on = true;

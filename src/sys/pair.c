@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pair.c - see pair.h. */
+/* pair.c - cuts key=value texts; see pair.h. */
 #include "sys/pair.h"
 
 #include <ctype.h>
@@ -17,7 +17,7 @@ static char *trim(char *text)
 	return text;
 }
 
-/* The text behind c, which ends the one before it; NULL: there is none. */
+/* Ends text at the first c and returns what follows; NULL: there is no c. */
 static char *cut(char *text, char c)
 {
 	char *at = strchr(text, c);

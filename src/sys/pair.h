@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pair.h - texts of key=value: lists, which commas divide, and lines of a file. */
+/* pair.h - parses key=value texts: comma-separated lists, and lines of a file. */
 #ifndef SYS_PAIR_H
 #define SYS_PAIR_H
 
-/* The key of the first item of *at, which ends at sep or with the text; *at is what comes
- * behind it, NULL after the last.  *value: what follows the '=', NULL if there is none.
- * Both are cut out of the text, without the blanks around them. */
+/* Cuts the first item off *at, which ends at sep or at the end of the text.  Returns its
+ * key; *value is what follows the '=', NULL if there is none. *at becomes the rest, NULL
+ * after the last item.  Blanks around key and value are cut off, too. */
 char *pair_next(char **at, char sep, char **value);
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pinned.c - see pinned.h.
+/* pinned.c - writes to write-protected memory; see pinned.h.
  *
- * /proc/self/mem writes to private memory as a debugger does, whatever its
- * protection.  Of that only what is anonymous is written to: a file's pages
- * could be a library's code, which lies where registered memory was before.
- * Shared memory gets a second mapping, which the kernel lets be writable if the
- * first could be made so.
- */
+ * /proc/self/mem writes to private memory as a debugger does, whatever its protection.
+ * It is used for anonymous memory only: a file's pages could be a library's code, mapped
+ * where registered memory was before.  Shared memory gets a second mapping, which the
+ * kernel lets be writable if the first could be made so. */
 #include "sys/pinned.h"
 
 #include <errno.h>
@@ -23,7 +21,7 @@
 
 enum { LAST = 64 };
 
-/* System calls themselves: no thread may be cancelled in here. */
+/* Direct system calls: libc's are cancellation points. */
 static int open_proc(const char *path, int flags)
 {
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC);
@@ -34,7 +32,7 @@ static void close_proc(int fd)
 	syscall(SYS_close, fd);
 }
 
-/* The next one that ends behind at. */
+/* The next mapping that ends behind at. */
 static bool next_mapping(struct procmaps *m, uint64_t at, struct procmap *out)
 {
 	while (procmaps_next(m, out))
@@ -43,7 +41,7 @@ static bool next_mapping(struct procmaps *m, uint64_t at, struct procmap *out)
 	return false;
 }
 
-/* "[v": vvar, vdso, vsyscall. */
+/* Excludes "[vvar]", "[vdso]" and "[vsyscall]". */
 static bool is_anonymous(const struct procmap *m)
 {
 	return m->inode == 0 && strncmp(m->name, "[v", 2) != 0;
@@ -69,7 +67,7 @@ static int write_private(uintptr_t dst, const uint8_t *src, size_t n)
 	return did ? 0 : -EFAULT;
 }
 
-/* A length of 0 makes another mapping of shared pages. */
+/* mremap() from length 0 makes another mapping of shared pages. */
 static int write_shared(uintptr_t dst, const uint8_t *src, size_t n)
 {
 	size_t off = dst % (uintptr_t)sysconf(_SC_PAGESIZE), len = off + n;

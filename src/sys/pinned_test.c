@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, RW = PROT_READ | PROT_WRITE };
 
-static volatile unsigned faults; /* of which the program was told */
+static volatile unsigned faults; /* that the program's handler saw */
 static uint8_t data[4 * PAGE];
 
 static void on_fault(int sig)
@@ -28,7 +28,7 @@ static void on_fault(int sig)
 	signal(sig, SIG_DFL);
 }
 
-static void begin(void) /* cmocka has its handler in each test */
+static void begin(void) /* in each test, since cmocka installs its handler there */
 {
 	signal(SIGSEGV, on_fault);
 	guard_arm();
@@ -63,7 +63,8 @@ static void protect(uint8_t *p, unsigned n, int prot)
 	assert_int_equal(mprotect(p, n * PAGE, prot), 0);
 }
 
-/* Nothing around it changes, nor does the protection, and nobody is told. */
+/* pinned_write() succeeds: nothing around changes, nor does the protection, and the
+ * program's handler is not called. */
 static void takes(uint8_t *p, unsigned n)
 {
 	static const size_t lens[] = { 1, 8, 63, 64, 65, 1000, PAGE, 2 * PAGE - 200 };
@@ -96,7 +97,7 @@ static void private_memory_takes_it(void **state)
 
 	(void)state;
 	begin();
-	memset(p, 1, 2 * PAGE); /* the third has no page yet */
+	memset(p, 1, 2 * PAGE); /* the third page has no memory yet */
 	protect(p, 3, PROT_READ);
 	takes(p, 3);
 	assert_int_equal(pinned_write(p + 2 * PAGE, data, PAGE), 0);
@@ -104,7 +105,7 @@ static void private_memory_takes_it(void **state)
 	munmap(p, 3 * PAGE);
 }
 
-/* The other one sees it, too. */
+/* The second mapping of the memory shows the write, too. */
 static void shared_memory_takes_it(void **state)
 {
 	int fd = file(3);
@@ -139,7 +140,7 @@ static void what_is_read_only_stays_so(void **state)
 	assert_ptr_not_equal(p, MAP_FAILED);
 	refuses(p, 8);
 	munmap(p, 2 * PAGE);
-	p = map(2, MAP_PRIVATE, ro); /* as a library is */
+	p = map(2, MAP_PRIVATE, ro); /* as a library is mapped */
 	protect(p, 2, PROT_READ);
 	refuses(p, 8);
 	munmap(p, 2 * PAGE);

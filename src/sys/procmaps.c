@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* procmaps.c - see procmaps.h. */
+/* procmaps.c - reads /proc/thread-self/maps and smaps; see procmaps.h. */
 #include "sys/procmaps.h"
 
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LINE = 400 }; /* of a longer one the beginning counts */
+enum { LINE = 400 }; /* of a longer line only the beginning is kept */
 
-/* System calls themselves: libc's are cancellation points.  The process's first thread,
- * whom /proc/self is, may have ended. */
+/* Direct system calls: libc's are cancellation points.  Not /proc/self, which is the
+ * process's first thread and may have ended. */
 static void open_file(struct procmaps *m, const char *name)
 {
 	char path[48];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* procmaps.h - what lies in this process's memory, in ascending order, as /proc has it.
+/* procmaps.h - the mappings of this process's memory from /proc, in ascending order.
  *
- * Nothing is allocated, and no thread is cancelled in here: mappings may be changed, the
- * heap's too, while they are gone through. */
+ * Nothing here allocates or is a cancellation point, so mappings, the heap's too, may be
+ * changed while they are walked. */
 #ifndef SYS_PROCMAPS_H
 #define SYS_PROCMAPS_H
 
@@ -16,25 +16,26 @@ enum { PROCMAP_FLAGS = 160 };
 struct procmap {
 	uint64_t lo, hi, offset;
 	unsigned major, minor;
-	unsigned long inode; /* 0: of no file */
-	char perms[5];	     /* as "rw-p": private, as "rw-s": shared */
-	char name[256];	     /* of the file, as far as it fits, or as "[heap]", or "" */
-	char range[64];	     /* the addresses as the kernel writes them */
+	unsigned long inode; /* 0: no file */
+	char perms[5];	     /* "rw-p" for private, "rw-s" for shared */
+	/* Of the file, cut to fit; or "[heap]" and the like; or "" */
+	char name[256];
+	char range[64]; /* the addresses as the kernel writes them */
 };
 
 struct procmaps {
-	int fd; /* -1: it cannot be read, and has none */
+	int fd; /* -1: /proc cannot be read, no mappings are shown */
 	ssize_t n, at;
 	char buf[4096];
 };
 
 void procmaps_open(struct procmaps *m);
-/* ... with what procmaps_flags() wants, for which the kernel looks at every page. */
+/* The same with what procmaps_flags() needs; the kernel then looks at every page. */
 void procmaps_open_flags(struct procmaps *m);
 bool procmaps_next(struct procmaps *m, struct procmap *out);
-/* What the program or the kernel has said of the last mapping: VmFlags of smaps, words
- * of two letters with a space behind each, and "pk " if it has a protection key.  False:
- * it cannot be told. */
+/* The VmFlags of the last mapping, from smaps: words of two letters, each followed by a
+ * space, preceded by "pk " if the mapping has a protection key.  Returns false if they
+ * are not known. */
 bool procmaps_flags(struct procmaps *m, char flags[PROCMAP_FLAGS]);
 void procmaps_close(struct procmaps *m);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rand.h - a small seeded generator (splitmix64) for faults and tests: the
- * same seed gives the same run.  Not for secrets. */
+/* rand.h - a small seeded generator (splitmix64) for faults and tests: the same seed
+ * gives the same run.  Not for secrets. */
 #ifndef SYS_RAND_H
 #define SYS_RAND_H
 
@@ -29,8 +29,8 @@ static inline uint64_t rand_u64(struct prng *r)
 	return z ^ (z >> 31);
 }
 
-/* A start that differs each time and cannot be guessed, or, before the kernel has
- * randomness, is at least no other process's. */
+/* A start value that differs each time and cannot be guessed.  Before the kernel has
+ * randomness it is at least unlike any other process's. */
 static inline uint64_t rand_start(void)
 {
 	struct prng r = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rights.c - see rights.h. */
+/* rights.c - SCM_RIGHTS messages; see rights.h. */
 #include "sys/rights.h"
 
 #include <errno.h>

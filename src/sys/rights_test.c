@@ -31,7 +31,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* n descriptors of the same file.  0 or -errno. */
+/* Sends n descriptors of the same file.  Returns 0 or -errno. */
 static int send_some(const int *fds, unsigned n)
 {
 	struct iovec iov = { &(char){ 'x' }, 1 };
@@ -75,7 +75,7 @@ static void the_first_are_the_callers(void **state)
 	close(end_of[1]);
 	assert_int_equal(take(got, 2), RIGHTS_MAX);
 	assert_true(got[0] > STDERR_FILENO && got[1] > STDERR_FILENO);
-	/* No writer is left when all others are closed. */
+	/* no write end is left once the others are closed */
 	assert_int_equal(read(end_of[0], &byte, 1), 0);
 	close(got[0]);
 	close(got[1]);
@@ -106,7 +106,7 @@ static void refused_and_allowed(void **state)
 	close(got);
 }
 
-/* Messages are dropped, empty ones too, up to one that has brought descriptors. */
+/* Messages are discarded, empty ones too, up to one with descriptors. */
 static void what_lies_unread(void **state)
 {
 	int fd = STDERR_FILENO, got;
@@ -124,7 +124,7 @@ static void what_lies_unread(void **state)
 	assert_true(unread_drop(pair[1]));
 }
 
-/* An end says ECONNRESET first where something was unread at it. */
+/* After its peer has closed with unread messages, a socket returns ECONNRESET first. */
 static void after_an_end(void **state)
 {
 	int fd = STDERR_FILENO;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* seccomp_testing.h - for unit tests: a kernel that does not know an option of sockets,
- * from now on. */
+/* seccomp_testing.h - for unit tests: from now on the kernel does not know a certain
+ * socket option. */
 #ifndef SYS_SECCOMP_TESTING_H
 #define SYS_SECCOMP_TESTING_H
 
@@ -18,7 +18,7 @@ static inline bool seccomp_forget_option(unsigned option)
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 1, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
-		/* its lower half: only x86 and the like are tested */
+		/* its lower half: only little-endian machines are tested */
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			 offsetof(struct seccomp_data, args[2])),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, option, 0, 1),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* secret.c - see secret.h. */
+/* secret.c - random numbers in stock; see secret.h. */
 #include "sys/secret.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #include "sys/rand.h"
 
-/* Before the kernel has randomness, and where seccomp denies getrandom(), the
- * numbers are at least no other process's. */
+/* Before the kernel has randomness, and where seccomp denies getrandom(), the numbers are
+ * at least unlike any other process's. */
 static void refill(struct secret *s)
 {
 	uint8_t *at = (uint8_t *)s->word;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* secret.h - numbers that nobody can guess from others that he was given: the
- * kernel's, many at a time.  (sys/rand.h is for what may be computed again.) */
+/* secret.h - random numbers that nobody can guess from others that he has seen: from the
+ * kernel, many at a time. (sys/rand.h is for numbers that must be reproducible.) */
 #ifndef SYS_SECRET_H
 #define SYS_SECRET_H
 
@@ -8,7 +8,7 @@
 
 enum { SECRET_WORDS = 256 };
 
-/* begins as { 0 } */
+/* Zeroed at first. */
 struct secret {
 	uint32_t word[SECRET_WORDS];
 	unsigned left;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sockaddr.c - see sockaddr.h. */
+/* sockaddr.c - socket addresses; see sockaddr.h. */
 #include "sys/sockaddr.h"
 
 #include <endian.h>
@@ -29,7 +29,7 @@ uint64_t sockaddr_service(const struct sockaddr *a)
 	return be64toh(((const struct sockaddr_ib *)(const void *)a)->sib_sid);
 }
 
-/* It lies at the same place in those of IP. */
+/* The port lies at the same place in both IP address structs. */
 uint16_t sockaddr_port(const struct sockaddr *a)
 {
 	if (a->sa_family == AF_IB)

@@ -26,7 +26,7 @@ static const struct row rows[] = {
 	{ "fec0::7", AF_INET6, sizeof(struct sockaddr_in6), 0 },
 };
 
-/* There and back, and as the C library reads them. */
+/* Converted there and back, and as the C library reads them. */
 static void every_address(void **state)
 {
 	(void)state;

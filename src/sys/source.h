@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* source.h - what the engine of a NIC turns beside QPs: what brings input, has timers,
- * or has to be told when output has ended.  docs/driver.md says who calls what, when.
+/* source.h - what the engine of a NIC serves beside QPs: anything that brings input, has
+ * timers, or must be told when output has ended. docs/driver.md says who calls which
+ * function when.
  *
- * A source fills in the functions that it has.  But for those that say otherwise they
- * are called by the holder of the engine's turn; none blocks.
- */
+ * A source fills in the functions that it has.  Unless one says otherwise, they are
+ * called by the holder of the engine's turn; none blocks. */
 #ifndef SYS_SOURCE_H
 #define SYS_SOURCE_H
 
@@ -13,24 +13,24 @@
 
 struct dgram;
 
-/* Kinds of input.  Both may be left to threads that poll (nic/watch.h). */
+/* Kinds of input.  Both may be left to polling threads (nic/watch.h). */
 enum source_kind { SOURCE_SOCKETS, SOURCE_RINGS, SOURCE_KINDS };
 
-/* What input() has taken in; each source adds to it. */
+/* What input() has taken in; each source adds to the fields. */
 struct source_got {
-	unsigned n;	/* pieces; 0: there was nothing */
-	bool one_sided; /* WRITEs, READs, atomics of peers: a program need not poll for
-			 * those */
-	bool broken;	/* the source's descriptors are gone */
+	unsigned n; /* pieces of input; 0: there was none */
+	/* WRITEs, READs, atomics of peers, for which a program need not poll */
+	bool one_sided;
+	bool broken; /* the source's descriptors are gone */
 };
 
-/* What a thread sleeps on. */
+/* A descriptor that a thread sleeps on. */
 struct source_fd {
 	int fd;
-	bool always; /* also while its kind of input is left to others */
-	bool input;  /* readable: there is some, of the source's kind; else it is another
-		      * matter */
-	bool stream; /* a connection's own: it comes and goes */
+	bool always; /* also watched while polling threads serve its kind of input */
+	/* Readable means input of the source's kind; otherwise some other event */
+	bool input;
+	bool stream; /* one connection's own descriptor, which comes and goes */
 };
 
 enum { SOURCE_FDS = 8 };
@@ -38,40 +38,43 @@ enum { SOURCE_FDS = 8 };
 struct source {
 	const struct source_ops {
 		enum source_kind kind;
-		/* Take in what has come, a bounded part of it. */
+		/* Takes in what has come, but only a bounded part of it. */
 		void (*input)(struct source *s, struct source_got *got, uint64_t now);
-		/* A timer is to be judged by all that has come: the next input() looks
-		 * everywhere.  True: something has come up already. */
+		/* A timer is to be judged after all input that has come: the next input()
+		 * looks everywhere.  Returns true if something turned up already. */
 		bool (*hear)(struct source *s);
 		/* deadline() has passed. */
 		void (*run)(struct source *s, uint64_t now);
-		/* When there is something to do without input; UINT64_MAX: never. */
+		/* When there is work to do without input; UINT64_MAX: none. */
 		uint64_t (*deadline)(struct source *s, uint64_t now);
-		/* What our own output has brought in for us.  True: there was some. */
+		/* Takes in what our own output has sent to ourselves.  Returns true if
+		 * there was any. */
 		bool (*echo)(struct source *s, uint64_t now);
-		/* Output has ended: wake those whom it is for. */
+		/* Output has ended: wakes the peers that it was for. */
 		void (*flush)(struct source *s);
-		/* Does d, to a process of this host, go this way?  Then send() takes
-		 * it; false: there is no room. */
+		/* Should d, to a process of this host, go this way?  If so send() takes
+		 * it; send() returns false if there is no room. */
 		bool (*leads_to)(struct source *s, const struct dgram *d);
 		bool (*send)(struct source *s, const struct dgram *d, uint64_t now);
-		/* Does input rely on being looked for, as nobody wakes the thread for
-		 * it?  Any thread. */
+		/* Does its input need polling, because nobody wakes the thread for it?
+		 * Any thread may call. */
 		bool (*hot)(struct source *s);
-		/* The thread watches its input from now on (each time that it is about
-		 * to sleep), or leaves it to others (once). */
+		/* watched(): the thread watches the source's input from now on; called
+		 * each time that it is about to sleep. left(): it leaves the input to
+		 * others; called once. */
 		void (*watched)(struct source *s);
 		void (*left)(struct source *s);
-		/* What to sleep on, at most SOURCE_FDS; how many.  Any thread. */
+		/* The descriptors to sleep on, at most SOURCE_FDS; returns their number.
+		 * Any thread may call. */
 		unsigned (*fds)(struct source *s, struct source_fd *fd);
 		/* fd was readable when the thread woke. */
 		void (*rang)(struct source *s, int fd);
-		/* The same without the turn, which the thread then need not take. */
+		/* The same without the turn: then the thread need not take it. */
 		void (*told)(struct source *s);
-		/* In the child of a fork: close the descriptors. */
+		/* In the child of a fork: closes the descriptors. */
 		void (*forked)(struct source *s);
 	} * ops;
-	int rang; /* the thread's: the descriptor that has woken it; -1: none */
+	int rang; /* for the thread: the descriptor that woke it; -1: none */
 };
 
 #endif

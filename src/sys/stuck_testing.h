@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stuck_testing.h - for unit tests: a descriptor that cannot be closed.  It is a file
- * of a FUSE mount, whose daemon answers all but the question that close(2) asks. */
+/* stuck_testing.h - for unit tests: a descriptor whose close(2) does not return.  It is a
+ * file of a FUSE mount, whose daemon answers all requests but the one that close(2)
+ * makes. */
 #ifndef SYS_STUCK_TESTING_H
 #define SYS_STUCK_TESTING_H
 
@@ -22,7 +23,7 @@
 
 #include "sys/rights.h"
 
-/* A test that hangs goes on after so long, and sees it. */
+/* A close that hangs ends after STUCK_S, so the test can go on and fail. */
 enum { STUCK_S = 40, STUCK_AT_ONCE_S = 20 };
 
 struct stuck {
@@ -79,7 +80,7 @@ static inline void stuck_serve(int dev)
 	}
 }
 
-/* The mount is in a namespace of its own. */
+/* Opens the file; the mount is in a mount namespace of its own. */
 static inline int stuck_open(int dev)
 {
 	char at[] = "/tmp/urnic-stuck-XXXXXX", how[64];
@@ -89,7 +90,7 @@ static inline int stuck_open(int dev)
 	if (file >= 0 && unshare(CLONE_NEWNS) == 0 &&
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
 	    mount("stuck", at, "fuse", MS_NOSUID | MS_NODEV, how) == 0) {
-		close(dev); /* so that it ends with the daemon */
+		close(dev); /* so that the mount ends with the daemon */
 		fd = open(at, O_RDONLY | O_CLOEXEC);
 		umount2(at, MNT_DETACH);
 	}
@@ -106,7 +107,7 @@ static inline pid_t stuck_fork(void)
 	return pid;
 }
 
-/* What hangs goes on.  Where it has ended, or has never begun, this does nothing. */
+/* Lets what hangs go on.  Does nothing if it has ended, or has never begun. */
 static inline void stuck_end(struct stuck *s)
 {
 	int status;
@@ -120,7 +121,7 @@ static inline void stuck_end(struct stuck *s)
 	s->daemon = 0;
 }
 
-/* False, with a line that says so, where the system refuses: skip the test. */
+/* Returns false after printing the reason, if the system refuses: skip the test. */
 static inline bool stuck_begin(struct stuck *s)
 {
 	int dev = open("/dev/fuse", O_RDWR | O_CLOEXEC), pair[2];

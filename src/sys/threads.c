@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.c - see threads.h. */
+/* threads.c - counts our threads; see threads.h. */
 #include "sys/threads.h"
 
 #include <stdatomic.h>
 
-/* How often it has changed, above how many there are. */
+/* Upper half: how often the number has changed; lower half: the number. */
 static _Atomic uint64_t own;
 
 static _Thread_local bool creating __attribute__((tls_model("initial-exec")));

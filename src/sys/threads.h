@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.h - how many threads of this process are urnic's own? */
+/* threads.h - counts the threads of this process that are urnic's own. */
 #ifndef SYS_THREADS_H
 #define SYS_THREADS_H
 
@@ -7,22 +7,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As pthread_create(), of a thread of ours. */
+/* As pthread_create(), for a thread of ours. */
 int threads_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 		   void *arg);
-/* The calling thread is in there. */
+/* Is the calling thread inside threads_create()? */
 bool threads_creating(void);
 
-/* There is one more, or soon one less.  No call may come too early: a thread says so
- * itself, first thing and last, or the one that has started it does, and will end it. */
+/* Counts one more thread of ours, or one less.  Neither may be called before the thread
+ * exists: the thread itself calls them, first and last, or the thread that has started it
+ * and will end it does. */
 void threads_begin(void);
 void threads_end(void);
-void threads_forked(void); /* none of them is in the child */
+void threads_forked(void); /* in the child of a fork, which has none of them */
 
-/* How many there are; a thread that starts or ends may be missing. */
+/* The number of our threads; one that is starting or ending may be missing. */
 unsigned threads_own(void);
-/* The same, for who counts all threads meanwhile: none has begun or ended between two
- * looks that see the same. */
+/* The same, for a caller that counts all threads meanwhile: if two calls return the same
+ * value, no thread of ours has begun or ended in between. threads_in() is the number in
+ * it. */
 uint64_t threads_now(void);
 unsigned threads_in(uint64_t now);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* turn.c - see turn.h. */
+/* turn.c - the engine's turn; see turn.h. */
 #include "sys/turn.h"
 
 #include <errno.h>
@@ -23,15 +23,16 @@ void turn_forked(struct turn *t)
 	atomic_init(&t->served.changes, 0);
 }
 
-/* A signal handler may poll while its own thread holds the turn: trylock
- * answers no then, as for anybody else. */
+/* A signal handler may poll while its own thread holds the turn: then the try fails, as
+ * for any other thread. */
 NO_TSA bool turn_try_brief(struct turn *t)
 {
 	if (atomic_load_explicit(&t->takers, memory_order_relaxed) != 0)
 		return false;
 	if (!lock_try(&t->lock))
 		return false;
-	guard_enter(); /* what the holder touches may not be there */
+	/* The holder may touch application memory that has been unmapped. */
+	guard_enter();
 	return true;
 }
 
@@ -48,7 +49,8 @@ NO_TSA bool turn_try(struct turn *t)
 	return true;
 }
 
-/* As a poller does, but sleeping in between.  False: again and again in vain. */
+/* Tries as a poller does, but sleeps in between.  Returns false if it was too late each
+ * time. */
 NO_TSA static bool try_for_a_while(struct turn *t)
 {
 	enum { NAPS = 8, NAP_NS = 50000 };
@@ -62,8 +64,8 @@ NO_TSA static bool try_for_a_while(struct turn *t)
 	return false;
 }
 
-/* Behind those that have come before, while tries fail: nobody else wants the lock of
- * whoever is first. */
+/* Waits behind the takers that came before, while all tries fail: so nobody competes with
+ * the first taker for the lock. */
 NO_TSA static void queue_up(struct turn *t)
 {
 	uint32_t mine, now;
@@ -106,17 +108,18 @@ void turn_nap(long ns)
 {
 	int saved = errno;
 
-	/* Not by way of libc: to poll is no cancellation point. */
+	/* A direct system call: polling must be no cancellation point. */
 	syscall(SYS_nanosleep, &(struct timespec){ .tv_nsec = ns }, NULL);
 	errno = saved;
 }
 
 void turn_pass(struct turn *t)
 {
-	enum { SPINS = 100, NAP_NS = 20000 }; /* 2-4 us: most turns end in that */
+	enum { SPINS = 100, NAP_NS = 20000 }; /* 2-4 us: most turns end in that time */
 	uint32_t ended;
 
-	/* Who takes the lock after this look sees what was written before it. */
+	/* If the lock is free here, a thread that takes it later sees what the caller
+	 * wrote before. */
 	if (lock_look(&t->lock) == LOCK_FREE)
 		return;
 	ended = atomic_load_explicit(&t->ended, memory_order_acquire);

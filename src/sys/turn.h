@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* turn.h - the engine's turn: who holds it drives the NIC.
+/* turn.h - the engine's turn: the thread that holds it drives the NIC.
  *
- * Registered memory is touched, packets are taken in and put out, and timers
- * run only by the holder of the turn.  So whoever has made an object
- * unreachable and then passes through the turn once knows that nobody is
- * still inside it: that is how regions and QPs are freed.
+ * Only the holder of the turn touches registered memory, takes packets in, sends them,
+ * and runs timers.  So code that has made an object unreachable and then passes through
+ * the turn once knows that no thread is still using the object: that is how regions and
+ * QPs are freed.
  *
- * Pollers try; control calls take.  A taker comes for the turn as pollers do at
- * first: between two turns there is time enough.  Where it was too late again and
- * again it makes tries fail, so that a spinning poller cannot starve it; but
- * until it has woken nobody has the turn.  Takers that come then let it go first,
- * too; if it is too late for them again and again, they queue up behind it.
+ * Pollers try for the turn; control calls (takers) take it.  A taker at first tries as
+ * pollers do, since between two turns there is time enough.  After it was too late
+ * several times it makes all tries fail, so that spinning pollers cannot starve it; the
+ * price is that nobody has the turn until the taker has woken.  Takers that come later
+ * let it go first, too; if they are too late several times, they queue up behind it.
  *
- * Takers that wait stand in line.  A signal handler that came upon one of them must not
- * take the turn: it would wait for the thread that it interrupts.
+ * Takers that wait stand in line.  A signal handler that interrupted one of them must not
+ * take the turn: it would wait for the very thread that it interrupts.
  *
- * Passing takes nothing: it waits for the end of the turn under way.
+ * Passing through the turn takes no lock: it waits until the present turn ends.
  *
- * The holder is not cancelled (pthread_cancel) until it gives the turn: to
- * poll a CQ is no cancellation point, though it makes system calls that are.  Who
- * makes none, but such as hold it off themselves (sys/cancel.h), may have the turn
- * without that: two atomic instructions less.
- */
+ * The holder is not cancelled (pthread_cancel) until it gives the turn: polling a CQ is
+ * no cancellation point, although it makes system calls that are.  A holder that reaches
+ * no cancellation point, except where the callee holds cancellation off itself
+ * (sys/cancel.h), may use the brief turn, which leaves the cancellation state alone and
+ * saves two atomic instructions. */
 #ifndef SYS_TURN_H
 #define SYS_TURN_H
 
@@ -32,36 +32,37 @@
 
 struct CAPABILITY("turn") turn {
 	struct lock lock;
-	_Atomic uint32_t ended;	 /* turns; written by the holder */
-	_Atomic unsigned takers; /* threads that make tries fail */
+	_Atomic uint32_t ended;	 /* number of turns; written by the holder */
+	_Atomic unsigned takers; /* takers that make tries fail */
 	int cancel;		 /* the holder's pthread_setcancelstate() */
-	_Atomic uint32_t came;	 /* such threads, ever */
-	struct lock_cond served; /* ... which have had their turn */
+	_Atomic uint32_t came;	 /* how many such takers there ever were */
+	struct lock_cond served; /* changes: how many of them have had their turn */
 };
 
 void turn_init(struct turn *t);
-/* In the child, which has the turn: those that waited for it are the parent's. */
+/* In the child of a fork, whose thread holds the turn: the waiting threads are not in
+ * it. */
 void turn_forked(struct turn *t);
 bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
-/* For what comes to no cancellation point; or until it is prolonged.  A turn that was
- * not is given by turn_give_brief(). */
+/* For a holder that reaches no cancellation point, or not before turn_prolong().  A turn
+ * that was not prolonged is given by turn_give_brief(). */
 bool turn_try_brief(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_prolong(struct turn *t) REQUIRES(*t);
 void turn_give_brief(struct turn *t) RELEASES(*t);
 void turn_take(struct turn *t) ACQUIRES(*t);
 void turn_give(struct turn *t) RELEASES(*t);
 
-/* How many have ended; wraps. */
+/* The number of turns that have ended; wraps. */
 static inline uint32_t turn_ended(const struct turn *t)
 {
 	return atomic_load_explicit(&t->ended, memory_order_relaxed);
 }
 
-/* Let threads run that have a lower priority; errno stays. */
+/* Sleeps, so that threads of a lower priority can run; keeps errno. */
 void turn_nap(long ns);
 
-/* Wait until every turn that began before this call has ended.  What the caller
- * made unreachable before is so for all turns that end later. */
+/* Waits until every turn that began before this call has ended.  Later turns see all that
+ * the caller wrote before it, so they cannot reach an object that it has unlinked. */
 void turn_pass(struct turn *t) EXCLUDES(*t);
 
 #endif

@@ -30,7 +30,7 @@ NO_TSA static void t_try(void **state)
 	(void)state;
 	turn_init(&turn);
 	assert_true(turn_try(&turn));
-	assert_false(turn_try(&turn)); /* a signal handler of the holder */
+	assert_false(turn_try(&turn)); /* as in a signal handler of the holder */
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
 	turn_give(&turn);
@@ -53,8 +53,8 @@ static int cancel_state(void)
 	return was;
 }
 
-/* It is one as all others are, but that cancellation is held off from when it is
- * prolonged on. */
+/* A brief turn is like any other, but cancellation is held off only once it is
+ * prolonged. */
 NO_TSA static void t_a_brief_one(void **state)
 {
 	uint8_t b[8];
@@ -92,7 +92,7 @@ static void *blocker(void *arg)
 	for (int i = 0; i < 600; i++) {
 		turn_take(&turn);
 		assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
-		if (i == 300) { /* within the turn it does not block them */
+		if (i == 300) { /* from within a turn, in which they are unblocked */
 			guard_arm();
 			guard_close(guard_open());
 		}
@@ -101,7 +101,7 @@ static void *blocker(void *arg)
 		assert_int_equal(sigismember(&now, SIGSEGV), 1);
 		assert_int_equal(sigismember(&now, SIGBUS), n % 2 == 0);
 	}
-	/* ... until it does so no more. */
+	/* The thread unblocks them. */
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	turn_take(&turn);
 	turn_give(&turn);
@@ -110,7 +110,7 @@ static void *blocker(void *arg)
 	return NULL;
 }
 
-/* The program's thread blocks the signals: its turn does not kill it. */
+/* The program's thread blocks the signals: a fault in its turn does not kill it. */
 static void t_faults_are_caught(void **state)
 {
 	pthread_t t;
@@ -177,7 +177,7 @@ NO_TSA static void *toucher(void *arg)
 	return NULL;
 }
 
-/* A turn that touches no memory of the program asks the kernel for nothing. */
+/* A turn that touches no application memory makes no system call. */
 static void t_the_first_touch_unblocks(void **state)
 {
 	struct turn inner;
@@ -191,7 +191,7 @@ static void t_the_first_touch_unblocks(void **state)
 	assert_int_equal(pthread_join(t, NULL), 0);
 }
 
-/* A thread that takes turns without touching anything begins to block them. */
+/* A thread that takes turns without touching memory begins to block the signals. */
 static void *late_blocker(void *arg)
 {
 	sigset_t all;
@@ -229,7 +229,7 @@ static void *taker(void *arg)
 	return NULL;
 }
 
-/* So many make tries fail now. */
+/* Waits until n takers make tries fail. */
 static void until_takers_wait(unsigned n)
 {
 	for (int i = 0; i < 20000 && turn.takers != n; i++)
@@ -237,8 +237,7 @@ static void until_takers_wait(unsigned n)
 	assert_int_equal(turn.takers, n);
 }
 
-/* Somebody who has been too late again and again makes tries fail, even if the
- * turn happens to be free. */
+/* A taker that was too late several times makes tries fail, even if the turn is free. */
 NO_TSA static void t_taker_first(void **state)
 {
 	pthread_t t;
@@ -262,7 +261,7 @@ NO_TSA static void t_taker_first(void **state)
 	assert_int_equal(turn.takers, 0);
 }
 
-/* The place in the line of those that make tries fail, and of those that had a turn. */
+/* Notes in which order the takers got their turn. */
 static void *taker_in_line(void *arg)
 {
 	unsigned *place = arg;
@@ -274,8 +273,8 @@ static void *taker_in_line(void *arg)
 	return NULL;
 }
 
-/* ... nor does a control call that comes later overtake it, however late that one wakes.
- */
+/* A taker that comes later does not overtake one that makes tries fail, however late that
+ * one wakes. */
 NO_TSA static void t_takers_do_not_overtake(void **state)
 {
 	enum { LINE = 8 };
@@ -301,14 +300,15 @@ NO_TSA static void t_takers_do_not_overtake(void **state)
 	}
 }
 
-/* One that is behind leaves the turn to the one before, though that has not woken. */
+/* A taker leaves the turn to the one before it in line, even if that has not woken
+ * yet. */
 NO_TSA static void t_takers_stand_in_line(void **state)
 {
 	pthread_t t;
 
 	(void)state;
 	turn_init(&turn);
-	turn.came = turn.takers = 1; /* one that has come for it */
+	turn.came = turn.takers = 1; /* a taker that has come for it */
 	stage = 0;
 	pthread_create(&t, NULL, taker, NULL);
 	until_takers_wait(2);
@@ -321,7 +321,7 @@ NO_TSA static void t_takers_stand_in_line(void **state)
 	assert_int_equal(turn.takers, 0);
 }
 
-/* A child has none of those threads. */
+/* The child of a fork has none of the waiting threads. */
 NO_TSA static void t_nobody_waits_in_a_child(void **state)
 {
 	(void)state;
@@ -348,8 +348,8 @@ static void *take_often(void *arg)
 	return NULL;
 }
 
-/* Does a thread that comes for the turn go to sleep without being in the way of
- * pollers?  (They are after a while, and this thread may not run meanwhile.) */
+/* Does a thread that comes for the turn go to sleep without making tries fail? (It makes
+ * them fail after a while, and this thread may not run meanwhile.) */
 NO_TSA static bool is_out_of_the_way(void)
 {
 	pthread_t t;
@@ -366,8 +366,8 @@ NO_TSA static bool is_out_of_the_way(void)
 	return yes;
 }
 
-/* Takers do not keep pollers from their turns; and however often those come,
- * takers get theirs. */
+/* Takers do not keep pollers from their turns, and however often pollers come, takers get
+ * theirs. */
 NO_TSA static void t_takers_and_tries_get_on(void **state)
 {
 	bool any = false;
@@ -409,10 +409,10 @@ NO_TSA static void t_pass_waits(void **state)
 		nap();
 	for (int i = 0; i < 5; i++)
 		nap();
-	assert_int_equal(stage, 1); /* still inside */
+	assert_int_equal(stage, 1); /* still inside the turn */
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
-	pthread_join(t, NULL); /* though another has begun */
+	pthread_join(t, NULL); /* although another turn has begun */
 	assert_int_equal(stage, 2);
 	turn_give(&turn);
 	turn_pass(&turn);
@@ -429,8 +429,8 @@ static void *pass_often(void *arg)
 	return NULL;
 }
 
-/* A thread that passes all the time, as one that registers memory does, makes no try
- * fail, wherever it is stopped. */
+/* A thread that calls turn_pass() all the time, as one that registers memory does, makes
+ * no try fail, wherever it is stopped. */
 NO_TSA static void t_no_try_fails_for_who_passes(void **state)
 {
 	enum { ROUNDS = 200, TRIES = 200 };
@@ -445,7 +445,7 @@ NO_TSA static void t_no_try_fails_for_who_passes(void **state)
 	while (passed == 0)
 		nap();
 	for (int i = 0; i < ROUNDS; i++) {
-		/* It comes to wait, and wakes at the end of one of these. */
+		/* It begins to wait, and wakes at the end of one of these turns. */
 		for (int k = 0; k < TRIES; k++) {
 			if (!turn_try(&turn)) {
 				failed++;
@@ -482,7 +482,7 @@ static void *look_at_it(void *arg)
 	return NULL;
 }
 
-/* What was made unreachable before is not looked at afterwards. */
+/* Once turn_pass() returns, no turn sees what was made unreachable before it. */
 static void t_after_passing_nobody_is_inside(void **state)
 {
 	int seen[3] = { 0 };
@@ -523,7 +523,7 @@ static void *cancelled(void *arg)
 	return NULL;
 }
 
-/* pthread_cancel() takes the holder only when it has given the turn. */
+/* pthread_cancel() ends the holder only after it has given the turn. */
 NO_TSA static void t_cancel_waits(void **state)
 {
 	void *how;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* unread.c - see unread.h. */
+/* unread.c - discards unread messages; see unread.h. */
 #include "sys/unread.h"
 
 #include <errno.h>
@@ -8,8 +8,9 @@
 
 enum looked { NOTHING, MESSAGE, DESCRIPTORS };
 
-/* What is the next that lies at fd?  There is room for the sender, whom the kernel names
- * with every message, even an empty one, and not at the end; descriptors find none. */
+/* What is the next unread message at fd?  The control buffer has room for the sender's
+ * credentials, which the kernel adds to every message, even an empty one, but not at the
+ * end of the stream.  Descriptors find no room and set MSG_CTRUNC. */
 static enum looked look(int fd)
 {
 	union {
@@ -19,7 +20,7 @@ static enum looked look(int fd)
 	struct msghdr m = { .msg_control = &u, .msg_controllen = sizeof(u) };
 	ssize_t n;
 
-	do /* the first is said once, of an end with something unread there */
+	do /* ECONNRESET comes once, if the other end closed with unread messages */
 		n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
 	while (n < 0 && (errno == ECONNRESET || errno == EINTR));
 	if (n == 0 && m.msg_controllen == 0)
@@ -29,7 +30,7 @@ static enum looked look(int fd)
 
 bool unread_drop(int fd)
 {
-	enum { MAX = 4096 }; /* SO_SNDBUF bounds them */
+	enum { MAX = 4096 }; /* SO_SNDBUF bounds their number */
 	enum looked what = DESCRIPTORS;
 	int on = 1;
 

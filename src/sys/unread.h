@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* unread.h - what lies unread at a unix socket. */
+/* unread.h - discards messages that lie unread at a unix socket. */
 #ifndef SYS_UNREAD_H
 #define SYS_UNREAD_H
 
 #include <stdbool.h>
 
-/* Take away what lies unread at a unix socket, SOCK_SEQPACKET and connected, that has
- * been shut down for reading, but for descriptors.  True: nothing is left. */
+/* Discards unread messages at fd, a connected SOCK_SEQPACKET socket that was shut down
+ * for reading, up to the first one with descriptors.  Returns true if nothing is left. */
 bool unread_drop(int fd);
 
 #endif

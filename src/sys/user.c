@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* user.c - see user.h. */
+/* user.c - which user a process belongs to; see user.h. */
 #include "sys/user.h"
 
 #include <signal.h>
@@ -12,12 +12,12 @@ bool user_map_hides(const char *map)
 {
 	unsigned from, to, n;
 
-	/* The first user namespace, or one in which it is all the same. */
+	/* Hides no user: the initial user namespace, or one with the same mapping. */
 	return !map || sscanf(map, "%u %u %u", &from, &to, &n) != 3 || from || to ||
 	       n != (unsigned)-1;
 }
 
-/* The start of a file.  NULL: it cannot be read. */
+/* Reads the first line of a file.  Returns NULL if it cannot be read. */
 static char *read_start(const char *path, char *buf, int size)
 {
 	FILE *f = fopen(path, "re");
@@ -51,7 +51,8 @@ bool user_is_ours(const struct user *u, uid_t uid, pid_t pid)
 {
 	if (uid != u->uid)
 		return false;
-	/* The kernel compares users itself where one signals another. */
+	/* A uid that stands for several users: the kernel itself compares the users where
+	 * one process signals another. */
 	return !user_is_hidden(u, uid) || (pid > 0 && kill(pid, 0) == 0);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* user.h - whether another process is this user's.
+/* user.h - does another process belong to this user?
  *
- * Whose a process is, is settled once, when it opens its first device or begins to
- * serve a fabric: setuid() later changes nothing, here or for others.  Inside a user
- * namespace the kernel shows every user that has no number there as one and the same, the
- * overflow uid (65534 as a rule).  There that number says nothing.
- */
+ * The owner of a process is settled once, when it opens its first device or begins to
+ * serve a fabric: a later setuid() changes nothing, neither here nor for others.  Inside
+ * a user namespace the kernel shows all users that have no number there as the same one,
+ * the overflow uid (usually 65534), so that number identifies nobody. */
 #ifndef SYS_USER_H
 #define SYS_USER_H
 
@@ -14,30 +13,30 @@
 
 struct user {
 	uid_t uid;
-	uid_t hidden; /* stands for users that cannot be told
-		       * apart; -1: none does */
+	uid_t hidden; /* stands for users that cannot be told apart; -1: no number does */
 };
 
 void user_open(struct user *u);
 
-/* The users that a process sees, from the text of /proc/self/uid_map (NULL: not
- * there): is any without a number of its own? */
+/* Does the text of /proc/self/uid_map (NULL: there is none) leave users of the system
+ * without a number of their own? */
 bool user_map_hides(const char *map);
 
-/* May uid stand for several users, who cannot be told apart? */
+/* May uid stand for several users that cannot be told apart? */
 bool user_is_hidden(const struct user *u, uid_t uid);
 
-/* Is a process that the kernel shows as this one, this user's? */
+/* Does a process that the kernel shows with this uid and pid belong to this user? */
 bool user_is_ours(const struct user *u, uid_t uid, pid_t pid);
 
-/* The same, of two that were shown with these numbers. */
+/* Are two processes that were shown with these uids the same user's? */
 bool user_is_same(const struct user *u, uid_t a, uid_t b);
 
-/* Is a process that the kernel shows as this one owner's, this user or another? */
+/* Does a process that the kernel shows with this uid and pid belong to owner, who may be
+ * this user or another? */
 bool user_is_of(const struct user *u, uid_t owner, uid_t uid, pid_t pid);
 
-/* The effective user of a process now, whatever it was when it opened.  -1: that cannot
- * be said. */
+/* The effective user of a process now, whoever it was when it opened its device. -1:
+ * unknown. */
 uid_t user_of_now(pid_t pid);
 
 #endif

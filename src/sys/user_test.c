@@ -39,7 +39,7 @@ static void test_who_is_ours(void **state)
 	assert_false(user_is_ours(&plain, 0, getpid()));
 	assert_true(user_is_ours(&mapped, 1000, 0));
 	assert_false(user_is_ours(&mapped, HIDDEN, getpid()));
-	/* The kernel says so, not the number. */
+	/* Asked of the kernel, not decided by the number. */
 	assert_true(user_is_ours(&hidden, HIDDEN, getpid()));
 	assert_false(user_is_ours(&hidden, HIDDEN, 0));
 	assert_false(user_is_ours(&hidden, HIDDEN, -1));
@@ -67,8 +67,8 @@ static int judge(pid_t other)
 						     : 0;
 }
 
-/* A process without a number in its namespace looks at itself, and at another
- * user's, which looks the same. */
+/* A process without a number in its namespace looks at itself, and at another user's
+ * process, which looks the same. */
 static void test_where_all_look_alike(void **state)
 {
 	int ready[2], status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* users_testing.h - for unit tests: child processes that are other users. */
+/* users_testing.h - for unit tests: child processes of other users. */
 #ifndef SYS_USERS_TESTING_H
 #define SYS_USERS_TESTING_H
 
@@ -11,11 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a user without a number looks like in a user namespace; a child's exit status
- * where the system does not let it become what the test needs. */
+/* USERS_HIDDEN: the uid that a user without a number has in a user namespace.
+ * USERS_CANNOT: the exit status of a child that the system does not let become what the
+ * test needs. */
 enum { USERS_HIDDEN = 65534, USERS_CANNOT = 77 };
 
-/* A child that ends with this process: a test that fails leaves none behind. */
+/* Forks a child that ends with this process: a test that fails leaves none behind. */
 static inline pid_t users_fork(void)
 {
 	pid_t pid = fork();
@@ -25,7 +26,7 @@ static inline pid_t users_fork(void)
 	return pid;
 }
 
-/* ... which stays so, though setresuid() takes it away. */
+/* Becomes user id; sets PR_SET_PDEATHSIG again, which setresuid() clears. */
 static inline void users_become(uid_t id)
 {
 	if (setresgid(id, id, id) || setresuid(id, id, id))
@@ -33,15 +34,15 @@ static inline void users_become(uid_t id)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* A child in a user namespace of its own, in which nobody has a number.  Not by
- * unshare(), which the kernel refuses to a process with threads: a sanitizer has one
- * of its own. */
+/* Forks a child in a user namespace of its own, in which no user has a number.  Not by
+ * unshare(), which the kernel refuses to a process with threads: a sanitizer has a
+ * thread. */
 static inline pid_t users_fork_hidden(void)
 {
 	return (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, NULL, NULL, NULL, NULL);
 }
 
-/* The exit status of a child; -1: it was killed. */
+/* The exit status of a child; -1: a signal ended it. */
 static inline int users_wait(pid_t pid)
 {
 	int status = -1;
