@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How connections begin and end, and QPs with them. */
+/* How connections begin and end, and their QPs with them. */
 #include "iwarp/fix.h"
 
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ static int attach(struct fix *f, struct stream *s, const struct iw_params *p)
 	return rc;
 }
 
-/* The engine cannot have it: the stream is the caller's still, and whole. */
+/* The engine cannot take the stream: it still belongs to the caller, unharmed. */
 static void attaching_fails(void **state)
 {
 	const struct iw_params p = { .initiator = true, .revision = 2, .mss = 1448 };
@@ -48,14 +48,14 @@ static void attaching_fails(void **state)
 	assert_null(iwarp_stream(f->p.qp[1]));
 	assert_int_equal(attach(f, s[1], &p), 0);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
-	/* Once is enough. */
+	/* A QP can be attached only once. */
 	assert_int_equal(attach(f, s[0], &p), -EINVAL);
 	assert_ptr_equal(iwarp_stream(f->p.qp[1]), s[1]);
 	s[0]->ops->close(s[0]);
 	fix_close(f);
 }
 
-/* SQD: what is posted goes out, then FIN; the peer's QP is flushed. */
+/* SQD: posted work requests are sent, then FIN; the peer's QP is flushed. */
 static void closing_in_order(void **state)
 {
 	struct sim_conf c = { .stream = { .latency = 1000 } };
@@ -147,7 +147,7 @@ static void cut_off(void **state)
 	fix_close(f);
 }
 
-/* We hang up within an FPDU of the peer: nothing is lost by that. */
+/* This side ends the connection within an FPDU of the peer: no error is reported. */
 static void we_hang_up(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
@@ -170,8 +170,8 @@ static void we_hang_up(void **state)
 	fix_close(f);
 }
 
-/* What has begun cannot go out, for the peer takes nothing: after a second it is
- * over all the same. */
+/* The peer takes nothing, so what has begun cannot go out: after a second the connection
+ * ends all the same. */
 static void a_peer_that_takes_nothing(void **state)
 {
 	struct sim_conf c = { .stream = { .depth = 3000 } };
@@ -212,7 +212,7 @@ static void a_bad_lkey(void **state)
 	fix_close(f);
 }
 
-/* Memory that goes away: the work request fails, in its order. */
+/* Memory is unmapped: the work request fails, in its order. */
 static void unmapped(bool crc)
 {
 	struct sim_conf c = { .crc = crc };
@@ -250,15 +250,15 @@ static void unmapped_memory(void **state)
 	unmapped(true);
 }
 
-/* Half an FPDU is out when it is found: it is known still whose memory it was, an
- * answer's or a SEND's; that may come after a WRITE or a READ. */
+/* The fault is found when half an FPDU was sent: it is still known whose memory it was, a
+ * response's or a SEND's; the SEND may come after a WRITE or a READ. */
 enum whose { ANSWER, SEND, AFTER_WRITE, AFTER_READ };
 
 NO_TSA static void unmapped_half_way(enum whose whose)
 {
 	const bool answer = whose == ANSWER;
 	const size_t half =
-		2 * 1448 + 100 + /* of the third FPDU a little */
+		2 * 1448 + 100 + /* a little of the third FPDU */
 		(whose == AFTER_WRITE ? mpa_fpdu_len(DDP_TAGGED_LEN + 100) : 0) +
 		(whose == AFTER_READ ? mpa_fpdu_len(DDP_UNTAGGED_LEN + RDMAP_READ_LEN)
 				     : 0);
@@ -315,7 +315,7 @@ NO_TSA static void unmapped_half_way(enum whose whose)
 		assert_int_equal(fix_wc(f, 1, 1, IBV_WC_LOC_PROT_ERR).vendor_err,
 				 VERR_LOCAL_FAULT);
 	assert_int_equal(sim_event(f->s, 1), answer ? IBV_EVENT_QP_ACCESS_ERR : -1);
-	/* The stream is of no use any more. */
+	/* The stream cannot be used any more. */
 	sim_run(f->s, MS);
 	assert_null(f->s->node[1].conn[0].qp);
 	assert_int_equal(mr_dereg(mr), 0);

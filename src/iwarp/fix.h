@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - for tests: a connected pair with memory at both ends, and what has to
- * be said of it. */
+/* fix.h - for tests: a connected pair with memory at both ends, and checks. */
 #ifndef IWARP_FIX_H
 #define IWARP_FIX_H
 
@@ -26,7 +25,7 @@ struct fix {
 	struct sim_pair p;
 	uint8_t *mem[2];
 	struct mr *mr[2];
-	struct stream *raw; /* fix_raw: the peer of B, by hand */
+	struct stream *raw; /* fix_raw(): the peer of B, played by the test */
 };
 
 static inline struct fix *fix_make(void)
@@ -53,7 +52,7 @@ static inline struct fix *fix_open(const struct sim_conf *conf)
 	return f;
 }
 
-/* B is connected, as the responder unless initiator, to a peer made by hand. */
+/* Connects B, as the responder unless initiator, to a peer that the test plays. */
 static inline struct fix *fix_raw(const struct sim_conf *conf, bool initiator)
 {
 	static const struct sim_conf none;
@@ -89,7 +88,7 @@ static inline void fix_send(struct fix *f, int side, struct ibv_send_wr *wr)
 	assert_int_equal(qp_post_send(f->p.qp[side], wr, &bad), 0);
 }
 
-/* A work request of A, of len bytes at offset at on both sides. */
+/* Posts a work request of A, for len bytes at offset at on both sides. */
 static inline void fix_post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id,
 			    size_t at, uint32_t len, unsigned flags)
 {
@@ -155,7 +154,7 @@ static inline struct iw_qp *fix_iw(const struct fix *f, int side)
 	return iw_qp(f->p.qp[side]);
 }
 
-/* --- a peer by hand ------------------------------------------------------ */
+/* --- a peer played by the test -------------------------------------------- */
 
 static inline void raw_bytes(struct fix *f, const void *p, size_t n)
 {
@@ -164,7 +163,7 @@ static inline void raw_bytes(struct fix *f, const void *p, size_t n)
 	assert_int_equal(f->raw->ops->send(f->raw, &v, 1, f->s->now), n);
 }
 
-/* An FPDU of this header and payload; CRC as agreed. */
+/* Sends an FPDU with this header and payload, with a CRC if agreed. */
 static inline void raw_segment(struct fix *f, const struct ddp *d, const void *p,
 			       size_t n)
 {
@@ -182,7 +181,7 @@ static inline void raw_segment(struct fix *f, const struct ddp *d, const void *p
 	raw_bytes(f, fpdu, at + MPA_CRC_LEN);
 }
 
-/* What B sends next, without CRC or markers: its header, and the payload. */
+/* A segment that B has sent, without CRC and markers: its header, and the payload. */
 struct raw_got {
 	struct ddp d;
 	uint8_t at[2048];
@@ -211,7 +210,7 @@ static inline bool raw_any(struct fix *f, struct raw_got *g)
 	return true;
 }
 
-/* But for nudges. */
+/* The next segment that is no nudge. */
 static inline bool raw_next(struct fix *f, struct raw_got *g)
 {
 	while (raw_any(f, g))
@@ -231,8 +230,8 @@ static inline struct ddp raw_untagged(uint8_t opcode, uint32_t qn, uint32_t msn,
 			     .ulp = (uint8_t)(0x40 | opcode) };
 }
 
-/* B has terminated with error, about d (NULL: it does not say), raised event (-1:
- * none), and closes. */
+/* Checks that B has sent a Terminate with error, about d (NULL: about no segment), raised
+ * event (-1: none), and closes. */
 static inline void raw_refused(struct fix *f, enum rdmap_error error, const struct ddp *d,
 			       int event)
 {
@@ -259,7 +258,7 @@ static inline void raw_refused(struct fix *f, enum rdmap_error error, const stru
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
 	assert_int_equal(sim_event(f->s, 1), event);
 	assert_int_equal(sim_event(f->s, 1), -1);
-	/* Then FIN; and when nobody answers that, it is closed. */
+	/* Then FIN comes; B closes although the peer does not answer it. */
 	assert_int_equal(f->raw->ops->recv(f->raw, &(struct iovec){ g.at, 1 }, 1,
 					   f->s->now),
 			 -ESHUTDOWN);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fpdu.c - a segment becomes an FPDU of the plan (RFC 5044, 4).
+/* fpdu.c - makes an FPDU of a segment and appends it to the plan (RFC 5044, 4).
  *
- * Headers, trailers and copied payload stand one behind the other in the arena,
- * so that a run of copied FPDUs is one piece.
- */
+ * Headers, trailers and copied payload lie one behind the other in the arena, so that a
+ * run of copied FPDUs is one piece. */
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
@@ -22,7 +21,7 @@ static uint8_t *arena_end(struct iwarp *iw)
 	return iw->arena + iw->arena_used;
 }
 
-/* n bytes at the arena's end are to be sent next. */
+/* Adds n bytes at the arena's end to the pieces to be sent. */
 static void arena_sends(struct iwarp *iw, size_t n)
 {
 	if (iw->piece_open)
@@ -33,7 +32,7 @@ static void arena_sends(struct iwarp *iw, size_t n)
 	iw->arena_used += n;
 }
 
-/* Length, DDP header and body. */
+/* Writes the length, the DDP header and the body. */
 static size_t put_header(uint8_t *at, const struct seg *s)
 {
 	size_t n = MPA_LEN_LEN, ulpdu;
@@ -55,12 +54,12 @@ static void put_crc(const struct iw_qp *q, uint8_t *fpdu, size_t n)
 		memset(fpdu + n, 0, MPA_CRC_LEN);
 }
 
-/* In one piece. */
+/* Builds the FPDU in one piece. */
 static int put_copied(struct iw_qp *q, const struct seg *s, struct iw_cursor *c,
 		      size_t *len)
 {
 	struct iwarp *iw = q->iw;
-	/* With markers it is made elsewhere, then copied with them. */
+	/* With markers it is built elsewhere and then copied with them. */
 	uint8_t *to = arena_end(iw), *at = q->p.markers_out ? iw->plain : to;
 	size_t n = put_header(at, s), pad;
 
@@ -71,7 +70,7 @@ static int put_copied(struct iw_qp *q, const struct seg *s, struct iw_cursor *c,
 	memset(at + n, 0, pad);
 	n += pad;
 	if (q->p.markers_out) {
-		/* The CRC is behind a marker that stands before it. */
+		/* A marker may stand before the CRC, which then covers it. */
 		memset(at + n, 0, MPA_CRC_LEN);
 		n = mpa_mark(to, at, n + MPA_CRC_LEN, c->pos) - MPA_CRC_LEN;
 	}

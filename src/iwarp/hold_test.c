@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The completion of what is always answered waits for the answer. */
+/* The completion of a request that is always answered waits for the answer. */
 #include "core/due.h"
 #include "iwarp/fix.h"
 
@@ -27,7 +27,7 @@ static void say(struct fix *f, int side)
 	fix_send(f, side, &wr);
 }
 
-/* The next completion of that side, within 400 us, is of that kind. */
+/* The next completion of that side, within 400 us, has this opcode. */
 static void next_is(struct fix *f, int side, enum ibv_wc_opcode opcode)
 {
 	struct ibv_wc wc;
@@ -59,7 +59,7 @@ static struct fix *proved(void)
 	return f;
 }
 
-/* A has sent something, whose completion is held. */
+/* A has sent a message whose completion waits. */
 static struct fix *holding(void)
 {
 	struct fix *f = proved();
@@ -82,7 +82,7 @@ static void at_once_until_it_is_proved(void **state)
 	fix_close(f);
 }
 
-/* And comes first. */
+/* The held completion comes before the answer's. */
 static void waits_for_the_answer(void **state)
 {
 	struct fix *f = proved();
@@ -107,7 +107,7 @@ static void not_for_ever(void **state)
 	say(f, 0);
 	next_is(f, 0, IBV_WC_SEND);
 	assert_in_range(f->s->now - start, 200 * US, 210 * US);
-	/* The next one is not, since that was none. */
+	/* The next completion does not wait, since no answer came. */
 	next_is(f, 1, IBV_WC_RECV);
 	say(f, 0);
 	sim_run(f->s, 1 * US);
@@ -127,7 +127,7 @@ static void not_if_there_is_more(void **state)
 	fix_close(f);
 }
 
-/* What has gone has gone: it is not flushed. */
+/* A message that was sent is not flushed. */
 static void until_the_end(void **state)
 {
 	(void)state;
@@ -148,7 +148,8 @@ static void until_the_end(void **state)
 	}
 }
 
-/* One that fails behind it: it has gone, those behind that have not. */
+/* A later work request fails: the held one was sent and succeeds, those behind it are
+ * flushed. */
 static void before_one_that_fails(void **state)
 {
 	static const enum ibv_wc_status status[] = {
@@ -182,7 +183,7 @@ static void before_one_that_fails(void **state)
 	}
 }
 
-/* A bind waits for all before it, and what is behind it for the bind. */
+/* A bind waits for all work requests before it, and those behind it wait for the bind. */
 static void before_a_bind(void **state)
 {
 	struct fix *f = holding();
@@ -213,7 +214,7 @@ static void before_a_bind(void **state)
 	fix_close(f);
 }
 
-/* That READs are answered says nothing of WRITEs. */
+/* That READs are answered proves nothing about WRITEs. */
 static void reads_prove_nothing(void **state)
 {
 	struct fix *f = joined();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_qp.h - what the files of iwarp/ share.  Inside iwarp/ only; docs/iwarp.md
- * is the page to read first.
+/* iw_qp.h - what the files of iwarp/ share.  Inside iwarp/ only; read docs/iwarp.md
+ * first.
  *
- * Everything here is under the engine's turn, and a QP's under qp->lock too.
- */
+ * Everything here needs the engine's turn; the state of a QP needs qp->lock as well. */
 #ifndef IWARP_IW_QP_H
 #define IWARP_IW_QP_H
 
@@ -24,58 +23,58 @@
 #include "wire/rdmap.h"
 
 enum {
-	PLAN_MAX = 256,	   /* FPDUs of one output */
-	PIECES_MAX = 1000, /* UIO_MAXIOV is 1024 */
-	ARENA = 512 << 10, /* headers, copies and trailers of a plan */
-	IN = 256 << 10,	   /* received at once */
-	NUDGES = 3,	   /* see iw_nudge() */
+	PLAN_MAX = 256,	   /* FPDUs in one output */
+	PIECES_MAX = 1000, /* below UIO_MAXIOV, which is 1024 */
+	ARENA = 512 << 10, /* room for headers, copies and trailers of a plan */
+	IN = 256 << 10,	   /* bytes received at once */
+	NUDGES = 3,	   /* at most so many: see iw_nudge() */
 	BUDGET_MIN = 16 << 10,
-	BUDGET_MAX = 256 << 10,	  /* bytes of a plan */
-	COPY_MAX = 256,		  /* payload that is copied anyway */
-	DEPTH = 2 * IW_DEPTH_MAX, /* room for an RTR, a power of two */
+	BUDGET_MAX = 256 << 10,	  /* the limits of a plan's bytes */
+	COPY_MAX = 256,		  /* payload up to this size is always copied */
+	DEPTH = 2 * IW_DEPTH_MAX, /* room for an RTR as well; a power of two */
 };
 
-/* What a segment is made from: DDP's header, a body that stands behind it in
- * full, and payload. */
+/* A segment to be sent: DDP's header, a short body of its own, and payload. */
 struct seg {
 	struct ddp ddp;
 	uint8_t body[RDMAP_BODY_MAX];
 	uint32_t body_len;
-	const struct span *span; /* payload: [off, off + len) */
+	const struct span *span; /* payload is [off, off + len) of it */
 	uint32_t off, len;
 };
 
-/* Where a QP stands in what it sends: all that changes as FPDUs go out. */
+/* How far a QP has sent: all state that changes as FPDUs go out. */
 struct iw_cursor {
-	uint32_t cur, off; /* work request; bytes of it that went */
-	bool begun;	   /* a segment of it went */
-	bool imm;	   /* its WRITE went, its immediate has not */
+	uint32_t cur, off; /* work request; bytes of it that were sent */
+	bool begun;	   /* a segment of it was sent */
+	bool imm;	   /* its WRITE was sent, its immediate was not */
 	bool rtr_due, term_due, nudge_due;
-	bool answered;			 /* the last message was an answer */
-	uint32_t msn[RDMAP_QUEUES];	 /* next, from 1 */
-	uint32_t pos;			 /* of the stream, for markers */
-	uint32_t reads;			 /* q->reads.v[0 .. reads) have gone out */
-	uint32_t resource, resource_off; /* q->resources.v[resource] is under way */
+	bool answered;			 /* the last message sent was a response */
+	uint32_t msn[RDMAP_QUEUES];	 /* of the next message on each queue, from 1 */
+	uint32_t pos;			 /* position in the stream, for markers */
+	uint32_t reads;			 /* q->reads.v[0 .. reads) have been sent */
+	uint32_t resource, resource_off; /* q->resources.v[resource] is being sent */
 };
 
-/* READs and atomics under way, oldest first: [head, cursor.reads). */
+/* A READ or atomic that is outstanding.  They are [head, cursor.reads), oldest first. */
 struct iw_read {
 	bool atomic, rtr;
-	uint32_t index, msn; /* work request; its number on queue 1 */
+	uint32_t index, msn; /* of the work request; on queue 1 */
 	uint32_t stag, len, done;
 	uint64_t to;
-	uint32_t id; /* atomic */
+	uint32_t id; /* of an atomic request */
 };
 
-/* What the peer has asked for, oldest first: [cursor.resource, tail). */
+/* A READ or atomic that the peer has requested.  They are [cursor.resource, tail), oldest
+ * first. */
 struct iw_resource {
 	bool atomic, rtr;
 	struct rdmap_read r;
 	struct rdmap_atomic_response a;
-	uint8_t ddp[DDP_UNTAGGED_LEN]; /* the request, for a Terminate */
+	uint8_t ddp[DDP_UNTAGGED_LEN]; /* header of the request, for a Terminate */
 };
 
-/* a Terminate of ours */
+/* The Terminate that this QP sends. */
 struct iw_term {
 	uint16_t error;
 	bool has_ddp, has_rdmap;
@@ -85,46 +84,44 @@ struct iw_term {
 };
 
 #define LAST_NS                                                                          \
-	1000000000ull /* for the end of what has begun, and then for the                 \
-		       * peer's FIN */
+	1000000000ull /* for what has begun to go out, and then for the peer's FIN */
 
 enum iw_life {
 	LIFE_NONE, /* no connection */
 	LIFE_OPEN,
-	LIFE_LAST, /* what has begun goes out, a Terminate, FIN */
-	LIFE_FIN,  /* FIN is out; the peer's is awaited */
-	LIFE_OVER, /* close it */
+	LIFE_LAST, /* sends what has begun, a Terminate, FIN */
+	LIFE_FIN,  /* FIN was sent; waits for the peer's */
+	LIFE_OVER, /* the stream must be closed */
 };
 
-enum { SENT = 0, WAITS = 1, ANSWERED = 2 }; /* swqe.state, before the cursor */
+/* swqe.state of work requests before the cursor */
+enum { SENT = 0, WAITS = 1, ANSWERED = 2 };
 
 struct iw_qp {
 	struct qp *qp;
 	struct iwarp *iw;
 	struct stream *stream;
-	bool attached; /* the engine knows of it */
+	bool attached; /* the engine knows the stream */
 	struct iw_params p;
 	size_t mulpdu;
 	const struct iwarp_user *user;
 	void *user_arg;
 	enum iw_life life;
-	uint64_t give_up_at; /* on the peer's FIN */
-	bool draining;	     /* SQD: what the peer asks for now is not
-			      * answered any more */
-	bool closing;	     /* SQD is drained: FIN, and nothing after */
+	uint64_t give_up_at; /* when to stop waiting for the peer's FIN */
+	bool draining;	     /* SQD: new requests of the peer are not answered */
+	bool closing;	     /* SQD is drained: FIN is sent, and nothing after it */
 	bool fin_told;
 
 	/* out */
 	struct iw_cursor c;
-	bool hold;	   /* responder: nothing goes before the peer's
-			    * first FPDU */
-	bool careful;	   /* copy all: memory was not there */
-	uint64_t nudge_at; /* NEVER: none is needed */
-	uint8_t nudges;	   /* so many were sent */
+	bool hold;	   /* responder: sends nothing before the peer's first FPDU */
+	bool careful;	   /* copies all payload, since memory was found unmapped */
+	uint64_t nudge_at; /* NEVER: no nudge is needed */
+	uint8_t nudges;	   /* nudges that were sent */
 	uint32_t budget;
-	uint8_t *tail; /* [MPA_MARKED_MAX]: the rest of an FPDU */
+	uint8_t *tail; /* [MPA_MARKED_MAX]: the rest of an FPDU that was sent in part */
 	uint32_t tail_at, tail_end;
-	uint32_t tail_cur; /* no work request from here on has gone yet */
+	uint32_t tail_cur; /* work requests from here on are not completely sent */
 	struct {
 		uint32_t head;
 		struct iw_read v[DEPTH];
@@ -134,23 +131,25 @@ struct iw_qp {
 		struct iw_resource v[DEPTH];
 	} resources; /* of the responder */
 	struct iw_term term;
-	struct answers answers; /* by the peer */
-	uint64_t held_until;	/* the last completion is; 0: it is not */
-	/* A local error of the work request at c.cur, told when it is oldest. */
+	struct answers answers; /* how promptly the peer answers */
+	uint64_t held_until;	/* the last completion waits until then; 0: it does not */
+	/* The work request at c.cur failed locally.  It completes with this status when
+	 * it is the oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
 	enum verr fail_verr;
 
 	/* in */
-	uint8_t *stash; /* [MPA_MARKED_MAX]: an FPDU's beginning */
+	uint8_t *stash; /* [MPA_MARKED_MAX]: the beginning of an FPDU */
 	uint32_t stash_len;
-	uint32_t pos; /* of the stream, for markers */
+	uint32_t pos; /* position in the stream, for markers */
 	bool first;   /* no FPDU has come yet */
 	uint32_t msn[RDMAP_QUEUES], mo[RDMAP_QUEUES];
-	const struct rdmap_op *op; /* of the message on queue 0; NULL: none */
+	/* Opcode of the message under way on queue 0; NULL: none. */
+	const struct rdmap_op *op;
 	struct target target;
-	bool write_open;    /* a WRITE is under way ... */
-	uint32_t write_len; /* of the last one */
+	bool write_open;    /* a WRITE is under way */
+	uint32_t write_len; /* length of the last WRITE, so far */
 };
 
 static inline struct iw_qp *iw_qp(struct qp *qp)
@@ -158,12 +157,12 @@ static inline struct iw_qp *iw_qp(struct qp *qp)
 	return qp->tp;
 }
 
-/* What the NIC has one of. */
+/* The NIC's own state. */
 struct iwarp {
 	struct core *core;
 	const struct iwarp_ops *ops;
 	void *arg;
-	/* The plan under way: */
+	/* The plan of the present output: */
 	struct qp *owner;
 	unsigned plans, pieces;
 	size_t arena_used;
@@ -172,73 +171,77 @@ struct iwarp {
 		uint32_t len;
 	} plan[PLAN_MAX];
 	struct iovec piece[PIECES_MAX];
-	bool piece_open; /* the arena's end is the last one's */
+	bool piece_open; /* the last piece ends at the arena's end and can grow */
 	uint8_t arena[ARENA];
 	uint8_t in[IN];
-	uint8_t plain[MPA_FPDU_MAX]; /* without markers */
+	uint8_t plain[MPA_FPDU_MAX]; /* an FPDU without markers */
 };
 
 /* --- the connection (iwarp.c) -------------------------------------------- */
 
-/* The QP fails: event (or -1); error: the Terminate that was set, if any. */
+/* Puts the QP into ERR and raises event (-1: none). terminate: sends the Terminate in
+ * q->term. */
 void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
 	REQUIRES(q->qp->lock);
-/* It may have failed in sq_complete() or rq_complete(): then let go of all. */
+/* sq_complete() and rq_complete() may put the QP into ERR, where its CQ overruns.  Call
+ * this after them: it ends the connection if so. */
 void iw_settle(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void iw_ready(struct iw_qp *q);
 
 /* --- out (fpdu.c, tx.c, requester.c, response.c) ------------------------- */
 
 enum step {
-	STEP_SEG,   /* a segment: *s, and c is behind it */
-	STEP_AGAIN, /* something was done without one */
-	STEP_WAIT,  /* nothing of this kind may be sent now */
-	STEP_STOP,  /* nothing at all */
+	STEP_SEG,   /* *s is a segment, and the cursor is behind it */
+	STEP_AGAIN, /* something was done that needs no segment */
+	STEP_WAIT,  /* no segment of this kind may be sent now */
+	STEP_STOP,  /* no segment at all may be sent now */
 };
 
-/* Append s, after which the cursor is *c, to the plan; c->pos is advanced.
- * 0; -ENOBUFS; -EFAULT. */
+/* Appends the segment s to the plan; *c is the cursor behind it, and c->pos is advanced
+ * here.  Returns 0, -ENOBUFS (the plan is full) or -EFAULT (the payload's memory is
+ * gone). */
 int iw_fpdu_put(struct iw_qp *q, const struct seg *s, struct iw_cursor *c);
 
-/* A span that was resolved lasts for one output. */
+/* Spans that were resolved; they are valid for one output. */
 struct work {
 	struct wqe_memory memory; /* of the requester */
 	struct span answer;
 };
 
-/* A peer that looks away for a moment after its MPA reply, as Linux's siw does,
- * does not see what has come by then until something else comes.  An initiator
- * that hears nothing therefore sends, a little later, a zero-length WRITE, which
- * means nothing (RFC 5040, 5.2): after 10 ms, 100 ms and 1 s.  Sets nudge_at
- * whenever something was sent. */
+/* Sets nudge_at; call it whenever something was sent.  A peer that does not poll its
+ * socket for a moment after its MPA reply, as Linux's siw does, does not see what has
+ * come by then until more comes.  So an initiator that hears nothing sends a zero-length
+ * WRITE, which has no effect (RFC 5040, 5.2), after 10 ms, 100 ms and 1 s. */
 void iw_nudge(struct iw_qp *q, uint64_t now);
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		      struct work *work, uint64_t now) REQUIRES(q->qp->lock);
 enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		      struct work *work, uint64_t now) REQUIRES(q->qp->lock);
-/* The work request at the cursor fails; told when it is the oldest. */
+/* The work request at the cursor fails.  It completes with the error when it is the
+ * oldest. */
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 		  uint64_t now) REQUIRES(q->qp->lock);
-/* Complete what is oldest and done, or has failed. */
+/* Completes the oldest work requests that are done or have failed. */
 void iw_req_complete(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
-/* Work requests have gone out: to the last?  Then its completion may wait for the
- * peer's answer, as with RoCE it waits for the ACK: a program that spins on memory
- * as soon as it has it, and polls no more, would have to be served by the engine's
- * thread. */
+/* Work requests were sent.  If they were the last posted, the last completion may wait
+ * for the peer's answer, as with RoCE it waits for the ACK: a program that polls no more
+ * once it has the completion, and spins on memory instead, would have to be served by the
+ * engine's thread. */
 void iw_req_gone(struct iw_qp *q, uint64_t now);
-/* Something has come, or nothing will: it waits no longer. */
+/* The peer sent something, or never will: a completion that waited is made now. */
 void iw_req_release(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
-/* Those before `until` are flushed: one behind them is what has failed. */
+/* Flushes the work requests before `until`: a later one is the one that failed. */
 void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now) REQUIRES(q->qp->lock);
 void iw_req_reset(struct iw_qp *q);
 
 /* --- READs under way (reads.c) ------------------------------------------- */
 
 bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
-/* Its request, the next on queue 1, goes out. */
+/* Enters the READ or atomic r, which is the next message on queue 1. */
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
-/* The one of this MSN, or NULL.  (Not an RTR.) */
+/* The outstanding READ or atomic with this MSN; NULL if there is none, or it is an
+ * RTR. */
 const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn);
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		      uint32_t len, uint64_t now) REQUIRES(q->qp->lock);
@@ -248,21 +251,23 @@ void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 /* --- in (rx.c, responder.c) ---------------------------------------------- */
 
 void iw_rsp_reset(struct iw_qp *q);
-/* A segment has come: n bytes of ULPDU. */
+/* Executes a segment: a ULPDU of n bytes. */
 void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock);
 
 /* --- Terminates (term.c) ------------------------------------------------- */
 
-/* The segment under way breaks a rule: a line in the log, a Terminate, ERR.
- * d: its header, or NULL; read: what it asked for, or NULL. */
+/* The segment under way breaks a rule: logs it, prepares the Terminate and fails the QP.
+ * d: the segment's header, or NULL; ulpdu: its length; read: the READ request's RDMAP
+ * header, or NULL; event: to raise, or -1. */
 void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		  size_t ulpdu, const uint8_t *read, int event, uint64_t now)
 	REQUIRES(q->qp->lock);
 enum step iw_term_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s);
 void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock);
-/* Why a key was refused, in a Terminate of DDP (tagged) or of RDMAP. */
+/* The error code of a Terminate for a key that was refused for `why`, by DDP (tagged) or
+ * by RDMAP. */
 enum rdmap_error iw_term_of(enum mr_why why, bool tagged);
 
 #endif

@@ -11,7 +11,7 @@
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
-#define CLOSING_NS 5000000000ull /* for the peer's FIN, after ours */
+#define CLOSING_NS 5000000000ull /* wait for the peer's FIN after ours */
 
 /* --- the NIC ------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ static void tell_end(struct iw_qp *q, enum iw_end how)
 		user->ended(q->user_arg, how);
 }
 
-/* The stream is nobody's any more. */
+/* Gives up the stream and frees the connection's memory. */
 static void let_go(struct iw_qp *q)
 {
 	if (q->attached)
@@ -106,7 +106,7 @@ void iwarp_forget_user(struct qp *qp)
 
 /* --- attaching ----------------------------------------------------------- */
 
-/* Before the QP is in RTS nothing uses what is set here. */
+/* Sets the connection's fields; nothing uses them before the QP is in RTS. */
 static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_params *p,
 		   const struct iwarp_user *user, void *arg)
 {
@@ -206,11 +206,11 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 
 /* --- ends ---------------------------------------------------------------- */
 
-/* No more is begun; what has begun goes out. */
+/* Begins nothing more; what has begun is still sent. */
 static void last(struct iw_qp *q, enum iw_end how)
 {
 	q->life = LIFE_LAST;
-	q->target.have_recv = false; /* core flushes it */
+	q->target.have_recv = false; /* core flushes that receive */
 	q->failed = false;
 	tell_end(q, how);
 	due_add(q->qp->core, q->qp);
@@ -226,7 +226,7 @@ void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
 	qp_fail(q->qp, false, event, now);
 }
 
-/* Core has failed the QP: a completion queue is full. */
+/* Core may have put the QP into ERR: a completion overran its CQ. */
 void iw_settle(struct iw_qp *q, uint64_t now)
 {
 	if (q->qp->state == IBV_QPS_ERR && q->life == LIFE_OPEN)
@@ -268,8 +268,8 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 	over(q, why ? IW_END_ERROR : q->closing ? IW_END_US : IW_END_PEER, now);
 }
 
-/* SQD: when all that was posted has gone out and been answered, no more is taken
- * on; when what the peer had asked for by then has gone out, too: FIN. */
+/* SQD: once all that was posted is sent and answered, no more requests of the peer are
+ * accepted; once those accepted before are answered, FIN is sent. */
 static void drain(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (q->qp->state != IBV_QPS_SQD || q->life != LIFE_OPEN || q->closing ||
@@ -279,7 +279,7 @@ static void drain(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	if (q->c.resource != q->resources.tail || q->tail_at != q->tail_end)
 		return;
 	q->closing = true;
-	due_add(q->qp->core, q->qp); /* its FIN */
+	due_add(q->qp->core, q->qp); /* sends the FIN */
 	q->give_up_at = now + CLOSING_NS;
 	qp_drained(q->qp);
 }
@@ -303,7 +303,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		iw_settle(q, now);
 	}
 	drain(q, now);
-	/* A peer that takes nothing must not hold a QP's end up. */
+	/* A peer that takes nothing must not delay a QP's end. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
 		q->give_up_at = now + LAST_NS;
 	if (!q->first || q->draining)
@@ -314,7 +314,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		q->c.nudge_due = true;
 	}
 	given_up = silent_until(qp->core, q->give_up_at, now);
-	/* Answers have had their second: the Terminate has another. */
+	/* The responses had their second; the Terminate gets another. */
 	if (given_up && q->c.term_due && q->c.resource != q->resources.tail) {
 		q->resources.tail = q->c.resource;
 		q->give_up_at = now + LAST_NS;

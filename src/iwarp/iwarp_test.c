@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two QPs and a stream: what work requests do. */
+/* What work requests do, between two QPs and over a stream. */
 #include "iwarp/fix.h"
 
 static void write_send_and_read(struct fix *f)
@@ -119,7 +119,7 @@ static void atomics(void **state)
 	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_SUCCESS).opcode, IBV_WC_FETCH_ADD);
 	assert_int_equal(*mine, 41);
 	assert_int_equal(*word, 42);
-	fix_post(f, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 64, 8, 0); /* 1 to 77 */
+	fix_post(f, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 64, 8, 0); /* swaps 1 for 77 */
 	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_SUCCESS).opcode, IBV_WC_COMP_SWAP);
 	assert_int_equal(*mine, 42);
 	assert_int_equal(*word, 42);
@@ -131,7 +131,7 @@ static void atomics(void **state)
 	fix_close(f);
 }
 
-/* Completions stay in order, also of what overtakes. */
+/* Completions stay in order, even if a WRITE is done before a READ. */
 static void reads_wait_for_their_turn(void **state)
 {
 	struct sim_conf c = { .ord = { 3, 0 }, .stream = { .latency = 1000 } };
@@ -159,7 +159,7 @@ static void post_read(struct fix *f, uint64_t wr_id, uint32_t len)
 	fix_send(f, 1, &wr);
 }
 
-/* No more than ORD are out. */
+/* No more READs than ORD are outstanding. */
 static void reads_are_held_to_ord(void **state)
 {
 	struct sim_conf c = { .ord = { 0, 3 } };
@@ -268,7 +268,7 @@ static void send_with_invalidate(void **state)
 			.bind_mw = { .mw = &mw->ibv, .rkey = key, .bind_info = info },
 		};
 		bind.bind_mw.bind_info.mr = &mr->ibv;
-		/* Nothing that the responder sends goes before its peer's first. */
+		/* The responder may send nothing before the initiator's first FPDU. */
 		fix_post(f, IBV_WR_RDMA_WRITE, 9, 0, 8, 0);
 		fix_wc(f, 0, 9, IBV_WC_SUCCESS);
 		sim_run(f->s, SEC);
@@ -282,7 +282,7 @@ static void send_with_invalidate(void **state)
 	assert_int_equal(wc.wc_flags, IBV_WC_WITH_INV);
 	assert_int_equal(wc.invalidated_rkey, key);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
-	/* The second time there is nothing to invalidate. */
+	/* The second time nothing is left to invalidate. */
 	fix_recv(f, 9, 0, 10);
 	fix_send(f, 0, &inv);
 	fix_wc(f, 1, 9, IBV_WC_REM_INV_REQ_ERR);
@@ -321,7 +321,7 @@ static void shared_receives(void **state)
 	assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 5000);
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 4000);
 	fix_same(f, 0, 9000);
-	/* Now there is none: RDMAP does not wait. */
+	/* Now no receive is posted, and RDMAP does not wait for one. */
 	fix_post(f, IBV_WR_SEND, 3, 0, 1, 0);
 	sim_run(f->s, SEC);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
@@ -333,7 +333,7 @@ static void shared_receives(void **state)
 	fix_close(f);
 }
 
-/* RFC 5044, 7.1: not before the initiator's first FPDU. */
+/* RFC 5044, 7.1: the responder sends nothing before the initiator's first FPDU. */
 static void the_responder_waits(void **state)
 {
 	struct sim_conf c = { .rtr = MPA_RTR_READ };
@@ -357,7 +357,7 @@ static void the_responder_waits(void **state)
 	assert_int_equal(f->s->node[1].ready, 1);
 	fix_close(f);
 
-	/* With an RTR it need not. */
+	/* With an RTR it need not wait. */
 	f = fix_open(&c);
 	sge = fix_sge(f->mr[1], 0, 100);
 	wr.wr.rdma.remote_addr = f->mr[0]->mkey.base;
@@ -380,8 +380,8 @@ static unsigned count_writes(struct fix *f, uint64_t ns)
 	return n;
 }
 
-/* A peer that is not heard of: three zero-length WRITEs in the first second, and
- * none once it has answered, or if nothing was sent. */
+/* A silent peer gets three zero-length WRITEs, within about a second, but none once it
+ * has answered or if nothing was sent. */
 static void a_peer_that_looks_away(void **state)
 {
 	struct ddp d = raw_untagged(RDMAP_SEND, 0, 1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that a peer may not reach, and how it is told; what atomics do. */
+/* Memory that a peer may not reach, and the Terminate that it gets; what atomics do. */
 #include "iwarp/fix.h"
 
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ struct goal {
 	uint64_t to;
 };
 
-/* 8 or 16 bytes that cannot be reached, for that reason. */
+/* 8 or 16 bytes that cannot be reached, for this reason. */
 static struct goal make_target(enum wrong w)
 {
 	struct goal t = { .f = fix_raw(NULL, false) };
@@ -115,7 +115,7 @@ static void writes(void **state)
 	}
 }
 
-/* Of a request: a READ or an atomic. */
+/* The error for a READ or atomic request. */
 static const enum rdmap_error of_request[WRONGS] = {
 	[KEY] = TERM_RDMAP_STAG,	 [GENERATION] = TERM_RDMAP_STAG,
 	[BELOW] = TERM_RDMAP_BOUNDS,	 [BEYOND] = TERM_RDMAP_BOUNDS,
@@ -171,7 +171,7 @@ static void atomics_that_do_not_exist(void **state)
 		struct raw_got g;
 
 		if (op == RDMAP_FETCH_ADD)
-			a.to += 4; /* skewed */
+			a.to += 4; /* misaligned */
 		rdmap_atomic_build(body, &a);
 		raw_segment(f, &d, body, sizeof(body));
 		if (op == RDMAP_CMP_SWAP) {
@@ -184,7 +184,7 @@ static void atomics_that_do_not_exist(void **state)
 	}
 }
 
-/* RFC 7306, 5.1: fields that do not carry into each other, parts compared. */
+/* RFC 7306, 5.1: adds to fields without carry between them, compares parts. */
 static void masked_atomics(void **state)
 {
 	static const struct {
@@ -240,7 +240,7 @@ static void more_reads_than_ird(void **state)
 
 	(void)state;
 	rdmap_read_build(body, &r);
-	/* The first might be an RTR and is not counted. */
+	/* The first request might be an RTR, which is not counted. */
 	d.tagged = true;
 	d.ulp = 0x40;
 	raw_segment(f, &d, NULL, 0);
@@ -249,7 +249,7 @@ static void more_reads_than_ird(void **state)
 		raw_segment(f, &d, body, sizeof(body));
 		sim_run(f->s, MS);
 	}
-	/* What was asked for before is answered before. */
+	/* Requests that came before are answered before. */
 	while (raw_next(f, &g) && g.d.tagged) {
 		assert_memory_equal(g.at, f->mem[1] + got % 60000, g.n);
 		got += g.n;
@@ -261,7 +261,7 @@ static void more_reads_than_ird(void **state)
 	fix_close(f);
 }
 
-/* Nor is it while its answer waits: it and IRD more may come together. */
+/* An RTR is not counted while its response waits: it and IRD more may come together. */
 static void an_rtr_and_ird(void **state)
 {
 	struct sim_conf c = { .rtr = MPA_RTR_READ, .ird = { 0, 1 } };

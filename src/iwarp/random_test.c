@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random work over streams that cut and delay: nothing is lost, nothing is done
- * twice, all ends in order.  A seed repeats a run: URNIC_TEST_SEED=n,
+/* Random work over streams that cut and delay: nothing is lost, nothing is done twice,
+ * all completes in order.  A seed repeats a run: URNIC_TEST_SEED=n,
  * URNIC_TEST_SEEDS=count. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ struct op {
 struct side {
 	struct qp *qp;
 	struct cq *cq;
-	uint8_t *out, *in, *want; /* what goes out, what comes in */
+	uint8_t *out, *in, *want; /* memory to send from, and to receive into */
 	struct mr *mr_out, *mr_in, *mr_words;
 	uint64_t words[COUNTERS], sums[COUNTERS], results[OPS];
 	struct mr *mr_results;
@@ -123,7 +123,7 @@ static void plan(struct run *t, struct side *pair)
 		me->nops = 1 + below(t, OPS);
 		for (unsigned j = 0; j < me->nops; j++)
 			plan_op(t, peer, &me->ops[j], &at);
-		/* The last one tells when all is done. */
+		/* The last completion tells that all work is done. */
 		me->ops[me->nops - 1].flags |= IBV_SEND_SIGNALED;
 		me->size = at;
 	}
@@ -136,7 +136,7 @@ static void open_side(struct run *t, struct side *me, const struct side *peer, i
 	me->want = calloc(1, peer->size + 1);
 	for (size_t j = 0; j < me->size; j++)
 		me->out[j] = (uint8_t)rand_u64(&t->r);
-	/* What a READ of the peer finds here. */
+	/* The data that a READ of the peer finds here. */
 	for (unsigned j = 0; j < peer->nops; j++) {
 		const struct op *o = &peer->ops[j];
 
@@ -150,7 +150,7 @@ static void open_side(struct run *t, struct side *me, const struct side *peer, i
 	me->mr_results = sim_mr(t->s, i, me->results, sizeof(me->results), ACCESS);
 }
 
-/* What the peer will find in its memory. */
+/* The data that the peer will find in its memory. */
 static void expect(struct side *me, struct side *peer)
 {
 	for (unsigned j = 0; j < me->nops; j++) {
@@ -208,7 +208,7 @@ static void post_op(struct run *t, struct side *me, struct side *peer)
 	me->posted++;
 }
 
-/* All at once, before any is needed: there is no RNR. */
+/* Posts all receives at once, before any is needed, since there is no RNR. */
 static void post_recvs(struct run *t, struct side *me)
 {
 	for (unsigned i = 0; i < me->nrecv; i++) {
@@ -232,7 +232,7 @@ static void recv_ended(struct side *me, const struct ibv_wc *wc)
 			 me->recv[i].write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
 	if (me->recv[i].write)
 		assert_int_equal(wc->imm_data, me->recv[i].at);
-	/* What was received is there when it is said to be. */
+	/* At its completion the data of a receive is there. */
 	assert_memory_equal(me->in + me->recv[i].at, me->want + me->recv[i].at,
 			    me->recv[i].len);
 }
@@ -280,7 +280,7 @@ static void work(struct run *t)
 			}
 		}
 		sim_run(t->s, below(t, 20000));
-		/* The responder has to wait for its peer's first. */
+		/* The responder must wait for its peer's first FPDU. */
 		assert_true(i < 100000);
 	}
 	sim_run(t->s, SEC);
@@ -383,7 +383,7 @@ static void one_seed(uint64_t seed)
 
 /* --- connections that end ------------------------------------------------ */
 
-/* In order, each once; behind the first that fails all fail. */
+/* Completions come in order, each once; after the first that fails all fail. */
 static void poll_ending(struct side *me)
 {
 	struct ibv_wc wc;
@@ -397,7 +397,7 @@ static void poll_ending(struct side *me)
 		} else if (wc.wr_id >= 1000) {
 			assert_int_equal(wc.wr_id, 1000 + me->recv_ended++);
 		} else {
-			/* Those before that said nothing had succeeded. */
+			/* Unsignaled work requests before it have succeeded. */
 			for (; !me->failed && me->ended < wc.wr_id; me->ended++)
 				assert_false(me->ops[me->ended].flags &
 					     IBV_SEND_SIGNALED);
@@ -408,7 +408,7 @@ static void poll_ending(struct side *me)
 	}
 }
 
-/* False: perhaps it is none. */
+/* Ends a connection in a random way.  Returns false if the way may be harmless. */
 static bool make_an_end(struct run *t, unsigned pair)
 {
 	struct sim_pair *p = &t->p[pair];
@@ -424,7 +424,7 @@ static bool make_an_end(struct run *t, unsigned pair)
 	case 2:
 		sim_modify(t->s, p->qp[i], IBV_QPS_SQD);
 		break;
-	default: /* a key that may be wanted still */
+	default: /* a key that may still be needed */
 		assert_int_equal(mr_dereg(t->side[pair][i].mr_in), 0);
 		t->side[pair][i].mr_in = sim_mr(t->s, i, t->side[pair][i].in,
 						t->side[pair][!i].size + 1, ACCESS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* reads.c - READs and atomics that are out, and their answers, which come in the
- * order of the requests (RFC 5040, 5.5; RFC 7306, 5). */
+/* reads.c - outstanding READs and atomics, and their responses, which come in the order
+ * of the requests (RFC 5040, 5.5; RFC 7306, 5). */
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
@@ -25,26 +25,26 @@ const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn)
 	return NULL;
 }
 
-/* Does the oldest work request wait for an answer?  (Not an RTR: that is none.) */
+/* Does the oldest work request wait for a response? (An RTR has no work request.) */
 static bool read_waits(const struct iw_qp *q)
 {
 	return q->reads.head != q->c.reads && !q->reads.v[q->reads.head % DEPTH].rtr;
 }
 
-/* The answer cannot be what was asked for: its READ fails, and the QP. */
+/* The response does not match the request: its READ fails, and the QP. */
 static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		       size_t ulpdu, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 
 	qp_is_held(qp);
-	/* Those before it are complete: the oldest is the one. */
+	/* All requests before it are complete, so the oldest is the READ. */
 	if (read_waits(q))
 		sq_complete(qp, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 	iw_terminate(q, error, d, ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, now);
 }
 
-/* The oldest has been answered. */
+/* The oldest READ or atomic has been answered. */
 static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -87,7 +87,7 @@ void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		bad_answer(q, TERM_DDP_STAG, d, ulpdu, now);
 		return;
 	}
-	/* Segments come in order; the last one, and only that, ends it. */
+	/* Segments come in order; exactly the last one has the last flag. */
 	if (d->to != r->to + r->done || len > r->len - r->done ||
 	    d->last != (len == r->len - r->done)) {
 		bad_answer(q, TERM_DDP_BOUNDS, d, ulpdu, now);

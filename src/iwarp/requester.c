@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* requester.c - work requests become segments (RFC 5040, 5; RFC 7306, 5, 6).
+/* requester.c - turns work requests into segments (RFC 5040, 5; RFC 7306, 5, 6).
  *
- * One cursor walks over the send queue.  A plan moves a copy of it, so what is
- * done here must not matter if the plan is dropped: work requests change only
- * in what is written anew each time.
- */
+ * One cursor walks over the send queue.  A plan moves a copy of it, and the plan may be
+ * dropped: so the functions here change of a work request only fields that are written
+ * anew each time. */
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
 
-/* How a work request looks on the wire. */
+/* The opcode of each kind of work request. */
 /* clang-format off */
 static const struct wr {
 	bool known, wire;
@@ -62,7 +61,7 @@ void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now)
 		sq_complete(q->qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
 }
 
-/* The oldest is the last that was posted, and is held. */
+/* Is the oldest work request also the last, and does its completion wait? */
 static bool is_held(const struct iw_qp *q, uint64_t now)
 {
 	const struct sq *sq = &q->qp->sq;
@@ -72,15 +71,15 @@ static bool is_held(const struct iw_qp *q, uint64_t now)
 
 void iw_req_complete(struct iw_qp *q, uint64_t now)
 {
-	/* Gone is what the stream took, to its last byte. */
+	/* A work request is sent when the stream took its last byte. */
 	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
 	struct sq *sq = &q->qp->sq;
 
 	while (alive(q) && (int32_t)(gone - sq->tail) > 0 &&
 	       sq_at(sq, sq->tail)->state != WAITS && !is_held(q, now))
 		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-	/* A message that cannot go on holds all others up, the peer's answers
-	 * perhaps: what is before it is not waited for. */
+	/* A message that cannot go on blocks all others, perhaps the responses that the
+	 * peer waits for: so work requests before it are not waited for but flushed. */
 	if (!alive(q) || !q->failed || (sq->tail != q->c.cur && !q->c.begun))
 		return;
 	q->failed = false;
@@ -88,7 +87,7 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 	iw_req_flush(q, q->c.cur, now);
 	if (alive(q))
 		sq_complete(q->qp, q->fail_status, q->fail_verr, now);
-	/* A part of it may be on its way. */
+	/* A part of the message may have been sent. */
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 }
 
@@ -97,7 +96,7 @@ void iw_req_gone(struct iw_qp *q, uint64_t now)
 	const struct swqe *last = sq_at(&q->qp->sq, q->c.cur - 1);
 
 	q->held_until = 0;
-	/* A READ is answered by the peer's NIC: that says nothing. */
+	/* The peer's NIC answers a READ: that tells nothing about the program. */
 	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end || wqe_is_read(last))
 		return;
 	if (!answers_ask(&q->answers, now))
@@ -129,7 +128,7 @@ static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 			enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
-	/* What is planned goes first: then it is at the cursor. */
+	/* Planned segments are sent first: then the work request is at q's own cursor. */
 	if (q->iw->plans)
 		return STEP_WAIT;
 	wqe_refused(q->qp, sq_at(&q->qp->sq, c->cur), verr);
@@ -137,9 +136,9 @@ static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
 	return STEP_WAIT;
 }
 
-/* --- what needs no segment ----------------------------------------------- */
+/* --- local work ------------------------------------------------------------ */
 
-/* Its effect comes at once: not as a part of a plan. */
+/* Takes effect at once, so it must not be part of a plan. */
 static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -290,7 +289,7 @@ static enum step atomic_segment(struct iw_qp *q, struct iw_cursor *c, struct seg
 	return STEP_SEG;
 }
 
-/* RFC 6581, 9: the first frame; no completion is made of it on either side. */
+/* RFC 6581, 9: the first frame; it completes no work request on either side. */
 static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s)
 {
 	struct rdmap_read none = { 0 };
@@ -318,15 +317,15 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 	return STEP_AGAIN;
 }
 
-/* --- */
+/* --- the next segment ------------------------------------------------------- */
 
-/* The cursor stands before a work request of which nothing has gone out. */
+/* May the work request at the cursor, which has not begun, be sent now? */
 static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct swqe *w,
 			   uint64_t now) REQUIRES(q->qp->lock)
 {
 	const struct wr *wr = wr_of(w);
 
-	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining) /* nothing new */
+	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining) /* begins nothing new */
 		return STEP_WAIT;
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;

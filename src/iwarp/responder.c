@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* responder.c - what a segment from the peer does (RFC 5041, 5, 7; RFC 5040, 5,
- * 7; RFC 7306, 5 to 7). */
+/* responder.c - executes segments from the peer (RFC 5041, 5, 7; RFC 5040, 5, 7; RFC
+ * 7306, 5 to 7). */
 #include <string.h>
 
 #include "core/mr.h"
@@ -8,7 +8,7 @@
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
-/* A segment as the steps here hand it on. */
+/* A segment, as the functions here pass it on. */
 struct in {
 	struct ddp d;
 	const struct rdmap_op *op;
@@ -38,8 +38,8 @@ static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
 	iw_terminate(q, error, &in->d, in->ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, in->now);
 }
 
-/* As refuse(), of the receive that a message fills: it says why, the QP's event
- * does not. */
+/* As refuse(), for an error of the receive: its completion reports the error, so no event
+ * does. */
 static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
 	REQUIRES(q->qp->lock)
 {
@@ -93,7 +93,7 @@ static void send_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock
 	target_complete(q->qp, &q->target, &cqe, in->op->se);
 }
 
-/* It tells of the WRITE before it. */
+/* Immediate data completes the WRITE before it. */
 static void immediate_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	struct cqe cqe = {
@@ -114,7 +114,7 @@ static void immediate_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp-
 
 /* --- queue 1: READ requests, atomics ------------------------------------- */
 
-/* The error of a Terminate: DDP says no to what is tagged, else RDMAP. */
+/* The error of the Terminate: DDP refuses tagged segments, RDMAP all others. */
 static enum rdmap_error memory_error(const struct in *in, const struct target *t,
 				     enum refusal why)
 {
@@ -129,7 +129,7 @@ static enum rdmap_error memory_error(const struct in *in, const struct target *t
 	return iw_term_of(t->refused.why, tagged);
 }
 
-/* read: what it asked for, or NULL. */
+/* read: the READ request's RDMAP header, or NULL. */
 static void refuse_memory(struct iw_qp *q, const struct in *in, enum refusal why,
 			  const uint8_t *read) REQUIRES(q->qp->lock)
 {
@@ -142,19 +142,20 @@ static void refuse_memory(struct iw_qp *q, const struct in *in, enum refusal why
 		     IBV_EVENT_QP_ACCESS_ERR, in->now);
 }
 
-/* Does the QP let the peer reach len bytes?  What is empty is not asked. */
+/* Does the QP allow the peer this access?  An empty access is always allowed. */
 static enum refusal allows(const struct iw_qp *q, uint32_t len, int access)
 {
 	return len > 0 ? target_allows(q->qp, access) : ACCEPTED;
 }
 
-/* RFC 6581, 9: the initiator's first frame. */
+/* RFC 6581, 9: is it the initiator's first frame? */
 static bool is_rtr(const struct iw_qp *q, const struct in *in, enum mpa_rtr rtr)
 {
 	return q->first && !q->p.initiator && q->p.rtr == rtr && in->d.last;
 }
 
-/* At most IRD at once; an RTR is not counted, as long as it waits. */
+/* Is there room for one more request?  At most IRD at once; an RTR that waits is not
+ * counted. */
 static bool has_resource(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	uint32_t n = q->resources.tail - q->c.resource;
@@ -194,7 +195,7 @@ static void read_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock
 		note(q, in, &o);
 }
 
-/* RFC 7306, 5.1: where a bit of the mask is set, no carry leaves it. */
+/* RFC 7306, 5.1: no carry leaves a bit that is set in the mask. */
 static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t mask)
 {
 	uint64_t top = mask | 1ull << 63;
@@ -239,7 +240,8 @@ static void atomic_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lo
 	rdmap_atomic_parse(&a, in->at);
 	if (q->draining || !has_resource(q, in))
 		return;
-	/* Not target_check_atomic(): what is out of bounds is that, aligned or not. */
+	/* Not target_check_atomic(): an address out of bounds is that error, aligned or
+	 * not. */
 	why = allows(q, 8, IBV_ACCESS_REMOTE_ATOMIC);
 	if (!why)
 		why = target_reach(q->qp, &q->target, a.stag, a.to, 8,
@@ -286,7 +288,7 @@ static void tagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 
 /* --- untagged ------------------------------------------------------------ */
 
-/* Is the opcode at home on this queue, and does it go on as it began? */
+/* Does the opcode belong to this queue, and does it continue the message? */
 static bool fits(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	if (in->op->queue == in->d.qn && (in->d.qn != 0 || !q->op || q->op == in->op) &&
@@ -296,7 +298,7 @@ static bool fits(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 	return false;
 }
 
-/* It uses no receive. */
+/* An RTR SEND uses no receive. */
 static bool is_rtr_send(const struct iw_qp *q, const struct in *in)
 {
 	return is_rtr(q, in, MPA_RTR_SEND) && in->d.qn == 0 && in->len == 0 &&
@@ -342,10 +344,10 @@ static void untagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 	}
 }
 
-/* --- */
+/* --- all segments -------------------------------------------------------- */
 
-/* What is wrong with a header, whatever it is about; 0: nothing.  DDP's rules
- * first (RFC 5041, 7.1: segments come in order, and messages on each queue). */
+/* Checks a header's general rules and returns the error, 0: none.  DDP's rules first (RFC
+ * 5041, 7.1: segments come in order, and messages on each queue). */
 static unsigned judge(const struct iw_qp *q, const struct in *in)
 {
 	const struct ddp *d = &in->d;
@@ -365,9 +367,9 @@ static unsigned judge(const struct iw_qp *q, const struct in *in)
 	return 0;
 }
 
-/* What comes may answer what we asked: that is complete first.  (Not so a READ's
- * response, or an atomic's, which is the peer's NIC's and not its program's.)
- * False: to complete it has ended the QP. */
+/* A segment of the peer's program may answer our last message, whose completion waited
+ * for it: that is made first.  A response to a READ or atomic comes from the peer's NIC
+ * and does not count.  Returns false if the completion has failed the QP. */
 static bool answered(struct iw_qp *q, unsigned opcode, uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (opcode == RDMAP_READ_RESPONSE || opcode == RDMAP_ATOMIC_RESPONSE)
@@ -385,7 +387,7 @@ void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t no
 	unsigned error;
 
 	if (hdr < 0) {
-		/* RFC 6581 has an FPDU of nothing as an RTR, too. */
+		/* RFC 6581 allows an empty FPDU as an RTR, too. */
 		if (n == 0 && q->first && q->p.rtr == MPA_RTR_SEND)
 			return;
 		iw_terminate(q, TERM_DDP_LOCAL, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR, now);

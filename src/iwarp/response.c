@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* response.c - responder resources: READ responses and atomics' results go out in the
- * order in which the peer asked for them (RFC 5040, 4.5; RFC 7306, 5.2.2). */
+/* response.c - sends READ responses and results of atomics, in the order in which the
+ * peer requested them (RFC 5040, 4.5; RFC 7306, 5.2.2). */
 #include "iwarp/iw_qp.h"
 
 static enum step atomic_answer(const struct iw_resource *o, struct iw_cursor *c,
@@ -17,7 +17,8 @@ static enum step atomic_answer(const struct iw_resource *o, struct iw_cursor *c,
 	return STEP_SEG;
 }
 
-/* The region may have gone since it was asked for. */
+/* Finds the payload's memory.  The region may have gone since the READ was requested:
+ * then a Terminate is sent. */
 static bool resolve(struct iw_qp *q, const struct iw_resource *o, uint32_t off,
 		    uint32_t len, struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
@@ -38,7 +39,7 @@ static bool resolve(struct iw_qp *q, const struct iw_resource *o, uint32_t off,
 		work->answer.v[0] = (struct piece){ host, len };
 		return true;
 	}
-	/* What is planned goes first: then it is the oldest. */
+	/* Planned segments are sent first: then this READ is the oldest. */
 	if (q->iw->plans)
 		return false;
 	rdmap_read_build(read, &o->r);

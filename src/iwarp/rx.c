@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rx.c - the stream, cut anywhere, becomes whole FPDUs (RFC 5044, 4, 6).
+/* rx.c - cuts the stream, received in any pieces, into FPDUs (RFC 5044, 4, 6).
  *
- * Bytes come into the NIC's buffer; an FPDU that is not whole at its end waits
- * in the QP's stash, where the next bytes complete it.
- */
+ * Bytes are received into the NIC's buffer; an FPDU that is incomplete at its end waits
+ * in the QP's stash, where the next bytes complete it. */
 #include <string.h>
 
 #include "core/due.h"
 #include "iwarp/iw_qp.h"
 
-/* How many bytes of the stream the FPDU at `at` takes, as far as its first n
- * tell: more than n if that is not yet known. */
+/* The bytes of the stream that the FPDU at `at` takes, as far as its first n bytes tell:
+ * more than n if that is not known yet. */
 static size_t fpdu_need(const struct iw_qp *q, const uint8_t *at, size_t n)
 {
-	/* A marker may stand before the length, though never within it. */
+	/* A marker may stand before the length, but never within it. */
 	size_t skip = q->p.markers_in && q->pos == 0 ? MPA_MARKER_LEN : 0, len;
 
 	if (n < skip + MPA_LEN_LEN)
@@ -28,14 +27,14 @@ static void bad_fpdu(struct iw_qp *q, enum rdmap_error error, uint64_t now)
 	iw_terminate(q, error, NULL, 0, NULL, IBV_EVENT_QP_REQ_ERR, now);
 }
 
-/* The first FPDU that an initiator sends shows that it is ready. */
+/* The first FPDU of an initiator shows that it is ready. */
 static void first_fpdu(struct iw_qp *q)
 {
 	q->hold = false;
 	iw_ready(q);
 }
 
-/* A whole one, n bytes with markers. */
+/* Takes in a complete FPDU of n bytes, markers included. */
 static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -66,8 +65,7 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	iw_settle(q, now);
 }
 
-/* Complete the FPDU in the stash with what has come.  Returns how much of that
- * was used. */
+/* Completes the FPDU in the stash with the bytes at `at`.  Returns how many it used. */
 static size_t fill_stash(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -135,7 +133,7 @@ void iwarp_received(struct qp *qp, size_t n, uint64_t now)
 	struct iovec iov[2];
 
 	qp_is_held(q->qp);
-	if (q->life != LIFE_OPEN) /* nobody wants it any more */
+	if (q->life != LIFE_OPEN) /* no longer used */
 		return;
 	if (iwarp_room(qp, iov) == 2) {
 		size_t into = n < iov[0].iov_len ? n : iov[0].iov_len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* setup.c - MPA's request and reply (RFC 5044, 7.1; RFC 6581, 9): one struct,
- * both sides, both revisions. */
+/* setup.c - MPA's request and reply (RFC 5044, 7.1; RFC 6581, 9), for both sides and both
+ * revisions. */
 #include <errno.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ void iw_setup_sent(struct iw_setup *s, size_t n)
 	s->out_at += n < left ? n : left;
 }
 
-/* Not a byte more than the hello has: what follows is an FPDU. */
+/* Never a byte more than the hello has: the next ones are an FPDU. */
 struct iovec iw_setup_room(struct iw_setup *s)
 {
 	size_t need = 0;
@@ -48,8 +48,8 @@ static void fail(struct iw_setup *s, enum iw_why why)
 	s->why = why;
 }
 
-/* The peer takes the connection for established: it is told by a Terminate, the
- * first and last FPDU. */
+/* The peer thinks that the connection is established, so a Terminate tells it: the first
+ * and last FPDU. */
 static void fail_terminate(struct iw_setup *s, enum iw_why why, uint16_t error)
 {
 	struct ddp d = { .last = true,
@@ -138,7 +138,7 @@ static void request_came(struct iw_setup *s)
 	}
 }
 
-/* The best of what is offered: a WRITE needs nothing of the responder. */
+/* The best frame of those offered: a WRITE needs nothing of the responder. */
 static enum mpa_rtr best_rtr(unsigned offered)
 {
 	static const enum mpa_rtr by_use[] = { MPA_RTR_WRITE, MPA_RTR_READ,
@@ -191,7 +191,8 @@ int iw_setup_accept(struct iw_setup *s, const struct iw_offer *o)
 	h.rtr = a->rtr;
 	h.ird = a->ird;
 	h.ord = a->ord;
-	/* A request of revision 2 without S has no room for more. */
+	/* Revision 2 limits private data to IW_PRIVATE_MAX, with S or without:
+	 * can_offer(). */
 	h.data = o->data;
 	h.data_len = o->data_len;
 	put_hello(s, &h);
@@ -215,8 +216,8 @@ int iw_setup_reject(struct iw_setup *s, const void *data, uint16_t data_len)
 
 /* --- initiator ----------------------------------------------------------- */
 
-/* RFC 6581, 9.1: the responder's ORD must fit our IRD; ours is lowered to fit
- * its IRD.  We have room for more than was offered, and give it. */
+/* RFC 6581, 9.1: our IRD must reach the responder's ORD; our ORD is lowered to its IRD.
+ * We can give more IRD than we offered, up to IW_DEPTH_MAX. */
 static bool depths(struct iw_setup *s)
 {
 	struct iw_params *a = &s->agreed;
@@ -273,7 +274,7 @@ static void reply_came(struct iw_setup *s)
 	s->state = IW_DONE;
 }
 
-/* --- */
+/* --- input -------------------------------------------------------------- */
 
 void iw_setup_received(struct iw_setup *s, size_t n)
 {

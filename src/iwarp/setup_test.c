@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* MPA's request and reply: what each side says to what the other says. */
+/* MPA's request and reply: what each side answers to the other. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "sys/rand.h"
 #include "wire/rdmap.h"
 
-/* All that s has to say, as the peer sees it; at most step bytes at a time. */
+/* Delivers all that `from` sends to `to`, at most step bytes at a time. */
 static void tell(struct iw_setup *from, struct iw_setup *to, size_t step)
 {
 	for (;;) {
@@ -69,7 +69,7 @@ static void with_siw(const char *request, size_t n, const char *reply, size_t m)
 	assert_memory_equal(out.iov_base, reply, m);
 }
 
-/* What Linux's siw answers, as it was seen, we do: but for markers. */
+/* Our replies are those of Linux's siw, as captured, except for markers. */
 static void answers_as_siw_gives_them(void **state)
 {
 	(void)state;
@@ -83,7 +83,7 @@ static void answers_as_siw_gives_them(void **state)
 	WITH("\x10\x02\0\4\0\0\0\0", "\x10\x02\0\4\0\0\0\0");
 	WITH("\x10\x02\0\4\x80\1\xc0\1", "\x10\x02\0\4\x80\1\x80\1");
 	WITH("\x00\x02\0\0", "\x00\x02\0\0");
-	/* siw refuses this. */
+	/* siw refuses this request. */
 	WITH("\x80\x01\0\0", "\x00\x01\0\0");
 #undef WITH
 }
@@ -208,7 +208,7 @@ static void garbage(void **state)
 	}
 }
 
-/* The Terminate that the responder gets: its error; and it is an FPDU. */
+/* The error of the Terminate that the responder gets, in a valid FPDU. */
 static uint16_t terminate_of(struct iw_setup *s)
 {
 	struct iovec out = iw_setup_out(s);
@@ -241,7 +241,7 @@ static void what_the_initiator_cannot_have(void **state)
 	assert_int_equal(s.why, IW_WHY_IRD);
 	assert_int_equal(terminate_of(&s), TERM_MPA_IRD);
 
-	/* More than was offered, but there is room. */
+	/* The responder wants more than was offered, but there is room. */
 	assert_int_equal(iw_setup_start(&s, &o), 0);
 	hear(&s, "MPA ID Rep Frame\x10\2\0\4\0\1\0\x20", 24);
 	assert_int_equal(s.state, IW_DONE);
@@ -249,7 +249,7 @@ static void what_the_initiator_cannot_have(void **state)
 	assert_int_equal(s.agreed.ord, 1);
 	assert_true(s.agreed.crc);
 
-	/* Not negotiated here. */
+	/* IRD and ORD are not negotiated here. */
 	assert_int_equal(iw_setup_start(&s, &o), 0);
 	hear(&s, "MPA ID Rep Frame\x10\2\0\4\x3f\xff\x3f\xff", 24);
 	assert_int_equal(s.state, IW_DONE);

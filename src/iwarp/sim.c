@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim.c - see sim.h. */
+/* sim.c - two NICs with iWARP devices; see sim.h. */
 #include "iwarp/sim.h"
 
 #include <errno.h>
@@ -252,7 +252,7 @@ void sim_connect(struct sim *s, struct sim_pair *p, const struct sim_conf *c)
 
 	MUST(stream_loop_pair(&p->stream[0], &p->stream[1], &c->stream) == 0);
 	agree(s, p->stream, c, m);
-	/* The responder first: the initiator's bytes may be on their way. */
+	/* The responder first: the initiator's bytes may already be on their way. */
 	for (int i = 1; i >= 0; i--)
 		MUST(attach(s, p, i, &m[i].agreed) == 0);
 	free(m);
@@ -287,7 +287,7 @@ static bool pump_out(struct sim_node *n, struct sim_conn *c, uint64_t now)
 	bool moved = false;
 	unsigned pieces;
 
-	qp_is_held(c->qp); /* one thread does it all */
+	qp_is_held(c->qp); /* tests have one thread */
 	c->blocked = false;
 	while (c->qp && !c->blocked && !c->lost &&
 	       (pieces = iwarp_output(c->qp, &iov, now)) > 0) {
@@ -377,7 +377,7 @@ static bool is_due(struct qp *list, const struct qp *qp)
 	return false;
 }
 
-/* Everything that happens at this instant.  False: nothing. */
+/* Does everything that happens at this instant.  Returns false if nothing happened. */
 static bool instant(struct sim *s, uint64_t *next)
 {
 	bool moved = false;
@@ -399,7 +399,7 @@ static bool instant(struct sim *s, uint64_t *next)
 	return moved;
 }
 
-/* What an application's post does, when nobody says so: see due.h. */
+/* Makes QPs with posted work due, as an application's post would: see due.h. */
 static void post_due(struct sim *s)
 {
 	for (int i = 0; i < 2; i++)

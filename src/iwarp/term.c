@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* term.c - Terminates, ours and the peer's (RFC 5040, 4.8, 7). */
+/* term.c - Terminate messages, sent and received (RFC 5040, 4.8, 7). */
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
@@ -25,7 +25,7 @@ void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 	else
 		log_info("QP 0x%06x: terminated: %s", q->qp->qpn,
 			 rdmap_error_str((uint16_t)error));
-	/* RFC 5040, 4.8: a catastrophe is about no segment. */
+	/* RFC 5040, 4.8: a catastrophic error names no segment. */
 	if (error == TERM_RDMAP_LOCAL)
 		d = NULL;
 	memset(t, 0, sizeof(*t));
@@ -82,10 +82,10 @@ enum rdmap_error iw_term_of(enum mr_why why, bool tagged)
 	return TERM_RDMAP_PROTECTION;
 }
 
-/* --- the peer's ---------------------------------------------------------- */
+/* --- received ------------------------------------------------------------ */
 
-/* The READ or atomic of ours that it is about: those wait to be told; anything else
- * is complete long since. */
+/* The READ or atomic of ours that the Terminate is about.  Only those can be: all other
+ * work requests have completed before. */
 static const struct iw_read *read_of(const struct iw_qp *q, const struct rdmap_term *t)
 {
 	struct ddp d;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every rule that a peer can break: the Terminate that it gets, with what it is
- * about, and what the QP here says. */
+/* Every rule that a peer can break: the Terminate that it gets, with the segment named in
+ * it, and what the QP here reports. */
 #include "iwarp/fix.h"
 
 static struct ddp write_to(const struct fix *f, size_t at)
@@ -43,7 +43,7 @@ static void versions(void **state)
 	d = (struct ddp){ .tagged = true, .version = 3, .ulp = 0x40 };
 	one(TERM_DDP_TAGGED_VERSION, IBV_EVENT_QP_REQ_ERR, &d, "x", 1);
 	d = raw_untagged(RDMAP_SEND, 0, 1, 0);
-	d.ulp = 0x03; /* RDMAC */
+	d.ulp = 0x03; /* version of the RDMA Consortium */
 	one(TERM_RDMAP_VERSION, IBV_EVENT_QP_REQ_ERR, &d, "x", 1);
 	d.ulp = 0x83;
 	one(TERM_RDMAP_VERSION, IBV_EVENT_QP_REQ_ERR, &d, "x", 1);
@@ -88,14 +88,14 @@ static void opcodes_out_of_place(void **state)
 			if (!o || o->tagged || o->queue != qn)
 				one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d, body,
 				    o && o->body ? o->body : 8);
-			else if (o->body) /* not as long as it must be */
+			else if (o->body) /* not the length that it must have */
 				one(TERM_RDMAP_OPCODE, IBV_EVENT_QP_REQ_ERR, &d, body,
 				    o->body - 1u);
 		}
 	}
 }
 
-/* What goes on as something else than it began. */
+/* A message continues with another opcode. */
 static void a_message_changes(void **state)
 {
 	struct fix *f = fix_raw(NULL, false);
@@ -160,7 +160,7 @@ static void receives(void **state)
 	fix_close(f);
 }
 
-/* --- answers that were not asked for ------------------------------------- */
+/* --- responses to no request -------------------------------------------- */
 
 static void bad_answers(void **state)
 {
@@ -226,7 +226,7 @@ static void a_wrong_crc(void **state)
 	struct sim_conf c = { .crc = true };
 
 	(void)state;
-	/* Any byte of it: nothing is placed. */
+	/* Any damaged byte: nothing is placed. */
 	for (size_t i = 2; i < 28; i++) {
 		struct fix *f = fix_raw(&c, false);
 		struct ddp d = write_to(f, 0);
@@ -272,7 +272,7 @@ static void too_short_for_a_header(void **state)
 	}
 }
 
-/* RFC 6581: a zero-length SEND, or an FPDU of nothing, as the first frame. */
+/* RFC 6581: a zero-length SEND, or an empty FPDU, as the first frame. */
 static void ready_to_receive(void **state)
 {
 	struct sim_conf c = { .rtr = MPA_RTR_SEND };

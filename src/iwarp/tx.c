@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tx.c - a plan of FPDUs from where the QP stands, and what the stream took of
- * it. */
+/* tx.c - plans FPDUs from the QP's cursor on, and commits what the stream took. */
 #include <assert.h>
 #include <string.h>
 
@@ -27,9 +26,9 @@ static enum step nudge(struct iw_cursor *c, struct seg *s)
 	return STEP_SEG;
 }
 
-/* RFC 5041, 5.3: a message's segments go one behind the other, so what has begun
- * goes on.  Between messages answers and requests take turns, that neither side
- * can keep the other waiting; who cannot go leaves the turn to the other. */
+/* RFC 5041, 5.3: the segments of a message follow one another, so a message that has
+ * begun goes on.  Between messages responses and requests alternate, so that neither can
+ * hold up the other; if one cannot go the other may. */
 static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			      struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
@@ -48,8 +47,8 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
 }
 
-/* A Terminate is the last there is.  What the peer had asked for before goes
- * first, as long as it can: it is told of one request, not of those. */
+/* A Terminate is the last message.  Responses to earlier requests go before it, as long
+ * as they can: the Terminate names one request and says nothing of those. */
 static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			      struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
@@ -82,14 +81,14 @@ static void no_plan(struct iw_qp *q)
 	iw->piece_open = false;
 }
 
-/* Was what lies between two cursors an answer to the peer? */
+/* Is the segment between two cursors a response to the peer? */
 static bool is_answer(const struct iw_cursor *a, const struct iw_cursor *b)
 {
 	return a->resource != b->resource || a->resource_off != b->resource_off;
 }
 
-/* Memory that a segment is of is gone.  What is planned before it goes first:
- * then it is at the cursor. */
+/* The memory of a segment is unmapped.  Planned segments before it are sent first: then
+ * it is at the cursor. */
 static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -111,7 +110,7 @@ static void plan(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	uint32_t bytes = 0;
 	struct seg s;
 
-	work.memory.resolved = false; /* the rest is large */
+	work.memory.resolved = false; /* no initialiser: the rest is large */
 	while (bytes < q->budget) {
 		switch (next_segment(q, &c, &s, &work, now)) {
 		case STEP_AGAIN:
@@ -129,13 +128,13 @@ static void plan(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		case -EFAULT:
 			fault(q, &c, now);
 			return;
-		default: /* no room: as far as it goes */
+		default: /* no room: sends what is planned */
 			return;
 		}
 	}
 }
 
-/* The rest of an FPDU goes first, alone: it is there already. */
+/* The rest of an FPDU that was sent in part goes first, alone. */
 static void plan_tail(struct iw_qp *q)
 {
 	struct iwarp *iw = q->iw;
@@ -162,7 +161,7 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 	} else {
 		plan(q, now);
 		iw_settle(q, now);
-		/* A step may have failed the QP: its Terminate. */
+		/* A step may have failed the QP: plans its Terminate. */
 		if (!q->iw->plans && q->c.term_due)
 			plan(q, now);
 	}
@@ -176,7 +175,7 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 
 /* --- what was taken ------------------------------------------------------ */
 
-/* Copy [off, off + n) of the pieces to `to`. */
+/* Copies [off, off + n) of the pieces to `to`. */
 struct gather {
 	const struct iovec *iov;
 	size_t off, n;
@@ -205,7 +204,7 @@ static void do_gather(void *arg)
 	}
 }
 
-/* An FPDU went in part: the rest, from byte `from` of the plan on, becomes the
+/* An FPDU was sent in part: the rest, from byte `from` of the plan on, becomes the
  * tail. */
 static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
 {
@@ -219,7 +218,8 @@ static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
 	return true;
 }
 
-/* Half an FPDU is out and the rest cannot be read: the stream is of no use. */
+/* Half an FPDU is sent and the rest is unreadable, so the stream cannot be used any
+ * more. */
 static void broken(struct iw_qp *q, bool answer, uint64_t now) REQUIRES(q->qp->lock)
 {
 	log_info("QP 0x%06x: memory went away while it was being sent", q->qp->qpn);
@@ -279,7 +279,7 @@ void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)
 	qp_is_held(q->qp);
 	assert(q->iw->owner == qp);
 	if (n < 0) {
-		/* With copies under the guard it is known whose it was. */
+		/* Copying under the guard will tell whose memory it was. */
 		q->careful = true;
 	} else if (q->tail_at < q->tail_end) {
 		q->tail_at += (uint32_t)n;

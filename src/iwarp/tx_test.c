@@ -4,7 +4,7 @@
 
 enum { READ_LEN = 64000 };
 
-/* The peer asks for len bytes at off. */
+/* The peer requests a READ of len bytes at off. */
 static void ask(struct fix *f, uint32_t msn, size_t off, uint32_t len)
 {
 	struct ddp d = raw_untagged(RDMAP_READ_REQUEST, 1, msn, 0);
@@ -20,7 +20,7 @@ static void ask(struct fix *f, uint32_t msn, size_t off, uint32_t len)
 	raw_segment(f, &d, body, sizeof(body));
 }
 
-/* B posts it, of len bytes. */
+/* B posts a work request of len bytes. */
 static void post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len)
 {
 	struct ibv_sge sge = fix_sge(f->mr[1], 0, len);
@@ -36,8 +36,8 @@ static void post(struct fix *f, enum ibv_wr_opcode opcode, uint64_t wr_id, uint3
 	fix_send(f, 1, &wr);
 }
 
-/* What comes next is a whole message, segment behind segment: its opcode; -1:
- * nothing comes. */
+/* The next message comes whole, segment after segment.  Returns its opcode; -1: nothing
+ * comes. */
 static int message(struct fix *f)
 {
 	uint64_t at = 0;
@@ -58,7 +58,7 @@ static int message(struct fix *f)
 	}
 }
 
-/* RFC 5041, 5.3: the peer asks while a message is half out. */
+/* RFC 5041, 5.3: the peer's READ request comes while half of a message is out. */
 static void messages_in_one_piece(void **state)
 {
 	static const enum ibv_wr_opcode op[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND,
@@ -76,7 +76,7 @@ static void messages_in_one_piece(void **state)
 				 op[i] == IBV_WR_SEND ? RDMAP_SEND : RDMAP_WRITE);
 		if (op[i] == IBV_WR_RDMA_WRITE_WITH_IMM)
 			assert_int_equal(message(f), RDMAP_IMMEDIATE);
-		post(f, op[i], 2, 8); /* nor within an answer */
+		post(f, op[i], 2, 8); /* nor within a response */
 		assert_int_equal(message(f), RDMAP_READ_RESPONSE);
 		assert_int_equal(message(f),
 				 op[i] == IBV_WR_SEND ? RDMAP_SEND : RDMAP_WRITE);
@@ -84,7 +84,7 @@ static void messages_in_one_piece(void **state)
 	}
 }
 
-/* A peer that always has READs under way: our requests have their turns. */
+/* A peer that always has READs outstanding: our requests get their turns. */
 static void a_peer_that_reads_for_ever(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
@@ -96,7 +96,7 @@ static void a_peer_that_reads_for_ever(void **state)
 	sim_run(f->s, MS);
 	for (uint64_t id = 1; id <= 3; id++)
 		post(f, IBV_WR_SEND, id, 16);
-	/* What was planned before they were posted, then turn by turn. */
+	/* First what was planned before they were posted, then turn by turn. */
 	for (int sends = 0, reads = 0; sends < 3; reads++) {
 		assert_in_range(reads, 0, 9);
 		if (message(f) == RDMAP_SEND)
@@ -107,7 +107,8 @@ static void a_peer_that_reads_for_ever(void **state)
 	fix_close(f);
 }
 
-/* What the stream has not taken may be lost with the QP: it is not complete. */
+/* Bytes that the stream has not taken may be lost with the QP: their work request is not
+ * complete. */
 static void complete_when_taken(void **state)
 {
 	struct sim_conf c = { .stream = { .depth = 3000 } };
@@ -127,8 +128,8 @@ static void complete_when_taken(void **state)
 	fix_close(f);
 }
 
-/* A SEND that cannot go on does not wait for the READ before it, which may wait
- * for what the SEND holds up. */
+/* A SEND that cannot go on does not wait for the READ before it, whose response may wait
+ * for the SEND. */
 static void a_message_that_cannot_go_on(void **state)
 {
 	struct sim_conf c = { .stream = { .depth = 3000 } };
@@ -157,8 +158,8 @@ static bool at_end(struct fix *f)
 	return f->raw->ops->recv(f->raw, &v, 1, f->s->now) == -ESHUTDOWN;
 }
 
-/* Ours is out, the peer's takes its time: no nudge, no answer, no Terminate comes
- * behind it. */
+/* Our FIN is out and the peer's takes its time: no nudge, response or Terminate follows
+ * ours. */
 static void nothing_after_fin(void **state)
 {
 	(void)state;
@@ -187,7 +188,8 @@ static void nothing_after_fin(void **state)
 	}
 }
 
-/* The peer asks on and on while a QP closes: that is over all the same. */
+/* The peer sends READ requests all the time while a QP closes: the connection ends all
+ * the same. */
 static void closing_while_the_peer_reads(void **state)
 {
 	struct fix *f = fix_raw(NULL, true);
