@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* aeth.h - the AETH's syndrome (IBTA vol. 1, ACK extended transport header):
- * bit 7 is reserved, bits 6-5 say what it is, bits 4-0 are its value. */
+/* aeth.h - the syndrome of an AETH (IBTA vol. 1, ACK extended transport header): bit 7 is
+ * reserved, bits 6-5 are the type, bits 4-0 the value. */
 #ifndef WIRE_AETH_H
 #define WIRE_AETH_H
 
@@ -9,9 +9,9 @@
 
 enum aeth_type { AETH_ACK = 0, AETH_RNR_NAK = 1, AETH_RESERVED = 2, AETH_NAK = 3 };
 
-enum { AETH_NO_CREDITS = 31 }; /* value of an ACK: no credits are given */
+enum { AETH_NO_CREDITS = 31 }; /* value of an ACK that gives no credits */
 
-/* value of a NAK; the rest are reserved */
+/* Values of a NAK; all others are reserved. */
 enum nak_code {
 	NAK_PSN_SEQUENCE = 0,
 	NAK_INVALID_REQUEST = 1,
@@ -21,7 +21,7 @@ enum nak_code {
 	NAK_CODES
 };
 
-/* value: credits, RNR timer code or enum nak_code; modulo 32. */
+/* value: credits, an RNR timer code or enum nak_code; modulo 32. */
 static inline uint8_t aeth_syndrome(enum aeth_type type, unsigned value)
 {
 	return (uint8_t)((unsigned)type << 5 | (value & 31));
@@ -37,10 +37,10 @@ static inline unsigned aeth_value(uint8_t syndrome)
 	return syndrome & 31;
 }
 
-/* May it be acted upon?  Not with the reserved bit, type or NAK codes. */
+/* Returns false for the reserved bit, type and NAK codes: ignore such a packet. */
 bool aeth_valid(uint8_t syndrome);
 
-/* "PSN sequence error", ...; "reserved" for the others. */
+/* "PSN sequence error" and so on; "reserved" for codes without a meaning. */
 const char *nak_str(unsigned code);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* attr.c - see attr.h. */
+/* attr.c - converts attributes between struct and MAD; see attr.h. */
 #include "wire/attr.h"
 
 #include <string.h>

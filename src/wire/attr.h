@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* attr.h - the attributes of subnet and performance management as structs, and
- * how such a struct is put into a MAD and taken out of it.
+/* attr.h - the attributes of subnet and performance management as structs, and their
+ * conversion to and from the bytes of a MAD.
  *
- * attr.def says where which field lies; the struct and its table come from
- * there, so a field stands in one place.  Integers are in host order.
- */
+ * attr.def has the position of each field; both the struct and its table are made from
+ * it.  Integers are in host byte order. */
 #ifndef WIRE_ATTR_H
 #define WIRE_ATTR_H
 
@@ -51,15 +50,15 @@ struct attr_field {
 struct attr {
 	const char *name;
 	const struct attr_field *field;
-	uint16_t fields, bytes; /* bytes: in the MAD; put clears them */
+	uint16_t fields, bytes; /* bytes: length in the MAD, which attr_put() clears */
 };
 
 extern const struct attr attr_node_info, attr_switch_info, attr_port_info, attr_notice,
 	attr_mlnx_ext_port_info, attr_class_port_info, attr_port_counters,
 	attr_port_counters_ext, attr_port_samples;
 
-/* from, to: the struct that belongs to the attribute; data: the attribute's
- * first byte in the MAD.  A value longer than its field loses its high bits. */
+/* from, to: the struct of the attribute; data: its first byte in the MAD.  A value that
+ * is too long for its field loses its high bits. */
 void attr_put(const struct attr *a, uint8_t *data, const void *from);
 void attr_get(const struct attr *a, const uint8_t *data, void *to);
 

@@ -41,7 +41,7 @@ static void t_no_overlap(void **state)
 	}
 }
 
-/* One bit at a time, as slowly as can be. */
+/* Reads a field one bit at a time, as a reference. */
 static uint64_t slow(const uint8_t *data, unsigned bit, unsigned bits)
 {
 	uint64_t v = 0;
@@ -59,7 +59,7 @@ static uint64_t member(const uint8_t *s, const struct attr_field *f)
 	return v;
 }
 
-/* Any bytes: what is taken out is what lies there, and put back lies there. */
+/* In random bytes: each field reads as its bits say, and is put back unchanged. */
 static void t_random(void **state)
 {
 	struct prng r;
@@ -85,8 +85,8 @@ static void t_random(void **state)
 	}
 }
 
-/* A value that is too long does not reach into its neighbours; what belongs to
- * no field is 0. */
+/* A value that is too long does not reach into its neighbours; bits that belong to no
+ * field are 0. */
 static void t_too_long(void **state)
 {
 	struct port_info p = { .lmc = 0xff };
@@ -99,7 +99,7 @@ static void t_too_long(void **state)
 		assert_int_equal(data[i], i == 34 ? 0x07 : 0);
 }
 
-/* A NodeInfo as hardware sends it (an HCA with one port of two). */
+/* A NodeInfo as hardware sends it (an HCA, port one of two). */
 static void t_node_info(void **state)
 {
 	/* clang-format off */

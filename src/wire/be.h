@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* be.h - big-endian integers as they lie in a packet.
  *
- * A beN is bytes, so it has alignment 1, needs no packed attribute, and cannot
- * be added to, compared with or printed as a host integer by mistake: the only
- * way in or out is beN() and get_beN().
- */
+ * A beN_t is bytes: it has alignment 1, needs no packed attribute, and cannot be added,
+ * compared or printed as a host integer by mistake.  Only beN() and get_beN() convert. */
 #ifndef WIRE_BE_H
 #define WIRE_BE_H
 
@@ -35,8 +33,8 @@ static inline uint32_t get_be24(be24_t v)
 	return (uint32_t)v.b[0] << 16 | (uint32_t)v.b[1] << 8 | v.b[2];
 }
 
-/* By way of an integer of the same size: compilers make one instruction of it, where
- * several fields lie side by side, too. */
+/* Through an integer of the same size: compilers make one instruction of that, even where
+ * several fields lie side by side. */
 static inline uint32_t get_be32(be32_t v)
 {
 	uint32_t n;

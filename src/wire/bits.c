@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bits.c - see bits.h. */
+/* bits.c - bit fields of MADs; see bits.h. */
 #include "wire/bits.h"
 
 uint64_t bits_get(const uint8_t *data, unsigned bit, unsigned bits)

@@ -19,7 +19,8 @@ static uint64_t one_by_one(const uint8_t *at, unsigned bit, unsigned n)
 	return v;
 }
 
-/* Wherever a field lies: it is what its bits say, and nothing around it changes. */
+/* Wherever a field lies, it reads as its bits say, and writing it changes nothing around
+ * it. */
 static void every_place(void **state)
 {
 	const uint64_t value = 0x9d3c5a7e16f82b4dull;

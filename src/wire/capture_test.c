@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every RoCE packet that Linux's rdma_rxe sent in tests/captures parses, has
- * the ICRC that we compute, and is rebuilt byte for byte from its own field
- * values.  The directory is found through URNIC_SOURCE_ROOT. */
+/* Every RoCE packet that Linux's rdma_rxe sent in tests/captures parses, has the ICRC
+ * that we compute, and is rebuilt byte for byte from its field values.  URNIC_SOURCE_ROOT
+ * leads to the directory. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,14 @@
 #include "wire/icrc.h"
 
 enum {
-	PACKETS = 792, /* in all captures: none is passed over */
+	PACKETS = 792, /* in all captures; none may be skipped */
 	ROCE_PORT = 4791,
 	ETH_LEN = 14,
 	ETH_IP4 = 0x0800,
 	ETH_IP6 = 0x86dd,
 };
 
-/* one packet, out of its frame */
+/* A packet, extracted from its frame. */
 struct roce {
 	struct icrc_path path;
 	bool v4;
@@ -38,7 +38,7 @@ static unsigned get16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-/* False: not RoCE v2. */
+/* Returns false if the frame is not RoCE v2. */
 static bool roce_of_frame(struct roce *r, const uint8_t *f, size_t len)
 {
 	const uint8_t *ip = f + ETH_LEN, *udp;
@@ -73,8 +73,8 @@ static bool roce_of_frame(struct roce *r, const uint8_t *f, size_t len)
 	return true;
 }
 
-/* Calls fn for each RoCE packet of a pcap file (Ethernet, either precision,
- * this host's byte order).  Returns how many. */
+/* Calls fn for each RoCE packet of a pcap file (Ethernet, either precision, this host's
+ * byte order).  Returns their number. */
 static int each_packet(const char *path, void (*fn)(const struct roce *r))
 {
 	static uint8_t frame[1 << 16];

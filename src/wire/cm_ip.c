@@ -7,7 +7,7 @@
 
 #include "wire/be.h"
 
-/* A11.6: an IPv4 address stands in the last 4 bytes, behind zeroes. */
+/* A11.6: an IPv4 address is in the last 4 bytes, after zeroes. */
 struct ip_hdr {
 	uint8_t version;    /* major(4) | minor(4): 0 */
 	uint8_t ip_version; /* IP version(4) | reserved(4) */

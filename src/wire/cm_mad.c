@@ -10,7 +10,7 @@
 
 enum { BASE_VERSION = 1, CLASS_CM = 7, CLASS_VERSION = 2, METHOD_SEND = 3 };
 
-/* 13.4.3, as it lies in front of each message. */
+/* 13.4.3: the header in front of each message. */
 struct mad_hdr {
 	uint8_t base_version, class, class_version, method;
 	be16_t status, specific;
@@ -36,7 +36,7 @@ static const struct message messages[CM_TYPES] = {
 #undef BYTES
 };
 
-/* Private data fill the message: no byte of it is without an owner. */
+/* Private data reaches to the message's end: no byte after its beginning is left over. */
 #define MSG(name, attr, at, len)                                                         \
 	static_assert(MAD_HDR + (at) + (len) == MAD_LEN, #name);                         \
 	static_assert((len) <= CM_PRIVATE_MAX, #name);
@@ -49,8 +49,8 @@ static const struct message messages[CM_TYPES] = {
 
 struct field {
 	uint8_t type;
-	uint16_t off, size; /* of the member */
-	uint16_t bit, bits; /* in the message */
+	uint16_t off, size; /* of the member in struct cm_msg */
+	uint16_t bit, bits; /* position and length in the message */
 	uint8_t shift;
 	bool bytes;
 };

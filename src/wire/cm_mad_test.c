@@ -14,12 +14,12 @@
 #include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 
-/* --- what Linux sent ----------------------------------------------------- */
+/* --- messages that Linux sent --------------------------------------------- */
 
 struct seen {
 	unsigned n;
 	struct cm_msg m[16];
-	uint32_t psn[2]; /* of the first request to client, server */
+	uint32_t psn[2]; /* of the first request to the client, to the server */
 };
 
 enum { SERVER = 0x11 }; /* the last byte of its address, .11 or ::11 */
@@ -32,7 +32,7 @@ static void note_first(struct seen *s, const struct ib_pkt *pkt, uint8_t to)
 		*psn = pkt->f.psn;
 }
 
-/* A frame of a capture: its MAD, or NULL. */
+/* The MAD in a frame of a capture, or NULL. */
 static const uint8_t *mad_of(struct seen *s, const uint8_t *f, size_t len,
 			     size_t *mad_len)
 {
@@ -126,7 +126,7 @@ static void a_request_is_understood(const struct cm_msg *m, bool v6)
 	assert_memory_equal(ip.dst, m->path.dgid, 16);
 	if (!v6)
 		assert_memory_equal(ip.src + 12, v4, 4);
-	/* The flow label is made of the ports. */
+	/* The flow label is computed from the ports. */
 	assert_int_equal(m->path.flow_label, (ip.src_port * 31u + 7174u) & 0xfffff);
 	cm_ip_build(again, &ip);
 	assert_memory_equal(again, m->private, CM_IP_HDR);
@@ -144,7 +144,8 @@ static void rping(void **state)
 	assert_int_equal(s.m[1].ack_delay, 15);
 	assert_int_equal(s.m[2].remote_id, s.m[1].local_id);
 	assert_int_equal(s.m[3].qpn, s.m[1].qpn);
-	/* The client's QP begins as the REP says, the server's as the REQ. */
+	/* The client's QP begins with the PSN of the REP, the server's with that of the
+	 * REQ. */
 	assert_int_equal(s.psn[1], s.m[1].psn);
 	assert_int_equal(s.psn[0], s.m[0].psn);
 	rebuild("rping-ipv6", &s);
@@ -190,7 +191,7 @@ static void reject(void **state)
 	assert_int_equal(s.m[1].remote_id, s.m[0].local_id);
 }
 
-/* --- what nobody sends --------------------------------------------------- */
+/* --- messages that nobody sends ------------------------------------------- */
 
 static void header_is_checked(void **state)
 {
@@ -217,8 +218,8 @@ static void header_is_checked(void **state)
 	assert_int_equal(out.type, CM_RTU);
 }
 
-/* Each bit of a message belongs to one field at most: what was parsed from
- * random bytes and built again parses to the same. */
+/* Each bit of a message belongs to one field at most: a message parsed from random bytes
+ * and built again parses to the same. */
 static void fields_do_not_overlap(void **state)
 {
 	uint8_t mad[MAD_LEN], again[MAD_LEN];

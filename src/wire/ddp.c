@@ -16,7 +16,7 @@ struct tagged {
 	be64_t to;
 };
 
-/* 4.3 */
+/* RFC 5041, 4.3 */
 struct untagged {
 	uint8_t control, ulp;
 	be32_t ulp_word;

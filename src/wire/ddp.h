@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ddp.h - DDP segments (RFC 5041, 4): placed by STag and offset (tagged), or by
- * queue, message number and offset (untagged). */
+/* ddp.h - DDP segments (RFC 5041, 4): tagged (placed by STag and offset) and untagged
+ * (placed by queue, message number and offset). */
 #ifndef WIRE_DDP_H
 #define WIRE_DDP_H
 
@@ -15,21 +15,21 @@ enum {
 	DDP_HDR_MAX = DDP_UNTAGGED_LEN,
 };
 
-/* a segment's header as values */
+/* A segment's header as values. */
 struct ddp {
 	bool tagged, last;
 	uint8_t version;
 	uint8_t ulp;   /* RsvdULP: RDMAP's control byte */
 	uint32_t stag; /* tagged */
 	uint64_t to;
-	uint32_t ulp_word; /* untagged: the rest of RsvdULP */
+	uint32_t ulp_word; /* untagged: the other four bytes of RsvdULP */
 	uint32_t qn, msn, mo;
 };
 
-/* Writes at most DDP_HDR_MAX bytes; returns how many. */
+/* Writes at most DDP_HDR_MAX bytes; returns their number. */
 size_t ddp_build(uint8_t *at, const struct ddp *d);
-/* Returns the header's length; -EBADMSG: the ULPDU of n bytes is shorter.  The
- * version is not judged. */
+/* Returns the header's length; -EBADMSG: the ULPDU of n bytes is shorter.  The version is
+ * not checked. */
 int ddp_parse(struct ddp *d, const uint8_t *at, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* erf.h - the head of a record of Endace's Extensible Record Format, in which captures
- * have packets of InfiniBand. */
+/* erf.h - the record header of Endace's Extensible Record Format, in which captures store
+ * InfiniBand packets. */
 #ifndef WIRE_ERF_H
 #define WIRE_ERF_H
 
@@ -14,14 +14,17 @@
 enum { ERF_INFINIBAND = 21, ERF_VARYING = 0x04, LINKTYPE_ERF = 197 };
 
 struct erf {
-	uint8_t time[8]; /* little-endian: seconds since 1970, and 2^-32 of them */
+	/* Little-endian: seconds since 1970 in the upper half, 2^-32 s in the lower */
+	uint8_t time[8];
 	uint8_t type, flags;
-	be16_t rlen, lost, wlen; /* of the record, before it, of the packet */
+	/* Length of the record; records lost before it; length of the packet */
+	be16_t rlen, lost, wlen;
 };
 
 static_assert(sizeof(struct erf) == 16, "ERF");
 
-/* Of a packet of len bytes, from its LRH to its VCRC, at that time. */
+/* The header for a packet of len bytes, from LRH to VCRC, that was seen at wall_ns (ns
+ * since 1970). */
 static inline struct erf erf_head(uint64_t wall_ns, size_t len, uint16_t lost)
 {
 	struct erf h = {

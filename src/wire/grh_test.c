@@ -12,7 +12,7 @@ static const uint8_t b4[16] = { [10] = 0xff, 0xff, 10, 77, 1, 12 };
 static const uint8_t a6[16] = { 0xfd, 0x77, 0, 1, [15] = 0x11 };
 static const uint8_t b6[16] = { 0xfd, 0x77, 0, 1, [15] = 0x12 };
 
-/* One's complement sum over a header with a right checksum is all ones. */
+/* The one's complement sum over a header with a correct checksum is all ones. */
 static unsigned ones_sum(const uint8_t *at, size_t n)
 {
 	uint32_t sum = 0;
@@ -46,8 +46,8 @@ static void ipv4_stands_in_the_last_20_bytes(void **state)
 	assert_memory_equal(got, want, sizeof(got));
 }
 
-/* The checksum is what tells an IPv4 header from an IPv6 one to
- * ibv_init_ah_from_wc(), so it has to hold whatever the carries are. */
+/* ibv_init_ah_from_wc() recognises an IPv4 header by its checksum, so it must be correct
+ * whatever the carries are. */
 static void the_checksum_holds_for_every_identification(void **state)
 {
 	uint8_t got[40];
@@ -87,7 +87,7 @@ static void ipv6_fills_all_40(void **state)
 	assert_memory_equal(got, want, sizeof(got));
 }
 
-/* IPv4's addresses, too, are GIDs there. */
+/* With v1 IPv4 addresses are GIDs in a GRH, too. */
 static void v1_has_a_grh(void **state)
 {
 	/* clang-format off */
@@ -128,7 +128,7 @@ static void the_ends_are_read_back(void **state)
 		assert_memory_equal(src, ends[i][0], 16);
 		assert_memory_equal(dst, ends[i][1], 16);
 	}
-	memset(head, 0, sizeof(head)); /* there is none */
+	memset(head, 0, sizeof(head)); /* no header */
 	grh_ends(head, src, dst);
 	assert_memory_equal(src, (uint8_t[16]){ 0 }, 16);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers written out by hand from the packet diagrams, and every opcode
- * built, parsed and built again. */
+/* Headers written by hand from the packet diagrams; and every opcode is built, parsed and
+ * built again. */
 #include "wire/ib_pkt.h"
 
 #include <setjmp.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_hdr.h - IB transport headers as they lie in a packet.
  *
- * A field that fills whole bytes is read and written as it stands:
- * get_be24(bth->psn).  Only fields that share a byte have accessors here.
- */
+ * A field of whole bytes is accessed directly: get_be24(bth->psn).  Only fields that
+ * share a byte have accessors here. */
 #ifndef WIRE_IB_HDR_H
 #define WIRE_IB_HDR_H
 

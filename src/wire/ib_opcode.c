@@ -16,7 +16,7 @@ enum {
 	IETH = 1 << IB_IETH,
 };
 
-enum { CNP = 0x81 }; /* annex A17: the only one of its service */
+enum { CNP = 0x81 }; /* annex A17: the only opcode of its service */
 
 static const struct ib_op op_of[32] = {
 #define OP(code, name, kind, place, tail, ext, services)                                 \
@@ -29,7 +29,7 @@ static const struct ib_op cnp = {
 	"CNP", IB_CONGESTION, IB_ONLY, IB_NONE, 1 << IB_CNP, 1 << IB_CNPRSVD,
 };
 
-/* code + 1, so that 0 is a hole */
+/* code + 1; 0: there is no such operation */
 static const uint8_t code_of[IB_KINDS][IB_PLACES][IB_TAILS] = {
 #define OP(code, name, kind, place, tail, ext, services)                                 \
 	[IB_##kind][IB_##place][IB_##tail] = code + 1,
@@ -78,7 +78,7 @@ uint16_t ib_op_ext(uint8_t opcode)
 	return op ? ib_exts(op, opcode) : 0;
 }
 
-/* An XRCETH names the target's SRQ. */
+/* The XRCETH names the SRQ at the target. */
 const uint8_t ib_ext_front[IB_SERVICES] = {
 	[IB_UD] = 1 << IB_DETH,
 	[IB_XRC] = 1 << IB_XRCETH,

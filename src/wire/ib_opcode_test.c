@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The opcode table against the constants that applications compile in. */
+/* Checks the opcode table against the constants that applications compile in. */
 #include "wire/ib_opcode.h"
 
 #include <infiniband/opcode.h>
@@ -61,8 +61,8 @@ static void every_name_tells_its_place(void **state)
 	}
 }
 
-/* Bytes of BTH and extended headers, from the packet diagrams rather than from
- * our own table: RC as listed, UC the same, UD 8 more, XRC requests 4 more. */
+/* Length of BTH and extended headers, from the packet diagrams rather than from our own
+ * table: RC as listed, UC the same, UD 8 more, XRC requests 4 more. */
 static void every_opcode_has_its_headers(void **state)
 {
 	/* clang-format off */

@@ -8,7 +8,7 @@
 
 #include "wire/ib_hdr.h"
 
-/* The BTH is three words. */
+/* Writes the BTH as three words. */
 static void put_bth(struct bth *h, const struct ib_fields *f)
 {
 	uint32_t flags =
@@ -154,7 +154,7 @@ static void get_ext(enum ib_ext ext, const void *at, struct ib_fields *f)
 	}
 }
 
-/* The packet may lie in memory that its sender still writes to: the BTH is read once. */
+/* The BTH is read only once, since the sender may still write to the packet's memory. */
 int ib_parse(struct ib_pkt *pkt, const void *buf, size_t len)
 {
 	const uint8_t *at = buf, *end = at + len;
@@ -163,7 +163,7 @@ int ib_parse(struct ib_pkt *pkt, const void *buf, size_t len)
 	if (len < sizeof(bth))
 		return -EPROTO;
 	memcpy(&bth, buf, sizeof(bth));
-	atomic_signal_fence(memory_order_seq_cst); /* it is not read again */
+	atomic_signal_fence(memory_order_seq_cst); /* do not read it again */
 	if (bth.flags & BTH_TVER)
 		return -EPROTO;
 	pkt->op = ib_op(bth.opcode);

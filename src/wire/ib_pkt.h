@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_pkt.h - a packet as values: its headers' fields and where its payload lies.
+/* ib_pkt.h - a packet as values: the fields of its headers, and where its payload lies.
  *
- * Only the fields that the opcode's headers have are read or set; ib_opcode.def
- * says which those are.  Integers are in host order, modulo their width on the
- * wire, but for imm.
- */
+ * Only the fields that the opcode's headers have are read or set (ib_opcode.def).
+ * Integers are in host byte order, modulo their width on the wire, except imm. */
 #ifndef WIRE_IB_PKT_H
 #define WIRE_IB_PKT_H
 
@@ -36,16 +34,17 @@ struct ib_fields {
 	uint8_t syndrome; /* wire/aeth.h */
 	uint32_t msn;	  /* 24 bits */
 	uint64_t orig;
-	/* ImmDt: as it lies, like ibv_send_wr.imm_data */
+	/* ImmDt: in network byte order, like ibv_send_wr.imm_data */
 	uint32_t imm;
 	/* IETH */
 	uint32_t inv_rkey;
-	/* On a lane alone (link/lane.h): a WRITE whose data is in its place already. */
+	/* Only on a lane (link/lane.h): a WRITE whose data is already in its place. */
 	bool written;
 };
 
 struct ib_pkt {
-	struct ib_fields f; /* those of headers that the opcode has not are undefined */
+	/* Fields of headers that the opcode does not have are undefined */
+	struct ib_fields f;
 	const struct ib_op *op;
 	uint16_t exts; /* 1 << enum ib_ext, or-ed */
 	const uint8_t *payload;
@@ -57,13 +56,13 @@ static inline bool ib_has(const struct ib_pkt *pkt, enum ib_ext ext)
 	return pkt->exts & 1u << ext;
 }
 
-/* Write BTH and extended headers; at has room for IB_HDR_MAX bytes.  Returns
+/* Writes BTH and extended headers to at, which has room for IB_HDR_MAX bytes.  Returns
  * their length.  An opcode without meaning is a bug of the caller. */
 size_t ib_build(void *at, const struct ib_fields *f);
 
-/* Take apart len bytes from the BTH up to, not including, the ICRC; the payload stays
- * where it is.  Returns 0, or -EPROTO, and *pkt says nothing then: unknown opcode or
- * version, or too short for its own headers and padding. */
+/* Parses len bytes from the BTH up to, but without, the ICRC; the payload stays where it
+ * is.  Returns 0, or -EPROTO with *pkt undefined: unknown opcode or version, or too short
+ * for its headers and padding. */
 int ib_parse(struct ib_pkt *pkt, const void *buf, size_t len);
 
 #endif

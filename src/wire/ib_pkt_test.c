@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parser against every length that a packet can be cut to. */
+/* The parser, with packets cut to every length. */
 #include "wire/ib_pkt.h"
 
 #include <errno.h>
@@ -29,7 +29,8 @@ static void headers_end_where_the_payload_begins(void **state)
 	}
 }
 
-/* Cut in a heap block of its own size, so that ASan sees any read past it. */
+/* Parses a packet cut to len, in a heap block of that size, so that ASan sees any read
+ * beyond it. */
 static int parse_cut(struct ib_pkt *pkt, const void *bytes, size_t len)
 {
 	void *block = malloc(len ? len : 1);

@@ -13,8 +13,8 @@ enum {
 	UDP = 8,
 	BTH = 12,
 	BTH_FBECN = 4,
-	HEAD = 44,   /* longest headers of the packet */
-	BLOCK = 256, /* what the CRC takes at a time */
+	HEAD = 44,   /* longest headers of a packet */
+	BLOCK = 256, /* bytes that the CRC code processes at a time */
 	PROTO_UDP = 17,
 	NEXT_BTH = 0x1b,
 };
@@ -48,7 +48,7 @@ static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path, uint16_t ip_i
 	return at + IP4;
 }
 
-/* IPv6's header, or the GRH. */
+/* Builds the IPv6 header or the GRH. */
 static uint8_t *put_ip6(uint8_t *at, const struct icrc_path *path, uint8_t next,
 			size_t len)
 {
@@ -81,9 +81,9 @@ static uint8_t *put_path(uint8_t *at, const struct icrc_path *path, uint16_t ip_
 	return put_udp(at, path, len);
 }
 
-/* How much of an n byte packet to put behind the pseudo header: so much that a
- * packet without payload is done in one call, and whole blocks are left of one
- * with full payload (a rest of 240 bytes costs as much as 2 KiB of blocks). */
+/* How many bytes of an n byte packet to copy behind the pseudo header, so that a packet
+ * without payload needs only one call, and a packet with full payload leaves whole blocks
+ * (240 bytes outside of a block cost as much as 2 KiB in blocks). */
 static size_t head_len(size_t n)
 {
 	size_t rest = (n - BTH) % BLOCK;
@@ -93,9 +93,8 @@ static size_t head_len(size_t n)
 	return rest <= HEAD - BTH ? BTH + rest : HEAD;
 }
 
-/* ISA-L's AVX-512 CRC leaves the upper halves of the vector registers dirty,
- * which would slow the SSE code after it (ours and the program's) by 100 ns a
- * packet. */
+/* ISA-L's AVX-512 CRC leaves the upper halves of the vector registers dirty.  That would
+ * slow down the SSE code after it, ours and the program's, by 100 ns for each packet. */
 #if defined(__x86_64__)
 __attribute__((target("avx"))) static void clean_upper_avx(void)
 {
@@ -143,10 +142,10 @@ uint32_t icrc_add(uint32_t crc, const void *p, size_t n)
 
 /* --- solving for the identification ---------------------------------------
  *
- * Polynomials modulo P over GF(2), bit 31 for x^0 and bit 0 for x^31.  Messages
- * that differ only in their identification have CRCs that differ by
- * id(x) * x^32 * x^(8 * after_id).  id(x) has 16 coefficients, so they lie in
- * the upper half, the first byte in its lower byte. */
+ * Polynomials modulo P over GF(2); bit 31 is the coefficient of x^0, bit 0 that of x^31.
+ * The CRCs of messages that differ only in their identification differ by
+ * id(x) * x^32 * x^(8 * after_id).  id(x) has 16 coefficients, which are the upper half
+ * of the word, with the first byte in the lower of its two bytes. */
 
 static const uint32_t P = 0xedb88320;
 static const uint32_t INV_X8 = 0x6567cb95;  /* 1 / x^8 */
@@ -173,9 +172,9 @@ static uint32_t inv_shift(size_t after_id)
 	return r;
 }
 
-/* A stream of packets has few lengths.  An entry is length << 32 | inverse,
- * written at once, so that threads need no lock; 0 is empty (an inverse is
- * never 0). */
+/* A cache of inverses, since a stream of packets has few lengths.  An entry is length <<
+ * 32 | inverse and is written in one store, so threads need no lock; 0 is empty (an
+ * inverse is never 0). */
 static uint32_t inv_shift_cached(size_t after_id)
 {
 	static _Atomic uint64_t cache[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ICRC against a bitwise one written from the standard's text, and the
- * solver against every identification.  capture_test.c has real packets. */
+/* Checks the ICRC against a bitwise one written from the standard's text, and the solver
+ * with every identification.  capture_test.c has real packets. */
 #include "wire/icrc.h"
 
 #include <setjmp.h>
@@ -73,7 +73,7 @@ static uint32_t expect(const struct icrc_path *path, uint16_t id, const uint8_t 
 	uint8_t all[8 + 40 + 8 + 5000];
 	size_t udp = 8 + n + 4, at = 8;
 
-	memset(all, 0xff, sizeof(all)); /* what is not set is masked */
+	memset(all, 0xff, sizeof(all)); /* a field that is not set below is masked */
 	if (path == &v4) {
 		/* clang-format off */
 		const uint8_t ip[20] = {
@@ -197,7 +197,7 @@ static void the_solver_finds_every_identification(void **state)
 	}
 }
 
-/* A bit that flips elsewhere cannot be mistaken for an identification. */
+/* A bit that flips elsewhere is not mistaken for an identification. */
 static void the_solver_refuses_a_corrupt_packet(void **state)
 {
 	uint8_t pkt[1040];

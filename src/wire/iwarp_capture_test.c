@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every byte that Linux's siw sent in tests/captures is an MPA hello or an FPDU
- * that parses, and is rebuilt byte for byte from its own values; and from what was
- * asked of it the setup says what siw said.  The directory is found through
- * URNIC_SOURCE_ROOT. */
+/* Every byte that Linux's siw sent in tests/captures is an MPA hello or an FPDU that
+ * parses and is rebuilt byte for byte from its values; and our setup, given the same
+ * requests, answers as siw did.  URNIC_SOURCE_ROOT leads to the directory. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,13 +24,13 @@ enum {
 	STREAMS = 8
 };
 
-/* What all captures hold: none is passed over. */
+/* The totals of all captures; none may be skipped. */
 enum { HELLOS = 30, FPDUS = 318, BYTES = 123684 };
 
-/* one direction of a connection */
+/* One direction of a connection. */
 struct stream {
 	uint32_t ports; /* from, to */
-	uint32_t seq;	/* next */
+	uint32_t seq;	/* next expected */
 	size_t n;
 	uint8_t data[STREAM_MAX];
 };
@@ -68,7 +67,7 @@ static void add(uint32_t ports, uint32_t seq, bool syn, const uint8_t *p, size_t
 
 	if (syn)
 		s->seq = seq + 1;
-	if (n == 0 || seq + n == s->seq) /* sent again */
+	if (n == 0 || seq + n == s->seq) /* a retransmission */
 		return;
 	assert_int_equal(seq, s->seq);
 	assert_true(s->n + n <= STREAM_MAX);
@@ -219,7 +218,8 @@ static void every_byte_is_rebuilt(void **state)
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
 		read_capture(path);
-		/* The reply says whether there are CRCs, the request may. */
+		/* The reply tells whether the connection has CRCs; the request need
+		 * not. */
 		for (int i = 0; i < STREAMS; i++)
 			check_stream(&stream[i]);
 	}
@@ -229,8 +229,8 @@ static void every_byte_is_rebuilt(void **state)
 	assert_int_equal(bytes, BYTES);
 }
 
-/* What both ends of a capture were told to want, connection by connection: siw's
- * module parameters, the program's depths. */
+/* What both ends of each connection were configured to want: siw's module parameters, the
+ * program's depths. */
 /* clang-format off */
 static const struct {
 	const char *file;

@@ -34,9 +34,9 @@ size_t lrh_close(uint8_t *pkt, size_t n, struct lrh_fields f)
 	return n;
 }
 
-/* What switches and routers may change is read as ones (7.8.1): of a packet without a GRH
- * the VL, of one with it the whole LRH and the GRH's traffic class, flow label and hop
- * limit; the BTH's byte with FECN and BECN. */
+/* Bits that switches and routers may change count as ones (7.8.1): without a GRH the VL;
+ * with one the whole LRH and the GRH's traffic class, flow label and hop limit; in both
+ * cases the BTH's byte with FECN and BECN. */
 uint32_t lrh_icrc(const void *pkt, size_t n)
 {
 	uint8_t head[sizeof(struct lrh) + GRH_LEN + BTH_LEN];
@@ -60,7 +60,7 @@ uint32_t lrh_icrc(const void *pkt, size_t n)
 	return icrc_add(icrc_add(0, head, len), (const uint8_t *)pkt + len, n - len);
 }
 
-/* x^16 + x^12 + x^3 + x + 1, low end first, for four bits at a time. */
+/* x^16 + x^12 + x^3 + x + 1, low end first, four bits at a time. */
 uint16_t lrh_vcrc(const void *pkt, size_t n)
 {
 	static const uint16_t four[16] = { 0x0000, 0x1a01, 0x3402, 0x2e03, 0x6804, 0x7205,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lrh.h - a packet of an InfiniBand link: the header in front of the GRH or BTH, and the
- * two CRCs behind the payload (IBTA vol. 1, 7.7, 7.8).
- */
+/* lrh.h - packets of an InfiniBand link: the header (LRH) in front of the GRH or BTH, and
+ * the two CRCs after the payload (IBTA vol. 1, 7.7, 7.8). */
 #ifndef WIRE_LRH_H
 #define WIRE_LRH_H
 
@@ -21,7 +20,7 @@ struct lrh {
 
 static_assert(sizeof(struct lrh) == 8, "LRH");
 
-enum { LNH_LOCAL = 2, LNH_GLOBAL = 3 }; /* a BTH is next, or a GRH */
+enum { LNH_LOCAL = 2, LNH_GLOBAL = 3 }; /* next header: BTH, or GRH */
 
 struct lrh_fields {
 	uint8_t vl, sl;
@@ -32,17 +31,17 @@ struct lrh_fields {
 
 void lrh_build(struct lrh *at, const struct lrh_fields *f);
 
-/* A packet of n bytes from the LRH's place to the payload's padding, at least to the
- * BTH's end, gets its LRH and, behind it, both CRCs.  Returns the bytes of the whole;
- * f->len need not be set. */
+/* Completes a packet: n bytes from the LRH's place to the payload's padding, with a BTH
+ * at least, get their LRH and after them both CRCs, LRH_MORE bytes.  f.len need not be
+ * set.  Returns the length of the complete packet. */
 enum { LRH_MORE = 4 + VCRC_LEN };
 size_t lrh_close(uint8_t *pkt, size_t n, struct lrh_fields f);
 
-/* Of a packet of n bytes from the LRH to the payload's padding, at least to the BTH's
- * end; icrc.h has how it is put behind that. */
+/* The ICRC of a packet of n bytes, from the LRH to the payload's padding, with a BTH at
+ * least.  icrc.h has how it is written. */
 uint32_t lrh_icrc(const void *pkt, size_t n);
 
-/* Of n bytes from the LRH to the ICRC; it goes on the wire with its low byte first. */
+/* The VCRC of n bytes, from the LRH to the ICRC.  It is sent low byte first. */
 uint16_t lrh_vcrc(const void *pkt, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The header and both CRCs of packets that hardware sent (Wireshark's sample capture of
- * InfiniBand). */
+/* The header and both CRCs, checked with packets of real hardware (Wireshark's sample
+ * capture of InfiniBand). */
 #include "wire/lrh.h"
 
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static void t_crcs(void **state)
 	}
 }
 
-/* What changes on the way does not change the ICRC; all else does. */
+/* Bits that may change on the way do not change the ICRC; all others do. */
 static void t_masked(void **state)
 {
 	static const uint8_t local[] = { 0, 8 + 4 },
@@ -69,7 +69,7 @@ static void t_masked(void **state)
 			uint8_t at = grh ? global[k] : local[k];
 
 			copy[at] ^= grh ? global_masks[k] : masks[k];
-			/* which header is next is not among it */
+			/* The next header bits are never masked */
 			copy[1] = (uint8_t)((copy[1] & ~3) | (packets[i].pkt[1] & 3));
 			assert_int_equal(lrh_icrc(copy, n), crc);
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lrh_testing.h - packets that hardware sent, from the LRH to the VCRC (Wireshark's
+/* lrh_testing.h - packets of real hardware, from the LRH to the VCRC (from Wireshark's
  * sample capture of InfiniBand). */
 #ifndef WIRE_LRH_TESTING_H
 #define WIRE_LRH_TESTING_H

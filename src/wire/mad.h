@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mad.h - management datagrams as they lie in a packet (IBTA vol. 1, 13.4.3, and
- * 14.2.1 for those of subnet management). */
+/* mad.h - management datagrams as they lie in a packet (IBTA vol. 1, 13.4.3; 14.2.1 for
+ * subnet management). */
 #ifndef WIRE_MAD_H
 #define WIRE_MAD_H
 
@@ -22,10 +22,10 @@ enum mad_class {
 	MAD_CM = 0x07,
 	MAD_CC = 0x21,
 	MAD_VENDOR2 = 0x30,
-	MAD_VENDOR2_LAST = 0x4f, /* with an OUI */
+	MAD_VENDOR2_LAST = 0x4f, /* classes 0x30 to 0x4f have an OUI */
 };
 
-/* A response is a method with METHOD_RESP, or METHOD_TRAP_REPRESS. */
+/* A response has METHOD_RESP in its method, or is METHOD_TRAP_REPRESS. */
 enum mad_method {
 	METHOD_GET = 0x01,
 	METHOD_SET = 0x02,
@@ -42,7 +42,7 @@ enum mad_method {
 	METHOD_DELETE_RESP = 0x95,
 };
 
-/* 13.4.7 */
+/* 13.4.7. */
 enum mad_status {
 	MAD_OK,
 	MAD_BUSY = 0x0001,
@@ -52,7 +52,7 @@ enum mad_status {
 	MAD_BAD_FIELD = 0x001c,
 };
 
-/* Attributes; those of a class are told apart by the class only. */
+/* Attribute IDs.  Different classes may use the same ID for different attributes. */
 enum mad_attr {
 	ATTR_CLASS_PORT_INFO = 0x0001,
 	ATTR_NOTICE = 0x0002,
@@ -81,13 +81,13 @@ enum mad_attr {
 	ATTR_RCV_DATA_SL = 0x0037,
 };
 
-/* These lie over the bytes of a MAD. */
+/* For structs that are laid over the bytes of a MAD. */
 #define MAD_OVERLAY __attribute__((may_alias))
 
 struct mad_hdr {
 	uint8_t base_version, class, class_version, method;
-	be16_t status;		    /* of a directed route: and SMP_RETURN */
-	uint8_t hop_ptr, hop_count; /* of a directed route; else of the class */
+	be16_t status;		    /* in a directed-route SMP also SMP_RETURN */
+	uint8_t hop_ptr, hop_count; /* directed route only; otherwise class-specific */
 	be64_t tid;
 	be16_t attr, rsvd;
 	be32_t mod;
@@ -103,7 +103,7 @@ struct smp {
 	be16_t dr_slid, dr_dlid;
 	uint8_t rsvd[28];
 	uint8_t data[SMP_DATA];
-	uint8_t initial[SMP_PATH], back[SMP_PATH]; /* ports; [0] is not used */
+	uint8_t initial[SMP_PATH], back[SMP_PATH]; /* port numbers; [0] is not used */
 } MAD_OVERLAY;
 
 static_assert(sizeof(struct smp) == MAD_SIZE, "SMP");

@@ -21,8 +21,8 @@ struct hello {
 
 /* RFC 6581, 9 */
 struct enhanced {
-	be16_t ird; /* with P2P, RTR_SEND */
-	be16_t ord; /* with RTR_WRITE, RTR_READ */
+	be16_t ird; /* with the flags for peer-to-peer mode and SEND */
+	be16_t ord; /* with the flags for WRITE and READ */
 };
 
 static_assert(sizeof(struct hello) == MPA_HELLO_LEN, "RFC 5044");
@@ -100,7 +100,7 @@ int mpa_hello_parse(struct mpa_hello *h, const uint8_t *at, size_t n)
 		.data = at + MPA_HELLO_LEN,
 		.data_len = get_be16(f.len),
 	};
-	/* Revision 1 had the bit reserved: not checked. */
+	/* Revision 1 reserves the bit and does not check it. */
 	if (h->revision < 2)
 		h->flags &= (uint8_t)~MPA_ENHANCED;
 	if (!(h->flags & MPA_ENHANCED))
@@ -126,7 +126,7 @@ int mpa_hello_parse(struct mpa_hello *h, const uint8_t *at, size_t n)
 
 size_t mpa_mulpdu(size_t mss, bool markers)
 {
-	const size_t least = 128; /* RFC 5044, 4.2: MULPDU is at least that */
+	const size_t least = 128; /* RFC 5044, 4.2: the least MULPDU */
 	size_t n;
 
 	if (markers)
@@ -139,11 +139,11 @@ size_t mpa_mulpdu(size_t mss, bool markers)
 
 uint32_t mpa_crc(uint32_t crc, const void *p, size_t n)
 {
-	/* ISA-L does not write to it. */
+	/* The cast is safe: ISA-L does not write to p. */
 	return crc32_iscsi((unsigned char *)(uintptr_t)p, (int)n, crc);
 }
 
-/* As iSCSI has it: the least significant byte first (RFC 5044, 4.4). */
+/* As in iSCSI: least significant byte first (RFC 5044, 4.4). */
 void mpa_crc_put(uint32_t crc, uint8_t at[MPA_CRC_LEN])
 {
 	crc = ~crc;
@@ -161,7 +161,7 @@ bool mpa_crc_is(uint32_t crc, const uint8_t at[MPA_CRC_LEN])
 
 /* --- markers ------------------------------------------------------------- */
 
-/* Bytes of the stream from pos to the next marker; 0: it is here. */
+/* Bytes of the stream from pos to the next marker; 0: one is at pos. */
 static size_t to_marker(uint32_t pos)
 {
 	return -pos & (MPA_MARKER_EVERY - 1);
@@ -183,8 +183,8 @@ struct marker {
 
 static_assert(sizeof(struct marker) == MPA_MARKER_LEN, "RFC 5044");
 
-/* A marker counts back to the length field; the one before it, if there is one,
- * says 0. */
+/* A marker points back to the length field; a marker directly before that field contains
+ * 0. */
 static size_t back_of(size_t at, uint32_t pos)
 {
 	return to_marker(pos) == 0 && at > 0 ? at - MPA_MARKER_LEN : at;

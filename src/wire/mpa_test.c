@@ -104,7 +104,7 @@ static void how_long_a_hello_is(void **state)
 	assert_int_equal(mpa_hello_parse(&back, at, 23), -EBADMSG);
 }
 
-/* Every byte of the key is looked at, as soon as it is there. */
+/* Every byte of the key is checked as soon as it is there. */
 static void another_key_is_refused(void **state)
 {
 	uint8_t at[MPA_HELLO_MAX];
@@ -130,7 +130,7 @@ static void fpdu_lengths(void **state)
 	for (size_t n = 0; n < 100; n++)
 		assert_int_equal(mpa_fpdu_len(n) % 4, 0);
 	assert_int_equal(mpa_fpdu_len(MPA_ULPDU_MAX), MPA_FPDU_MAX);
-	/* As siw has it at an MTU of 1500. */
+	/* As siw computes it for an MTU of 1500. */
 	assert_int_equal(mpa_mulpdu(1448, false), 1442);
 	assert_int_equal(mpa_mulpdu(100000, false), MPA_ULPDU_MAX);
 	assert_int_equal(mpa_mulpdu(0, true), 128);
@@ -179,7 +179,8 @@ static void markers_there_and_back(void **state)
 	}
 }
 
-/* Every 512 bytes of the stream, markers counted; back to the length field. */
+/* A marker in every 512 bytes of the stream, markers counted, points back to the length
+ * field. */
 static void where_markers_stand(void **state)
 {
 	uint8_t src[1200], at[1300];
@@ -192,7 +193,7 @@ static void where_markers_stand(void **state)
 	assert_memory_equal(at + 1024, "\0\0\x03\xfc", 4);
 	assert_int_equal(mpa_mark(at, src, 1200, 12), 1208);
 	assert_memory_equal(at + 500, "\0\0\x01\xf4", 4);
-	/* One that stands at the end is the next FPDU's. */
+	/* A marker at the FPDU's end belongs to the next FPDU. */
 	assert_int_equal(mpa_marked_len(500, 12), 500);
 	assert_int_equal(mpa_marked_len(501, 12), 505);
 

@@ -114,7 +114,7 @@ void rdmap_atomic_response_parse(struct rdmap_atomic_response *r, const uint8_t 
 
 /* --- Terminate ----------------------------------------------------------- */
 
-enum { HAS_LEN = 0x80, HAS_DDP = 0x40, HAS_RDMAP = 0x20 }; /* HdrCt: M, D, R */
+enum { HAS_LEN = 0x80, HAS_DDP = 0x40, HAS_RDMAP = 0x20 }; /* HdrCt: M, D, R bits */
 
 struct term {
 	be16_t error;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdmap.h - RDMAP messages (RFC 5040, 4; RFC 7306, 5 to 8): the control byte in
- * DDP's header, and what some have in front of, or instead of, payload. */
+/* rdmap.h - RDMAP messages (RFC 5040, 4; RFC 7306, 5 to 8): the control byte in DDP's
+ * header, and the headers that some messages have before or instead of payload. */
 #ifndef WIRE_RDMAP_H
 #define WIRE_RDMAP_H
 
@@ -15,7 +15,7 @@ enum {
 	RDMAP_IMM_LEN = 8,
 	RDMAP_ATOMIC_LEN = 52,
 	RDMAP_ATOMIC_RESPONSE_LEN = 12,
-	RDMAP_TERM_LEN = 4, /* of a Terminate without headers */
+	RDMAP_TERM_LEN = 4, /* a Terminate without headers */
 	RDMAP_TERM_MAX = 4 + 2 + 18 + RDMAP_READ_LEN,
 	RDMAP_BODY_MAX = RDMAP_TERM_MAX,
 };
@@ -29,12 +29,13 @@ enum rdmap_opcode {
 struct rdmap_op {
 	const char *name;
 	bool tagged;
-	bool se, inv, imm; /* solicited; STag to invalidate; immediate */
+	/* Solicited event; with an STag to invalidate; immediate data */
+	bool se, inv, imm;
 	uint8_t queue;
-	uint8_t body; /* bytes; 0: any */
+	uint8_t body; /* length of its fixed body; 0: payload of any length */
 };
 
-/* NULL: it is reserved. */
+/* NULL: the opcode is reserved. */
 const struct rdmap_op *rdmap_op(unsigned opcode);
 
 static inline uint8_t rdmap_control(enum rdmap_opcode op)
@@ -69,7 +70,7 @@ struct rdmap_atomic {
 	uint32_t id;
 	uint32_t stag;
 	uint64_t to;
-	uint64_t data, mask; /* to add or swap in */
+	uint64_t data, mask; /* value to add or swap in */
 	uint64_t compare, compare_mask;
 };
 
@@ -78,7 +79,7 @@ struct rdmap_atomic_response {
 	uint64_t orig;
 };
 
-/* Each reads or writes exactly its RDMAP_*_LEN bytes. */
+/* Each function reads or writes exactly RDMAP_*_LEN bytes. */
 void rdmap_read_build(uint8_t *at, const struct rdmap_read *r);
 void rdmap_read_parse(struct rdmap_read *r, const uint8_t *at);
 void rdmap_atomic_build(uint8_t *at, const struct rdmap_atomic *a);
@@ -91,7 +92,7 @@ void rdmap_atomic_response_parse(struct rdmap_atomic_response *r, const uint8_t 
 enum rdmap_layer { TERM_RDMAP = 0, TERM_DDP = 1, TERM_LLP = 2 };
 
 enum rdmap_etype {
-	TERM_CATASTROPHIC = 0, /* RDMAP, DDP; no code but 0 */
+	TERM_CATASTROPHIC = 0, /* RDMAP and DDP; its only code is 0 */
 	TERM_PROTECTION = 1,   /* RDMAP */
 	TERM_OPERATION = 2,
 	TERM_TAGGED = 1, /* DDP */
@@ -99,7 +100,7 @@ enum rdmap_etype {
 	TERM_MPA = 0, /* LLP */
 };
 
-/* layer << 12 | etype << 8 | code: what a Terminate is about. */
+/* layer << 12 | etype << 8 | code: the error in a Terminate. */
 enum rdmap_error {
 #define ERROR(layer, etype, code, name, text)                                            \
 	TERM_##name = (layer) << 12 | (etype) << 8 | (code),
@@ -108,18 +109,18 @@ enum rdmap_error {
 };
 
 struct rdmap_term {
-	uint16_t error; /* as enum rdmap_error has it, or unknown */
-	/* What was terminated, as far as it is told: */
+	uint16_t error; /* enum rdmap_error, or an unknown value */
+	/* What the Terminate says about the segment it refuses: */
 	bool has_len, has_ddp, has_rdmap;
-	uint16_t segment_len; /* the DDP segment's */
-	const uint8_t *ddp;   /* its header */
+	uint16_t segment_len; /* length of the DDP segment */
+	const uint8_t *ddp;   /* the DDP segment's header */
 	size_t ddp_len;
-	const uint8_t *rdmap; /* a READ request's RDMAP_READ_LEN bytes */
+	const uint8_t *rdmap; /* the READ request's RDMAP_READ_LEN bytes */
 };
 
-/* Writes at most RDMAP_TERM_MAX bytes; returns how many. */
+/* Writes at most RDMAP_TERM_MAX bytes; returns their number. */
 size_t rdmap_term_build(uint8_t *at, const struct rdmap_term *t);
-/* Points into at.  0; -EBADMSG: shorter than it says. */
+/* *t points into at.  Returns 0; -EBADMSG: shorter than its flags say. */
 int rdmap_term_parse(struct rdmap_term *t, const uint8_t *at, size_t n);
 
 static inline enum rdmap_layer rdmap_layer(uint16_t error)

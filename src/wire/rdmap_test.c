@@ -10,7 +10,7 @@
 
 #include "wire/ddp.h"
 
-/* RFC 5040, figure 4; RFC 7306, figure 1: which queue, tagged or not. */
+/* RFC 5040, figure 4; RFC 7306, figure 1: which queue, and tagged or not. */
 static void opcodes_and_their_queues(void **state)
 {
 	static const int queue[16] = { -1, 1, -1, 0, 0,	 0,  0,	 2,
@@ -82,7 +82,7 @@ static void atomics(void **state)
 	assert_int_equal(rback.orig, r.orig);
 }
 
-/* Codes as tshark's iwarp_rdma has them. */
+/* The codes are those of tshark's iwarp_rdma. */
 static void what_terminates_say(void **state)
 {
 	(void)state;

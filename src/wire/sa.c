@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sa.c - see sa.h. */
+/* sa.c - requests to the SA and their answers; see sa.h. */
 #include "wire/sa.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ enum {
 	ONE_REVERSIBLE = 0x81,
 };
 
-/* ComponentMask: which fields of a request mean something. */
+/* ComponentMask: which fields of a request are valid. */
 enum {
 	HAS_DGID = 1 << 2,
 	HAS_SGID = 1 << 3,
@@ -36,11 +36,11 @@ struct group_record {
 	uint8_t mgid[16], port_gid[16];
 	be32_t qkey;
 	be16_t mlid;
-	uint8_t mtu, tclass; /* selector 2, value 6 */
+	uint8_t mtu, tclass; /* mtu, rate, life: selector (2 bits), value (6) */
 	be16_t pkey;
 	uint8_t rate, life;
-	be32_t sl_flow_hop;  /* SL 4, flow label 20, hop limit 8 */
-	uint8_t scope_state; /* scope 4, JoinState 4 */
+	be32_t sl_flow_hop;  /* SL (4 bits), flow label (20), hop limit (8) */
+	uint8_t scope_state; /* scope (4 bits), JoinState (4) */
 	uint8_t proxy, rsvd[2];
 } MAD_OVERLAY;
 
@@ -49,10 +49,10 @@ static_assert(sizeof(struct group_record) == 52, "MCMemberRecord");
 struct path_record {
 	uint8_t service[8], dgid[16], sgid[16];
 	be16_t dlid, slid;
-	be32_t flow_hop; /* raw 1, reserved 3, flow label 20, hop limit 8 */
+	be32_t flow_hop; /* raw (1 bit), reserved (3), flow label (20), hop limit (8) */
 	uint8_t tclass, numb_path;
 	be16_t pkey, qos_sl;
-	uint8_t mtu, rate, life, preference; /* selector 2, value 6 */
+	uint8_t mtu, rate, life, preference; /* selector (2 bits), value (6) */
 	uint8_t rsvd[6];
 } MAD_OVERLAY;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sa.h - what is asked of a subnet's administrator: the path to a port, and membership of
- * a multicast group (IBTA vol. 1, 15.2.1.1, 15.2.5.16, 15.2.5.17).  Integers in host
- * order, codes as verbs has them. */
+/* sa.h - requests to a subnet's administrator (SA) and their answers: the path to a port,
+ * and membership of a multicast group (IBTA vol. 1, 15.2.1.1, 15.2.5.16, 15.2.5.17).
+ * Integers are in host byte order, codes as in verbs. */
 #ifndef WIRE_SA_H
 #define WIRE_SA_H
 
@@ -15,18 +15,18 @@ struct sa_path {
 	uint32_t flow_label;
 	uint8_t hop_limit, tclass, sl;
 	uint8_t mtu, rate; /* enum ibv_mtu, enum ibv_rate */
-	uint8_t life;	   /* of a packet on its way: 4.096 us * 2^n */
+	uint8_t life;	   /* packet lifetime: 4.096 us * 2^n */
 };
 
-/* Writes a request for one path between these GIDs in this partition. */
+/* Writes a request for one path between want's GIDs in want's partition. */
 void sa_path_ask(uint8_t mad[MAD_SIZE], uint64_t tid, const struct sa_path *want);
 
-/* Is mad the answer to such a request?  0; -EINVAL: the SA knows no such path;
- * -EPROTO: it is something else, or the SA is too busy and is to be asked again.  *out is
- * set with 0 only. */
+/* Is mad the answer to such a request?  Returns 0 with *out; -EINVAL: the SA knows no
+ * such path; -EPROTO: mad is something else, or the SA is busy and must be asked
+ * again. */
 int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE]);
 
-/* JoinState: how a port is in a group. */
+/* JoinState: the kind of membership. */
 enum { SA_FULL_MEMBER = 1, SA_SEND_ONLY_FULL_MEMBER = 8 };
 
 struct sa_group {
@@ -38,13 +38,14 @@ struct sa_group {
 	uint8_t join_state;
 };
 
-/* Writes a request that port_gid join the group in that state (METHOD_SET), with the
- * components that Linux' rdma_cm names, and the MLID if that is not 0; or leave it
- * (METHOD_DELETE). */
+/* Writes a request for port_gid to join the group with want's join_state (METHOD_SET) or
+ * to leave it (METHOD_DELETE).  A join names the components that Linux' rdma_cm names,
+ * and the MLID if that is not 0. */
 void sa_group_ask(uint8_t mad[MAD_SIZE], uint64_t tid, enum mad_method method,
 		  const struct sa_group *want);
-/* Is mad such a request, or the answer to one?  0 and the method; -EINVAL: an answer that
- * says no; -EPROTO as above.  *out is set but for -EPROTO. */
+/* Is mad such a request, or the answer to one?  Returns 0; -EINVAL: an answer that
+ * refuses; -EPROTO as sa_path_answer().  *out and *method are set unless it is
+ * -EPROTO. */
 int sa_group_parse(struct sa_group *out, uint8_t *method, const uint8_t mad[MAD_SIZE]);
 
 #endif
