@@ -291,7 +291,7 @@ static void a_few_go_last(void **state)
 	assert_string_equal(order(f, 1), "ACK");
 	ib_qp(f->p.qp[1])->rsp.ack.understood = true;
 	assert_string_equal(order(f, 1), "SEND_ONLY");
-	/* with two answers the ACK would not end their run */
+	/* With two answers the ACK would not end their run */
 	assert_string_equal(order(f, 2), "ACK");
 	fix_close(f);
 }

@@ -15,7 +15,7 @@
 
 enum {
 	STEP = 4096, /* growth for each window's worth of ACKs */
-	/* cost that a QP may send before it goes to the end of the line */
+	/* Cost that a QP may send before it goes to the end of the line */
 	QUANTUM = 16 << 10,
 	CUT_GAP_NS = 500000, /* one loss event must not halve the window twice */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ending.c - a life of a target QP ends while a connection takes nothing. */
+/* ending.c - a life of a target QP ends while its connection is full. */
 #include "ib/relay_fix.h"
 
 /* A message whose first packet has taken a receive in the other process. */

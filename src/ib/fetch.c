@@ -30,7 +30,7 @@ static uint32_t part_len(const struct ib_qp *q, const struct resource *t, uint32
 	return left < most ? left : most;
 }
 
-/* Is the part that t needs next the one that is here or on its way? *skip: packets of
+/* Is the part that t needs next the one that is here or on its way?  *skip: packets of
  * that part which come before it. */
 static bool is_part(const struct ib_qp *q, const struct resource *t, uint32_t *skip)
 {

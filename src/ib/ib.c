@@ -278,7 +278,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 }
 
 /* An ACK that is due goes before the program's own request: a program that receives an
- * answer may rely on its own SEND being complete. ack_goes_last() has the exception. */
+ * answer may rely on its own SEND being complete.  ack_goes_last() has the exception. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 	REQUIRES(q->qp->lock)
 {

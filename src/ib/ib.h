@@ -21,7 +21,7 @@ struct lane;
 struct lane_from;
 struct lane_short;
 
-/* Creates core's IB transport. seed is unused: nothing in the protocol is random.
+/* Creates core's IB transport.  seed is unused: nothing in the protocol is random.
  * Returns 0 or -ENOMEM. */
 int ib_open(struct core *core, uint64_t seed);
 void ib_close(struct core *core);
@@ -33,10 +33,10 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now);
 /* Takes the n datagrams that one receive call of a link returned.  Needs the turn. */
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now);
 
-/* Completes the requests of qp that its peer has executed since the last look. qp has a
+/* Completes the requests of qp that its peer has executed since the last look.  qp has a
  * lane.  Needs the turn. */
 void ib_lane_news(struct qp *qp, uint64_t now);
-/* Does the same for the QP that word names; word was read from the peer's
+/* Completes the requests of the QP that word names.  word was read from the peer's
  * lane->executed.  Needs the turn. */
 void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64_t now);
 /* Takes one packet from a lane.  QP src sent it; `in` is this process's number for the
@@ -52,8 +52,8 @@ bool ib_lane_message(struct core *core, const struct lane *l,
 		     const struct lane_from *from, const struct lane_short *s,
 		     const uint8_t *payload, uint32_t len, uint64_t now);
 
-/* XRC between processes (docs/xrc.md). ib_xrc_open() gives the transport pass(), which
- * sends a message to the process that owns slot. pass() returns 0, -EAGAIN (the
+/* XRC between processes (docs/xrc.md).  ib_xrc_open() gives the transport pass(), which
+ * sends a message to the process that owns slot.  pass() returns 0, -EAGAIN (the
  * connection is full), -ESRCH (no process of this user has the slot) or -EFAULT.
  * ib_xrc_heard() takes in a message of such a process.  All need the turn. */
 void ib_xrc_open(struct core *core,

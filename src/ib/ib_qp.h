@@ -39,7 +39,7 @@ enum {
 	REQ_SHARE = 64,	 /* request packets in one output() */
 	REQ_UNIT = 4096, /* bytes on a lane that count as one packet */
 	RSP_SHARE = 32,	 /* response packets in one output() */
-	PACED_SHARE = 4, /* the same for both where the path has a static rate */
+	PACED_SHARE = 4, /* either packets, if the path has a static rate */
 	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
 	NO_BURST = 0x7fffffff,
 };
@@ -87,7 +87,7 @@ void cc_answer(struct ib_qp *q); /* a woken q sends now, or declines */
 
 /* --- a QP ---------------------------------------------------------------- */
 
-/* How far a requester has sent. output() moves a copy of the cursor and plans a packet
+/* How far a requester has sent.  output() moves a copy of the cursor and plans a packet
  * with each step; once the link has taken the packet, its copy becomes the requester's
  * cursor (plan.c). */
 struct req_cursor {
@@ -101,8 +101,8 @@ struct req_cursor {
 /* The requester.  Its PSNs:
  *
  *   una ........... psn ............. max_psn
- *   |  sent, answer   |  to be sent    | never sent yet
- *   |  outstanding    |  again         |
+ *   |  sent, answer |  to be sent    | never sent yet
+ *   |  outstanding  |  again         |
  *
  * Work requests [sq.tail, fresh) have PSNs, [fresh, sq.head) have none yet; cur is
  * the work request that psn belongs to. */
@@ -133,7 +133,7 @@ struct ib_req {
 	/* For a QP on a lane (lane.c): */
 	bool full;		/* the lane has no room */
 	bool by_packet;		/* no direct copy for the work request at cur */
-	uint32_t direct;	/* bytes of it that were copied directly */
+	uint32_t direct;	/* bytes of that request copied directly */
 	uint32_t written;	/* where this requester's last packet ends in the lane */
 	uint32_t seen, seen_in; /* lane->read and lane->got when the timers were set */
 };
@@ -152,7 +152,7 @@ struct resource {
 /* The ACK that a responder owes (ack.c). */
 struct ib_ack {
 	bool due;
-	/* until then it may wait for an answer; 0: it goes at once */
+	/* The ACK may wait for an answer until then; 0: it goes at once. */
 	uint64_t wait_until;
 	struct answers answers; /* how promptly the program answers */
 	unsigned tried;		/* ACKs that were sent behind a request, as a trial */
@@ -189,7 +189,7 @@ struct ib_qp {
 	struct qp *qp;
 	struct ib *ib;
 	enum ib_service service; /* service part of the QP's opcodes */
-	struct cc_host *host;	 /* RC and XRC from RTR on */
+	struct cc_host *host;	 /* its window; RC and XRC, from RTR on */
 	uint32_t mtu;
 	uint32_t read_chunk; /* packets of response that one READ request asks for */
 	uint32_t route_in;
@@ -252,7 +252,7 @@ static inline void count(struct ib_qp *q, enum ib_counter c)
 }
 
 /* Puts the QP into SQE (sq_only) or ERR, after dropping what its requester has
- * outstanding. event: the asynchronous event to raise, or -1. */
+ * outstanding.  event: the asynchronous event to raise, or -1. */
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 	REQUIRES(q->qp->lock);
 /* sq_complete() and rq_complete() may put the QP into ERR, where its CQ overruns.  Call
@@ -349,10 +349,10 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 /* --- on a lane (lane.c, lane_wr.c) --------------------------------------- */
 
-/* Writes the responder's packet e to the lane. 0, -ENOBUFS (q waits for room) or
+/* Writes the responder's packet e to the lane.  0, -ENOBUFS (q waits for room) or
  * -EFAULT. */
 int lane_emit(struct ib_qp *q, const struct emit *e);
-/* Does the same for a packet of the requester. */
+/* Writes the requester's packet e to the lane.  Returns as lane_emit(). */
 int lane_request(struct ib_qp *q, const struct emit *e);
 /* The lane has no room for a request: q waits, and its timers start. */
 void lane_is_full(struct ib_qp *q, uint64_t now);
@@ -376,7 +376,7 @@ void lane_show(struct ib_qp *q);
  * is for the next QP of this number. */
 void lane_hide(struct ib_qp *q);
 /* All requests before rsp.epsn were executed: publishes that in the QP's word, which is
- * the ACK. asked: the request asks for an ACK. answered: a response packet goes out
+ * the ACK.  asked: the request asks for an ACK.  answered: a response packet goes out
  * that acknowledges it as well. */
 void lane_tell(struct ib_qp *q, bool asked, bool answered);
 /* The packets sent so far ask for an ACK: the lane lists the QP as waiting for one. */
@@ -390,13 +390,13 @@ static inline void lane_expects(struct ib_qp *q)
 }
 /* Completes what the peer's word says was executed.  False: nothing new. */
 bool lane_hear(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
-/* Does the same if anything of q is outstanding. */
+/* Calls lane_hear() if any packet of q is outstanding. */
 static inline void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (q->qp->lane && q->req.una != q->req.at.max_psn && q->qp->reliable)
 		(void)lane_hear(q, now);
 }
-/* Does this packet of w ask for an ACK? last: it is the last one of its message. */
+/* Does this packet of w ask for an ACK?  last: it is the last one of its message. */
 bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struct swqe *w,
 		       bool last);
 /* Sends w, which is at the cursor and has not begun, if it is a plain SEND of one
@@ -429,11 +429,11 @@ bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now) REQUIRES(q->qp->
 /* Executes pkt, which has the expected PSN, or refuses it. */
 void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
-/* Another process has executed pkt: accepts it and makes its answer pending. orig: the
+/* Another process has executed pkt: accepts it and makes its answer pending.  orig: the
  * result of an atomic. */
 void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint64_t now)
 	REQUIRES(q->qp->lock);
-/* Is there room for one more READ or atomic? *dropped: duplicates fill the list, so the
+/* Is there room for one more READ or atomic?  *dropped: duplicates fill the list, so the
  * request is dropped without a NAK and the peer will send it again. */
 enum refusal rsp_make_room(struct ib_qp *q, bool *dropped);
 /* ACCEPTED if pkt continues the message under way, or begins one after it. */
@@ -468,7 +468,7 @@ static inline bool ack_is_pending(const struct ib_qp *q)
 {
 	return q->rsp.ack.due || q->rsp.nak_due;
 }
-/* Sends the ACK or NAK that is due. answer: a request goes out in the same batch.
+/* Sends the ACK or NAK that is due.  answer: a request goes out in the same batch.
  * belated: the ACK goes behind that request.  Returns 0, -ENOBUFS or -EFAULT. */
 int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint64_t now);
 /* Should the ACK go behind the request that is sent next? */
@@ -500,7 +500,7 @@ void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		uint64_t now) REQUIRES(q->qp->lock);
 
-/* rsp_length_ok() checks a packet's payload length (9.7.4.1.6). rsp_send() and
+/* rsp_length_ok() checks a packet's payload length (9.7.4.1.6).  rsp_send() and
  * rsp_write() check and place one packet of a SEND or a WRITE. */
 bool rsp_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt);
 enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock);
@@ -511,7 +511,7 @@ void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 /* Executes a packet of a SEND or WRITE, and completes the message if pkt is its last. */
 enum refusal rsp_message(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
-/* May the request be executed? *at: the host address of an atomic or an atomic write. */
+/* May the request be executed?  *at: the host address of an atomic or an atomic write. */
 enum refusal rsp_check_read(struct ib_qp *q, const struct ib_pkt *pkt)
 	REQUIRES(q->qp->lock);
 enum refusal rsp_check_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t **at)

@@ -13,9 +13,9 @@
 enum {
 	ASK_EVERY = 32,	      /* messages without a completion that share one ACK */
 	STALL_NS = 100000000, /* how long a UC QP waits for a peer that reads nothing */
-	/* completions that are not polled delay the error for a dead peer so long .. */
+	/* Completions that are not polled delay the error for a dead peer so long. */
 	NEWS_NS = 500000000,
-	NEWS_LOOK_NS = 1000000, /* .. and how often that is checked */
+	NEWS_LOOK_NS = 1000000, /* how often the CQs are checked meanwhile */
 };
 
 /* --- out ----------------------------------------------------------------- */
@@ -94,8 +94,8 @@ bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struc
 /* --- what has been executed ---------------------------------------------- */
 
 /* A word of lane->executed is an ACK in shared memory: the PSN that the responder expects
- * next, the QP that it is for, and a hash of the responder's QP and route. 0: nothing has
- * been executed since the QP was made ready. */
+ * next, the QP that it is for, and a hash of the responder's QP and route.  0: nothing
+ * has been executed since the QP was made ready. */
 enum { TOLD = 1 << 24, ROUTE = 0x7fff, FROM_AT = 40 };
 
 static uint64_t word(uint32_t from, uint32_t by, uint32_t route)

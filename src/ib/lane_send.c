@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane_send.c - a shortcut for the most common packet on a lane. lane_send() is begin(),
+/* lane_send.c - a shortcut for the most common packet on a lane.  lane_send() is begin(),
  * send_data() and move_on() of requester.c in one, for a message with no special case
  * left; lane_posted() is output() in one, for a QP that has nothing else to do. */
 #include "ib/ib.h"

@@ -24,7 +24,7 @@
 
 enum {
 	PASSED_MAX = 32,	  /* packets that the other process has at a time */
-	TELL_EVERY = 8,		  /* it reports its progress at least so often */
+	TELL_EVERY = 8,		  /* it reports its progress after so many packets */
 	STALE_NS = 250 * 1000000, /* after that long it seems not to run */
 };
 

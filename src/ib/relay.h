@@ -26,8 +26,8 @@ struct relay {
 	struct list node; /* ib->xrc.relays */
 	struct ib_qp *q;
 	struct held held[HELD];
-	unsigned first, n; /* the packets are held[first, first + n) .. */
-	unsigned passed;   /* .. and the first `passed` are with the process of slot */
+	unsigned first, n; /* the queue is held[first, first + n) */
+	unsigned passed;   /* the first `passed` of it are with the process of slot */
 	uint16_t slot;
 	uint32_t asked; /* the seq behind the last packet that an XRC_DONE is owed for */
 	uint64_t since; /* when that debt began, or the last XRC_DONE came */

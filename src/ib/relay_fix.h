@@ -153,7 +153,7 @@ static inline struct lab *lab_open(const struct sim_conf *conf)
 	if (conf)
 		x->conf = *conf;
 	x->s = sim_open(&x->conf);
-	/* both nodes show the same device */
+	/* Both nodes show the same device */
 	x->s->node[0].dev->guid = x->s->node[1].dev->guid;
 	for (int i = 0; i < 2; i++) {
 		ib_xrc_open(&x->s->node[i].core, pass, &x->s->node[i]);

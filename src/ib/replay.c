@@ -23,7 +23,7 @@ static void drop(struct ib_rsp *s, unsigned i)
 		(--s->resources - i) * sizeof(s->resource[0]));
 }
 
-/* Puts t in its place by PSN. t replaces all entries that it overlaps: the peer has gone
+/* Puts t in its place by PSN.  t replaces all entries that it overlaps: the peer has gone
  * back to t.psn and requests all that follows once more.  If a replaced entry was no
  * replay, t is none either. */
 static void insert(struct ib_qp *q, const struct resource *t)

@@ -10,7 +10,7 @@
 #include "sys/log.h"
 
 enum {
-	/* probe before the standard timeout: the end of a burst may be lost without
+	/* Probe before the standard timeout: the end of a burst may be lost without
 	 * a NAK */
 	PROBE_MIN_NS = 1000000,
 	PROBE_MAX_SHIFT = 9,

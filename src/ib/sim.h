@@ -88,13 +88,13 @@ struct sim_conf {
 	uint8_t rd_atomic;		       /* out and in [16] */
 	uint32_t psn[2];		       /* first PSNs of A and of B */
 	unsigned run_max;		       /* [16] */
-	/* two processes of one host: no cable, so no tap and no fault */
+	/* Two processes of one host: no cable, so no tap and no fault */
 	bool same_host;
 	/* same_host: no copies between processes */
 	bool pipe_only;
 	/* same_host: this node refuses every pipe */
 	bool off[2];
-	/* the receiver sees no IPv4 identifications, as with a socket */
+	/* The receiver sees no IPv4 identifications, as with a socket */
 	bool hide_ids;
 };
 

@@ -80,7 +80,8 @@ static void a_fin_that_is_refused_is_an_event(struct tags *t)
 	assert_int_equal(used(t), 0);
 }
 
-/* One READ is outstanding and others wait for it; then the QP fails or is destroyed. */
+/* One READ is outstanding and other rendezvous wait for it; then the QP fails or is
+ * destroyed. */
 static void begin_many(struct tags *t)
 {
 	for (unsigned i = 1; i <= 12; i++) {

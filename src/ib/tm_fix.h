@@ -71,7 +71,7 @@ static inline void close_tags(struct tags *t)
 {
 	struct sim *s = t->f->s;
 
-	/* the SRQ's own READs and SENDs complete nowhere */
+	/* The SRQ's own READs and SENDs complete nowhere */
 	assert_true(cq_empty(t->scq));
 	for (int i = 0; i < 2; i++)
 		sim_destroy(s, t->qp[i]);

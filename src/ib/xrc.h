@@ -37,8 +37,8 @@ struct ib_xrc {
 	struct list endings; /* of lives of target QPs: ending.c */
 	uint16_t nstand_ins[XRC_SLOTS], nlate[XRC_SLOTS];
 	uint32_t lives;	   /* the last life that a relay was given */
-	bool again;	   /* a full connection refused something: repeat it .. */
-	uint64_t again_at; /* .. at this time; 0: not fixed yet */
+	bool again;	   /* a full connection refused a message: repeat it */
+	uint64_t again_at; /* when to repeat it; 0: not fixed yet */
 };
 
 /* Takes pkt, an XRC request, if it is for another process or comes behind one that is.

@@ -179,7 +179,7 @@ struct iwarp {
 
 /* --- the connection (iwarp.c) -------------------------------------------- */
 
-/* Puts the QP into ERR and raises event (-1: none). terminate: sends the Terminate in
+/* Puts the QP into ERR and raises event (-1: none).  terminate: sends the Terminate in
  * q->term. */
 void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
 	REQUIRES(q->qp->lock);

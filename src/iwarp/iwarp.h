@@ -23,9 +23,9 @@ struct stream;
  * descriptor is ready, the caller sends what iw_setup_out() returns, receives no more
  * than iw_setup_room() asks for (bytes behind it belong to the QP), and checks the state.
  *
- * 	initiator: iw_setup_start() ........................ IW_DONE, IW_REJECTED
- * 	responder: iw_setup_listen() .. IW_REQUEST .. iw_setup_accept() . IW_DONE
- * 	                                              iw_setup_reject() . IW_REJECTED
+ *	initiator: iw_setup_start() ........................ IW_DONE, IW_REJECTED
+ *	responder: iw_setup_listen() .. IW_REQUEST .. iw_setup_accept() . IW_DONE
+ *	                                              iw_setup_reject() . IW_REJECTED
  *
  * In IW_DONE, IW_REJECTED and IW_FAILED all has been received, but there may be something
  * left to send: iw_setup_out().  (In rdma_cm's event for a request, peer.ord is
@@ -45,7 +45,8 @@ enum iw_why {
 	IW_WHY_REVISION, /* not ours; a new connection may try a lower one */
 	/* The responder wants more READs than possible: Terminate LLP 0/06 */
 	IW_WHY_IRD,
-	IW_WHY_RTR, /* it picks a frame that was not offered: Terminate LLP 0/07 */
+	/* The responder picks a frame that was not offered: Terminate LLP 0/07 */
+	IW_WHY_RTR,
 };
 
 /* What one side asks for. */
@@ -119,7 +120,7 @@ struct iwarp_user {
 };
 
 /* Moves qp, in INIT and of an iWARP device, to RTS on this connection, which then belongs
- * to the QP. user may be NULL.  Needs the turn; takes qp->lock.  Returns 0; -EINVAL: not
+ * to the QP.  user may be NULL.  Needs the turn; takes qp->lock.  Returns 0; -EINVAL: not
  * in INIT; -ENOMEM; -EIO.  After an error the stream still belongs to the caller. */
 int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
 		 const struct iwarp_user *user, void *arg, uint64_t now);
@@ -148,14 +149,14 @@ struct stream *iwarp_stream(struct qp *qp); /* NULL: no connection */
  * same turn if there are any.  Returns the number of pieces. */
 unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 	REQUIRES(qp->lock);
-/* The stream took the first n bytes of the pieces. n may be -EFAULT: a piece is not
+/* The stream took the first n bytes of the pieces.  n may be -EFAULT: a piece is not
  * mapped and nothing was taken. */
 void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now) REQUIRES(qp->lock);
 
 /* Where to receive, up to two pieces; and: n bytes were received. */
 unsigned iwarp_room(struct qp *qp, struct iovec iov[2]) REQUIRES(qp->lock);
 void iwarp_received(struct qp *qp, size_t n, uint64_t now) REQUIRES(qp->lock);
-/* Nothing more comes. why: 0 for the peer's FIN, -errno if the connection is lost. */
+/* Nothing more comes.  why: 0 for the peer's FIN, -errno if the connection is lost. */
 void iwarp_hangup(struct qp *qp, int why, uint64_t now) REQUIRES(qp->lock);
 /* Ends the connection from this side: closes the stream, flushes what is outstanding. */
 void iwarp_disconnect(struct qp *qp, uint64_t now) REQUIRES(qp->lock);

@@ -25,7 +25,7 @@ static inline struct qp *pair_qp(const struct fix *f, int side)
 	return f->p.qp[side];
 }
 
-/* Opens a pair. conf NULL: all goes through the pipe. */
+/* Opens a pair.  conf NULL: all goes through the pipe. */
 static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf *conf)
 {
 	struct sim_conf c = { .pipe_only = true };

@@ -28,14 +28,15 @@ struct local_ops {
 	 * call. */
 	void (*packet)(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
 		       uint32_t src, uint32_t route, uint64_t now);
-	/* The same for a SEND in one packet without extension headers.  Returns false if
-	 * it did nothing: then packet() is called with it. */
+	/* A SEND in one packet without extension headers came in on a lane.  Returns
+	 * false if it did nothing: then packet() is called with it. */
 	bool (*message)(struct core *core, const struct lane *l,
 			const struct lane_from *from, const struct lane_short *s,
 			const uint8_t *payload, uint32_t len, uint64_t now);
 	/* The peer has executed more requests, perhaps some that this QP sent. */
 	void (*news)(struct qp *qp, uint64_t now);
-	/* The same for the QP that word names; word was read from the peer. */
+	/* The peer has executed requests of the QP that word names; word was read from
+	 * the peer. */
 	void (*told)(struct core *core, const struct lane *l, uint64_t word,
 		     uint64_t now);
 	/* A datagram came in by a pipe.  It is valid during the call. */

@@ -121,7 +121,8 @@ static uint64_t the_time(void)
 	return clocked->s->now;
 }
 
-/* What an earlier call may leave on the stack: every byte is 1, which makes a bool true. */
+/* What an earlier call may leave on the stack: every byte is 1, which makes a bool true.
+ */
 enum { ONES = 0x01010101 };
 
 __attribute__((noinline)) static void leave_on_the_stack(void)

@@ -20,7 +20,7 @@ enum rec_kind {
 };
 
 enum rec_flag {
-	REC_WIDE = 1 << 0, /* it has the second header */
+	REC_WIDE = 1 << 0, /* the record has the second header */
 	REC_SE = 1 << 1,
 	REC_ACKREQ = 1 << 2,
 	REC_WRITTEN = 1 << 3, /* a WRITE whose data was written directly */

@@ -232,7 +232,8 @@ static void data_that_came_otherwise_has_no_payload(void **state)
 	}
 }
 
-/* Such a record needs the same access rights as a WRITE. */
+/* A record of a WRITE that the peer has done directly needs the same rights as a
+ * WRITE. */
 static void data_that_came_otherwise_needs_its_rights_too(void **state)
 {
 	struct ib_fields w = {

@@ -113,8 +113,8 @@ static void who_is_answered_has_completed(void **state)
 	fix_close(f);
 }
 
-/* Such a completion overruns the CQ, which fails the QP: then the WRITE behind it is
- * refused. */
+/* The completion that the peer's word brings overruns the CQ, which fails the QP: then
+ * the WRITE behind it is refused. */
 static void overrun_by_what_a_packet_shows(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);

@@ -24,7 +24,7 @@ void closer_hang_up(int fd);
 /* Do so many of uid's descriptors wait that no more messages should be taken from uid?
  * That happens if closing one of them takes long. */
 bool closer_is_full_of(uid_t uid);
-bool closer_is_full(void); /* the same for all users together */
+bool closer_is_full(void); /* of all users together */
 
 /* Starts the thread, if it could not be started before.  Returns false if it still
  * cannot: call again later. */

@@ -60,7 +60,7 @@ static void one_that_hangs(void **state)
 	if (!stuck_begin(&s))
 		skip();
 	closer_put(ANN, s.fd);
-	/* Those put later may be closed before it. */
+	/* Descriptors that are put later may be closed before it. */
 	for (n = 0; n < 200 && !closer_is_full_of(ANN); n++)
 		closer_put(ANN, make_end(&other[n]));
 	assert_true(closer_is_full_of(ANN));
@@ -148,7 +148,7 @@ static void connections(void **state)
 		assert_int_equal(sendmsg(pair[0], &m, 0), 1);
 		closer_hang_up(pair[1]);
 		errno = 0;
-		/* no ECONNRESET: nothing was unread when it was closed */
+		/* No ECONNRESET: nothing was unread when it was closed */
 		assert_int_equal(recv(pair[0], &byte, 1, MSG_DONTWAIT), 0);
 		assert_int_equal(fcntl(pair[1], F_GETFD) == -1, !with);
 		assert_int_equal(closer_try_again(), !with);

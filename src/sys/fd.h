@@ -13,7 +13,7 @@
  * returned as it is. */
 int fd_raise(int fd);
 
-/* socket(2) itself. librspreload.so has a socket() before libc's, which makes rsockets,
+/* socket(2) itself.  librspreload.so has a socket() before libc's, which makes rsockets,
  * and rsockets need sockets from us. */
 int fd_socket(int domain, int type, int protocol);
 

@@ -27,8 +27,8 @@ bool guard_catches(void);
 unsigned guard_open(void);
 void guard_close(unsigned opened);
 
-/* The same from guard_enter() to guard_leave(), but done by the first of the calls below
- * that touches memory: if none does, no system call is made.  Pairs may nest. */
+/* Lets the two signals through from the first of the calls below that touches memory
+ * until guard_leave(): if none does, no system call is made.  Pairs may nest. */
 void guard_enter(void);
 void guard_leave(void);
 
@@ -49,10 +49,10 @@ int guard_call(void (*fn)(void *arg), void *arg);
 int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
 int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
 
-/* The same for a thread whose faults are caught as it is (guard_catches()): they never
- * change its signal mask.  For copies without the turn, perhaps in a signal handler that
- * interrupted a turn of its own thread: when that handler returns, the kernel blocks the
- * signals again and the turn would not know. */
+/* As guard_copy() and so on, for a thread whose faults are caught as it is
+ * (guard_catches()): these never change its signal mask.  For copies without the turn,
+ * perhaps in a signal handler that interrupted a turn of its own thread: when that
+ * handler returns, the kernel blocks the signals again and the turn would not know. */
 int caught_copy(void *dst, const void *src, size_t n);
 int caught_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
 int caught_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);

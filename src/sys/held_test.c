@@ -59,8 +59,8 @@ static void calls_are_nested(void **state)
 	assert_true(there);
 }
 
-/* It is cancelled in its sleep; a call that began with cancel_hold() is not cancelled
- * even there. */
+/* A call between held_begin() and held_end() is cancelled in its sleep; one that began
+ * with cancel_hold() is not cancelled even there. */
 static void *sleeps(void *whole)
 {
 	struct held self;

@@ -51,11 +51,11 @@ struct live {
 void live_add(struct live *l, enum live_kind kind, const void *owner);
 void live_del(struct live *l); /* l may be in the table or not */
 
-/* Is l a live object of this kind?  Then *owner is its context. l is compared, not read;
+/* Is l a live object of this kind?  Then *owner is its context.  l is compared, not read;
  * NULL is never found. */
 bool live_find(const struct live *l, enum live_kind kind, const void **owner);
 
-/* The same for memory that never holds anything but objects of this kind. */
+/* Is l live?  For memory that never holds anything but objects of this kind. */
 static inline bool live_is(const struct live *l, enum live_kind kind)
 {
 	return l->kind == kind;

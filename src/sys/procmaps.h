@@ -30,7 +30,7 @@ struct procmaps {
 };
 
 void procmaps_open(struct procmaps *m);
-/* The same with what procmaps_flags() needs; the kernel then looks at every page. */
+/* Opens with the data for procmaps_flags(); the kernel then looks at every page. */
 void procmaps_open_flags(struct procmaps *m);
 bool procmaps_next(struct procmaps *m, struct procmap *out);
 /* The VmFlags of the last mapping, from smaps: words of two letters, each followed by a

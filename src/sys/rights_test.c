@@ -75,7 +75,7 @@ static void the_first_are_the_callers(void **state)
 	close(end_of[1]);
 	assert_int_equal(take(got, 2), RIGHTS_MAX);
 	assert_true(got[0] > STDERR_FILENO && got[1] > STDERR_FILENO);
-	/* no write end is left once the others are closed */
+	/* No write end is left once the others are closed */
 	assert_int_equal(read(end_of[0], &byte, 1), 0);
 	close(got[0]);
 	close(got[1]);

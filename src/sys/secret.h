@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* secret.h - random numbers that nobody can guess from others that he has seen: from the
- * kernel, many at a time. (sys/rand.h is for numbers that must be reproducible.) */
+/* secret.h - random numbers that cannot be guessed from others that were given out: from
+ * the kernel, many at a time. (sys/rand.h is for numbers that must be reproducible.) */
 #ifndef SYS_SECRET_H
 #define SYS_SECRET_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* source.h - what the engine of a NIC serves beside QPs: anything that brings input, has
- * timers, or must be told when output has ended. docs/driver.md says who calls which
+ * timers, or must be told when output has ended.  docs/driver.md says who calls which
  * function when.
  *
  * A source fills in the functions that it has.  Unless one says otherwise, they are
@@ -60,7 +60,7 @@ struct source {
 		 * Any thread may call. */
 		bool (*hot)(struct source *s);
 		/* watched(): the thread watches the source's input from now on; called
-		 * each time that it is about to sleep. left(): it leaves the input to
+		 * each time that it is about to sleep.  left(): it leaves the input to
 		 * others; called once. */
 		void (*watched)(struct source *s);
 		void (*left)(struct source *s);
@@ -69,7 +69,8 @@ struct source {
 		unsigned (*fds)(struct source *s, struct source_fd *fd);
 		/* fd was readable when the thread woke. */
 		void (*rang)(struct source *s, int fd);
-		/* The same without the turn: then the thread need not take it. */
+		/* The source's descriptor was readable; called without the turn, which
+		 * the thread then need not take. */
 		void (*told)(struct source *s);
 		/* In the child of a fork: closes the descriptors. */
 		void (*forked)(struct source *s);

@@ -22,9 +22,9 @@ void threads_forked(void); /* in the child of a fork, which has none of them */
 
 /* The number of our threads; one that is starting or ending may be missing. */
 unsigned threads_own(void);
-/* The same, for a caller that counts all threads meanwhile: if two calls return the same
- * value, no thread of ours has begun or ended in between. threads_in() is the number in
- * it. */
+/* The number of our threads, for a caller that counts all threads meanwhile: if two calls
+ * return the same value, no thread of ours has begun or ended in between.  threads_in()
+ * extracts the number. */
 uint64_t threads_now(void);
 unsigned threads_in(uint64_t now);
 

@@ -445,7 +445,8 @@ NO_TSA static void t_no_try_fails_for_who_passes(void **state)
 	while (passed == 0)
 		nap();
 	for (int i = 0; i < ROUNDS; i++) {
-		/* It begins to wait, and wakes at the end of one of these turns. */
+		/* The passing thread begins to wait, and wakes at the end of one of these
+		 * turns. */
 		for (int k = 0; k < TRIES; k++) {
 			if (!turn_try(&turn)) {
 				failed++;

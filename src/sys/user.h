@@ -35,7 +35,7 @@ bool user_is_same(const struct user *u, uid_t a, uid_t b);
  * this user or another? */
 bool user_is_of(const struct user *u, uid_t owner, uid_t uid, pid_t pid);
 
-/* The effective user of a process now, whoever it was when it opened its device. -1:
+/* The effective user of a process now, whoever it was when it opened its device.  -1:
  * unknown. */
 uid_t user_of_now(pid_t pid);
 
