@@ -233,10 +233,10 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 	return STEP_SENT;
 }
 
-/* Does the next packet ask for an ACK?  The last packet of a message does, each packet
- * while an answer is awaited (burst), and one that leaves the window half shut, since the
- * next packet may have to wait.  To a peer that sends one ACK for all packets that it
- * finds waiting, frequent requests cost nothing. */
+/* Does the next packet ask for an ACK?  The last packet of a message does, every
+ * ACK_EVERY-th, each one while an answer is awaited (burst), and one that leaves the
+ * window half shut, since the next packet may have to wait.  To a peer that sends one ACK
+ * for all packets that it finds waiting, frequent requests cost nothing. */
 static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
 	struct ib_qp *q = p->q;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* pinned.c - writes to write-protected memory; see pinned.h.
  *
- * /proc/self/mem writes to private memory as a debugger does, whatever its protection.
- * It is used for anonymous memory only: a file's pages could be a library's code, mapped
- * where registered memory was before.  Shared memory gets a second mapping, which the
- * kernel lets be writable if the first could be made so. */
+ * /proc/thread-self/mem writes to private memory as a debugger does, whatever its
+ * protection.  It is used for anonymous memory only: a file's pages could be a library's
+ * code, mapped where registered memory was before.  Shared memory gets a second mapping,
+ * which the kernel lets be writable if the first could be made so. */
 #include "sys/pinned.h"
 
 #include <errno.h>
