@@ -20,12 +20,13 @@ VENDORS = "mlx5 hardware", "efa hardware", "CUDA hardware"
 HEAD = """\
 # Conformance
 
-rdma-core's own tests, the pyverbs suite of Debian's package (44.0, `/usr/share/doc/rdma-core/tests`): {all} tests, of which
-{vendors} are for the hardware of one vendor. This page is made by `tests/conformance/page.py` from the tables beside it;
-`make check` fails where a test does something else than they say. Each test runs twice in a process of its own, and what
-it leaves behind fails it: a descriptor, a thread, a mapping of memory.
+This page shows the results of rdma-core's own tests, the pyverbs suite of Debian's package (44.0,
+`/usr/share/doc/rdma-core/tests`): {all} tests, of which {vendors} are for the hardware of one vendor.
+`tests/conformance/page.py` makes the page from the tables beside it; `make check` fails where a test does something
+else than they say. Each test runs twice in a process of its own, and fails if it leaves anything behind: a descriptor,
+a thread, a mapping of memory.
 
-| column | is |
+| column | device |
 |---|---|
 {linux}| roce | urnic, by the ways that processes of one host have |
 | roce-udp | urnic, UDP sockets (`URNIC_LOCAL=off`) |
@@ -33,8 +34,8 @@ it leaves behind fails it: a descriptor, a thread, a mapping of memory.
 | ib | urnic, an adapter of a fabric: `urnic fabric exec -s FILE star:2 -- env URNIC_HCA=node1 ...`, where FILE gives it \
 the address of an interface, as IP over InfiniBand would |
 
-The tests of raw packet QPs run as root, as they ask; all others as nobody, with no capability. The tests of rdma_cm run by
-`roce_lo`, too, with what roce has come to.
+The tests of raw packet QPs run as root, as they ask; all others run as nobody, with no capability. The tests of rdma_cm
+also run by `roce_lo`, and must give the results of the column roce.
 
 """
 
@@ -80,7 +81,7 @@ def outcomes():
 
 def by_class(classes, found):
     yield "## By class\n"
-    yield "Passed, failed, skipped of how many.\n"
+    yield "Each cell has the numbers of tests that passed, failed and were skipped.\n"
     yield "| class | of | " + " | ".join(COLUMNS) + " |"
     yield "|---|---|" + "---|" * len(COLUMNS)
     sums = collections.Counter()
@@ -118,7 +119,7 @@ def each(classes, found):
     """A row a test; why it did not pass is a number, explained below."""
     notes = {}
     yield "## Each test\n"
-    yield "`ok`, or a number: skipped, for the reason of that number below; `F` failed.\n"
+    yield "`ok`: passed; a number: skipped, for the reason of that number below; `F`: failed.\n"
     yield "| test | " + " | ".join(COLUMNS) + " |"
     yield "|---|" + "---|" * len(COLUMNS)
     for kind, tests in classes.items():

@@ -37,37 +37,43 @@ TERMINATES = {
 HEAD = """\
 # Errors between two QPs
 
-What both ends see when A posts a request that something is wrong with, here or there. This page is made by
-`tests/pairs/page.py` from the {rows} rows of `tests/pairs/rows_*.c`; `tests/test_pairs.py` plays each by the ways below that
-have it, and fails where an end sees something else. A and B are what the text says: the InfiniBand Architecture
-Specification, volume 1, chapters 9 to 11 and annexes, by section or by number of the clause; for iWARP RFC 5040, 5041
-and 7306.
+QP A posts a request that something is wrong with, at A's end or at B's. This page says what both ends see.
+`tests/pairs/page.py` makes the page from the {rows} rows of `tests/pairs/rows_*.c`; `tests/test_pairs.py` plays each
+row by all the ways below that have it, and fails where an end sees something else. The columns A and B are what the
+text says: the InfiniBand Architecture Specification, volume 1, chapters 9 to 11 and annexes, by section or by number of
+the clause; for iWARP RFC 5040, 5041 and 7306.
 
-| column | is |
+| column | device |
 |---|---|
-| host | urnic, RoCE v2, by the ways that one process, or two of one host, have |
+| host | urnic, RoCE v2, by the ways that two QPs of one process, or of two processes of one host, have |
 | udp | urnic, RoCE v2 by UDP: `URNIC_LOCAL=off`, and two hosts |
 | ib | urnic, an adapter of a fabric |
 | rxe | Linux's rdma_rxe in the virtual machine of `tests/peer-vm` (`--full`): the yardstick |
 | iwarp | urnic, iWARP |
 | siw | Linux's siw in that machine; its `query_qp` says RESET whatever the state is, and a READ may complete after SENDs behind it: neither is looked at |
 
-What an end has seen is one line: how the work requests of its send queue completed, those of its receive queue, then
-the QP's state with its asynchronous events (`-`: nothing completed), and `changed` if the memory that the row is about has changed.
+What an end has seen is one line. It lists how the work requests of the end's send queue completed, then those of its
+receive queue, then the QP's state with its asynchronous events (`-`: nothing completed), and `changed` if the memory
+that the row is about has changed.
 
     OK REM_ACCESS FLUSH*2, FLUSH*2, ERR QP_FATAL
 
-A posts a good SEND, the request of the row, and two good SENDs behind it, all at once (over iWARP the two follow when it
-has failed); where the row is about a receive or a state of QPs, there is no SEND ahead. A has two receives posted, B
-four. `WAITS`: nothing completes for a while; `EINVAL`: the post is refused; `..`: how many is left to chance. Completions
-of a queue come in the order of its work requests. A third QP of either device exchanges SENDs, WRITEs and READs before
-and after each row: it is never harmed.
+A posts a good SEND, the request of the row, and two good SENDs behind it, all at once; over iWARP the two SENDs follow
+when the request has failed. Where the row is about a receive or a state of QPs, there is no SEND ahead. A has two
+receives posted, B four. Completions of a queue come in the order of its work requests. A third QP of either device
+exchanges SENDs, WRITEs and READs before and after each row: it is never harmed.
 
-A Terminate is its layer, type and code, as it came over the wire, and what they mean. Windows of type 2 are 2B
+| word | means |
+|---|---|
+| `WAITS` | nothing completes for a while |
+| `EINVAL` | the post is refused |
+| `..` | how many is left to chance |
+
+A Terminate is shown as its layer, type and code, as it came over the wire, and their meaning. Windows of type 2 are 2B
 (`IBV_DEVICE_MEM_WINDOW_TYPE_2B`): a device has 2A or 2B, and none here has 2A.
 
-In the columns of devices `=` is what the text says; a number is a note below the table; `-`: the device has no such thing,
-or has not played the row.
+In the columns of devices `=` means that the device does what the text says; a number is a note below the table; `-`
+means that the device has no such thing, or has not played the row.
 
 """
 
