@@ -15,6 +15,7 @@ is shown a /sys/class that names one.  An adapter has the address of an interfac
 fabric's second file, in the place of IP over InfiniBand.
 """
 
+import ast
 import json
 import pathlib
 from typing import NamedTuple
@@ -56,7 +57,7 @@ WAYS = {
 }
 LO = "test_rdmacm."
 # These skip themselves unless they are root's.
-ROOTS = "raw packet"
+ROOTS = "raw packet", "flow steering and RSS"
 
 
 KIND = {row["test"]: row["class"] for row in page.table("pyverbs.tsv")}
@@ -114,7 +115,7 @@ def result(request, pairs, suite, huge_pages):
     def get(way, test):
         if way not in rows:
             tests = list(wanted(way))
-            roots = [t for t in tests if KIND[t] == ROOTS and not WAYS[way].within]
+            roots = [t for t in tests if KIND[t] in ROOTS and not WAYS[way].within]
             rows[way] = {}
             for some, user in (([t for t in tests if t not in roots], "nobody"),
                                (roots, None)):
@@ -126,6 +127,15 @@ def result(request, pairs, suite, huge_pages):
 
 def test_the_tables_agree():
     assert {row["test"] for row in page.table("skips.tsv")} <= set(KIND)
+
+
+def test_the_table_has_every_test(suite):
+    """... of the suite that is installed, and no other."""
+    found = {f"{path.stem}.{case.name}.{test.name}" for path in suite.parent.glob("test_*.py")
+             for case in ast.parse(path.read_text()).body if isinstance(case, ast.ClassDef)
+             for test in case.body
+             if isinstance(test, ast.FunctionDef) and test.name.startswith("test")}
+    assert found == set(KIND)
 
 
 def test_the_page_is_of_the_tables():

@@ -261,6 +261,22 @@ static void on_packets(struct source *s, struct source_got *got, uint64_t now)
 		got->n += (unsigned)n;
 }
 
+static bool packet_echo(struct source *s, uint64_t now)
+{
+	return packets_echo(taps_of(s), now);
+}
+
+static void packet_run(struct source *s, uint64_t now)
+{
+	packets_echo(taps_of(s), now);
+}
+
+/* Output may end before what it has brought in is looked at. */
+static uint64_t packet_deadline(struct source *s, uint64_t now)
+{
+	return packets_have_echo(taps_of(s)) ? now : UINT64_MAX;
+}
+
 static unsigned packet_fds(struct source *s, struct source_fd *fd)
 {
 	return input_fd(fd, packets_fd(taps_of(s)));
@@ -299,7 +315,8 @@ static const struct source_ops ops[SOURCES] = {
 		    .forked = rings_forked },
 	[HOST] = { SOURCE_RINGS, .hear = host_hear, .fds = host_fds, .rang = host_rang,
 		   .forked = host_fork },
-	[PACKETS] = { SOURCE_SOCKETS, .input = on_packets, .fds = packet_fds,
+	[PACKETS] = { SOURCE_SOCKETS, .input = on_packets, .echo = packet_echo,
+		      .run = packet_run, .deadline = packet_deadline, .fds = packet_fds,
 		      .forked = packets_fork },
 	[XRC] = { SOURCE_SOCKETS, .run = xrc_run, .deadline = xrc_deadline },
 	[INTERFACES] = { SOURCE_SOCKETS, .fds = interface_fds, .told = interfaces_told,

@@ -194,13 +194,21 @@ static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
 static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->lock)
 {
 	struct packet_qp *q = packet_qp_of(qp);
+	struct packets *p = packets_of(qp->core);
 	unsigned done = 0;
 
 	while (done < f->n && qp->state == IBV_QPS_RTS) {
-		/* Not by way of libc: no thread may be cancelled in here. */
-		int rc = (int)syscall(SYS_sendmmsg, q->fd, f->msg + done, f->n - done,
-				      MSG_DONTWAIT | MSG_NOSIGNAL);
+		const unsigned echoes = echo_room(p, qp), left = f->n - done;
+		int rc;
 
+		if (!echoes) { /* those that are there come back first */
+			q->full_until = now + 1;
+			return false;
+		}
+		/* Not by way of libc: no thread may be cancelled in here. */
+		rc = (int)syscall(SYS_sendmmsg, q->fd, f->msg + done,
+				  left < echoes ? left : echoes,
+				  MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (rc < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
 			q->full_until = now + FULL_NS;
 			return false;
@@ -211,8 +219,11 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 			continue;
 		}
 		for (int i = 0; i < rc && qp->state == IBV_QPS_RTS; i++) {
-			q->next_at = may_begin(q, now) +
-				     pace(qp, sq_at(&qp->sq, qp->sq.tail)->length);
+			const uint32_t len = sq_at(&qp->sq, qp->sq.tail)->length;
+
+			q->next_at = may_begin(q, now) + pace(qp, len);
+			if (echoes != ECHO_NONE)
+				echo_keep(p, qp, &f->span[done + (unsigned)i], len);
 			sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
 		}
 		done += (unsigned)rc;

@@ -41,6 +41,11 @@ int packets_fd(const struct packets *p);
 /* Take in what waits, a bounded part of it: how many frames, or -EBADF.  Turn held. */
 int packets_input(struct packets *p, uint64_t now);
 
+/* What QPs have sent comes back to the rules of other contexts.  True: there was some.
+ * Turn held. */
+bool packets_echo(struct packets *p, uint64_t now);
+bool packets_have_echo(const struct packets *p);
+
 /* A rule of a QP. */
 struct flow {
 	struct live live;

@@ -3,6 +3,8 @@
 #ifndef PACKET_PACKET_OWN_H
 #define PACKET_PACKET_OWN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/qp.h"
@@ -13,10 +15,12 @@
 #include "sys/list.h"
 #include "sys/live.h"
 
+struct echoes;
 struct flow_frame;
 struct frames;
 struct input;
 struct iovec;
+struct span;
 struct wq_table;
 
 struct packets {
@@ -25,9 +29,10 @@ struct packets {
 	void (*on_first)(void *arg);
 	void *arg;
 	struct list taps;
-	struct list qps;    /* packet_qp.node */
-	struct input *in;   /* tap.c's; from the first rule on */
-	struct frames *out; /* packet.c's; from the first QP on */
+	struct list qps;       /* packet_qp.node */
+	struct input *in;      /* tap.c's; from the first rule on */
+	struct frames *out;    /* packet.c's; from the first QP on */
+	struct echoes *echoes; /* echo.c's; from the first that is wanted on */
 };
 
 /* A QP whose receives are those of a table's queues. */
@@ -61,5 +66,20 @@ int packet_socket(void);
 /* A frame in n pieces of len bytes for the QP, which takes it or drops it. */
 void packet_deliver(struct qp *qp, const struct flow_frame *frame,
 		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now);
+
+/* tap.c: has a QP of another context a rule (IBV_FLOW_ATTR_NORMAL) for the interface? */
+bool tap_is_of_others(const struct packets *p, uint32_t ifindex,
+		      const struct context *ctx);
+/* A frame of n bytes that a QP of context from has sent: to those rules. */
+void tap_echo(struct packets *p, uint32_t ifindex, const struct context *from,
+	      uint8_t *at, size_t n, uint64_t now);
+
+/* echo.c: how many frames that qp sends can come back now; ECHO_NONE: to nobody, so any
+ * number may be sent. */
+#define ECHO_NONE UINT32_MAX
+unsigned echo_room(struct packets *p, const struct qp *qp);
+/* One that has gone out comes back; there is room. */
+void echo_keep(struct packets *p, const struct qp *qp, const struct span *s,
+	       uint32_t len);
 
 #endif

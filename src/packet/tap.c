@@ -148,19 +148,26 @@ static int open_socket(struct packets *p, struct tap *tap)
 	return 0;
 }
 
+static struct tap *tap_of(const struct packets *p, uint32_t ifindex)
+{
+	list_for(n, &p->taps)
+	{
+		struct tap *tap = container_of(n, struct tap, node);
+
+		if (tap->ifindex == ifindex)
+			return tap;
+	}
+	return NULL;
+}
+
 static int find_tap(struct packets *p, uint32_t ifindex, struct tap **out)
 {
 	struct tap *tap;
 	int rc;
 
-	list_for(n, &p->taps)
-	{
-		tap = container_of(n, struct tap, node);
-		if (tap->ifindex == ifindex) {
-			*out = tap;
-			return 0;
-		}
-	}
+	*out = tap_of(p, ifindex);
+	if (*out)
+		return 0;
 	tap = calloc(1, sizeof(*tap));
 	if (!tap)
 		return -ENOMEM;
@@ -254,8 +261,14 @@ static void fill_sum(uint8_t *at, size_t n, const struct virtio_net_hdr *v)
 	at[place + 1] = (uint8_t)sum;
 }
 
-static void steer(struct tap *tap, uint8_t *at, size_t n, const uint8_t *tag,
-		  uint64_t now)
+/* from: of what a QP of that context has sent; NULL: it has come in. */
+static bool is_for(const struct entry *e, const struct context *from)
+{
+	return !from || (e->rule.type == IBV_FLOW_ATTR_NORMAL && e->qp->ctx != from);
+}
+
+static void steer(struct tap *tap, const struct context *from, uint8_t *at, size_t n,
+		  const uint8_t *tag, uint64_t now)
 {
 	uint8_t head[MACS + TAG + 64 + 60 +
 		     TAG]; /* as far as rules look, of a tagged one */
@@ -286,7 +299,7 @@ static void steer(struct tap *tap, uint8_t *at, size_t n, const uint8_t *tag,
 	{
 		struct entry *e = entry_of(node);
 
-		if (!flow_matches(&e->rule, &frame))
+		if (!is_for(e, from) || !flow_matches(&e->rule, &frame))
 			continue;
 		if (e->counters)
 			counters_add(e->counters, len);
@@ -313,7 +326,7 @@ static int take_in(struct packets *p, struct tap *tap, uint64_t now)
 		    !(in->msg[i].msg_hdr.msg_flags & MSG_TRUNC)) {
 			n -= sizeof(*in->vnet);
 			fill_sum(in->buf[i], n, &in->vnet[i]);
-			steer(tap, in->buf[i], n,
+			steer(tap, NULL, in->buf[i], n,
 			      tag_of(&in->msg[i].msg_hdr, tag) ? tag : NULL, now);
 		}
 		prepare(in, i);
@@ -334,6 +347,26 @@ int packets_input(struct packets *p, uint64_t now)
 		sum += got;
 	}
 	return sum;
+}
+
+bool tap_is_of_others(const struct packets *p, uint32_t ifindex,
+		      const struct context *ctx)
+{
+	struct tap *tap = tap_of(p, ifindex);
+
+	if (!tap)
+		return false;
+	list_for(n, &tap->rules) if (is_for(entry_of(n), ctx)) return true;
+	return false;
+}
+
+void tap_echo(struct packets *p, uint32_t ifindex, const struct context *from,
+	      uint8_t *at, size_t n, uint64_t now)
+{
+	struct tap *tap = tap_of(p, ifindex);
+
+	if (tap)
+		steer(tap, from, at, n, NULL, now);
 }
 
 /* --- for verbs ------------------------------------------------------------- */
@@ -460,6 +493,7 @@ void packets_close(struct core *core)
 	packets_forked(p);
 	free(p->in);
 	free(p->out);
+	free(p->echoes);
 	free(p);
 	room_put(core, &packets_key, NULL);
 }

@@ -34,8 +34,8 @@ a thread, a mapping of memory.
 | ib | urnic, an adapter of a fabric: `urnic fabric exec -s FILE star:2 -- env URNIC_HCA=node1 ...`, where FILE gives it \
 the address of an interface, as IP over InfiniBand would |
 
-The tests of raw packet QPs run as root, as they ask; all others run as nobody, with no capability. The tests of rdma_cm
-also run by `roce_lo`, and must give the results of the column roce.
+The tests of raw packet QPs, their rules and RSS run as root, as they ask; all others run as nobody, with no capability.
+The tests of rdma_cm also run by `roce_lo`, and must give the results of the column roce.
 
 """
 

@@ -43,10 +43,6 @@ bool raw_here(void)
 {
 	bool cannot = false;
 
-	if (!in_two()) {
-		left_out("a frame does not come back to the interface that it left by");
-		return false;
-	}
 	ON_A(s) cannot = !(s->qp = raw_qp(s, 1));
 	ON_B(s)
 	{
