@@ -88,6 +88,34 @@ def test_devinfo(fabric):
     assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["ib_b", "roce_lo"]
 
 
+def test_an_adapter_of_two_ports(fabric):
+    """Subnet management sees both, verbs the first, and who asks for the other is told why."""
+    f = fabric("""\
+Switch 4 "sw"
+[1] "H-a"[1]
+[2] "H-b"[1]
+[3] "H-a"[2]
+
+Ca 2 "H-a"
+[1] "sw"[1]
+[2] "sw"[3]
+
+Ca 1 "H-b"
+[1] "sw"[2]
+""")
+    f.opensm("b")
+    assert f.run("a", "ibstat").count("State: Active") == 2
+    assert re.search(r"phys_port_cnt:\s+1\n", f.run("a", "ibv_devinfo"))
+    both(f, "ibv_rc_pingpong")
+    said = f.run("a", "ibv_rc_pingpong", "-i", "2", check=False)
+    assert "ib_a: port 2 is refused: the adapter has 2 ports in its fabric" in said, said
+    said = f.run("a", "ibv_rc_pingpong", "-i", "3", check=False)
+    assert "the adapter has 2 ports" not in said
+    doctor = json.loads(f.run("a", f.ns.stage.urnic, "doctor", "--json", check=False))
+    assert "verbs programs have the first of 2 ports" in \
+        {c["check"]: c for c in doctor}["fabric"]["detail"]
+
+
 def test_urnic_devices(fabric):
     f = fabric()
     urnic = (f.ns.stage.urnic, "devices")

@@ -14,19 +14,22 @@ static void describe(struct finding *f, const struct conf *conf, const struct pl
 		     const struct plug_port *p)
 {
 	const struct in_addr ip = { htonl(p->address) };
-	char text[INET_ADDRSTRLEN] = "no address";
+	char text[INET_ADDRSTRLEN] = "no address", more[64] = "";
 
+	if (ca->ports > 1)
+		snprintf(more, sizeof(more),
+			 "; verbs programs have the first of %u ports", ca->ports);
 	if (p->address)
 		inet_ntop(AF_INET, &ip, text, sizeof(text));
 	if (p->state == ACTIVE)
-		finding(f, OK, "", "", "adapter %s of fabric %s: %s, LID %u, %s",
-			conf->hca, conf->fabric, ca->name, p->lid, text);
+		finding(f, OK, "", "", "adapter %s of fabric %s: %s, LID %u, %s%s",
+			conf->hca, conf->fabric, ca->name, p->lid, text, more);
 	else
 		finding(f, LIMITED, "its port is not active: nothing gets through",
 			"start a subnet manager at one of the fabric's adapters: urnic"
 			" run --hca NAME -- opensm -f -",
-			"adapter %s of fabric %s: %s, %s", conf->hca, conf->fabric,
-			ca->name, text);
+			"adapter %s of fabric %s: %s, %s%s", conf->hca, conf->fabric,
+			ca->name, text, more);
 }
 
 void probe_fabric(struct finding *f)

@@ -15,6 +15,7 @@
 #include "core/qp_state.h"
 #include "core/wr_op.h"
 #include "sys/ident.h"
+#include "sys/log.h"
 
 #ifndef URNIC_VERSION
 #define URNIC_VERSION "unknown"
@@ -305,6 +306,14 @@ struct port device_port(struct device *dev)
 	return port;
 }
 
+void device_tell_port(struct device *dev, uint8_t port)
+{
+	if (port > 1 && port <= dev->ports && !atomic_exchange(&dev->port_told, true))
+		log_warn("%s: port %u is refused: the adapter has %u ports in its fabric,"
+			 " and verbs devices have the first alone",
+			 dev->ibv.name, port, dev->ports);
+}
+
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len)
 {
@@ -340,8 +349,10 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 				 : 0,
 	};
 
-	if (port != 1)
+	if (port != 1) {
+		device_tell_port(dev, port);
 		return -EINVAL;
+	}
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;

@@ -65,6 +65,8 @@ struct device {
 	uint8_t link_layer;	 /* IBV_LINK_LAYER_...; never changes */
 	atomic_bool mtu_told;	 /* that a path MTU was too large */
 	atomic_bool gid_told;	 /* that a sgid_index leads to no GID */
+	atomic_bool port_told;	 /* that the program has asked for another port */
+	uint8_t ports;		 /* of an adapter of a fabric; the device has the first */
 	uint64_t guid;		 /* network order */
 	struct lock lock;	 /* what follows */
 	struct port port;
@@ -83,6 +85,10 @@ void device_init_port(struct device *dev, const struct port *port);
 /* Its owner fills the port anew.  Returns what has changed, a mask of enum
  * port_change, for asynchronous events. */
 unsigned device_fill(struct device *dev, const struct port *port);
+
+/* A call that names this port is refused: a warning, once, if it is one of the adapter's
+ * that the device does not have. */
+void device_tell_port(struct device *dev, uint8_t port);
 
 /* The port as it is now. */
 struct port device_port(struct device *dev);

@@ -83,6 +83,8 @@ static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int m
 	};
 	/* clang-format on */
 
+	if (mask & IBV_QP_PORT)
+		device_tell_port(qp->dev, a->port_num);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		if (mask & v[i].bit && (v[i].value < v[i].min || v[i].value > v[i].max))
 			return refuse(qp, v[i].name, v[i].value);

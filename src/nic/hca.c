@@ -81,6 +81,7 @@ static int make(const struct plug_ca *ca, const struct identity *id,
 	own.speed = port->speed;
 	own.width = port->width;
 	device_init(d, &device_ib, ca->name, htobe64(ca->guid), port, &own);
+	d->ports = (uint8_t)(ca->ports < UINT8_MAX ? ca->ports : UINT8_MAX);
 	*dev = d;
 	return 0;
 }
