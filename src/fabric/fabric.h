@@ -18,16 +18,6 @@
 
 enum { FABRIC_NEVER_HOPS = 64 }; /* a packet that made so many is dropped */
 
-/* What is not a MAD: its bytes, from the BTH to the ICRC, lie with whoever sent it, and
- * stay there until nothing refers to them any more.  Hostile, they may change: what the
- * fabric goes by is in the struct mad_pkt, and in bth. */
-struct fabric_data {
-	const uint8_t *bytes;
-	uint32_t len; /* a multiple of 4 */
-	uint32_t refs;
-	uint8_t bth[12];
-};
-
 struct fabric;
 
 enum fabric_take { FABRIC_TAKEN, FABRIC_FULL, FABRIC_LOST };

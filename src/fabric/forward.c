@@ -5,9 +5,6 @@
 #include "fabric/fabric.h"
 #include "fabric/model.h"
 
-/* Words from the LRH to the ICRC: LRH, BTH, DETH, MAD, ICRC; and a GRH. */
-enum { MAD_WORDS = (8 + 12 + 8 + MAD_SIZE + 4) / 4, GRH_WORDS = 10, LRH_WORDS = 2 };
-
 static bool by_vl15(const struct mad_pkt *pkt)
 {
 	return !pkt->data && pkt->dqpn == QP_SMI;
@@ -17,13 +14,6 @@ static void count_up(uint64_t *c)
 {
 	if (*c < UINT64_MAX)
 		++*c;
-}
-
-uint32_t pkt_words(const struct mad_pkt *pkt)
-{
-	uint32_t n = pkt->data ? LRH_WORDS + pkt->data->len / 4 : MAD_WORDS;
-
-	return n + (pkt->grh ? GRH_WORDS : 0);
 }
 
 /* The switch does not relay it. */
@@ -56,12 +46,13 @@ void count_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 {
 	struct fabric *f = by->node->f;
 	bool group = pkt->dlid > LID_UNICAST_LAST && pkt->dlid != LID_PERMISSIVE;
+	uint32_t words = pkt_words(pkt);
 
 	if (!by_vl15(pkt)) {
 		count_up(&by->count.xmit_pkts);
 		count_up(group ? &by->count.xmit_multicast : &by->count.xmit_unicast);
-		by->count.xmit_data += pkt_words(pkt);
-		by->detail.xmit_sl[pkt->sl & 15] += pkt_words(pkt);
+		by->count.xmit_data += words;
+		by->detail.xmit_sl[pkt->sl & 15] += words;
 	}
 	if (f->ops->crosses)
 		f->ops->crosses(f->ctx, by->node->index, by->num, vl, pkt);
@@ -272,6 +263,8 @@ static bool may_say(const struct fab_port *p, uint16_t pkey)
 
 bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 {
+	uint32_t words = pkt_words(pkt);
+
 	if (by_vl15(pkt))
 		return true;
 	if (in->pi.state < PORT_ARMED)
@@ -280,8 +273,8 @@ bool take_in(struct fab_port *in, const struct mad_pkt *pkt)
 	count_up(pkt->dlid > LID_UNICAST_LAST && pkt->dlid != LID_PERMISSIVE
 			 ? &in->count.rcv_multicast
 			 : &in->count.rcv_unicast);
-	in->count.rcv_data += pkt_words(pkt);
-	in->detail.rcv_sl[pkt->sl & 15] += pkt_words(pkt);
+	in->count.rcv_data += words;
+	in->detail.rcv_sl[pkt->sl & 15] += words;
 	if (is_switch(in->node) && in->pi.enforce_in && !may_say(in, pkt->pkey)) {
 		count_up(&in->count.rcv_constraint);
 		trap_switch_pkey(in, pkt);

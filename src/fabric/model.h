@@ -227,8 +227,20 @@ void arrive(struct flight *fl);
 /* A MAD of QP1, out of the buffer of a port whose LID it names. */
 void mad_here(struct fab_port *in, struct mad_pkt *pkt);
 
+/* Words from the LRH to the ICRC: LRH, BTH, DETH, MAD, ICRC; and a GRH. */
+static inline uint32_t pkt_words(const struct mad_pkt *pkt)
+{
+	enum {
+		MAD_WORDS = (8 + 12 + 8 + MAD_SIZE + 4) / 4,
+		GRH_WORDS = 10,
+		LRH_WORDS = 2
+	};
+	uint32_t n = pkt->data ? LRH_WORDS + pkt->data->len / 4 : MAD_WORDS;
+
+	return n + (pkt->grh ? GRH_WORDS : 0);
+}
+
 /* A packet of data may pass from one port to the other: what may not is counted. */
-uint32_t pkt_words(const struct mad_pkt *pkt);
 bool find_out(struct fab_node *n, struct fab_port *in, const struct mad_pkt *pkt,
 	      uint8_t *out, uint8_t *vl);
 bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,

@@ -8,7 +8,15 @@
 
 #include "wire/mad.h"
 
-struct fabric_data;
+/* What is not a MAD: its bytes, from the BTH to the ICRC, lie with whoever sent it, and
+ * stay there until nothing refers to them any more.  Hostile, they may change: what the
+ * fabric goes by is in the struct mad_pkt, and in bth. */
+struct fabric_data {
+	const uint8_t *bytes;
+	uint32_t len; /* a multiple of 4 */
+	uint32_t refs;
+	uint8_t bth[12];
+};
 
 /* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it; or a packet of data,
  * which has no mad. */
