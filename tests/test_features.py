@@ -15,7 +15,7 @@ from tool import need
 
 PROGRAM = lab.ROOT / "build/obj/tests/features/features"
 RAW = {"spread", "counters"}  # of raw packet QPs
-NOT_IWARP = RAW | {"flush", "every_datagram"}
+NOT_IWARP = RAW | {"flush", "every_datagram", "every_xrc_post"}
 ROWS = {"capabilities", "claims", "device_memory", "device_memory_of_the_sender", "null_memory",
         "changed_regions", "implicit", "prefetch", "huge_pages", "relaxed_ordering",
         "imported", "domains", "built_posts", "times", "every_post"} | NOT_IWARP

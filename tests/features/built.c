@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* built.c - every ibv_wr_*() that posts, and every ibv_wc_read_*() of what it becomes. */
+#include "../pairs/pairs.h"
 #include "feature.h"
 
 #include <time.h>
@@ -374,8 +375,80 @@ static void every_datagram(void)
 	ON_B(s) close_seen(s);
 }
 
+/* --- XRC --------------------------------------------------------------------- */
+
+static struct ibv_qp *xrc_sender(struct side *s)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_XRC_SEND,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = s->pd,
+		.send_cq = s->scq,
+		.cap = { .max_send_wr = 16, .max_send_sge = 4 },
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+
+	return s->is_b ? xrc_qp(s) : ibv_create_qp_ex(s->ctx, &init);
+}
+
+/* Two SENDs to B's SRQ, and one to an SRQ that there is not. */
+static void send_to_srqs(struct side *s)
+{
+	for (uint64_t id = 1; id <= 3; id++) {
+		struct ibv_qp_ex *x = start(s, id);
+
+		s->buf[0] = (uint8_t)(0x30 + id);
+		ibv_wr_send(x);
+		ibv_wr_set_xrc_srqn(x, s->theirs.srqn[id > 2]);
+		sge(s, x, 0, (uint32_t)id);
+		if (id <= 2) {
+			done(s, x, IBV_WC_SEND);
+			continue;
+		}
+		CHECK(!ibv_wr_complete(x));
+		expect(s->scq, id, IBV_WC_REM_INV_REQ_ERR, V_REM_INVALID);
+	}
+}
+
+static void every_xrc_post(void)
+{
+	struct ibv_srq *srq = NULL;
+
+	ON_B(s)
+	{
+		CHECK((srq = xrc_open(s, XRC_GOOD)));
+		for (uint32_t id = 40; id < 43; id++) {
+			struct ibv_sge into = local(s, RECV_AT + id * 64, 64);
+			struct ibv_recv_wr *bad,
+				wr = { .wr_id = id, .sg_list = &into, .num_sge = 1 };
+
+			CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
+		}
+	}
+	up_with(xrc_sender);
+	ON_A(s) send_to_srqs(s);
+	sync_sides();
+	ON_B(s)
+	{
+		for (uint32_t id = 40; id < 42; id++) {
+			struct ibv_wc wc = expect(s->rcq, id, IBV_WC_SUCCESS, V_NONE);
+
+			CHECK(wc.byte_len == id - 39);
+			CHECK(s->buf[RECV_AT + id * 64] == 0x30 + id - 39);
+		}
+		expect_none(s->rcq);
+	}
+	down();
+	ON_B(s)
+	{
+		CHECK(!ibv_destroy_srq(srq));
+		xrc_drop();
+	}
+}
+
 const struct feature built_rows[] = {
 	{ "every_post", every_post, false },
 	{ "every_datagram", every_datagram, true },
+	{ "every_xrc_post", every_xrc_post, true },
 	{ NULL, NULL, false },
 };
