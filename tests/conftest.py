@@ -58,13 +58,19 @@ def is_full(item):
                for marker in item.iter_markers("full"))
 
 
+def vm_order(item):
+    """The peer VM's tests come first: one worker has all of them, and if they began late the
+    others would wait for it at the end.  Those of one MTU come together: they share a VM."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return "vm_session" not in item.fixturenames, params.get("vm_session", 0) == 4200
+
+
 @pytest.hookimpl(tryfirst=True)     # xdist's own looks at the groups
 def pytest_collection_modifyitems(config, items):
     """A cell of the full tables is not skipped in a bounded run: it is not in it."""
     for item in items:
         set_apart(item)
-    # one worker has the peer VM for all of them: begun late, the others wait for it at the end
-    items.sort(key=lambda item: "vm_session" not in item.fixturenames)
+    items.sort(key=vm_order)
     if config.getoption("--full"):
         return
     full = [i for i in items if is_full(i)]
@@ -204,12 +210,31 @@ def huge_pages():
         HUGE_PAGES.write_text(before)
 
 
+@pytest.fixture(scope="session")
+def vms(stage, can_namespace):
+    """vms(mtu): the Linux peer of that MTU.  It serves one module after the other, because
+    to start one takes 10 seconds of a processor; at most one runs at a time."""
+    running = []
+
+    def get(mtu=1500):
+        for vm in running[:]:
+            if vm.mtu != mtu or not vm.answers():
+                running.remove(vm)
+                vm.down()
+        if not running:
+            running.append(peervm.PeerVM(stage, mtu))
+        return running[0]
+
+    yield get
+    for vm in running:
+        vm.down()
+
+
 @pytest.fixture(scope="module")
-def vm_session(stage, can_namespace):
-    """A Linux peer of its own for a module, which may have one with more to it."""
-    vm = peervm.PeerVM(stage, 1500)
-    yield vm
-    vm.down()
+def vm_session(vms):
+    """The Linux peer for a module, which may have a fixture of this name with more to it.
+    It leaves the guest as it found it."""
+    return vms()
 
 
 @pytest.fixture

@@ -99,6 +99,13 @@ class PeerVM:
         done = self._script("run", command, timeout=timeout, check=False)
         return done.returncode, done.stdout
 
+    def answers(self):
+        """Whether the guest still does what it is told."""
+        try:
+            return self._script("run", "true", check=False).returncode == 0
+        except subprocess.TimeoutExpired:
+            return False
+
     def feed(self, command, file, timeout=120):
         """A shell command in the guest, with a file as its input."""
         return subprocess.run([SCRIPT, "run", "-i", command], env=self._env(), text=True,

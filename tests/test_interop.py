@@ -7,7 +7,6 @@ import shutil
 import pytest
 
 import lab
-import peervm
 import programs
 import wirecheck
 
@@ -19,10 +18,8 @@ FAMILIES = ("v4", "v6")
 
 
 @pytest.fixture(scope="module", params=MTUS, ids=["mtu1500", "mtu4200"])
-def vm_session(request, stage, can_namespace):
-    vm = peervm.PeerVM(stage, request.param)
-    yield vm
-    vm.down()
+def vm_session(request, vms):
+    return vms(request.param)
 
 
 # "-m" of the path MTU is added.  rxe takes no inline data above a few hundred

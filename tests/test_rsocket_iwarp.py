@@ -5,7 +5,6 @@ nothing else; and with Linux's siw, which runs in a VM."""
 import pytest
 
 import lab
-import peervm
 from test_cm_iwarp import IWARP, stand
 from test_rsocket import ROWS, address, many_ports, ours, rcopy, run_pair  # noqa: F401
 
@@ -76,14 +75,14 @@ def test_a_peer_ends(shared_pair, ours, place, how, told):  # noqa: F811
 # --- siw --------------------------------------------------------------------------
 
 @pytest.fixture(scope="module")
-def vm_session(stage, can_namespace):
-    vm = peervm.PeerVM(stage, 1500)
+def vm_session(vms):
+    vm = vms()
     # What siw sends by reference changes under way: rdma-core uses a buffer again
     # when its WRITE is complete, which with siw is before it has gone out.
-    rc, out = vm.guest("echo N >/sys/module/siw/parameters/zcopy_tx")
+    rc, out = vm.guest("cd /sys/module/siw/parameters; cat zcopy_tx; echo N >zcopy_tx")
     assert rc == 0, out
     yield vm
-    vm.down()
+    vm.guest(f"echo {out.strip()} >/sys/module/siw/parameters/zcopy_tx")
 
 
 # What siw has sent is lost if something comes when it has closed: a server that ends

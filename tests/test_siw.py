@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 import lab
-import peervm
 
 PEER = lab.ROOT / "build/obj/tests/iwarp/siw_peer"
 OURS, SIW = "10.77.2.1", "10.77.2.11"
@@ -14,11 +13,10 @@ OURS, SIW = "10.77.2.1", "10.77.2.11"
 
 @pytest.fixture(scope="module", ids=["mtu1500", "mtu4200"], params=[
     1500, pytest.param(4200, marks=pytest.mark.full)])
-def vm_session(request, stage, can_namespace):
-    vm = peervm.PeerVM(stage, request.param)
+def vm_session(request, stage, vms):
+    vm = vms(request.param)
     vm.siw_peer = shutil.copy(PEER, stage.path)
-    yield vm
-    vm.down()
+    return vm
 
 
 @pytest.fixture
