@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fixtures of the system tests, and the rule that nothing is skipped quietly."""
+"""Fixtures of the system tests; a summary that reports every skipped test as LEFT OUT."""
 
 import gzip
 import os
@@ -25,8 +25,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # Asked to stop, leave nothing behind: the fixtures tidy up.  Now and then xdist runs a
-    # worker's tests in another thread than the main one, which alone may say so.
+    # Turn signals into KeyboardInterrupt, so that the fixtures clean up.  Only the main thread
+    # may set handlers, and xdist sometimes runs a worker's tests in another thread.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.default_int_handler)
@@ -36,15 +36,16 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group(name): one after the other")
 
 
-# Tests of these modules have both processors to themselves: they let more threads spin
-# than there are processors, or fill the time that they are given.
+# Tests of these modules run alone: they let more threads spin than there are processors, or use
+# all the time that they are given.
 ALONE = {"test_threads", "test_stress"}
 
 
 def set_apart(item):
-    """Which tests must not run beside which (scripts/system-tests, URNIC_TEST_JOBS).
-    Most have namespaces of their own; there is one peer VM at a time, and what runs in
-    this namespace itself shares its ports and slots."""
+    """Mark tests that must not run beside each other (scripts/system-tests, URNIC_TEST_JOBS).
+    Most tests have namespaces of their own.  The peer VM exists once, so its tests form one
+    group; so do tests that run in the caller's own network namespace, where they share ports and
+    slots."""
     if item.module.__name__ in ALONE:
         item.add_marker(pytest.mark.alone)
     if "vm_session" in item.fixturenames:
@@ -59,15 +60,17 @@ def is_full(item):
 
 
 def vm_order(item):
-    """The peer VM's tests come first: one worker has all of them, and if they began late the
-    others would wait for it at the end.  Those of one MTU come together: they share a VM."""
+    """A sort key: tests of the peer VM come first, since one worker runs them all and would keep
+    the others waiting at the end if it began late. Tests of one MTU stand together: they share
+    a VM."""
     params = item.callspec.params if hasattr(item, "callspec") else {}
     return "vm_session" not in item.fixturenames, params.get("vm_session", 0) == 4200
 
 
-@pytest.hookimpl(tryfirst=True)     # xdist's own looks at the groups
+@pytest.hookimpl(tryfirst=True)     # before xdist's own hook, which reads the group marks
 def pytest_collection_modifyitems(config, items):
-    """A cell of the full tables is not skipped in a bounded run: it is not in it."""
+    """Deselect the cells that only --full runs, so that a bounded run does not report them as
+    skipped."""
     for item in items:
         set_apart(item)
     items.sort(key=vm_order)
@@ -80,8 +83,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 class Conformance:
-    """What came of rdma-core's own suite: by class and way, how many passed, failed,
-    skipped."""
+    """Counts of passed, failed and skipped tests of rdma-core's own suite, by class and way."""
 
     OUTCOMES = "passed", "failed", "skipped"
 
@@ -124,7 +126,7 @@ def pytest_sessionfinish(session, exitstatus):
 
 @pytest.fixture(scope="session")
 def stage():
-    """build/urnic and build/lib, readable by everybody."""
+    """A lab.Stage: build/urnic and build/lib where every user can read them."""
     stage = lab.Stage()
     yield stage
     stage.remove()
@@ -138,7 +140,7 @@ def can_namespace():
 
 @pytest.fixture(scope="module")
 def host(stage, can_namespace):
-    """A namespace for the tests of one file."""
+    """A namespace that the tests of one file share."""
     ns = lab.Namespace(stage)
     yield ns
     ns.remove()
@@ -146,7 +148,7 @@ def host(stage, can_namespace):
 
 @pytest.fixture(scope="session")
 def pairs(stage, can_namespace):
-    """Pairs of namespaces that tests may share, by MTU."""
+    """pairs(mtu): a pair of namespaces that tests of the whole session may share."""
     made = {}
 
     def get(mtu):
@@ -161,7 +163,7 @@ def pairs(stage, can_namespace):
 
 @pytest.fixture
 def shared_pair(pairs):
-    """get(mtu): a shared pair; programs that the test leaves are killed."""
+    """shared_pair(mtu=1500): a shared pair; programs that the test left running are killed."""
     used = []
 
     def get(mtu=1500):
@@ -176,7 +178,7 @@ def shared_pair(pairs):
 
 @pytest.fixture
 def netns_pair(stage, can_namespace):
-    """netns_pair(mtu=1500): two fresh namespaces a and b with a veth pair."""
+    """netns_pair(mtu=1500): two new namespaces a and b with a veth pair, for this test alone."""
     made = []
 
     def make(mtu=1500):
@@ -190,7 +192,7 @@ def netns_pair(stage, can_namespace):
 
 @pytest.fixture
 def netns(stage, can_namespace):
-    """One fresh namespace with nothing but lo."""
+    """A new namespace whose only interface is lo."""
     ns = lab.Namespace(stage)
     yield ns
     ns.remove()
@@ -198,7 +200,8 @@ def netns(stage, can_namespace):
 
 @pytest.fixture(scope="session")
 def huge_pages():
-    """Some of 2 MiB, which the suite asks for, as far as this machine lets them be reserved."""
+    """16 huge pages of 2 MiB, which rdma-core's suite asks for, if this machine lets them be
+    reserved."""
     before = HUGE_PAGES.read_text()
     try:
         if int(before) < 16:
@@ -232,8 +235,8 @@ def vms(stage, can_namespace):
 
 @pytest.fixture(scope="module")
 def vm_session(vms):
-    """The Linux peer for a module, which may have a fixture of this name with more to it.
-    It leaves the guest as it found it."""
+    """The Linux peer for one module. A module may have a fixture of this name that prepares the
+    guest, and then leaves the guest as it found it."""
     return vms()
 
 
@@ -245,7 +248,8 @@ def vm(vm_session):
 
 @pytest.fixture(scope="session")
 def suite(stage):
-    """rdma-core's own tests (pyverbs) as Debian ships them, where everybody may read them."""
+    """The path of run_tests.py of rdma-core's own tests (pyverbs), in a copy of Debian's files
+    that every user can read."""
     to = stage.path / "pyverbs"
     (to / "tests").mkdir(parents=True)
     for path in pathlib.Path("/usr/share/doc/rdma-core/tests").iterdir():

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the system tests stand on: namespaces, and unprivileged programs in them.
+"""What the system tests stand on: network namespaces, and unprivileged programs in them.
 
-A test's programs run as user nobody without capabilities, with 64 KiB of
-lockable memory, from a copy of build/ that everybody may read.  Inside a user
-namespace (scripts/system-tests) there is no user nobody: they run as its root
-with every capability dropped.
+A test's programs run as user nobody without capabilities, with 64 KiB of lockable memory, from a
+copy of build/ that every user may read.  Inside a user namespace (scripts/system-tests) there is
+no user nobody: there the programs run as the namespace's root, with every capability dropped.
 """
 
 import copy
@@ -23,11 +22,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
-# URNIC_LOCAL of the programs of tests that leave it at its default, "auto".
+# URNIC_LOCAL for programs whose test leaves it at its default, "auto".
 LOCAL = os.environ.get("URNIC_TEST_LOCAL", "auto")
 CAN_NAMESPACE = os.geteuid() == 0
 SECOND_USER = "games"
-HANGS = 60      # seconds that nothing takes which does not hang, on the slowest machine
+HANGS = 60      # seconds; on the slowest machine, a step that takes longer hangs
 
 PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", "--core=0:0", "--"
 DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
@@ -36,8 +35,8 @@ NOBODY = "/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-group
 
 
 def unprivileged(user="nobody", caps=()):
-    """The words before a program that make it an ordinary user's, who has these
-    capabilities (net_raw) and no others."""
+    """The command words that start a program as an ordinary user with the capabilities in `caps`
+    (such as net_raw) and no others."""
     more = "".join(f",+{cap}" for cap in caps)
     drop = [w.replace("-all", f"-all{more}") for w in DROP_CAPS]
     if IN_USERNS:
@@ -48,7 +47,7 @@ def unprivileged(user="nobody", caps=()):
 
 
 class Stage:
-    """A copy of what was built, where user nobody can read it."""
+    """A copy of the built libraries and of urnic, where user nobody can read it."""
 
     def __init__(self, build=ROOT / "build"):
         missing = [f for f in ("lib/libibverbs.so.1", "urnic")
@@ -67,7 +66,7 @@ class Stage:
         self.tmp.chmod(0o1777)
 
     def tool(self, name):
-        """A program of tests/, where everybody may run it."""
+        """The path of a copy of the built program tests/`name`, which every user may run."""
         path = self.path / name.replace("/", "-")
         if not path.exists():
             shutil.copy(ROOT / "build/obj/tests" / name, path)
@@ -78,7 +77,7 @@ class Stage:
 
 
 class Proc:
-    """A program that was started in `place`; its output goes to a file."""
+    """A program started in `place`, a Namespace or a PeerVM; its output goes to a file."""
 
     def __init__(self, argv, env, stdin=None, place=None):
         self.argv = [str(a) for a in argv]
@@ -95,7 +94,8 @@ class Proc:
 
     @property
     def out(self):
-        """Read in place: the program shares the file's position, and writes there."""
+        """The program's output so far.  It is read by pread(), because the program writes at the
+        file position that it shares with this process."""
         fd = self.file.fileno()
         return os.pread(fd, os.fstat(fd).st_size, 0).decode(errors="replace")
 
@@ -103,7 +103,8 @@ class Proc:
         return self.popen.poll() is None
 
     def signal(self, number):
-        """To the program itself: unshare, which has a child, ignores SIGTERM."""
+        """Send the signal to the program itself and not to the unshare in front of it, which has
+        the program as a child and ignores SIGTERM."""
         pid = self.pid
         if "unshare" in self.argv and self.running():
             children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
@@ -112,7 +113,8 @@ class Proc:
             os.kill(pid, number)
 
     def wait(self, timeout):
-        """The exit status; None, and killed, if it did not end in time."""
+        """Return the exit status, or None after killing a program that did not end within
+        `timeout`."""
         try:
             return self.popen.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -127,11 +129,11 @@ class Proc:
         self.popen.wait()
 
     def wait_udp(self, port):
-        """Until this process, or another of its namespace, has this port of UDP."""
+        """Wait until this process, or another one of its namespace, has bound this UDP port."""
         self.wait_listening(port, tables=("udp", "udp6"), state="07")
 
     def wait_listening(self, port, timeout=HANGS, tables=("tcp", "tcp6"), state="0A"):
-        """Until this process, or another of its namespace, listens on TCP."""
+        """Wait until this process, or another one of its namespace, listens on this TCP port."""
         end = time.monotonic() + timeout
         want = f":{port:04X} "
         while time.monotonic() < end and self.running():
@@ -140,7 +142,7 @@ class Proc:
                     lines = pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text()
                 except OSError:
                     continue
-                # local address, remote address, state 0A is LISTEN
+                # f[1] is the local address, f[2] the remote one, f[3] the state; 0A is LISTEN
                 if any(want in f"{f[1]} " and f[3] == state
                        for f in map(str.split, lines.splitlines()[1:])):
                     return
@@ -151,14 +153,15 @@ class Proc:
         end = time.monotonic() + timeout
         running = True
         while running and time.monotonic() < end:
-            running = self.running()    # what it writes before it ends counts
+            running = self.running()    # first, so that its last output counts
             if text in self.out:
                 return
             time.sleep(0.01)
         raise AssertionError(f"no {text!r} in: {self.describe()}")
 
     def dump(self):
-        """What `urnic dump` says of it, as its own user: no other is told."""
+        """The output of `urnic dump` for this process, run as the process's own user, since the
+        process answers no other user."""
         uid = os.stat(f"/proc/{self.pid}").st_uid
         dump = self.place.start(self.place.stage.urnic, "dump", str(self.pid),
                                 user=pwd.getpwuid(uid).pw_name if uid else None)
@@ -166,7 +169,8 @@ class Proc:
         return dump.out
 
     def wait_dump(self, pattern, timeout=HANGS):
-        """The first dump that the pattern is found in; from before it opened a device on."""
+        """Return the first dump that matches the pattern; the program need not have opened a
+        device yet."""
         end = time.monotonic() + timeout
         while time.monotonic() < end and self.running():
             out = self.dump()
@@ -176,12 +180,13 @@ class Proc:
 
     @property
     def last(self):
-        """The last line of its output that is not empty."""
+        """The last line of the program's output that is not empty."""
         return next((line.strip() for line in reversed(self.out.splitlines())
                      if line.strip()), "")
 
     def describe(self):
-        """The end first: of a failure, a summary shows one line."""
+        """Exit status and last line come first, since pytest's summary shows only the first line
+        of a failure."""
         rc = self.popen.poll()
         return f"[exit status {rc}] {self.last}\n{' '.join(self.argv)}\n{self.out}"
 
@@ -190,7 +195,7 @@ _count = itertools.count()
 
 
 class Namespace:
-    """A network namespace; `eth` names its interfaces, if it has any."""
+    """A network namespace."""
 
     def __init__(self, stage):
         self.stage = stage
@@ -199,7 +204,7 @@ class Namespace:
         self.extra = {}
         self.user = "nobody"
         self.caps = ()
-        self.outer, self.inner = [], []     # words around setpriv's
+        self.outer, self.inner = [], []     # command words before and after those of setpriv
         _ip("netns", "add", self.name)
         try:
             self.sh("echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad;"
@@ -210,7 +215,7 @@ class Namespace:
             raise
 
     def sh(self, script):
-        """Run a shell script here with the tests' own privilege."""
+        """Run a shell script in the namespace with the tests' own privileges."""
         return subprocess.run(
             ["ip", "netns", "exec", self.name, "sh", "-euc", script],
             check=True, text=True, stdout=subprocess.PIPE).stdout
@@ -219,7 +224,7 @@ class Namespace:
         return ["ip", "netns", "exec", self.name]
 
     def start(self, *argv, env=None, user="nobody", library=True, stdin=None):
-        """Start a program here; user None: with the tests' own privilege."""
+        """Start a program in the namespace; with user=None it has the tests' own privileges."""
         if user == "nobody":
             user = self.user
         words = [*self.enter(), *self.outer, *(unprivileged(user, self.caps) if user else []),
@@ -235,7 +240,7 @@ class Namespace:
         return other
 
     def with_env(self, **env):
-        """The same namespace, in which programs get these variables, too."""
+        """The same namespace, where programs get these environment variables in addition."""
         return self.with_(extra={**self.extra, **env})
 
     def environment(self, extra=None, library=True):
@@ -273,24 +278,24 @@ class Namespace:
 
 
 class Pair:
-    """Two namespaces, a and b, and a veth pair: eth0 in each.
+    """Two namespaces, a and b, joined by a veth pair: eth0 in each.
 
-    GID 0 of either is its link-local address, 1 IPv4, 2 the fd.. address.
+    GID 0 of each is its link-local address, GID 1 its IPv4 address, GID 2 its fd.. address.
     """
 
     GIDS = {"ll": 0, "v4": 1, "v6": 2}
 
-    # Where two processes may stand: in two namespaces, or on one host, by each
-    # way that there is.
+    # Places for two processes: "pair" puts them into the two namespaces; each of WAYS puts both
+    # on one host and sets URNIC_LOCAL to its value.
     WAYS = {"host": "auto", "pipe": "pipe", "udp": "off"}
-    # ... and processes of one host that are set apart: two users', in two pid
-    # namespaces, without process_vm_* (seccomp).
+    # Processes of one host that are kept apart: as two users, in two pid namespaces, or with
+    # process_vm_* forbidden by seccomp.
     APART = ["users", "pids", "seccomp"]
     PLACES = ["pair", *WAYS, *(pytest.param(p, marks=pytest.mark.full)
                                for p in ("vm", *APART))]
 
     def place(self, name):
-        """The namespaces of a server and of a client."""
+        """The namespaces of the server and of the client at the place of that name."""
         a = self.a
         if name == "pair":
             return a, self.b
@@ -330,7 +335,7 @@ class Pair:
                   f"ip addr add {ns.ip6}/64 dev eth0 nodad;"
                   "ip link set eth0 up")
         for ns in (self.a, self.b):
-            # the kernel tells of a new link's carrier up to a second late
+            # the kernel reports a new link's carrier up to a second late
             assert eventually(lambda ns=ns: "state UP" in ns.sh("ip link show dev eth0"))
             assert eventually(lambda ns=ns: "fe80::" in ns.sh(
                 "ip -6 -o addr show dev eth0 scope link -tentative"))
@@ -345,7 +350,7 @@ class Pair:
 
 
 def constant(path, name):
-    """The value of an enum's constant, as the source has it."""
+    """The value of an enumerator, read from the source file."""
     return re.search(rf"\b{name} = (\d+)", (ROOT / path).read_text())[1]
 
 
@@ -366,12 +371,13 @@ _port = itertools.count(18600)
 
 
 def next_port():
-    """A TCP port for a program's own exchange, never given twice."""
+    """A TCP port for a program's own exchange; no port is given twice."""
     return next(_port)
 
 
 def both_ended_well(client, rc, server, src):
-    """The first line is all that a summary shows: it says how each ended, and its last word."""
+    """Assert that both programs exited with 0.  The message's first line, the only one in
+    pytest's summary, has both exit statuses and last lines."""
     assert rc == 0 and src == 0, (
         f"client: {'no end' if rc is None else rc} ({client.last[:50]}), "
         f"server: {'no end' if src is None else src} ({server.last[:50]})\n"
@@ -380,7 +386,8 @@ def both_ended_well(client, rc, server, src):
 
 def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=HANGS,
              port=None, port_option="-p", server_argv=None):
-    """A program as server and as client: returns (server, client), both well."""
+    """Run a program as server and as client, assert that both exit with 0, and return (server,
+    client)."""
     port = port or next_port()
     words = [argv[0], port_option, str(port), *argv[1:]]
     swords = [*server_argv[:1], port_option, str(port), *server_argv[1:]] \

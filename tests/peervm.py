@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The peer VM (tests/peer-vm) as a fixture of the tests: Linux's rdma_rxe."""
+"""The peer VM (tests/peer-vm) as a fixture of the tests: a guest with Linux's rdma_rxe and siw."""
 
 import os
 import pathlib
@@ -12,7 +12,8 @@ import lab
 
 SCRIPT = lab.ROOT / "tests/peer-vm/peer-vm"
 
-# $command, $seconds: start it, and answer when $listens
+# Run in the guest: start $command in the background, and print its job number once $listens
+# holds.
 START = """
 job=$(peer-bg "timeout $seconds $command")
 n=0
@@ -26,7 +27,7 @@ until eval "$listens"; do
 done
 echo $job
 """
-# Whoever listens is told by the kernel: for TCP, and for rdma_cm.
+# Shell conditions that hold once a server listens on the port, by TCP or by rdma_cm.
 TCP = "ss -Hltn 'sport = :{port}' | grep -q ."
 RDMA = "rdma res show cm_id | grep -q 'LISTEN.*:{port} '"
 
@@ -47,7 +48,8 @@ exit $(cat /run/bg/$job.rc || echo 124)
 
 
 def cache():
-    """Where the image is kept between runs: outside the clone if possible."""
+    """The folder that keeps the image between runs: in the user's cache if possible, else in
+    build/."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     place = pathlib.Path(home) / "urnic" / "peer-vm"
     try:
@@ -60,10 +62,10 @@ def cache():
 
 
 class PeerVM:
-    """One guest with rxe0 and, on the host's side, a namespace beside it."""
+    """A guest with rxe0 and, on the host's side, a namespace that is joined to it."""
 
     DEV, RXE = "roce_roce0", "rxe0"
-    HOST, GUEST = "10.77.0.1", "10.77.0.11"      # the control wire
+    HOST, GUEST = "10.77.0.1", "10.77.0.11"      # the control interface, not the one for RDMA
     GIDS = {"ll": 0, "v4": 1, "v6": 2}
     HOST_ADDRESSES = {"10.77.1.1", "fd77:1::1"}
 
@@ -72,7 +74,7 @@ class PeerVM:
         self.path_mtu = 4096 if mtu >= 4200 else 1024
         image = cache()
         self._script("build", state=image, timeout=1200)
-        # A run of its own on the image that all share
+        # This run has its own state, but uses the image that all runs share.
         self.state = pathlib.Path(tempfile.mkdtemp(prefix="urnic-vm-"))
         (self.state / "image").symlink_to(image / "image")
         self.procs = []
@@ -95,7 +97,7 @@ class PeerVM:
         return done
 
     def guest(self, command, timeout=2 * lab.HANGS):
-        """A shell command in the guest: (exit status, output)."""
+        """Run a shell command in the guest; return (exit status, output)."""
         done = self._script("run", command, timeout=timeout, check=False)
         return done.returncode, done.stdout
 
@@ -107,13 +109,13 @@ class PeerVM:
             return False
 
     def feed(self, command, file, timeout=120):
-        """A shell command in the guest, with a file as its input."""
+        """Run a shell command in the guest with `file` as its input."""
         return subprocess.run([SCRIPT, "run", "-i", command], env=self._env(), text=True,
                               stdin=file, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=timeout, check=False)
 
     def serve(self, command, port, listens=RDMA, seconds=60):
-        """A server in the guest, once it listens: what finish() takes."""
+        """Start a server in the guest, wait until it listens, and return its job for finish()."""
         words = {"command": command, "seconds": seconds, "listens": listens.format(port=port)}
         script = "".join(f"{k}={shlex.quote(str(v))}\n" for k, v in words.items())
         rc, job = self.guest(script + START)
@@ -121,25 +123,26 @@ class PeerVM:
         return job.strip()
 
     def finish(self, job, seconds=10):
-        """Its (exit status, output), when it has ended, or that it did not."""
+        """Return a job's (exit status, output).  A job that has not ended after `seconds` is
+        killed, and its output begins with "[no end]"."""
         return self.guest(f"job={job} seconds={seconds}\n{FINISH}", seconds + lab.HANGS)
 
     def set_siw(self, crc=False, p2p=False):
-        """What siw, Linux's iWARP, asks of those that connect."""
+        """Set what siw, Linux's iWARP driver, demands of peers that connect."""
         rc, out = self.guest("cd /sys/module/siw/parameters; "
                              f"echo {'NY'[crc]} >mpa_crc_required; "
                              f"echo {'NY'[p2p]} >peer_to_peer")
         assert rc == 0, out
 
     def start(self, *argv, env=None, user="nobody"):
-        """A program of the host, beside the guest, with urnic."""
+        """Start a program that uses urnic on the host's side, beside the guest."""
         words = [SCRIPT, "exec", *(lab.unprivileged() if user else []), *argv]
         full = {**os.environ, "PEER_VM_DIR": str(self.state),
                 "TMPDIR": str(self.stage.tmp), **(env or {})}
         if user:
-            # the script itself must not run with our library
+            # Only the program, not the peer-vm script before it, may load our library.
             more = [f"LD_LIBRARY_PATH={self.stage.lib}"]
-            if str(argv[0]).startswith("ibv_"):      # what -u is for perftest
+            if str(argv[0]).startswith("ibv_"):      # patient.c does what -u does for perftest
                 more.append(f"LD_PRELOAD={self.stage.tool('peer-vm/libpatient.so')}")
             words[len(words) - len(argv):len(words) - len(argv)] = ["/usr/bin/env", *more]
         proc = lab.Proc(words, full, place=self)
@@ -158,11 +161,11 @@ class PeerVM:
         self._script("down", check=False)
         shutil.rmtree(self.state, ignore_errors=True)
 
-    # Both sides of a program; options without -d, -g/-x, -p.
+    # The two sides of a program.  `options` has no -d, -g or -x, and no -p; these are added.
 
     def _words(self, program, options, dev, gid, port):
         pingpong = program.startswith("ibv_")
-        # -u 17: half a second; an emulated guest may stand still for a while
+        # -u 17: a timeout of half a second, since an emulated guest may stand still for a while
         return [program, "-d", dev, "-g" if pingpong else "-x", str(gid), "-p",
                 str(port), *([] if pingpong else ["-F", "-u", "17"]), *options]
 

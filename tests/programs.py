@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The tables of programs: which options of which program are run, and where.
+"""The tables of programs: which options of each program are run, and in which places.
 
-A row is a program with its options; a cell is a row in a place (between two
-namespaces, or between two processes of one host by one of the ways that there
-are), over one address family and one MTU of the interface.  The full table is every row in every place; the
-bounded one has every row once, each in the next place, so that all places have
-their share.  What a program refuses by itself (ib_write_bw over UD, -e with
-ib_write_bw, ...) is not in the table.
+A row is a program with its options.  A cell is a row in a place (between two namespaces, or
+between two processes of one host by one of URNIC_LOCAL's ways), with one address family and one
+interface MTU.  The full table has every row in every place.  The bounded one has every row once,
+each row in the place after the previous row's, so that all places are used.  Options that a
+program refuses by itself (ib_write_bw over UD, -e with ib_write_bw, ...) are not in the table.
 
-UC and UD have no acknowledgements: what overruns the receiver's socket buffer
-(208 KiB for an ordinary user) is lost, and perftest waits for it for ever.  So
-their rows move less than that at a time.
+UC and UD have no acknowledgements: packets that overrun the receiver's socket buffer (208 KiB for
+an ordinary user) are lost, and perftest waits for them for ever.  So rows of UC and UD keep less
+than that under way at a time.
 """
 
 import dataclasses
@@ -24,7 +23,7 @@ PLACES = [
     ("host", 1500, "v4"), ("pipe", 9000, "v4"), ("host", 9000, "v6"),
     ("pipe", 1500, "v6"),
 ]
-# In full only: see lab.Pair.place().
+# Places of the full table only: see lab.Pair.place().
 APART = [("vm", 1500, "v4"), ("users", 9000, "v4"), ("pids", 1500, "v6"),
          ("seccomp", 9000, "v6")]
 
@@ -62,7 +61,7 @@ def is_long(row):
 
 
 def table(rows, places=PLACES, extra=()):
-    """pytest parameters: each row in every place, bounded to one place each."""
+    """pytest parameters: each row in every place; a bounded run keeps one place per row."""
     cells = []
     mtus = {p[1] for p in places}
     apart = [p for p in APART if p[1] in mtus]
@@ -102,7 +101,8 @@ def jumbo_pingpong_rows():
 
 
 def above_the_port_rows():
-    """More than an interface of MTU 1500 carries: its own MTU is used."""
+    """Rows that ask for a path MTU above what an interface of MTU 1500 carries; urnic then uses
+    the interface's."""
     for kind in ("rc", "uc", "srq"):
         for mtu in ("2048", "4096"):
             yield Row(f"ibv_{kind}_pingpong",
@@ -137,11 +137,11 @@ def perftest_rows():
         for options in ((), ("-a",), ("-e",), ("-q", "16"), ("-b",), ("-I", "64"),
                         ("--use-srq",), ("--use-srq", "-q", "4")):
             if conn != "RC" and "-a" in options and conn == "UC":
-                continue  # 8 MiB messages without acknowledgements: see above
+                continue  # 8 MiB messages without acknowledgements: see the module's docstring
             if conn == "UC" and "--use-srq" in options:
-                continue  # perftest: SRQ with RC, UD and XRC only
+                continue  # perftest has SRQs for RC, UD and XRC only
             if conn == "UD" and {"--use-srq", "-q"} <= set(options):
-                continue  # it posts fewer receives than are sent: more are lost
+                continue  # perftest posts fewer receives than it sends, so that more datagrams are lost
             yield _perftest("ib_send_bw", conn, *options)
         for options in ((), ("-a",), ("-e",), ("-I", "64"), ("--use-srq",)):
             if conn == "UC" and ("--use-srq" in options or "-a" in options):
@@ -178,8 +178,8 @@ def path_mtu_rows(mtus):
 # --- qperf ------------------------------------------------------------------
 
 def qperf_rows():
-    """By rdma_cm, for which it has RC only: without, it sends to LIDs, which only
-    InfiniBand has.  It knows IPv4 alone."""
+    """qperf's RC tests with rdma_cm (-cm1).  Without rdma_cm, qperf sends to LIDs, which only
+    InfiniBand has; with it, qperf has RC only.  qperf knows IPv4 alone."""
     for test in ("rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat",
                  "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_rdma_write_bw",
                  "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr",
@@ -188,17 +188,18 @@ def qperf_rows():
 
 
 NUMBERS = re.compile(r"^[ \t]*(\d+)[ \t]+(\d+)((?:[ \t]+(?:[\d.]+|inf|-?nan)){2,})[ \t]*$", re.M)
-# What perftest says, in the middle of the line, of a machine whose clock is not
+# The warnings that perftest prints, in the middle of a line, on a machine whose clock is not
 # steady.
 CLOCK = re.compile(r"(?:Correlation coefficient|Conflicting CPU).*")
 
 
 def perftest_timed(output):
-    """Whether its figures mean anything: without a clock, rates are 0 and times inf."""
+    """Whether perftest's figures mean anything: without a steady clock, rates are 0 and times
+    inf."""
     return "Correlation coefficient" not in output
 
 
 def perftest_results(output):
-    """[(bytes, iterations, [figures])] of a perftest report."""
+    """The rows of a perftest report, as [(bytes, iterations, [figures])]."""
     return [(int(b), int(n), [float(f) for f in rest.split()])
             for b, n, rest in NUMBERS.findall(CLOCK.sub("", output))]

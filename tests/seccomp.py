@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""System calls that fail, as containers make them fail."""
+"""Make system calls fail by seccomp, as containers do."""
 
 import ctypes
 import errno
@@ -16,7 +16,8 @@ ALLOW, ERRNO = 0x7fff0000, 0x00050000
 
 
 def program(call, error, bits):
-    """bits: only where the third argument has one of them."""
+    """The BPF program that makes `call` fail with `error`.  If `bits` is not 0, only calls whose
+    third argument has one of these bits fail."""
     number = CALLS[call]
     code = [(LD_W_ABS, 0, 0, 0)]
     if bits:
@@ -29,7 +30,8 @@ def program(call, error, bits):
 
 
 def forbid(call, error, bits=0):
-    """For subprocess's preexec_fn: from there on the call fails so."""
+    """Return a preexec_fn for subprocess that makes `call` fail in the new process and its
+    children."""
     if platform.machine() != "x86_64":
         pytest.skip("the numbers of system calls are x86_64's")
     code = program(call, getattr(errno, error), bits)
@@ -42,6 +44,6 @@ def forbid(call, error, bits=0):
         if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or \
                 libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, filtered, 0, 0):
             raise OSError(ctypes.get_errno(), "seccomp")
-        return memory       # alive until here
+        return memory       # keeps the filter's memory alive until here
 
     return install

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`make bench`: what it reads and reckons; and a row of each kind, so that it cannot rot.
+"""`make bench`: its parsers and its arithmetic; and one row of each kind, so that none stops
+working unnoticed.
 
-What it measures is no matter here: the machine has other work.
+The figures themselves do not matter here, since the machine has other work meanwhile.
 """
 
 import re
@@ -248,7 +249,8 @@ def test_no_such_section(monkeypatch, capsys):
 
 
 def test_what_is_interrupted_leaves_the_page(monkeypatch, tmp_path):
-    """It is written at the end, and nothing else writes it."""
+    """bench writes the page at the end and nowhere else, so an interrupted run leaves it as it
+    was."""
     written = []
 
     def interrupted(*_):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connection management: Debian's programs of rdma_cm, unmodified, as an ordinary
-user, and a program of our own that looks at what they take for granted."""
+"""Connection management: Debian's rdma_cm programs, unmodified, as an ordinary user; and a
+program of our own that checks the rules which such programs rely on."""
 
 import dataclasses
 import pathlib
@@ -16,7 +16,7 @@ import lab
 
 OURS = lab.ROOT / "build/obj/tests/cm/cm_test_program"
 
-# Where two processes may stand, and by which address they meet.
+# Places for two processes, each with the address family by which they connect.
 PLACES = [("pair", "v4"), ("pair", "v6"), ("host", "v4"), ("pipe", "v6"),
           ("udp", "v4"), ("lo", "v4"), ("lo", "v6")]
 
@@ -24,15 +24,15 @@ PLACES = [("pair", "v4"), ("pair", "v6"), ("host", "v4"), ("pipe", "v6"),
 @dataclasses.dataclass(frozen=True)
 class Row:
     name: str
-    server: str             # {ip}: the server's, {any}: the wildcard's
+    server: str             # {ip} is the server's address, {port} the port
     client: str
-    said: str = ""          # by the client, when all is well
+    said: str = ""          # text in the client's output when all is well
     families: tuple = ("v4", "v6")
     places: tuple = ("pair", "host", "pipe", "udp", "lo")
-    port: int = 0           # the program's own; 0: it is told one
+    port: int = 0           # the port that the program has built in; 0: the port is an option
     space: int = 0x0106
-    by_tcp: bool = False    # they meet over TCP first
-    stays: bool = False     # the server has to be ended
+    by_tcp: bool = False    # client and server first connect by TCP
+    stays: bool = False     # the server does not end by itself
 
 
 ROWS = [
@@ -75,7 +75,7 @@ ROWS = [
 
 
 def cells():
-    """Each row in every place that it can be in; bounded: in two of them."""
+    """Each row in every place that it can run in; a bounded run keeps two places per row."""
     out = []
     for i, row in enumerate(ROWS):
         can = [p for p in PLACES if p[0] in row.places and p[1] in row.families]
@@ -87,7 +87,7 @@ def cells():
 
 
 def stand(pair, place, family):
-    """The two namespaces and the server's address."""
+    """The server's namespace, the client's namespace, and the server's address."""
     if place == "lo":
         return pair.a, pair.a, "127.0.0.1" if family == "v4" else "::1"
     server, client = pair.place(place)
@@ -95,8 +95,8 @@ def stand(pair, place, family):
 
 
 def wait_service(proc, port, space=0x0106, timeout=lab.HANGS):
-    """Until it listens.  The port's name, which other processes can see, is there before:
-    it says that the port is bound."""
+    """Wait until the process listens on the port.  The socket name that is awaited first appears
+    when the port is bound, which is before the process listens."""
     want = re.compile(rf"@urnic/cm/{space:04x}/\w+/{port}$", re.M)
     names = pathlib.Path(f"/proc/{proc.pid}/net/unix")
     end = time.monotonic() + timeout
@@ -119,9 +119,10 @@ RPING_LATE = re.compile(r"""(?=(.*\n)*(server|client)\ DISCONNECT\ EVENT)
 
 
 def wait_end(proc, program, timeout):
-    """Its exit status.  A thread of rping's, which has just told of the end of its connection,
-    asks for the next event of a channel that main() destroys meanwhile; then it ends the
-    process, on any RNIC.  It is forgiven where rping has told of that end and of no error."""
+    """Return the program's exit status.  After the DISCONNECTED event, a thread of rping asks for
+    the next event of a channel that main() destroys meanwhile, and then ends the process with
+    255; this happens on any RNIC.  That status counts as 0 if rping has reported the disconnect
+    and no other error."""
     rc = proc.wait(timeout)
     late = program == "rping" and RPING_LATE.fullmatch(proc.out)
     return 0 if rc == 255 and late else rc
@@ -129,7 +130,8 @@ def wait_end(proc, program, timeout):
 
 def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,
              by_tcp=False, stays=False, timeout=lab.HANGS):
-    """space None: not on an interface, so nobody but the server knows its service."""
+    """Run a server and a client to their ends.  space=None: the service has no socket name to
+    wait for, because the server does not bind it at an interface, so wait for its dump instead."""
     s = server_ns.start(*server)
     if by_tcp:
         s.wait_listening(port)
@@ -159,7 +161,7 @@ def test_programs(shared_pair, row, place, family):
 
 
 def wait_member(proc, group, timeout=lab.HANGS):
-    """Until this process's namespace has joined the group."""
+    """Wait until the process's namespace has joined the multicast group."""
     v6 = ":" in group
     raw = socket.inet_pton(socket.AF_INET6 if v6 else socket.AF_INET, group)
     want = raw.hex() if v6 else raw[::-1].hex().upper()
@@ -172,7 +174,7 @@ def wait_member(proc, group, timeout=lab.HANGS):
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_mckey(shared_pair, family):
-    """Multicast, between two namespaces."""
+    """Multicast between two namespaces."""
     pair = shared_pair()
     group = "239.77.1.1" if family == "v4" else "ff15::77"
     ips = [ns.ip4 if family == "v4" else ns.ip6 for ns in (pair.a, pair.b)]
@@ -184,7 +186,7 @@ def test_mckey(shared_pair, family):
 
 @pytest.mark.parametrize("words", ["ucmatose", "ucmatose -P ib", "udaddy"])
 def test_by_gid_alone(shared_pair, words):
-    """AF_IB addresses: a RoCE device's GIDs."""
+    """AF_IB addresses, which are a RoCE device's GIDs."""
     pair = shared_pair()
     port = 7174 if words == "udaddy" else lab.next_port()
     words = (*words.split(), "-f", "gid", *(() if words == "udaddy" else ("-p", str(port))))
@@ -215,20 +217,20 @@ def test_rules_without_an_interface(netns, ours, ip):
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::1", "eth4"])
 def test_bad_arguments(shared_pair, ours, ip):
-    """What was freed is filled, so that whoever looks at it is caught."""
+    """MALLOC_PERTURB_ fills freed memory, so that a use after free is noticed."""
     pair = shared_pair()
     ip = {"eth4": pair.a.ip4}.get(ip, ip)
     pair.a.run(ours, "bad", ip, str(lab.next_port()), env={"MALLOC_PERTURB_": "165"})
 
 
 def test_races(shared_pair, ours):
-    """What was freed is filled, so that whoever looks at it is caught."""
+    """MALLOC_PERTURB_ fills freed memory, so that a use after free is noticed."""
     pair = shared_pair()
     pair.a.run(ours, "races", pair.a.ip4, "0", env={"MALLOC_PERTURB_": "165"})
 
 
 def test_cancelled(shared_pair, ours):
-    """Every call by a thread that is about to be cancelled."""
+    """Every call is made by a thread that is about to be cancelled."""
     pair = shared_pair()
     pair.a.run(ours, "cancel", pair.a.ip4, str(lab.next_port()))
 
@@ -236,7 +238,7 @@ def test_cancelled(shared_pair, ours):
 def test_forks(shared_pair, ours):
     pair = shared_pair()
     pair.a.run(ours, "forks", pair.a.ip4, str(lab.next_port()))
-    lab.next_port()         # it takes two
+    lab.next_port()         # the program uses two ports
 
 
 REFUSED = ["RDMA_CM_EVENT_REJECTED 8"]
@@ -249,8 +251,9 @@ ENDED = ["RDMA_CM_EVENT_ESTABLISHED 0", "RDMA_CM_EVENT_DISCONNECTED 0"]
 @pytest.mark.parametrize("place,family", [
     ("host", "v4"), ("udp", "v4"), ("pair", "v4"), ("pair", "v6")])
 def test_server_dies(shared_pair, ours, place, family, step, told):
-    """The client of a server that dies at a step is told: at once, or when the host
-    is asked, where no process of ours is left."""
+    """When a server dies at a step, its client gets an event at once; where no urnic process is
+    left on the server's host, it gets the event when it next asks the host whether the connection
+    still exists."""
     server_ns, client_ns, ip = stand(shared_pair(), place, family)
     port = str(lab.next_port())
     server = server_ns.start(ours, "dying", ip, port, step)
@@ -260,7 +263,8 @@ def test_server_dies(shared_pair, ours, place, family, step, told):
 
 
 def test_the_last_server_but_one_dies(shared_pair, ours):
-    """Another process of its host knows nothing of the connection, and says so."""
+    """When the server has died and another urnic process runs on its host, that process has no
+    such connection, and says so to the client."""
     server_ns, client_ns, ip = stand(shared_pair(), "pair", "v4")
     holder = server_ns.start(ours, "hold", ip, str(lab.next_port()))
     holder.wait_output("listening")
@@ -275,7 +279,7 @@ def test_the_last_server_but_one_dies(shared_pair, ours):
 
 @pytest.mark.parametrize("ip", ["0.0.0.0", "::"])
 def test_the_wildcard_is_this_host(shared_pair, ip):
-    """To connect to, as with any socket."""
+    """A client may connect to the wildcard address, which is this host, as with any socket."""
     pair = shared_pair()
     port = lab.next_port()
     run_pair(pair.a, pair.a, ["rping", "-s", "-a", ip, "-C", "2", "-p", str(port)],
@@ -283,7 +287,8 @@ def test_the_wildcard_is_this_host(shared_pair, ip):
 
 
 def test_nobody_listens(shared_pair, ours):
-    """Some process of the host says no, or, where there is none, its kernel."""
+    """A connection request to a port without a listener is rejected by some urnic process of the
+    host or, where there is none, by its kernel."""
     pair = shared_pair()
     for ip in pair.a.ip4, pair.a.ip6:
         out = pair.b.run(ours, "watch", ip, str(lab.next_port()), "-").out
@@ -313,7 +318,7 @@ def test_a_port_has_one_owner(shared_pair, ours):
 
 
 def test_many_processes(shared_pair, ours):
-    """Requests and answers find their way among the processes of a host."""
+    """Requests and replies reach the right ones among the processes of a host."""
     pair = shared_pair()
     servers, clients = [], []
     for _ in range(4):
@@ -343,7 +348,8 @@ BECOME = {"BECOME": str(pwd.getpwnam(lab.SECOND_USER).pw_uid)}
 @pytest.mark.skipif(lab.IN_USERNS, reason="a user namespace has one user")
 @pytest.mark.parametrize("place", ["host", "udp"])
 def test_daemon_that_becomes_another_user(shared_pair, ours, place):
-    """It listens as root; its clients are root's, its new user's, a third's."""
+    """The server binds as root and then changes to another user; it serves clients of root, of
+    its new user, and of a third user."""
     ns, _ = shared_pair().place(place)
     port = lab.next_port()
     users = [None, lab.SECOND_USER, "nobody"]
@@ -361,14 +367,15 @@ def test_client_that_becomes_another_user(shared_pair, ours, user):
     port = lab.next_port()
     server = ns.start(ours, "serve", ns.ip4, str(port), "5", user=user)
     wait_service(server, port)
-    # Its port is another user's: root asks for that.
+    # Another user holds the UDP port, which root accepts only with URNIC_SHARE=host.
     ns.run(ours, "ask", ns.ip4, str(port), "5", user=None,
            env={**BECOME, "URNIC_SHARE": "host"})
     assert server.wait(lab.HANGS) == 0, server.describe()
 
 
 def test_two_users(shared_pair, ours):
-    """The second user cannot have the port: the first one's processes forward."""
+    """The second user cannot have the UDP port, so the first user's process forwards its
+    datagrams."""
     if lab.IN_USERNS:
         pytest.skip("a user namespace has one user")
     pair = shared_pair()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connections that come and go, one after the other and all at once, over RoCE and
-over iWARP: none fails, nothing is left."""
+"""Connections that are made and ended, one after the other and all at once, over RoCE and over
+iWARP: none fails, and nothing is left behind."""
 
 import pytest
 
@@ -26,9 +26,10 @@ def run(pair, ours, kind, place, family, words, n, timeout):  # noqa: F811
     pytest.param("host", "v4", 100000, marks=pytest.mark.full),
     pytest.param("pair", "v6", 100000, marks=pytest.mark.full)])
 def test_cycles(shared_pair, ours, kind, place, family, n):  # noqa: F811
-    """Connecting and parting leaves nothing behind."""
+    """Connecting and disconnecting many times leaves nothing behind."""
     pair = shared_pair()
-    # A TCP port rests for a minute after its connection, as is; 28,000 do not last.
+    # The kernel keeps a TCP port for a minute after its connection, and its 28,000 ports would
+    # not last; tcp_tw_reuse lets it use them again.
     for ns in (pair.a, pair.b):
         ns.sh("echo 1 >/proc/sys/net/ipv4/tcp_tw_reuse")
     out = run(pair, ours, kind, place, family, ("serve", "ask"), n, 60 + n // 20)
@@ -38,6 +39,6 @@ def test_cycles(shared_pair, ours, kind, place, family, n):  # noqa: F811
 @KINDS
 @pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v6"), ("lo", "v4")])
 def test_at_once(shared_pair, ours, kind, place, family):  # noqa: F811
-    """A thousand connections that are asked for, stand and go at once."""
+    """A thousand connections that are requested, stand and end at the same time."""
     out = run(shared_pair(), ours, kind, place, family, ("at-once-serve", "at-once"), 1000, 60)
     assert "1000 at once" in out

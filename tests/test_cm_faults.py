@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connections of rdma_cm among programs that die and strangers that mean no good:
-nobody else is harmed, and nothing is left.  (What the clients of a server that dies
-are told: test_cm.py, test_cm_iwarp.py.)"""
+"""rdma_cm servers whose clients die, and strangers with bad intentions: no other connection is
+harmed, and nothing is left behind.  (test_cm.py and test_cm_iwarp.py test what the clients of a
+dying server see.)
+"""
 
 import contextlib
 import os
@@ -21,7 +22,8 @@ STEPS = ["asked", "answered", "established", "said", "parted"]
 
 
 def descriptors(proc):
-    """By number: what each refers to, of those that are still open when looked at."""
+    """The process's open descriptors: {number: what it refers to}, without those that were closed
+    while we looked."""
     found = {}
     for entry in os.scandir(f"/proc/{proc.pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -30,7 +32,8 @@ def descriptors(proc):
 
 
 class Server:
-    """One that serves whoever comes, and says when nobody is there any more."""
+    """A server that accepts every client and prints "nobody is there" when the last one has
+    gone."""
 
     def __init__(self, ns, ours, ip, env=None):
         self.ours, self.ip, self.port = ours, ip, lab.next_port()
@@ -41,10 +44,10 @@ class Server:
         return ns.run(self.ours, "many", self.ip, str(self.port), str(n))
 
     def rest(self, seconds=10):
-        """The descriptors that are open when all have gone."""
+        """Wait until all clients have gone, and return the descriptors that are open then."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.proc.running():
-            # each client that was there is one more "nobody"
+            # "nobody is there" is printed once more each time that the last client has gone
             before, out = descriptors(self.proc), self.proc.out
             time.sleep(0.3)
             if out.rstrip().endswith("nobody is there") and out == self.proc.out and \
@@ -53,8 +56,8 @@ class Server:
         raise AssertionError(self.proc.describe())
 
     def is_as_it_was(self, before, seconds=10, more=0):
-        """Nothing is left but `more` descriptors: a process of the same host costs
-        one as long as it lives."""
+        """Assert that at most `more` descriptors are left over; a process of the same host costs
+        the server one for as long as it lives."""
         end = time.monotonic() + seconds
         now = self.rest(seconds)
         while len(now) > len(before) + more and time.monotonic() < end:
@@ -68,7 +71,7 @@ class Server:
 @pytest.mark.parametrize("place", ["host", "pair"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_clients_die(shared_pair, ours, kind, place, step):
-    """A server's clients are killed: the others are served, nothing stays open."""
+    """A server's clients are killed: it serves the others, and no descriptor stays open."""
     pair = shared_pair()
     a = pair.a.with_env(**KINDS[kind])
     b = a if place == "host" else pair.b.with_env(**KINDS[kind])
@@ -85,8 +88,8 @@ def test_clients_die(shared_pair, ours, kind, place, step):
 @pytest.mark.parametrize("place", ["host", "pair"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_at_once(shared_pair, ours, kind, place):
-    """More connections from one host to one listener than its backlog takes; and of
-    ports that are chosen at random some come twice."""
+    """More simultaneous connections from one host to one listener than its backlog holds.  Their
+    random ports collide now and then."""
     pair = shared_pair()
     a = pair.a.with_env(**KINDS[kind])
     b = a if place == "host" else pair.b.with_env(**KINDS[kind])
@@ -98,7 +101,7 @@ def test_many_at_once(shared_pair, ours, kind, place):
 
 
 def test_clients_beyond_the_backlog(shared_pair, ours):
-    """Several processes ask at once: none of them has to say MPA's revision 1."""
+    """Several processes connect at once, and none of them has to fall back on MPA's revision 1."""
     pair = shared_pair()
     a, b = (ns.with_env(**KINDS["iwarp"], URNIC_LOG="info") for ns in (pair.a, pair.b))
     server = Server(a, ours, pair.a.ip4)
@@ -110,8 +113,8 @@ def test_clients_beyond_the_backlog(shared_pair, ours):
 
 
 def test_another_user_cannot_end_a_connection(shared_pair, ours):
-    """It sends requests, from the host's own address, as if from the client's QP: such
-    a QP believes its connection to be over."""
+    """A stranger sends requests from the host's own address, as if the client's QP had sent them.
+    Such requests say that the QP has no connection any more, but must not end it."""
     host = shared_pair().a.with_env(**KINDS["roce"], URNIC_LOG="info")
     ip, port = host.ip4, lab.next_port()
     server = host.start(ours, "dying", ip, str(port), "never")
@@ -168,8 +171,8 @@ STRANGERS = {"silent": 100, "garbage": 100, "half": 100, "mute": 60, "flood": 30
 @pytest.mark.parametrize("devices", [
     "iwarp_eth0", pytest.param("roce_eth0,iwarp_eth0", marks=pytest.mark.full)])
 def test_strangers(shared_pair, ours, what, devices):
-    """Clients are served while strangers come, and when they have gone nothing is
-    left of them."""
+    """Clients are served while strangers connect; when the strangers have gone, nothing of them
+    is left."""
     pair = shared_pair()
     a = pair.a.with_env(URNIC_DEVICES=devices)
     b = pair.b.with_env(**KINDS["iwarp"])

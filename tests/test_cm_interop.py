@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connection management and rsockets between urnic and Linux's, which runs in a VM with
-rdma_rxe: both directions."""
+"""Connection management and rsockets between urnic and Linux's rdma_rxe, which runs in a VM; each
+is the server in turn."""
 
 import hashlib
 import re
@@ -72,9 +72,10 @@ def test_urnic_says_no(vm):
     assert rc != 0 and "REJECTED, error 8" in out, out
 
 
-MANY_ROUNDS = 200   # seconds that 400 of them do not take: 1 to 40 ms each
+MANY_ROUNDS = 200   # seconds; 400 rounds of 1 to 40 ms each take less
 
-# Its program stands still; its kernel is asked, twice at least, and answers.
+# The client's program is stopped for 12 s, so that urnic asks its kernel at least twice whether
+# the connection still exists; the kernel answers.
 STANDS_STILL = """
 rping -c -C 400 -a {ip} -p {port} & p=$!
 until rdma res show cm_id | grep -q 'CONNECT.*:{port} ' || ! kill -0 $p; do
@@ -116,10 +117,10 @@ def test_a_server_that_stands_still_stays_connected(vm):
     assert times_asked(ours) >= 2, ours.describe()
 
 
-# --- rcopy, whose server serves on ----------------------------------------------------
+# --- rcopy, whose server does not end ---------------------------------------------------
 #
-# There is nobody to exchange rsockets' datagrams with: rdma-core makes an address
-# handle without a GRH for its own use, which rxe refuses, as all of RoCE does.
+# rsockets' datagrams have no test here: rdma-core makes an address handle without a GRH for its
+# own use, which rxe refuses, as all of RoCE does.
 
 def test_rcopy_to_rxe(vm):
     port = lab.next_port()

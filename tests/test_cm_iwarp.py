@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connection management of iWARP devices: Debian's programs of rdma_cm, unmodified,
-where URNIC_DEVICES shows iWARP devices alone, or both kinds."""
+"""Connection management of iWARP devices: Debian's rdma_cm programs, unmodified, where
+URNIC_DEVICES names iWARP devices alone or both kinds."""
 
 import pytest
 
@@ -14,7 +14,7 @@ PLACES = [("pair", "v4"), ("pair", "v6"), ("lo", "v4"), ("lo", "v6"), ("host", "
 
 
 def cells():
-    """Each row in two of its places; in all of them with --full."""
+    """Each row in two of its places; with --full in all of them."""
     out = []
     for i, row in enumerate(PROGRAMS):
         can = [p for p in PLACES if p[1] in row.families]
@@ -83,7 +83,8 @@ time.sleep(60)
 
 
 def test_a_tcp_program_has_the_port(shared_pair, ours):
-    """It stops iWARP's side of a wildcard listener, and all of an iWARP one."""
+    """A TCP program that has the port keeps a wildcard listener from iWARP clients, but not from
+    RoCE ones; a listener on an iWARP device fails."""
     pair = shared_pair()
     port = str(lab.next_port())
     holder = pair.a.start("python3", "-c", TCP_SERVER, port, library=False)
@@ -98,7 +99,7 @@ def test_a_tcp_program_has_the_port(shared_pair, ours):
 
 @pytest.mark.parametrize("place,family", [("pair", "v4"), ("lo", "v6")])
 def test_cycles(shared_pair, ours, place, family):
-    """Connecting and parting leaves nothing behind."""
+    """Connecting and disconnecting many times leaves nothing behind."""
     server_ns, client_ns, ip = stand(shared_pair(), place, family, IWARP)
     port = str(lab.next_port())
     run_pair(server_ns, client_ns, [ours, "serve", ip, port, "300"],
@@ -114,7 +115,7 @@ ENDED = ["RDMA_CM_EVENT_ESTABLISHED 0", "RDMA_CM_EVENT_DISCONNECTED 0"]
     ("established", [ENDED]), ("exit", [ENDED]), ("disconnected", [ENDED])])
 @pytest.mark.parametrize("place", ["host", "pair"])
 def test_server_dies(shared_pair, ours, place, step, told):
-    """The client of a server that dies at a step is told at once."""
+    """When a server dies at a step, its client gets an event at once."""
     server_ns, client_ns, ip = stand(shared_pair(), place, "v4", IWARP)
     port = str(lab.next_port())
     server = server_ns.start(ours, "dying", ip, port, step)
@@ -131,7 +132,7 @@ def test_nobody_listens(shared_pair, ours):
 
 
 def test_strangers(shared_pair, ours):
-    """A listener among browsers and scanners serves its clients."""
+    """A listener that browsers and port scanners connect to still serves its clients."""
     pair = shared_pair()
     server_ns, client_ns, ip = stand(pair, "pair", "v4", IWARP)
     port = str(lab.next_port())
@@ -148,7 +149,8 @@ def warnings(out):
 
 
 def test_a_program_without_rdma_cm_is_told(netns):
-    """perftest without -R moves its QPs itself, which an iWARP device does not have."""
+    """perftest without -R changes its QPs' states itself, which an iWARP device does not
+    support."""
     ns = netns.with_env(URNIC_DEVICES="iwarp_lo")
     port = lab.next_port()
     words = ["ib_write_bw", "-p", str(port)]
@@ -161,7 +163,7 @@ def test_a_program_without_rdma_cm_is_told(netns):
 
 
 def test_datagrams_are_told_to_be_roces(netns):
-    """perftest crashes on the ADDR_ERROR that it gets: the cause stands before it."""
+    """udaddy crashes on the ADDR_ERROR that it gets, but a warning before it says the reason."""
     ns = netns.with_env(URNIC_DEVICES="iwarp_lo")
     client = ns.start("udaddy", "-s", "127.0.0.1")
     assert client.wait(lab.HANGS) is not None

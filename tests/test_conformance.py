@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""rdma-core's own suite (pyverbs), as Debian ships it: all of it, by every way that two
-processes of one host have to each other, and at an adapter of a fabric.
+"""rdma-core's own suite (pyverbs), as Debian ships it: all of it, by every way between two
+processes of one host, and at an adapter of a fabric.
 
-tests/conformance/pyverbs.tsv has every test and its class; skips.tsv those that skip themselves,
-on which devices, and why.  A test that skips and is not there fails, as does one that
-is there and runs.  So docs/conformance.md, which is made of these tables, says what was
-found.  conftest.py prints what came of it, a line a class.
+tests/conformance/pyverbs.tsv lists every test with its class; skips.tsv lists the tests that skip
+themselves, the devices where they do, and the reason.  A test fails if it skips without being in
+skips.tsv, or runs although it is there.  So docs/conformance.md, which is made from these tables,
+is what was found.  conftest.py prints the result, one line for each class.
 
-conformance/runner.py runs the tests of a way, each in a process of its own and twice there:
-what it leaves behind fails it.
+conformance/runner.py runs the tests of one way, each in a process of its own and twice there; a
+test that leaves something behind fails.
 
-The suite learns a device's address from the kernel, which knows of no device here: it
-is shown a /sys/class that names one.  An adapter has the address of an interface by its
-fabric's second file, in the place of IP over InfiniBand.
+The suite reads a device's address from the kernel, which has no RDMA device here, so the runner
+gets a /sys/class that names one.  An adapter gets an interface's address from its fabric's
+settings file, in the place of IP over InfiniBand.
 """
 
 import ast
@@ -34,7 +34,7 @@ ln -s /sys/devices/virtual/net/lo /sys/devices/virtual/net/eth0 /sys/class/net
 exec "$@"
 """
 TIMES = "2"
-MANY = 3600     # seconds for a way; the runner has a limit for each test
+MANY = 3600     # seconds for all tests of a way; the runner also limits each test
 
 
 class Way(NamedTuple):
@@ -42,11 +42,11 @@ class Way(NamedTuple):
     device: str
     net: str = ""
     env: dict = {}
-    within: tuple = ()      # words in front of the runner
+    within: tuple = ()      # `urnic` arguments that start the runner
 
 
-# Loopback is for rdma_cm, which wants an id that is bound to 127.0.0.1 to have a device:
-# it has if there is no other.
+# roce-lo is for rdma_cm alone: an id that is bound to 127.0.0.1 must have a device, which it has
+# if roce_lo is the only one.
 WAYS = {
     "roce": Way("roce", "roce_eth0", "eth0"),
     "roce-udp": Way("roce", "roce_eth0", "eth0", {"URNIC_LOCAL": "off"}),
@@ -79,12 +79,12 @@ def skipping(way):
 
 
 def here(way):
-    """The ways beside each other, if there are more processes of pytest."""
+    """The mark that lets different workers of pytest run different ways at the same time."""
     return pytest.mark.xdist_group(f"conformance-{way}")
 
 
 def batch(ns, suite, runner, way, tests, user):
-    """{test: row} of the runner."""
+    """Run the tests of a way by the runner; return {test: row}."""
     how = WAYS[way]
     ns = ns.with_(outer=["unshare", "-m", "--propagation", "private", "sh", "-ec",
                          CLASS.format(how.device, how.net), "sh"])
@@ -101,7 +101,8 @@ def batch(ns, suite, runner, way, tests, user):
 
 @pytest.fixture(scope="session")
 def result(request, pairs, suite, huge_pages):
-    """result(way, test): its row.  All that this run of pytest has of a way run at once."""
+    """result(way, test): the row of that test.  The first call for a way runs all tests of that
+    way that this run of pytest selected."""
     rows = {}
     runner = suite.parent.parent / RUNNER.name
     runner.write_bytes(RUNNER.read_bytes())
@@ -139,7 +140,7 @@ def test_the_table_has_every_test(suite):
 
 
 def test_the_page_is_of_the_tables():
-    """tests/conformance/page.py >docs/conformance.md"""
+    """docs/conformance.md is what `tests/conformance/page.py` prints."""
     assert (HERE.parent.parent / "docs/conformance.md").read_text() == page.page()
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The yardstick: the suite of test_conformance.py on Linux's own software devices, rdma_rxe
-and siw, in the peer VM.
+"""The comparison: test_conformance.py's suite on Linux's own software devices, rdma_rxe and siw,
+in the peer VM.
 
-What came of it is written to build/conformance-linux.tsv.  tests/conformance/linux.tsv is such
-a file, and docs/conformance.md shows it.  What Linux's drivers do is theirs: only tests without
-a result fail here, and pytest's warnings say what differs from the table.
+The results are written to build/conformance-linux.tsv.  tests/conformance/linux.tsv is such a
+file, which docs/conformance.md shows.  Linux's drivers are not ours to judge, so a test fails
+here only if it has no result; pytest's warnings list the differences from the table.
 """
 
 import json
@@ -22,13 +22,14 @@ import test_conformance as conformance
 from conformance import page
 
 FOUND = lab.ROOT / "build/conformance-linux.tsv"
-# The guest has Debian's libraries and drivers, but no Python: it gets this host's.
+# The guest has Debian's libraries and drivers but no Python, and gets this host's.
 DEVICES = {"rxe": ("rxe0", "eth0"), "siw": ("siw0", "eth1")}
-LIMIT = 3000     # seconds for a device
+LIMIT = 3000     # seconds for all tests of a device
 
 
 def needed():
-    """This host's Python, pyverbs, and the libraries of both, as paths."""
+    """The paths of this host's Python, its library, pyverbs, and the shared libraries that these
+    need."""
     site = pathlib.Path("/usr/lib/python3/dist-packages/pyverbs")
     python = pathlib.Path("/usr/bin/python3").resolve()
     lib = pathlib.Path("/usr/lib") / python.name
@@ -41,7 +42,8 @@ def needed():
 
 
 def pack(path, suite):
-    """What the guest unpacks at /: the guest's own libraries stay."""
+    """Pack what the guest unpacks at /.  Libraries go to /opt/lib, so that the guest's own ones
+    stay."""
     python, lib, site, libraries = needed()
 
     def fit(info):
@@ -61,7 +63,7 @@ def pack(path, suite):
 
 @pytest.fixture(scope="module")
 def guest(vm_session, suite, tmp_path_factory):
-    """The VM, with Python and the suite in it."""
+    """The VM, with Python and the suite unpacked in it."""
     path = tmp_path_factory.mktemp("guest") / "python.tar"
     pack(path, suite)
     with open(path, "rb") as file:
@@ -73,7 +75,7 @@ def guest(vm_session, suite, tmp_path_factory):
 
 
 def why(row):
-    """One line of it: the last of a traceback, without numbers that change."""
+    """The last line of the row's reason (of a traceback, for example), at most 160 characters."""
     return row["why"].strip().splitlines()[-1].replace("\t", " ")[:160] if row["why"] else ""
 
 
@@ -87,7 +89,8 @@ def written(rows, kernel):
 
 
 def start(guest, name, net, tests):
-    """In the guest's background: the log of it."""
+    """Start the tests on a device in the guest's background; return the path of their log,
+    without its suffix."""
     command = (f"python3 -B /opt/runner.py /opt/tests 0 --dev {name} --net {net} -- "
                + " ".join(tests))
     rc, job = guest.guest(f"peer-bg {shlex.quote(command)}")
@@ -96,7 +99,7 @@ def start(guest, name, net, tests):
 
 
 def outcome(guest, log, end):
-    """Its rows, when it has ended or the time has."""
+    """Wait until the tests have ended or the time `end` has come; return (rows, the log's text)."""
     while True:
         rc, out = guest.guest(f"cat {log}.log; test -e {log}.rc")
         if rc == 0 or time.monotonic() > end:

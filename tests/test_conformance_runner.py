@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""conformance/runner.py itself, with a suite of its own: what it must find, it finds."""
+"""conformance/runner.py itself, with a suite of our own: it must find what that suite's tests do
+wrong."""
 
 import json
 import os

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What an operation takes, in instructions and system calls: it may not grow unseen.
+"""The instructions and system calls that an operation takes, which must not grow unnoticed.
 
-Instructions are counted by callgrind, in the program's own thread while it does the
-operations; by UDP in all threads, since the NIC's takes a part of the work, the more of
-it the busier the machine is.  System calls are counted by strace in the program's
-thread.  What is counted in a whole program is the difference of two runs, of which one
-does more operations, so what it does once is not in it.
+callgrind counts instructions in the program's own thread while it does the operations; by UDP it
+counts them in all threads, because the NIC's thread does a share of the work that grows when the
+machine is busy.  strace counts the system calls of the program's thread.  What is counted over a
+whole program is the difference of two runs, one of which does more operations, so that start and
+end do not count.
 """
 
 import re
@@ -13,18 +13,18 @@ import re
 import pytest
 from tool import need
 
-ROUNDS = 20             # of COUNT operations each: tests/bench/one_sided.c, two_qps.c
-FEW, MORE = 32, 512     # COUNT of either run; a multiple of the lists
+ROUNDS = 20             # a run does ROUNDS times COUNT operations: tests/bench/one_sided.c, two_qps.c
+FEW, MORE = 32, 512     # COUNT of the two runs; each is a multiple of the lists' lengths
 
 UDP = {"URNIC_LOCAL": "off"}
 
-# What it is, program, its words, environment: at most so many instructions and system
-# calls for one operation.  A ceiling is 5 % above what was counted, for libraries and
-# compilers of other versions: when code gets better, lower it; to raise one, say in the
-# commit what the instructions buy.
+# A row: name, program, its arguments, environment, and the most instructions and system calls
+# that one operation may take.  The limit is 5 % above what was counted, for other versions of
+# libraries and compilers.  When code gets better, lower its limit; to raise one, say in the
+# commit message what the additional instructions buy.
 #
-# one_sided: post and poll of this process; the other does nothing.  two_qps: both ends
-# together; a round of its ping-pong is two SENDs.
+# one_sided: posting and polling in this process; the other process does nothing.  two_qps: both
+# ends together; a round of its ping-pong is two SENDs.
 ROWS = [
     ("write-mapped", "one_sided", "-s write 8", {}, 530, 0),
     ("read-mapped", "one_sided", "-s read 8", {}, 533, 0),
@@ -39,7 +39,8 @@ ROWS = [
 ]
 
 
-# Where another thread has the processor in the midst of a turn, a poller waits by these.
+# A poller waits by these calls when the thread with the turn is preempted, so they are not
+# counted.
 WAITS = "trace=!sched_yield,clock_nanosleep"
 RARE = 0.05
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""scripts/demo after its build: as root, as a user with a user namespace, as a
-user without one; and that it says so when a program fails."""
+"""scripts/demo after its build: as root, as a user who may make a user namespace, and as a user
+who may not; and that it fails when a program fails."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ IN_USER_NAMESPACE = [
 
 @pytest.fixture
 def tree(stage, tmp_path_factory):
-    """What the demo needs of a clone, where user nobody can read it."""
+    """The files of a clone that the demo needs, where user nobody can read them."""
     tree = stage.path / "tree"
     (tree / "scripts").mkdir(parents=True)
     (tree / "build").mkdir()
@@ -69,7 +69,7 @@ def test_demo_without_namespaces(tree, can_namespace):
 
 
 def test_demo_is_honest(tree, can_namespace):
-    """A library that does not load: the demo fails and shows why."""
+    """With a library that cannot be loaded, the demo fails and shows the reason."""
     (tree / "build/lib/libibverbs.so.1").write_bytes(b"no library")
     how = "userns" if lab.IN_USERNS else "root"
     done = demo([tree / "scripts/demo", "inside", how], user=False)

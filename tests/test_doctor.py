@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""urnic doctor: the configuration, the port, the machine."""
+"""urnic doctor: its findings about the configuration, the UDP port and the machine."""
 
 import errno
 import json
@@ -94,7 +94,7 @@ def test_doctor_knows_devices(devices, verdict, says):
     assert f["verdict"] == verdict and f["detail"].startswith(says), f
     if verdict == "limited":
         assert "127.0.0.1" in f["costs"] and "iwarp_lo" in f["do"]
-    if "none; " in says:        # what it says is so
+    if "none; " in says:        # the message recommends a setting, which must work
         named = re.search(r"URNIC_DEVICES=(\S+)$", f["detail"])[1]
         shown = json.loads(good("devices", "--json", env={"URNIC_DEVICES": named}))
         assert ",".join(d["name"] for d in shown) == named
@@ -116,7 +116,7 @@ def test_doctor_names_who_holds_the_port(share, verdict):
 
 
 def port_of(ns, stage, user, holds, timeout=20):
-    """What the doctor says of the port, once one of the words is in it."""
+    """The doctor's finding about the port, once its text has one of the words in `holds`."""
     end = time.monotonic() + timeout
     while True:
         out = ns.run(stage.urnic, "doctor", "--json", user=user, check=False).out
@@ -170,9 +170,9 @@ def test_doctor_knows_an_urnic(netns, stage):
     netns.start(*words, "127.0.0.1")
     assert port_of(netns, stage, "nobody",
                    "4791: shared with ibv_rc_pingpong") == "ok"
-    if not lab.IN_USERNS:           # where there is one user only
+    if not lab.IN_USERNS:           # a user namespace has only one user
         other = ", an urnic of user "
-        # a process of another user, whose sockets /proc does not show
+        # the holder is another user's process, whose sockets /proc does not show
         assert port_of(netns, stage, lab.SECOND_USER,
                        "4791: held by ibv_rc_pingpong (process ") == "limited"
         refusing = netns.with_env(URNIC_SHARE="user")
@@ -208,7 +208,7 @@ def test_doctor_says_what_raw_packets_need():
 
 
 def test_doctor_without_network():
-    """A new network namespace has an interface that is down, and no addresses."""
+    """A new network namespace has one interface, lo, which is down, and no addresses."""
     r = subprocess.run(["unshare", "-Urn", URNIC, "doctor", "--json"], text=True,
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                        env={"PATH": os.environ["PATH"]})
@@ -220,7 +220,7 @@ def test_doctor_without_network():
     assert r.returncode == 1
 
 
-# The same host
+# Processes of one host
 
 DIRECT = "SEND through shared memory, WRITE and READ by process_vm_writev"
 BY_PIPE = "everything through shared memory"
@@ -266,7 +266,7 @@ def test_doctor_finds_what_seccomp_forbids(call, error, check, verdict, todo):
 
 @pytest.fixture
 def yama(stage):
-    """yama(scope): the environment in which there is Yama with that scope."""
+    """yama(scope): an environment for urnic that makes Yama's ptrace_scope appear to be `scope`."""
     library = stage.path / "yama.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-Wall", "-o", library,
                     lab.ROOT / "tests/yama.c"], check=True)

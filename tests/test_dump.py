@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""urnic dump: the objects of a process that goes on meanwhile."""
+"""urnic dump: the objects of a process, which goes on running meanwhile."""
 
 import re
 import signal
@@ -13,7 +13,8 @@ needs_second_user = pytest.mark.skipif(
 
 
 def dump(ns, proc, status=0, **kw):
-    """What is in front of the program, setpriv and others, becomes it by exec."""
+    """Run urnic dump on the program's pid.  setpriv and the other commands in front of the
+    program have replaced themselves by it with exec, so that pid is the program's."""
     done = ns.run(ns.stage.urnic, "dump", str(proc.pid), check=False, **kw)
     assert done.wait(1) == status, done.describe()
     return done.out
@@ -28,7 +29,7 @@ def test_wrong_arguments(words, says):
 
 
 def bandwidth(ns, *words):
-    """ib_write_bw over loopback, for as long as the test lasts."""
+    """Start ib_write_bw over loopback; it runs longer than the test.  Return (server, client)."""
     port = lab.next_port()
     words = ["ib_write_bw", "-p", str(port), "-d", "roce_lo", "-F", "-D", "120", *words]
     server = ns.start(*words)
@@ -49,7 +50,7 @@ def test_every_object_of_a_live_process(netns, way, name):
     connected = rf"(?s)(on roce_lo, {name} to.*){{3}}"
     client.wait_dump(rf"(?s)(RC RTS on roce_lo, {name} to.*){{3}}")
     theirs = server.wait_dump(connected)
-    out = dump(ns, client)  # a dump that began before the PD was there has none
+    out = dump(ns, client)  # asked again: a dump that began before the PD existed would not have it
     qps = re.findall(rf"^qp (0x\w+): RC \w+ on roce_lo, {name} to QP (0x\w+) at 127.0.0.1$",
                      out, re.M)
     assert len(qps) == 3
@@ -134,7 +135,8 @@ except TimeoutError:
     ("nobody", "sealed True"),
     pytest.param(lab.SECOND_USER, "nothing", marks=needs_second_user)])
 def test_asked_by_a_stranger(netns, user, says):
-    """By something that is no urnic dump and asks often: its user decides."""
+    """A program other than urnic dump asks often: it gets answers if it belongs to the same
+    user."""
     _, client = bandwidth(netns)
     slot = re.search(r"^slot (\d+)$", client.wait_dump("RC RTS"), re.M)[1]
     script = ASKER.replace("HOST", lab.constant("src/host/msg.h", "MSG_VERSION"))

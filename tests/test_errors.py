@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""errors, row by row: each provokes one error; what every side must see of it,
-the line of the log that must explain it, and a bystander that must not be
-harmed are in the program's tables."""
+"""Each row provokes one error.  The program's tables say what each side must see of it, which
+line of the log must explain it, and that a bystander must not be harmed."""
 
 import pathlib
 import shutil
@@ -35,7 +34,7 @@ def _env(stage, name):
 
 
 def _together(pair, place, gid, stage, errors):
-    """All rows that go over the wire, a process at each end."""
+    """Run all rows that go over the wire, with a process at each end."""
     port = lab.next_port()
     there, here = pair.place(place)
     words = [errors, "-g", lab.Pair.GIDS[gid], "-p", port]
@@ -52,7 +51,7 @@ def test_the_table_is_whole():
     assert len(ROWS) > 240 and len(set(ROWS)) == len(ROWS)
 
 
-# Within one process there is nothing but the pipe, or UDP.
+# Between two QPs of one process there are only two ways: the pipe and UDP.
 @pytest.mark.parametrize("way", ["auto", "off"])
 @pytest.mark.parametrize("row", ROWS)
 def test_row(host, stage, errors, row, way):
@@ -61,7 +60,7 @@ def test_row(host, stage, errors, row, way):
 
 @pytest.mark.parametrize("way", ["auto", "off"])
 def test_all_in_one_process(host, stage, errors, way):
-    """No row leaves anything behind that harms the next."""
+    """No row leaves anything behind that makes a later row fail."""
     done = host.with_env(URNIC_LOCAL=way).run(errors, env=_env(stage, "all"),
                                               timeout=120)
     assert done.out.strip() == f"{len(ROWS)} rows", done.describe()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""urnic explain: codes, names, texts, lines of logs."""
+"""urnic explain: it knows codes, names, texts and lines of logs."""
 
 import json
 import pathlib
@@ -37,7 +37,7 @@ def test_explain_knows_every_name_of_verbs(kind, first, prefix):
             found = explained(f"{kind}:{word}")
             assert [(e["code"], e["name"]) for e in found] == [(code, name)]
             assert found[0]["what"]
-        # what ibv_wc_status_str() and ibv_event_type_str() answer
+        # as ibv_wc_status_str() and ibv_event_type_str() return it
         for words in (found[0]["text"], found[0]["text"].upper()):
             assert [(e["kind"], e["name"]) for e in explained(words)] == \
                 [(kind, name)]
@@ -85,13 +85,13 @@ def test_explain_knows_every_counter(table, kind, least):
         assert codes_of(line) == [(kind, i) for i in range(len(names))] + [("log", 0)]
 
 
-# What these lines are about is in their last %s: the text of a vendor_err, or one of
-# abi/live.c's, which explain knows.
+# The last %s of these lines is the message proper: a vendor_err's text or one of abi/live.c's,
+# which explain knows by themselves.
 BY_THEIR_END = {"%s", "%s refused: a %s %s"}
 
 
 def lines_of_the_log():
-    """What src/ logs, as it might stand in a log: (level, line)."""
+    """The format strings that src/ logs, as (level, text)."""
     for file in ROOT.glob("src/*/*.c"):
         if file.name.endswith("_test.c"):
             continue
@@ -154,13 +154,13 @@ EXCEEDED = ("status", 12)
     ("ibv_wc_retry_exc_err (12)", [EXCEEDED]),
     ("event type 15", [("event", 15)]),
     ("syndrome 0x62", [("nak", 0x62)]),
-    # perftest, ibv_rc_pingpong
+    # printed by perftest and ibv_rc_pingpong
     (" Failed status 12: wr_id 0 syndrom 0x5", [TIMED_OUT, EXCEEDED]),
     (" Failed status 12: wr_id 0 syndrom 0x15", [("vendor", 21), EXCEEDED]),
     ("Failed status transport retry counter exceeded (12) for wr_id 2",
      [EXCEEDED]),
     ("status 12 (IBV_WC_RETRY_EXC_ERR), vendor_err 5", [TIMED_OUT, EXCEEDED]),
-    # rping, and other programs of rdma_cm
+    # printed by rping and other rdma_cm programs
     ("cma event RDMA_CM_EVENT_REJECTED, error 8", [REJECTED, ("cm_status", 8)]),
     ("cma event RDMA_CM_EVENT_REJECTED, error -111", [REJECTED, ("cm_status", -111)]),
     ("event: RDMA_CM_EVENT_REJECTED, status: 28", [REJECTED, ("cm_status", 28)]),
@@ -196,7 +196,7 @@ def test_explain_minds_the_sign():
     assert {e["kind"] for e in explained("-12")} == {"errno"}
     assert "errno" not in {e["kind"] for e in explained("12")}
     assert [e["name"] for e in explained("status", "-12")] == ["-ENOMEM"]
-    # one that urnic gives no meaning of its own
+    # an errno to which urnic gives no meaning of its own
     assert [(e["code"], e["name"]) for e in explained("-18")] == [(-18, "-EXDEV")]
     bad(1, "-4000'", "explain", "-4000")
 
@@ -232,7 +232,7 @@ def test_explain_wire_codes():
 def test_explain_ambiguous_and_unknown():
     assert {e["kind"] for e in explained("12")} == {"vendor", "status", "event",
                                                      "cm_event"}
-    # errnos are looked for only where one can be meant
+    # errnos are looked for only where the text can mean one
     assert "cm_status" not in {e["kind"] for e in explained("19")}
     assert any(e["name"] == "IBV_EVENT_CQ_ERR" for e in explained("overran"))
     bad(1, "'nonsense'", "explain", "nonsense")

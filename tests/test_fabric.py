@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A fabric, and Debian's OpenSM and infiniband-diags on it, unmodified.
+"""A fabric with Debian's OpenSM and infiniband-diags on it, unmodified.
 
-Programs run as nobody.  docs/fabric.md.
+Programs run as nobody.  docs/fabric.md describes the fabric.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ Ca 1 "H-b"
 
 
 def leaves(spines, leaves_, hosts):
-    """A fat tree of two levels, both ends of each link, as ibsim wants it."""
+    """A fat tree of two levels in ibsim's format, which names both ends of each link."""
     out = []
     for s in range(spines):
         out.append(f'Switch {leaves_} "S-spine{s}"')
@@ -65,13 +65,13 @@ class Fabric:
         self.dir.chmod(0o777)
         file = self.dir / "topology"
         file.write_text(text)
-        # OpenSM keeps lines of its log back unless it is told
+        # without this, OpenSM holds lines of its log back
         (self.dir / "conf").write_text("force_log_flush TRUE\n")
         self.proc = ns.start(*run, ns.stage.urnic, "fabric", "run", *args, str(file))
         self.proc.wait_output("fabric ")
 
     def at(self, hca, **env):
-        """The namespace, in which programs stand at that adapter."""
+        """The namespace with an environment in which programs use the adapter `hca`."""
         return self.ns.with_env(URNIC_HCA=hca, OSM_CACHE_DIR=self.dir,
                                 OSM_TMP_DIR=self.dir, **env)
 
@@ -102,12 +102,12 @@ def read(log):
 
 
 def errors(log):
-    """Lines of the level that OpenSM gives to errors."""
+    """The lines that OpenSM logs at the level of errors."""
     return [line for line in read(log).splitlines() if "] 0x01 -> " in line]
 
 
 def fields(out):
-    """Name:....value, as libibmad prints them."""
+    """The fields of what libibmad prints, as lines of the form "Name:....value"."""
     return dict(re.findall(r"^(\w[\w ]*):\.+(.*)$", out, re.M))
 
 
@@ -165,7 +165,7 @@ def test_strings_are_those_of_debian(stage):
 
 
 def test_addresses_are_laid_out_as_debian_does(stage):
-    """umad_set_*: the same bytes."""
+    """umad_set_addr() and its like write the same bytes as Debian's library."""
     rnd = random.Random(3)
     libs = [ctypes.CDLL(str(lib), mode=os.RTLD_LOCAL | os.RTLD_DEEPBIND)
             for lib in (stage.lib / "libibumad.so.3", SYSTEM)]
@@ -173,8 +173,8 @@ def test_addresses_are_laid_out_as_debian_does(stage):
         args = [rnd.getrandbits(16), rnd.getrandbits(24), rnd.getrandbits(4),
                 rnd.getrandbits(31)]
         grh = bytes(rnd.getrandbits(8) for _ in range(44))
-        # Debian's library has the address without a P_Key index until a port
-        # has been opened: that one is not compared.
+        # umad_set_pkey() is not compared: an address of Debian's library has no P_Key index
+        # until a port has been opened.
         got = []
         for lib in libs:
             buf = ctypes.create_string_buffer(64)
@@ -190,7 +190,7 @@ def test_addresses_are_laid_out_as_debian_does(stage):
 # OpenSM
 
 def hidden(ns):
-    """Programs find nothing in /sys, and in /dev but null."""
+    """The namespace, with /sys empty and with nothing in /dev but null."""
     null = ns.stage.tmp / "null"
     null.touch()
     script = (f"mount --bind /dev/null {null} && mount -t tmpfs none /sys && "
@@ -223,7 +223,7 @@ def test_diags_see_a_managed_subnet(fabric):
     assert re.search(r'^Switch\t4 "S-0000000000200000"\t\t# "sw" base port 0 lid \d',
                      out, re.M)
     assert out.count("4xEDR") == 4
-    # what it prints can be run again
+    # the fabric can be built from what ibnetdiscover prints
     again = "\n".join(line for line in out.splitlines() if line)
     assert again
     out = f.run("b", "ibstat")
@@ -257,8 +257,8 @@ def test_diags_see_a_managed_subnet(fabric):
 
 
 def test_system_calls_of_a_mad(netns):
-    """The fabric takes one and answers, without a look for another; the library asks nobody who
-    it is for each."""
+    """The fabric takes a MAD and answers it without another recvmsg() to look for more; the
+    library does not call geteuid() for each MAD."""
     need("strace")
     need("ibnetdiscover")
     calls = netns.stage.tmp / f"calls{next_port()}"
@@ -293,19 +293,19 @@ def test_port_disabled_and_enabled_again(fabric):
     f.run("a", "ibportstate", lid, "2", "disable")
     assert "State: Down" in f.run("b", "ibstat")
     f.run("a", "ibportstate", lid, "2", "enable")
-    # trap 128 makes OpenSM look again
+    # on trap 128, OpenSM sweeps the subnet again
     assert eventually(lambda: "State: Active" in f.run("b", "ibstat")), f.run("b", "ibstat")
 
 
 def test_link_width_and_speed(fabric):
-    """ibportstate sets what a link may be; a reset makes it so."""
+    """ibportstate sets the enabled width and speed of a link, which take effect with a reset."""
     f = fabric()
     f.opensm("a")
     lid = lid_of_switch(f)
 
     def b():
         return re.search(r"^sw 2 +H-b 1 +(.*)$", ask(f, "status"), re.M)[1]
-    # OpenSM enables all speeds again, for the reset after that
+    # OpenSM enables all speeds again, which the next reset then finds
     for settings, after in ((["width 1"], "25 Gb/s (1xEDR)"),
                             (["espeed 1"], "14 Gb/s (1xFDR)"),
                             (["espeed 30", "width 3"], "40 Gb/s (4xQDR)"),
@@ -317,7 +317,8 @@ def test_link_width_and_speed(fabric):
 
 
 def test_mkey(fabric):
-    """OpenSM protects the subnet; who has not the key is not answered, and it is told."""
+    """OpenSM protects the subnet with an M_Key: a query without the key gets no answer, and
+    OpenSM gets a trap."""
     f = fabric()
     (f.dir / "conf").write_text("force_log_flush TRUE\nm_key 0x1234\n"
                                 "m_key_protection_level 2\nm_key_lease_period 60\n")
@@ -326,14 +327,14 @@ def test_mkey(fabric):
 
     def port(lid, num):
         return fields(f.run("b", "smpquery", "-y", "0x1234", "portinfo", lid, num))
-    lids = {"1": "1", "2": "0", "3": "1"}   # a, the switch, b; and the port
+    lids = {"1": "1", "2": "0", "3": "1"}   # {LID: port} of a, the switch and b
     assert [port(*p)["MkeyViolations"] for p in lids.items()] == ["0", "0", "0"]
     out = f.run("b", "smpquery", "-t", "50", "portinfo", "1", "1", check=False)
     assert "port info query failed" in out
     wait_log(sm, 'Security Notice "Bad M_Key" from LID 1')
     assert port("1", "1")["MkeyLeasePeriod"] == "60"
     assert int(port("1", "1")["MkeyViolations"]) > 0
-    # another one that has it takes over, as it begins
+    # another OpenSM, which has the key in its configuration, takes over when it starts
     sm.kill()
     f.opensm("b")
 
@@ -377,7 +378,8 @@ print(segments, len(data) // size)
 
 
 def test_a_program_does_rmpp_by_itself(fabric):
-    """UMAD_USER_RMPP: it gets OpenSM's answer segment by segment, and acknowledges each."""
+    """UMAD_USER_RMPP: the program gets OpenSM's answer segment by segment, and acknowledges
+    each."""
     f = fabric(made("fattree:2,3"))
     f.opensm("node0")
     records = f.run("node1", "saquery", "NR").count("NodeRecord dump")
@@ -388,7 +390,7 @@ def test_a_program_does_rmpp_by_itself(fabric):
 
 
 def test_sa_queries_of_many_records(fabric):
-    """RMPP: 36 KB of paths in one umad_send of OpenSM, and 100 KB by memfd."""
+    """RMPP: OpenSM passes 36 KB of paths in one umad_send, and 100 KB by memfd."""
     f = fabric(leaves(2, 4, 4))
     f.opensm("n0")
     out = f.run("n1", "saquery", "-p")
@@ -409,15 +411,16 @@ def test_ibping_and_ibsysstat(fabric):
     f.at("a").start("ibping", "-S")
     f.at("a").start("ibsysstat", "-S")
     assert eventually(lambda: "1 received" in f.run("b", "ibping", "-c", "1", "1"))
-    # its ping, "sysstat ping succeeded", says so whether or not a server answers
+    # not its ping, which says "sysstat ping succeeded" even without a server
     assert eventually(lambda: os.uname().nodename in f.run("b", "ibsysstat", "1", "host"))
     assert "3 received, 0% packet loss" in f.run("b", "ibping", "-c", "3", "-f", "1")
     assert "received, 0% packet loss" in f.run("b", "ibping", "-c", "2", "-G", "0x100001")
-    # an adapter's own LID leads to itself
+    # packets to an adapter's own LID come back to it
     assert "received, 0% packet loss" in f.run("a", "ibping", "-c", "2", "1")
 
 
-# Ask the PMA of LID argv[1] by the P_Key at index argv[2]; the status of what comes back.
+# Ask the performance management agent of LID argv[1] with the P_Key at index argv[2]; print the
+# status and the P_Key index of what comes back.
 ASK = """
 import ctypes, sys
 lib = ctypes.CDLL("libibumad.so.3")
@@ -440,7 +443,8 @@ print(lib.umad_status(umad), lib.umad_get_pkey(umad))
 
 @pytest.mark.parametrize("switches", ["both", "off"])
 def test_partitions(fabric, switches):
-    """Packets of another partition end at a switch that enforces it, or at the port."""
+    """Packets of another partition are dropped by a switch that enforces partitions, or else by
+    the port."""
     f = fabric(leaves(1, 2, 2))
     parts = f.dir / "partitions"
     parts.write_text("Default=0x7fff: SELF=full;\n"
@@ -456,16 +460,16 @@ def test_partitions(fabric, switches):
         return int(fields(f.run("n0", "smpquery", "portinfo", lid[whom]))
                    ["PkeyViolations"])
 
-    # red to red, and to blue
+    # n1 asks n2, which is red too, and n3, which is blue
     assert ask("n1", "n2", 1) == ["0", "1"]
     assert violations("n2") == 0
     assert ask("n1", "n3", 1)[0] == str(errno.ETIMEDOUT)
     assert violations("n3") == (2 if switches == "off" else 0)
-    if switches == "both":      # trap 259 says what was dropped
+    if switches == "both":      # trap 259 describes the dropped packet
         wait_log(sm, f": data_valid 0x003f, LID1 {lid['n1']}, LID2 {lid['n3']}, PKey 0x8005,"
                  " SL 0, QP1 0x1, QP2 0x1, GID1 ::, GID2 ::")
     assert ask("n3", "n1", 1)[0] == str(errno.ETIMEDOUT)
-    # in the default partition all are limited members, but for the subnet manager
+    # in the default partition only the subnet manager's port is a full member
     assert ask("n1", "n2", 0)[0] == str(errno.ETIMEDOUT)
     assert ask("n1", "n0", 0) == ["0", "0"]
     assert ask("n0", "n1", 0) == ["0", "0"]
@@ -478,7 +482,7 @@ def test_counters(fabric):
     before = fields(f.run("b", "perfquery", "-x", "2", "2"))
     f.run("b", "perfquery", "1")
     after = fields(f.run("b", "perfquery", "-x", "2", "2"))
-    # what the second and third program sent and got behind the reading
+    # the second perfquery's packets after its reading, and all packets of the third
     assert int(after["PortRcvPkts"]) > int(before["PortRcvPkts"])
     assert int(after["PortRcvData"]) - int(before["PortRcvData"]) == \
         72 * (int(after["PortRcvPkts"]) - int(before["PortRcvPkts"]))
@@ -496,11 +500,11 @@ def test_counters_in_detail(fabric):
         assert switch("2", *options), options
     f.run("b", "saquery", "-p")
     full = switch("2", "-x")
-    assert full["PortXmitDiscards"] == "0"      # errors are there, too
+    assert full["PortXmitDiscards"] == "0"      # this attribute has the error counters, too
     assert 0 < int(full["PortXmitData"]) == int(switch("2", "-X")["XmtDataSL0"])
     assert int(full["PortRcvData"]) == int(switch("2", "-S")["RcvDataSL0"])
     assert switch("2", "-X")["XmtDataSL1"] == "0"
-    # nobody changes the tables any more: b's packets end at the switch
+    # without OpenSM the tables stay, so the switch gets packets for b, and drops them
     sm.kill()
     ask(f, "link", "down", "b", "1")
     f.run("a", "perfquery", "-t", "20", "3", check=False)
@@ -509,7 +513,7 @@ def test_counters_in_detail(fabric):
     f.run("a", "perfquery", "-t", "20", "77", check=False)
     lost = int(switch("1", "-E")["PortDLIDMappingErrors"])
     assert 0 < lost == int(switch("1", "-x")["PortRcvSwitchRelayErrors"])
-    # nobody waits for credits here; samples stand still until somebody asks for them
+    # nothing waits for credits here; samples stand still until a program asks for them
     assert switch("2", "--vlxmitcounters")["PortVLXmitWait0"] == "0"
     control = switch("2", "-c")
     assert (control["Tick"], control["CounterWidth"], control["SampleStatus"]) == ("0xf9", "4", "0")
@@ -556,7 +560,7 @@ def test_torus_2qos(fabric):
     assert re.search(r"-> ca port {0x0000000000100035}.*node26", out), out
 
 
-# It waits shortly for each answer, and a late one is a bad link to it.
+# full only: ibdiagnet waits briefly for each answer, and takes a late one for a bad link.
 @pytest.mark.full
 def test_ibdiagnet(fabric):
     need("ibdiagnet")
@@ -568,8 +572,8 @@ def test_ibdiagnet(fabric):
 
 
 def test_ibdmchk(fabric):
-    """It reads what OpenSM has written, and finds the loop of credits that minhop makes in
-    a ring, and none where it is routed by updn."""
+    """ibdmchk reads the tables that OpenSM has written.  It finds the credit loop that minhop
+    makes in a ring, and none where updn routes."""
     need("ibdmchk")
     f = fabric()
     for name, args, verdict in (("ring", [], "credit loops in routing"),
@@ -598,14 +602,14 @@ def test_the_standby_takes_over(fabric):
     assert eventually(lambda: "sm guid 0x100003" in f.run("a", "sminfo", check=False))
 
 
-# The running fabric is talked to
+# Commands to the running fabric
 
 def ask(f, *args, **kw):
     return f.ns.run(f.ns.stage.urnic, "fabric", *args, **kw).out
 
 
 def link_states(f):
-    """(node, port): state, of both ends of each link."""
+    """{(node, port): state} of both ends of each link."""
     nodes = json.loads(ask(f, "status", "--json"))["nodes"]
     return {(n["id"], p["port"]): p["state"]
             for n in nodes for p in n["ports"] if "peer" in p}
@@ -627,7 +631,8 @@ def test_status(fabric):
 
 
 def test_fabrics_are_listed(netns):
-    """By name, process, size, and how many programs stand at their adapters."""
+    """The list has each fabric's name, process, size, and the number of programs at its
+    adapters."""
     def urnic(*args, status=0):
         end = netns.run(netns.stage.urnic, "fabric", *args, check=False)
         assert end.popen.returncode == status, end.describe()
@@ -667,12 +672,13 @@ def test_status_is_refreshed_on_a_terminal(fabric):
     assert eventually(lambda: proc.out.count("\033[Hfabric default:") >= 2), proc.describe()
     f.proc.kill()
     assert proc.wait(HANGS) == 1
-    # it was killed between two rounds, or within one
+    # one text if the fabric was killed between two refreshes, the other if during one
     assert re.search("no such fabric runs here|it has ended", proc.out), proc.describe()
 
 
 def test_a_cable_is_pulled(fabric):
-    """Both ends go down, and OpenSM finds another way; in again, and it is used."""
+    """When a cable is pulled, both its ends go down and OpenSM finds another route; when it is
+    plugged in again, OpenSM uses it."""
     f = fabric(leaves(2, 2, 1))
     f.opensm("n0")
 
@@ -690,13 +696,14 @@ def test_a_cable_is_pulled(fabric):
 
 
 def edges(picture):
-    """{(node, port): its label}, of the ends that the links are told by"""
+    """{(node, port): (label, whether the line is dashed)}, with the link's end that the picture
+    names first."""
     return {(a, int(port)): (label, "dashed" in line) for line in picture.splitlines()
             for a, port, label in re.findall(r'\t"(.*)" -- ".*" \[taillabel=(\d+).* label="(.*)"\]', line)}
 
 
 def test_picture(fabric):
-    """Each link once, with what crosses it; and graphviz takes it."""
+    """The picture has each link once, labelled with what crosses it, and graphviz accepts it."""
     need("dot")
     f = fabric(leaves(1, 2, 1))
     assert set(edges(ask(f, "picture")).values()) == {("init", True)}
@@ -721,7 +728,7 @@ def test_picture(fabric):
 
 
 def ping(f, frm, to):
-    """Of a node nN, which has GUID 0x100001 + 2 * N at its port."""
+    """What ibping says of node `to`.  Node nN has GUID 0x100001 + 2 * N at its port."""
     server = f.at(to).start("ibping", "-S")
     guid = hex(0x100001 + 2 * int(to[1:]))
     assert eventually(lambda: "1 received" in f.run(frm, "ibping", "-c", "1", "-G", guid,
@@ -733,14 +740,15 @@ def ping(f, frm, to):
 
 @pytest.mark.full
 def test_pcp(fabric):
-    """What PCP's agent says of its adapter's port.  It asks the SA for its path."""
+    """PCP's agent reports the state and counters of its adapter's port.  The agent asks the SA
+    for its own path."""
     agent = pathlib.Path("/usr/lib/pcp/pmdas/infiniband")
     if not (shutil.which("dbpmda") and agent.exists()):
-        # Debian's pcp cannot be configured where systemctl is there and systemd does not run.
+        # Debian's pcp cannot be configured where systemctl exists but systemd does not run.
         pytest.skip("install pcp and pcp-pmda-infiniband, which make check-full does not")
     f = fabric()
     f.opensm("a")
-    # its own names an include file that Debian has elsewhere
+    # the package's own file includes one by a path that Debian does not have
     names = re.sub(r"#include.*", "", (agent / "root").read_text())
     (f.dir / "root").write_text(f'#define IB 91\n{names}#include "{agent}/pmns"\n')
     lid = re.search(r"Base lid: (\d+)", f.run("b", "ibstat"))[1]
@@ -757,10 +765,11 @@ def test_pcp(fabric):
 
 @pytest.mark.full
 def test_node_exporter(fabric):
-    """Its infiniband collector reads what `urnic fabric sysfs' writes."""
+    """node_exporter's infiniband collector reads what `urnic fabric sysfs` writes."""
     exporter = shutil.which("prometheus-node-exporter")
     if not exporter:
-        # Debian's package starts a service; of an unpacked one the program is enough
+        # installing Debian's package starts a service; the program from an unpacked package will
+        # do
         pytest.skip("have prometheus-node-exporter in PATH, which make check-full does not")
     f = fabric()
     f.opensm("a")
@@ -811,7 +820,7 @@ def tshark(file, *args):
 
 
 def test_capture(fabric):
-    """What OpenSM and saquery send, as tshark dissects it."""
+    """tshark dissects the MADs of OpenSM and saquery in a capture."""
     need("tshark")
     f = fabric()
 
@@ -834,7 +843,7 @@ def test_capture(fabric):
     assert any("SubnGetResp(NodeInfo)" in line for line in lines)
     assert sum("SubnAdmGetTableResp(PathRecord)" in line for line in lines) >= 6
     assert tshark(f.dir / "all", "-Y", "_ws.malformed || _ws.expert") == ""
-    # those of QP1 are what ports count
+    # ports count the packets to QP1 only
     sent = len(tshark(f.dir / "all", "-Y", "infiniband.bth.destqp == 1").splitlines())
     assert sent == sum(p["counters"]["port_xmit_packets"] for p in count)
     at_b = len(tshark(f.dir / "b", "-Y", "infiniband.bth.destqp == 1").splitlines())
@@ -844,7 +853,8 @@ def test_capture(fabric):
 
 
 def test_sysfs(fabric):
-    """What ibstatus, which reads files alone, says of adapters."""
+    """ibstatus, which reads only files, describes the adapters from what `urnic fabric sysfs`
+    wrote."""
     f = fabric()
     f.opensm("a")
     tree = f.dir / "sysfs"
@@ -870,7 +880,7 @@ def test_sysfs(fabric):
     port = tree / "class/infiniband/ib_b/ports/1"
     assert (port / "counters/link_downed").read_text() == "1\n"
     assert (tree / "class/infiniband_mad/umad0/ibdev").read_text() == "ib_b\n"
-    # again and again, until the fabric ends
+    # -e 1 writes the files anew every second, until the fabric ends
     proc = f.ns.start(f.ns.stage.urnic, "fabric", "sysfs", "-e", "1", str(tree))
     ask(f, "link", "up", "b", "1")
     assert eventually(lambda: (port / "state").read_text() == "4: ACTIVE\n")
@@ -879,7 +889,7 @@ def test_sysfs(fabric):
     assert proc.wait(HANGS) == 1
 
 
-# What says that it is a fabric: argv has the name of its adapter and of a counter.
+# A program that claims to be a fabric; argv has the names of its adapter and of a counter.
 FORGED = r"""
 import json, os, socket, struct, sys
 name, counter = sys.argv[1:]
@@ -916,7 +926,8 @@ while True:
     ("ib_a", "", 1),
 ])
 def test_sysfs_of_a_forged_fabric(netns, name, counter, status):
-    """Names that a fabric says lead nowhere but to files of their own."""
+    """A fabric's names of adapters and counters cannot make `urnic fabric sysfs` write outside
+    its folder."""
     top = netns.stage.tmp / f"forged{random.getrandbits(40):x}"
     (top / "in").mkdir(parents=True)
     (top / "in").chmod(0o777)
@@ -979,7 +990,7 @@ def test_issm_ends_with_the_program(fabric):
     sm.kill()
     assert eventually(
         lambda: cap not in f.run("b", "smpquery", "portinfo", "-D", "0,1,1"))
-    f.opensm("a")       # what the killed one had is free
+    f.opensm("a")       # the adapter's subnet management is free again after the kill
 
 
 def test_many_programs_at_one_adapter(fabric):
@@ -996,14 +1007,14 @@ def test_many_programs_at_one_adapter(fabric):
 # What can go wrong
 
 def test_the_fabric_is_killed(fabric):
-    """Programs get errors at once and do not hang."""
+    """When the fabric is killed, its programs get errors at once and do not hang."""
     f = fabric()
     server = f.at("a").start("ibping", "-S")
     sm = f.opensm("b")
     f.proc.kill()
     wait_log(sm, "recv error on MAD sized umad (Input/output error)")
     time.sleep(0.5)
-    assert len(errors(sm.log)) < 20     # OpenSM writes a line for each call
+    assert len(errors(sm.log)) < 20     # OpenSM writes a line for each failed call
     server.signal(signal.SIGTERM)
     assert server.wait(HANGS) is not None
     sm.signal(signal.SIGTERM)
@@ -1072,7 +1083,7 @@ def test_a_rank_has_its_adapter(fabric):
         assert out.split() == [name]
     out = at.run("ibv_devices", check=False).out
     assert "no MPI launcher has said which rank this is" in out
-    # the launcher itself has none
+    # the launcher itself has no rank, and runs nevertheless
     at.run(f.ns.stage.urnic, "run", "--", "env", "PMI_RANK=1", "true")
 
 
@@ -1085,7 +1096,8 @@ def test_two_fabrics_of_one_name(fabric):
 
 
 def test_somebody_else_has_the_name(fabric, netns):
-    """Root's socket at nobody's address: not believed, and no hang."""
+    """Root's socket has the name of nobody's fabric: programs do not believe it, and do not
+    hang."""
     uid = subprocess.run(["id", "-u", "nobody"], check=True, text=True,
                          stdout=subprocess.PIPE).stdout.strip()
     squatter = netns.start(
@@ -1100,7 +1112,8 @@ def test_somebody_else_has_the_name(fabric, netns):
 
 
 def test_settings(fabric):
-    """Rates and addresses in a second file; the first one runs in ibsim as it is."""
+    """Rates and addresses come from a second file, so that the first one stays as ibsim reads
+    it."""
     text = TWO
     f = fabric(text)
     second = f.dir / "settings"
@@ -1136,7 +1149,7 @@ def test_wrong_topology(tmp_path):
     ("star:5", 6), ("ring:4,2", 12), ("mesh:2,3", 12), ("torus:3,3", 18),
     ("clos:4,2,2", 14), ("fattree:2,3", 20), ("dragonfly:2,1,1", 12)])
 def test_rules(fabric, netns, rule, nodes):
-    """A topology by a rule, printed and run, or run at once."""
+    """A topology by a rule can be printed and run, or run directly."""
     text = netns.run(netns.stage.urnic, "fabric", "make", rule).out
     f = fabric(text)
     f.opensm("node0")
@@ -1157,7 +1170,7 @@ def test_exec(netns):
     assert out.count("State: Active") == 2
     assert "CA 'ib_node0'" in out and "CA 'ib_node3'" in out
     assert "SMINFO_MASTER" in out
-    # a user's PATH has no /usr/sbin, where Debian keeps opensm and ibtracert
+    # an ordinary user's PATH lacks /usr/sbin, where Debian has opensm and ibtracert
     out = netns.run("env", "PATH=/usr/bin:/bin", urnic, "fabric", "exec", "star:2", "--",
                     "ibtracert", "2", "3", timeout=60).out
     assert "To ca" in out
@@ -1167,14 +1180,15 @@ def test_exec(netns):
     end = netns.run(urnic, "fabric", "exec", "star:2", "--", "sh", "-c", "exit 7",
                     check=False)
     assert end.popen.returncode == 7
-    # nothing is left, of files, of processes and of names
+    # no file, no process and no socket name is left
     assert set(netns.stage.tmp.iterdir()) == before
     assert "urnic/fabric" not in netns.sh("cat /proc/net/unix")
     assert urnic.name not in netns.sh(f"ip netns pids {netns.name} | xargs -r ps -o args=")
 
 
 def test_exec_leaves_no_program(netns):
-    """Of the background, sessions of their own, and what these have started."""
+    """`fabric exec` kills what the program left: background programs, sessions of their own, and
+    what these have started."""
     need("opensm")
     left = "sleep 1000 & echo $!; setsid sleep 1001 & echo $!; " \
         "{ setsid sh -c 'sleep 1002 & echo $!; sleep 1003 & echo $!; wait' & } | head -n 2"
@@ -1191,10 +1205,11 @@ def test_wrong_rules():
     bad(2, "expected fattree:k,n", "fabric", "run", "fattree:4")
 
 
-# ibsim, as a comparison
+# Comparison with ibsim
 
 def start_ibsim(f, hca):
-    """ibsim on the fabric's file; runs programs at that adapter of it."""
+    """Start ibsim on the fabric's topology file; return (its folder, a function that runs a
+    program at ibsim's adapter `hca`)."""
     sim = f.ns.start("ibsim", "-s", str(f.dir / "topology"), library=False,
                      stdin=subprocess.PIPE)
     sim.wait_output("sim>")
@@ -1203,7 +1218,7 @@ def start_ibsim(f, hca):
     folder.chmod(0o777)
 
     def over_ibsim(*argv):
-        # umad2sim makes a tree of files where it stands
+        # umad2sim makes a tree of files in its working directory
         return f.ns.run("sh", "-c", "cd $OSM_TMP_DIR && exec \"$@\"", "sh", *argv,
                         library=False,
                         env={"LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so",
@@ -1213,14 +1228,16 @@ def start_ibsim(f, hca):
 
 
 def plain(out):
-    """Without when it was; and that ibsim's ports could be wider than what is enabled."""
+    """`out` without its date, and without the note that ibsim's ports could be wider than
+    enabled."""
     return re.sub(r"^# Topology file: .*\n|Could be 12X", "", out, flags=re.M)
 
 
 def test_the_same_over_ibsim(fabric):
-    """The same topology, the same OpenSM, the same tables; and what is seen there."""
+    """With the same topology and OpenSM over ibsim, the tables and the diagnostics' output are
+    the same."""
     need("ibsim")
-    # as ibsim has it, where nothing is said
+    # the values that ibsim has by default
     text = "devid=0x5\nwidth=2\nspeed=4\n\n" + leaves(4, 4, 4)
     f = fabric(text)
     args = ["-o", "-D", "0x43", "--dump_files_dir"]
@@ -1272,7 +1289,7 @@ Switch 4 "S-spine"
 
 
 def test_ibsims_modules(fabric, netns):
-    """Modules, names of ports, files in files: ibsim makes the same of them."""
+    """urnic and ibsim read modules, names of ports and included files alike."""
     need("ibsim")
     folder = netns.stage.tmp / f"units{random.getrandbits(40):x}"
     folder.mkdir()

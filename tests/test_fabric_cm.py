@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""rdma_cm at a fabric's adapters: addresses from its directory, paths from OpenSM, messages
-from QP1 to QP1 by LIDs.  docs/fabric.md.
-"""
+"""rdma_cm at a fabric's adapters: addresses come from the fabric's directory, paths from OpenSM,
+and messages go from QP1 to QP1 by LIDs.  See docs/fabric.md."""
 
 import re
 import signal
@@ -27,7 +26,7 @@ def fabric(netns):
 
 @pytest.fixture
 def two(fabric):
-    """Two adapters at one switch, managed."""
+    """Two adapters at one switch, with OpenSM at adapter a."""
     f = fabric()
     f.sm = f.opensm("a")
     return f
@@ -39,7 +38,7 @@ def connect(f, port, *, server="b", client="a", ip=B, **kw):
                     port, space=None, **kw)
 
 
-# libfabric's are below
+# rows of libfabric have tests of their own below
 RUN = [row for row in ROWS if not row.name.startswith("fi_")]
 
 
@@ -55,7 +54,7 @@ def test_programs(two, row):
 
 
 def test_static_rate(fabric, netns):
-    """A path's rate is that of the slowest of its links, and QPs keep to it."""
+    """A path's rate is that of the slowest of its links, and QPs do not send faster."""
     settings = netns.stage.tmp / "settings"
     settings.write_text("[b]\nrate = 1xSDR\n")
     f = fabric(TWO, "-s", str(settings))
@@ -69,7 +68,7 @@ def test_static_rate(fabric, netns):
 
 
 def test_servers_of_one_port(fabric):
-    """Each adapter is a host of its own: both serve all addresses, at one port."""
+    """Each adapter is a host of its own: two servers listen at all addresses and the same port."""
     f = fabric(leaves(2, 2, 2))
     f.opensm("n0")
     port = lab.next_port()
@@ -90,7 +89,7 @@ def test_one_port_is_one_programs(two):
     assert second.wait(lab.HANGS) not in (0, None) and "Address already in use" in second.out, second.describe()
     first.signal(signal.SIGKILL)
     first.wait(lab.HANGS)
-    connect(two, port)  # it is free at once
+    connect(two, port)  # the port is free at once after the kill
 
 
 FORKS = """
@@ -122,8 +121,8 @@ os._exit(0)
 
 
 def test_ports_with_signals_and_a_child(two):
-    """A timer disturbs no call, each of many ids gets a port, and a child that goes on holds
-    none of its parent's."""
+    """Signals of a timer disturb no call, each of many ids gets a port, and a child that outlives
+    its parent holds none of the parent's ports."""
     port = lab.next_port()
     proc = two.at("b").start("/usr/bin/python3", "-c", FORKS, str(port))
     assert proc.wait(lab.HANGS) == 0 and "child" in proc.out, proc.describe()
@@ -131,7 +130,7 @@ def test_ports_with_signals_and_a_child(two):
 
 
 def test_two_servers_at_one_adapter(two):
-    """The fabric tells their requests, and all that follows, apart."""
+    """The fabric keeps the messages for two servers at one adapter apart."""
     ports = [lab.next_port(), lab.next_port()]
     servers = [two.at("b").start("rping", "-s", "-C", "50", "-p", str(p)) for p in ports]
     for s, p in zip(servers, ports):
@@ -151,7 +150,7 @@ def test_nobody_listens(two):
 
 
 def test_no_program_is_there(two):
-    """The fabric answers as a kernel would."""
+    """At an adapter without programs, the fabric answers as a kernel would."""
     c = two.at("a").start("rping", "-c", "-a", B, "-p", str(lab.next_port()))
     assert c.wait(lab.HANGS) != 0 and "RDMA_CM_EVENT_REJECTED, error 8" in c.out, c.describe()
     u = two.at("a").start("udaddy", "-s", B)
@@ -171,7 +170,7 @@ def test_no_subnet_manager(fabric):
 
 
 def test_by_gid(two):
-    """An IPv6 address of the fabric is a port's GID."""
+    """An IPv6 address that is a port's GID names that port."""
     out = two.run("b", "ibv_devinfo", "-v")
     gid = re.search(r"GID\[ *0\]:\s+(\S+)", out)[1]
     port = lab.next_port()
@@ -194,8 +193,8 @@ def test_an_address_of_the_second_file(netns, tmp_path):
 @pytest.mark.parametrize("at", ["a", "b"])
 @pytest.mark.parametrize("killed", ["client", "server"])
 def test_connections_end_with_their_process(two, killed, at):
-    """The peer is told at once, sooner than it can find out by sending; others at the
-    adapter go on."""
+    """When a process is killed, its peer is told at once, sooner than by a send that fails;
+    another process at the adapter goes on."""
     port = lab.next_port()
     s = two.at("b").start("rping", "-s", "-p", str(port))
     wait_listener(s, port)
@@ -238,7 +237,7 @@ both()
 
 
 def test_a_stopped_fabric(two):
-    """Nobody waits for it, and a line says why."""
+    """When the fabric's process is stopped, no call waits for it, and a line says why it failed."""
     c = two.at("a").start("/usr/bin/python3", "-c", STOPS, B)
     c.wait_output("ready")
     assert "resolve fine soon" in c.out and "bind fine soon" in c.out, c.describe()
@@ -257,21 +256,21 @@ MGIDS = {"239.77.1.1": "ff12:4001:ffff::f4d:101", "ff15::77": "ff12:6001:ffff::7
 
 
 def receive(f, hca, group="239.77.1.1", *args):
-    """Returns when it is in the group."""
+    """Start a receiver, and return it when it has joined the group."""
     proc = f.at(hca).start(*MCKEY, "-m", group, *args)
     proc.wait_output("joined dgid")
     return proc
 
 
 def members(f, mgid="ff12:4001:ffff::f4d:101"):
-    """The GIDs of ports that the SA has in the group, each with its JoinState."""
+    """The SA's members of the group: the GID of each port with its JoinState."""
     out = f.run("n0", "saquery", "--smkey", "1", "-m")
     return re.findall(rf"MGID\.+{mgid}\n.*\n\s+PortGid\.+(\S+)", out)
 
 
 def send(f, hca, group="239.77.1.1", *args):
-    """From a port that is in the group: mckey waits 3 s after it has joined, and no longer,
-    for a subnet manager that has to find other ways because of that."""
+    """Send from a port that is in the group already.  mckey waits only 3 s after its join, which
+    is too short for a subnet manager that must change routes for a new port."""
     proc = f.at(hca).start("mckey", "-m", group, "-s", *args)
     assert proc.wait(lab.HANGS) == 0, proc.describe()
     return proc
@@ -279,7 +278,7 @@ def send(f, hca, group="239.77.1.1", *args):
 
 @pytest.fixture
 def four(fabric):
-    """Four adapters at two switches, n0's the subnet manager's."""
+    """Four adapters at two switches, with OpenSM at adapter n0."""
     f = fabric(leaves(1, 2, 2))
     f.sm = f.opensm("n0")
     return f
@@ -298,7 +297,7 @@ def test_multicast(four, group):
 
 
 def test_multicast_of_ipoib(four):
-    """Its groups have another signature and Q_Key."""
+    """IPoIB's groups (port space 2) have another signature in the MGID, and another Q_Key."""
     words = ("239.77.1.1", "-p", "0x2")
     receivers = [receive(four, n, *words) for n in ("n1", "n2")]
     assert "dgid: ff12:401b:ffff::f4d:101 " in receivers[0].out
@@ -308,7 +307,7 @@ def test_multicast_of_ipoib(four):
 
 
 def test_multicast_by_gid(four):
-    """A group of the program's own choice (AF_IB)."""
+    """A group whose MGID the program chooses (AF_IB)."""
     group = ("-M", "ff15:1::4:7")
     receivers = [four.at(n).start(*MCKEY, *group, "-b", ip)
                  for n, ip in (("n1", "127.1.0.2"), ("n3", "127.1.0.4"))]
@@ -321,8 +320,8 @@ def test_multicast_by_gid(four):
 
 
 def test_multicast_within_an_adapter(four):
-    """Its port is in the group as long as one of its programs is, however the others end;
-    and one that sends reaches the others."""
+    """An adapter's port stays in the group while any of its programs does, however the others
+    end. A message from one program reaches the adapter's other programs."""
     receivers = [receive(four, "n1") for _ in range(3)]
     assert len(members(four)) == 1
     receivers[0].signal(signal.SIGKILL)
@@ -341,7 +340,8 @@ def test_multicast_within_an_adapter(four):
 
 
 def test_multicast_and_another_subnet_manager(four):
-    """It knows nobody, asks all to register again, and is told of the group."""
+    """A new subnet manager knows no members: it asks all ports to register again, and gets the
+    group."""
     receivers = [receive(four, n) for n in ("n1", "n2")]
     four.sm.signal(signal.SIGKILL)
     four.sm.wait(lab.HANGS)
@@ -363,8 +363,8 @@ TWO_GROUPS = {"239.77.1.1": "ff12:4001:ffff::f4d:101", "239.77.1.2": "ff12:4001:
 
 @pytest.fixture
 def moved(four):
-    """Two groups, of n1 and n2; n1's program is stopped when another subnet manager comes,
-    which so is told of n2's first."""
+    """Two groups, one of n1 and one of n2.  n1's program is stopped while another subnet manager
+    starts, so that it hears of n2's group first."""
     four.receivers = [receive(four, n, ip) for n, ip in zip(("n1", "n2"), TWO_GROUPS)]
     four.lids = [mlid(four, mgid) for mgid in TWO_GROUPS.values()]
     assert four.lids[0] < four.lids[1]
@@ -377,7 +377,8 @@ def moved(four):
 
 
 def test_groups_keep_their_lids(moved):
-    """What is sent to one of two groups does not come to the other's members."""
+    """The groups get their old LIDs again, so a message to one does not reach the other's
+    members."""
     moved.receivers[0].signal(signal.SIGCONT)
     assert lab.eventually(lambda: mlid(moved, TWO_GROUPS["239.77.1.1"]))
     assert [mlid(moved, mgid) for mgid in TWO_GROUPS.values()] == moved.lids
@@ -387,7 +388,8 @@ def test_groups_keep_their_lids(moved):
 
 
 def test_a_group_without_its_lid(moved):
-    """The first group's LID is another's: its program is told that it has to join again."""
+    """The first group's LID has gone to another group: the program is told that it must join
+    again."""
     other = receive(moved, "n0", "239.77.1.3")
     assert mlid(moved, "ff12:4001:ffff::f4d:103") == moved.lids[0]
     moved.receivers[0].signal(signal.SIGCONT)
@@ -444,8 +446,9 @@ def test_libfabric(two):
 
 
 def test_libfabric_rdm(netns):
-    """Its server names no address, and libfabric takes one of an interface that rdma_cm knows a
-    device for: adapters have such addresses here, as those of hardware by IP over InfiniBand."""
+    """fi_pingpong's server names no address, so libfabric takes the address of an interface for
+    which rdma_cm has a device.  Here adapters have such addresses, as hardware has by IP over
+    InfiniBand."""
     need("opensm")
     netns.sh("ip link add ib0 type veth peer name ib0p; ip link set ib0p up; ip link set ib0 up;"
              "ip address add 10.9.0.1/24 dev ib0; ip address add 10.9.0.2/24 dev ib0")
@@ -464,7 +467,7 @@ def test_libfabric_rdm(netns):
 
 @pytest.mark.parametrize("test", [name for name in TESTS if name.startswith("rdm-")])
 def test_rxm(two, test):
-    """Where adapters have no interface's addresses: a program that says its own."""
+    """Adapters without an interface's address: the program names an address itself."""
     if not (lab.ROOT / "build/obj/tests/libfabric/fabric").exists():
         pytest.skip("not built: libfabric-dev was not installed; rm -r build, make tests")
     program, port = two.ns.stage.tool("libfabric/fabric"), str(lab.next_port())
@@ -477,7 +480,7 @@ def test_rxm(two, test):
 
 
 def test_on_the_wire(two):
-    """tshark knows the messages."""
+    """tshark recognises the messages of a connection in a capture."""
     file = two.dir / "cm.erf"
     need("tshark")
     capture = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", file, "a", "1")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs at a fabric's adapters exchange data, unmodified, as nobody.
+"""Unmodified programs at a fabric's adapters exchange data, as user nobody.
 
-docs/fabric.md.
+docs/fabric.md describes the fabric.
 """
 
 import collections
@@ -27,7 +27,7 @@ def fabric(netns):
 
 @pytest.fixture
 def two(fabric):
-    """Two adapters at one switch, managed."""
+    """Two adapters at one switch, with OpenSM at adapter a."""
     f = fabric()
     f.sm = f.opensm("a")
     return f
@@ -48,13 +48,14 @@ def link(f, how, node, port):
 
 
 def counters(f):
-    """{(node, port): its counters}"""
+    """{(node, port): counters of the port}"""
     out = json.loads(f.ns.run(f.ns.stage.urnic, "fabric", "counters", "--json").out)
     return {(p["node"], p["port"]): p["counters"] for p in out["ports"]}
 
 
 def load(f, server, client, *words):
-    """A program on its way, with packets on the client's link."""
+    """Start a program as server and client; return (server, client) once packets cross the
+    client's link."""
     port = next_port()
     words = [*words, "-p", str(port)]
     s = f.at(server).start(*words)
@@ -83,7 +84,7 @@ def test_devinfo(fabric):
                  "active_speed: 25.0 Gbps (32)", "phys_state: LINK_UP (5)",
                  "node_guid: 0000:0000:0010:0002", "GID[ 0]: fe80:0000:0000:0000:0000:0000:0010:0003"):
         assert line in re.sub(r"[ \t]+", " ", out), (line, out)
-    # what URNIC_DEVICES names comes with it
+    # the devices of URNIC_DEVICES are listed in addition to the adapter
     out = f.at("b", URNIC_DEVICES="lo").run("ibv_devices").out
     assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", out, re.M) == ["ib_b", "roce_lo"]
 
@@ -144,7 +145,7 @@ def test_pingpong(two, program, grh):
     was = sent(two, "sw", 1), sent(two, "sw", 2)
     for proc in both(two, f"ibv_{program}_pingpong", *(["-g", "0"] if grh else [])):
         assert "usec/iter" in proc.out and "invalid data" not in proc.out, proc.describe()
-    # all of it has gone through the switch
+    # all packets have crossed the switch
     assert sent(two, "sw", 1) - was[0] >= 1000 and sent(two, "sw", 2) - was[1] >= 1000
 
 
@@ -158,12 +159,13 @@ def test_perftest(two, program):
 
 @pytest.mark.parametrize("kind", ["UC", "UD"])
 def test_perftest_unreliable(two, kind):
-    """Nothing is lost, though the receiver may be slow."""
+    """No packet is lost, even if the receiver is slow."""
     both(two, "ib_send_bw", "-c", kind, "-n", "2000", *(["-s", "2048"] if kind == "UD" else []))
 
 
 def test_processes_of_one_adapter(two):
-    """They reach each other by the adapter alone, and not by the host's memory."""
+    """Two processes at one adapter reach each other through the adapter, whose link carries
+    nothing."""
     was = sent(two, "H-a")
     both(two, "ibv_rc_pingpong", client="a")
     assert sent(two, "H-a") == was
@@ -207,7 +209,8 @@ with d.Context(name="ib_b") as c:
 
 
 def test_events_of_partitions(fabric):
-    """OpenSM reads its partitions anew; each program at the port is told, and no other."""
+    """When OpenSM reads its partitions again, each program at the port gets an event, and
+    programs at other ports get none."""
     f = fabric()
     parts = f.dir / "partitions"
     parts.write_text("Default=0x7fff: ALL=full;\n")
@@ -231,7 +234,7 @@ def test_events_of_partitions(fabric):
 
 
 def test_events_of_gids(fabric):
-    """A subnet manager with another prefix gives each port another GID."""
+    """A subnet manager with another subnet prefix gives each port another GID."""
     f = fabric()
     sm = f.opensm("a")
     watches = [f.at("b").start("stdbuf", "-oL", "ibv_asyncwatch") for _ in range(2)]
@@ -249,7 +252,7 @@ def test_events_of_gids(fabric):
 
 
 def test_multicast(two):
-    """perftest joins its group at OpenSM's SA, by MADs of its own."""
+    """perftest joins its multicast group by MADs of its own to OpenSM's SA."""
     was = sent(two, "sw", 1), sent(two, "sw", 2)
     both(two, "ib_send_lat", "-c", "UD", "-g", "-n", "200")
     assert sent(two, "sw", 1) - was[0] >= 200 and sent(two, "sw", 2) - was[1] >= 200
@@ -283,7 +286,8 @@ def test_ucx(two, tls):
 
 @pytest.mark.parametrize("tls", ["rc_v", "ud_v"])
 def test_path_bits(fabric, tls):
-    """A port with four LIDs has packets to each of them, from each of them."""
+    """A port with four LIDs receives at each of them, and sends from each that a path's bits
+    name."""
     need("tshark")
     f = fabric()
     f.opensm("a", "-l", "2")
@@ -305,7 +309,8 @@ def test_path_bits(fabric, tls):
 
 
 def test_partition(fabric):
-    """Two limited members do not hear each other; each hears the full one."""
+    """Two limited members of a partition cannot talk to each other; each can talk to a full
+    member."""
     f = fabric(leaves(1, 2, 2))
     parts = f.dir / "partitions"
     parts.write_text("Default=0x7fff: ALL=limited, SELF=full;\n")
@@ -326,7 +331,7 @@ def test_partition(fabric):
 
 
 def test_capture_of_data(two):
-    """tshark dissects what crosses the links, and both links have all of it."""
+    """tshark dissects what crosses the links, and the capture has each packet on both links."""
     need("tshark")
     file = two.dir / "data"
     proc = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", file)
@@ -340,7 +345,7 @@ def test_capture_of_data(two):
     for kind in ("RC Send First", "RC Send Middle", "RC Send Last", "RC Acknowledge",
                  "UD Send Only"):
         assert sum(kind in line for line in lines) >= 4, (kind, lines)
-    # a packet on both links has the same CRCs, as VL0 is VL0 on both
+    # a packet has the same CRCs on both links, since its VL is VL0 on both
     icrc = tshark(file, "-Y", "infiniband.bth.destqp > 1", "-T", "fields",
                   "-e", "infiniband.invariant.crc", "-e", "infiniband.variant.crc").split("\n")
     seen = [line for line in icrc if line.strip()]
@@ -349,7 +354,7 @@ def test_capture_of_data(two):
 
 
 def frames(file, *more):
-    """Of captured packets of data: the fields that a link does not change."""
+    """Count captured data packets, each by the fields that a link does not change."""
     out = tshark(file, "-Y", "infiniband.bth.destqp > 1", "-T", "fields",
                  *(w for f in ("lrh.dlid", "lrh.slid", "bth.opcode", "bth.psn", "invariant.crc")
                    for w in ("-e", f"infiniband.{f}")), *more)
@@ -357,7 +362,7 @@ def frames(file, *more):
 
 
 def test_a_programs_own_capture(two):
-    """What a program and its adapter exchange is what its cable carries."""
+    """A program's own capture (URNIC_PCAP) has the packets that cross its adapter's cable."""
     need("tshark")
     cable = two.dir / "cable"
     proc = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", cable, "b")
@@ -372,7 +377,8 @@ def test_a_programs_own_capture(two):
     for own in ("own.a", "own.b"):
         assert tshark(two.dir / own, "-Y", "_ws.malformed") == ""
         seen = frames(two.dir / own)
-        # what is sent again, with another bit in its BTH, may come when a program has ended
+        # a retransmission, with another bit in its BTH, may cross the cable after the program has
+        # ended
         assert not seen - all_of_it
         assert {line.rsplit("\t", 1)[0] for line in all_of_it - seen} <= \
             {line.rsplit("\t", 1)[0] for line in seen}
@@ -380,7 +386,8 @@ def test_a_programs_own_capture(two):
 
 @pytest.mark.parametrize("fault", ["drop=0.02", "corrupt=0.02", "nth=5,nth=6,rx:nth=40"])
 def test_faults_at_an_adapter(two, fault):
-    """RC sends again what its cable loses; what is spoilt is seen at the cable's other end."""
+    """RC retransmits packets that a faulty cable loses; the other end of the cable counts the
+    corrupt ones."""
     was = counters(two)["sw", 2]["port_rcv_errors"]
     # perftest keeps both QPs until both ends are done
     _, client = run_both(two.at("a"), two.at("b", URNIC_FAULT=f"{fault},seed=3", URNIC_LOG="debug"),
@@ -395,7 +402,8 @@ def test_faults_at_an_adapter(two, fault):
 
 
 def test_a_long_cable(two):
-    """What comes takes its time; what still waits when a program ends would be lost."""
+    """The delay of a long cable shows in the round trip, and nothing that it delays is lost at
+    the end."""
     _, client = run_both(two.at("a"), two.at("b", URNIC_FAULT="rx:delay=6ms"),
                          ["ibv_rc_pingpong", "-n", "30", "-s", "20000"], "127.0.0.1")
     us = float(re.search(r"= ([\d.]+) usec/iter", client.out)[1])
@@ -414,7 +422,7 @@ def test_faults_that_no_cable_has(two, fault):
 
 
 def test_a_cable_is_pulled_under_load(two):
-    """What was lost is sent again when OpenSM has made the port active again."""
+    """RC retransmits what was lost, once OpenSM has made the port active again."""
     port = next_port()
     words = ["ib_write_bw", "-p", str(port), "-n", "5000", "-u", "19"]
     server = two.at("a").start(*words)
@@ -429,7 +437,8 @@ def test_a_cable_is_pulled_under_load(two):
 
 
 def test_a_link_goes_down_under_load(fabric):
-    """OpenSM is told by trap and finds another way, and RC sends again what was lost."""
+    """OpenSM hears of the link by a trap and finds another route, and RC retransmits what was
+    lost."""
     f = fabric(leaves(2, 2, 2))
     f.opensm("n0")
     procs = load(f, "n1", "n3", "ib_write_bw", "-n", "8000", "-u", "19")
@@ -457,7 +466,8 @@ def test_the_standby_takes_over_under_load(fabric):
 
 
 def test_conservation(fabric):
-    """Whatever happens, what one end of a link has sent the other has received."""
+    """Stopped programs and pulled cables included, one end of a link has sent what the other end
+    has received."""
     f = fabric(leaves(2, 2, 2))
     f.opensm("n0")
     procs = [load(f, "n1", "n3", "ib_write_bw", "-n", "2000", "-u", "19"),
@@ -479,8 +489,8 @@ def test_conservation(fabric):
 
 
 def test_a_receiver_stops(two):
-    """Its adapter's buffers fill, the switch waits for credits, and the adapter drops what comes
-    for it."""
+    """When the receiving program stops, its adapter's buffers fill, the switch waits for credits,
+    and the adapter drops packets."""
     lid = lid_of_switch(two)
 
     def waits(port, option, name):
@@ -501,15 +511,16 @@ def test_a_receiver_stops(two):
     assert eventually(lambda: lost() > 0)
     assert waits("1", "-x", "PortXmitWait") > 1000
     assert waits("1", "--vlxmitcounters", "PortVLXmitWait0") > 1000
-    assert waits("2", "-x", "PortXmitWait") == 0    # to the program that goes on
+    assert waits("2", "-x", "PortXmitWait") == 0    # no wait towards the program that goes on
     server.signal(signal.SIGCONT)
     assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
 
 
-# A program that takes datagrams (without a receive each is dropped when it has come), or
-# that sends them on a service level, as many as go.  It writes down how many have gone, and
-# how often it has found since that none goes.
+# A program with a UD QP.  Without further arguments it receives: it posts no receive, so each
+# datagram is dropped on arrival.  With them it sends on a service level as fast as it can, and
+# writes to a file how many sends have completed, and how many polls since the last completion
+# found none.
 UD = """
 import mmap, struct, sys, time
 from pyverbs.addr import AHAttr, AH
@@ -573,8 +584,9 @@ class Sender:
 
 
 def full(f, senders):
-    """How many each has sent, when no more go: the fabric has slept while each has asked
-    often enough to find all that it had given back before."""
+    """Wait until the fabric has no room for more, and return each sender's number of completed
+    sends. The fabric must have slept meanwhile, and each sender must have polled often enough to
+    see all completions that the fabric had given back before."""
     def stands():
         nonlocal was
         assert all(s.proc.running() for s in senders)
@@ -592,15 +604,15 @@ def full(f, senders):
 
 
 def sleeps(pid):
-    """How often that process has gone to sleep; None: it is awake."""
+    """How often the process has gone to sleep, or None if it is awake."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         status = dict(re.findall(r"^(\w+):\s+(\S+)", file.read(), re.M))
     return int(status["voluntary_ctxt_switches"]) if status["State"] == "S" else None
 
 
 def test_vl_arbitration(fabric):
-    """Two programs send to one that takes little at a time: of each little both have the
-    share that OpenSM's configuration gives them."""
+    """Two programs send to a receiver that takes a few packets at a time: of these, each sender
+    has the share that OpenSM's VL arbitration table gives it."""
     f = fabric(THREE)
     with (f.dir / "conf").open("a") as conf:
         conf.write(QOS)
@@ -613,8 +625,9 @@ def test_vl_arbitration(fabric):
     total, was = [0, 0], full(f, senders)
 
     def take():
-        """What it took was of what had come before, if it was one pool's at most: else it
-        ran for so long that both have sent more, as fast as they could."""
+        """Let the receiver run for a moment.  The packets count if they were no more than one
+        pool held before; if more, the receiver ran for so long that both senders sent as fast as
+        they could."""
         nonlocal was
         receiver.signal(signal.SIGCONT)
         receiver.signal(signal.SIGSTOP)
@@ -640,12 +653,12 @@ def test_the_fabric_is_killed(two):
     two.proc.signal(signal.SIGKILL)
     watch.wait_output("IBV_EVENT_PORT_ERR")
     assert client.wait(60) not in (0, None), client.describe()
-    assert "Failed status 12" in client.out, client.describe()   # RETRY_EXC_ERR
+    assert "Failed status 12" in client.out, client.describe()   # 12 is RETRY_EXC_ERR
     assert watch.running()
 
 
 def test_a_program_is_killed(two):
-    """Its peer is told by its own retries, and others go on."""
+    """The peer finds out by its own retries, and other programs go on."""
     port = next_port()
     server = two.at("a").start("ib_write_bw", "-p", str(port), "-D", "60")
     server.wait_listening(port)
@@ -655,7 +668,7 @@ def test_a_program_is_killed(two):
     server.signal(signal.SIGKILL)
     both(two, "ibv_rc_pingpong")
     assert client.wait(60) not in (0, None), client.describe()
-    assert "Failed status 12" in client.out, client.describe()   # RETRY_EXC_ERR
+    assert "Failed status 12" in client.out, client.describe()   # 12 is RETRY_EXC_ERR
 
 
 def test_without_a_fabric(netns):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loops of credits: what ibdmchk says of OpenSM's tables, and what traffic does by them.
+"""Credit loops: ibdmchk finds them in OpenSM's tables, and traffic stops by them.
 
-docs/fabric.md.
+docs/fabric.md describes the fabric.
 """
 
 import json
@@ -13,9 +13,9 @@ from test_fabric import Fabric, made
 from test_fabric_data import full
 from tool import need
 
-# A program that sends datagrams, as many as go, to all whom its input names, in turn; what comes for it
-# is dropped when it has come.  It writes down how many have gone, and how often it has
-# found since that none goes.
+# A program that sends datagrams as fast as it can, in turn to each destination that a line of its
+# input names.  It posts no receive, so datagrams for it are dropped on arrival.  It writes to a
+# file how many sends have completed, and how many polls since the last completion found none.
 SENDS = """
 import mmap, struct, sys
 from pyverbs.addr import AHAttr, AH
@@ -52,8 +52,8 @@ while True:
 """
 
 NODES = 5
-EVER = 20       # HOQLife and LifeTimeValue
-SHORT = 12      # 17 ms
+EVER = 20       # HOQLife and LifeTimeValue: 20 is without limit
+SHORT = 12      # 17 ms, as a HOQLife
 
 
 class Sender:
@@ -77,7 +77,7 @@ class Sender:
 
 
 class Ring:
-    """Adapters at switches in a ring; each sends to all others."""
+    """Switches in a ring with an adapter at each; each adapter sends to all others."""
     def __init__(self, netns, life, *, updn=False):
         need("opensm")
         self.f = f = Fabric(netns, made(f"ring:{NODES}"))
@@ -115,18 +115,20 @@ def goes(senders, more=20000):
 
 
 def test_where_there_is_one_traffic_stops(netns):
-    """By the shortest ways buffers wait for each other; lifetimes are for ever."""
+    """With the shortest routes, buffers wait for each other in a circle; without a limit on
+    packets' lifetimes, all traffic stops."""
     ring = Ring(netns, EVER)
     assert "credit loops in routing" in ring.verdict()
     senders = ring.send()
     was = full(ring.f, senders)
     out = ring.status()
-    # as many as a VL's buffer holds, of 4 KiB, at each switch's port from the one before
+    # each switch's port from the one before has seven packets of 4 KiB, which is all that a VL's
+    # buffer holds
     rows = re.findall(r"^(?:S-)?\S+ \d +0 +7 +2\d{4} +\d+\.\d\d s$", out, re.M)
     assert len(rows) >= NODES, out
     assert len(re.findall(r" s, own$", out, re.M)) == NODES, out
     assert full(ring.f, senders) == was and ring.discards() == 0
-    # QP1 of a VL that stands stands with it; QP0 has VL15
+    # QP1's packets wait with the VL that they share; QP0's have VL15 and go on
     lid = senders[2].address().split()[0]
     assert "Channel Adapter" in ring.f.run("node0", "smpquery", "nodeinfo", lid)
     out = ring.f.run("node0", "perfquery", "-t", "50", lid, check=False)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What goes wrong outside the protocol: deaths, forks, descriptors, memory,
-users, limits, interfaces.
+"""Faults outside the protocol: processes that die or fork, descriptors, memory, users, limits,
+and interfaces.
 
-The programs are those of tests/faults; each checks what it is told, and that
-it is unprivileged, and says "all right" or ends with a status of its own.
+The programs are those of tests/faults.  Each checks its events and completions, and that it is
+unprivileged; it prints "all right" or ends with an exit status that says what is wrong.
 """
 
 import itertools
@@ -21,7 +21,7 @@ from lab import eventually
 OBJ = lab.ROOT / "build/obj/tests"
 RIGHT = "all right"
 DIED = "transport retry counter exceeded"
-LONG = 60       # seconds that nothing takes, on the slowest machine
+LONG = 60       # seconds; on the slowest machine, no step takes longer
 
 needs_second_user = pytest.mark.skipif(
     lab.IN_USERNS, reason="a user namespace has one user")
@@ -29,7 +29,7 @@ needs_second_user = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def tools(stage):
-    """The built programs, where everybody may run them, by name."""
+    """{name: path} of copies of the built programs, which every user may run."""
     made = {}
     for name in ("faults", "stress"):
         made[name] = str(shutil.copy(OBJ / name / name, stage.path))
@@ -42,7 +42,7 @@ def faults(tools):
 
 
 class Two:
-    """A server and a client that work with each other."""
+    """A server and a client that exchange messages."""
 
     def __init__(self, server_ns, client_ns, words, to=None, users=("nobody",) * 2,
                  extra=((), ()), server_env=None):
@@ -59,13 +59,13 @@ class Two:
         return self
 
     def wait_working(self):
-        """Workers: what each has asked of the other was done once."""
+        """Of workers: wait until each has had a request executed by the other."""
         self.server.wait_output("works", LONG)
         self.client.wait_output("works", LONG)
         return self
 
     def finish(self):
-        """Workers: a few rounds more, and the end."""
+        """Of workers: let both do a few more rounds and end, and assert that they end well."""
         self.wait_joined()
         for proc in (self.server, self.client):
             proc.signal(signal.SIGTERM)
@@ -102,7 +102,7 @@ def packets_out(ns, dev="eth0"):
 
 
 def urnic_names(ns):
-    """What urnic's processes leave to be seen in a namespace."""
+    """The socket names and the UDP port that urnic's processes hold in the namespace."""
     return ns.sh("ss -xlnH | grep -o 'urnic/[0-9]*' || true; "
                  "ss -ulnH 'sport = 4791'").split("\n")[:-1]
 
@@ -112,7 +112,7 @@ def urnic_names(ns):
 @pytest.mark.parametrize("place", lab.Pair.PLACES)
 def test_kill_one_of_several(shared_pair, tools, faults, place):
     server, client = shared_pair().place(place)
-    # four times 67 ms at least, and four times as long at most
+    # the retries take at least 4 * 67 ms, and at most four times that
     victim = Two(server, client, worker(faults, "-T", "14", "-r", "3"))
     others = [Two(server, client, worker(faults)),
               Two(server, client, worker(faults, "-e"))]
@@ -123,15 +123,15 @@ def test_kill_one_of_several(shared_pair, tools, faults, place):
     Two(server, client, worker(faults)).finish()
     assert victim.client.wait(LONG) == 2, victim.client.describe()
     assert DIED in victim.client.out, victim.client.describe()
-    least = 0.2 if place in ("pair", "udp") else 0     # there it is known at once
+    least = 0.2 if place in ("pair", "udp") else 0     # on one host the death is known at once
     assert least <= elapsed(victim.client) < 10, victim.client.describe()
     for two in others:
         two.finish()
     verified.expect_right()
 
 
-# A process that gets the slot and the QP number of a dead one.  The dead one's
-# peer goes on to send to it, from the new peer's address or from another.
+# Make a new process get the slot and the QP number of a dead one.  The dead one's peer goes on to
+# send to that QP, from the same address as the new peer or from another.
 SQUAT = """
 import socket, sys, time
 skip, first, last = map(int, sys.argv[1:])
@@ -153,7 +153,7 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
     pair = netns_pair()
     capture = stage.tmp / "reborn.pcapng"
     pair.a.sh("ip addr add 10.88.0.11/24 dev eth0")
-    # its client goes on for 9 s at least, in which the new ones have to join
+    # its client retries for at least 9 s, in which the new pair has to connect
     old = Two(pair.b, pair.a, worker(faults, "-T", "18"))
     old.wait_working()
     qpn = old.qpn()
@@ -164,7 +164,7 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
         s.wait_output("squatting", LONG)
     old.server.signal(signal.SIGKILL)
     old.server.wait(LONG)
-    gid = ["-g", "2"] if address == "other" else []  # IPv4 comes first
+    gid = ["-g", "2"] if address == "other" else []  # GID 2 is the second IPv4 address
     new = Two(pair.b, pair.a, worker(faults, "-z", "5"),
               extra=(["-q", qpn], gid), server_env={"URNIC_PCAP": str(capture)})
     new.wait_joined()
@@ -173,7 +173,7 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
     assert old.client.wait(LONG) == 2 and DIED in old.client.out, \
         old.client.describe()
     new.finish()
-    if gid:     # the old peer's packets did come: 10.88.0.1 to 10.88.0.2
+    if gid:     # the old peer's packets, from 10.88.0.1 to 10.88.0.2, have arrived
         assert bytes((10, 88, 0, 1, 10, 88, 0, 2)) in capture.read_bytes()
     capture.unlink()
 
@@ -231,7 +231,8 @@ def test_few_descriptors(shared_pair, faults, place):
 
 
 def test_no_descriptors(shared_pair, faults):
-    """Too few to open a device: an error, no crash and no hang."""
+    """With too few descriptors to open a device, a program gets an error; it neither crashes nor
+    hangs."""
     ns = shared_pair().a
     opened = []
     for limit in range(4, 34, 2):
@@ -280,7 +281,7 @@ def test_own_fault_kills(shared_pair, faults):
 # --- users and the port ------------------------------------------------------
 
 def port_users(ns, table="udp"):
-    """Who holds port 4791: user ids."""
+    """The user ids that hold port 4791."""
     rows = [line.split() for line in
             ns.sh(f"cat /proc/net/{table}").splitlines()[1:]]
     return {int(r[7]) for r in rows if r[1].endswith(":12B7")}
@@ -292,7 +293,7 @@ def uid(ns, user):
 
 @needs_second_user
 def test_two_users(netns_pair, tools, faults):
-    """The second user's datagrams are forwarded by the first's process."""
+    """The first user's process forwards the second user's datagrams."""
     pair = netns_pair()
     first = Two(pair.b, pair.a, worker(faults)).wait_joined()
     second = [
@@ -326,7 +327,7 @@ def test_second_user_takes_the_port_over(netns_pair, faults, end):
         first.finish()
     assert eventually(lambda: port_users(pair.b) == {uid(pair.b, lab.SECOND_USER)}), \
         second.server.describe()
-    # and now the first user is the second
+    # now the first user is the second one to come
     third = Two(pair.b, pair.a, worker(faults)).wait_joined()
     assert port_users(pair.b) == {uid(pair.b, lab.SECOND_USER)}
     third.finish()
@@ -341,7 +342,8 @@ def said_of_port(proc, level):
 @pytest.mark.parametrize("user,share,warned", [
     (lab.SECOND_USER, "auto", 1), (lab.SECOND_USER, "host", 0), ("root", "host", 0)])
 def test_second_user_is_warned(netns_pair, faults, user, share, warned):
-    """Who holds the port can read and change what it forwards."""
+    """The user who holds the port can read and change what it forwards, so the second user is
+    warned."""
     pair = netns_pair()
     first = Two(pair.b, pair.a, worker(faults)).wait_joined()
     second = Two(pair.b, pair.a, worker(faults), users=(user, "nobody"),
@@ -393,7 +395,8 @@ time.sleep(600)
 @needs_second_user
 @pytest.mark.parametrize("claims", [0, 2])
 def test_all_slots_are_squatted(netns_pair, faults, claims):
-    """By a user who lets nobody in: others have slots, and reach each other."""
+    """A user holds the names of all slots and accepts no connection: other users get slots
+    nevertheless, and reach each other."""
     pair = netns_pair()
     squatter = pair.b.start("/usr/bin/python3", "-c", SQUAT_ALL, str(claims),
                             user=lab.SECOND_USER)
@@ -454,7 +457,7 @@ def test_target_calls_no_verbs(shared_pair, faults, mode, place):
 # --- limits ------------------------------------------------------------------
 
 def test_unprivileged(shared_pair, faults):
-    """What tests/faults/rig.c asserts in every program here, seen from outside."""
+    """Look from outside for what tests/faults/rig.c asserts in every program here."""
     pair = shared_pair()
     two = Two(pair.a, pair.b, worker(faults)).wait_joined()
     for proc in (two.server, two.client):
@@ -473,7 +476,7 @@ def test_unprivileged(shared_pair, faults):
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
 def test_many_processes(netns_pair, faults, way):
-    """64 on one host, each with a peer there."""
+    """64 processes on one host, in pairs that talk to each other."""
     ns, _ = netns_pair().place(way)
     twos = [Two(ns, ns, worker(faults, "-e", "-T", "18")) for _ in range(32)]
     for two in twos:
@@ -486,7 +489,7 @@ def test_many_processes(netns_pair, faults, way):
 # --- interfaces --------------------------------------------------------------
 
 class Watch:
-    """`faults watch`: what the last line says, and waiting for one."""
+    """`faults watch`, which prints a line for each event: its lines, and a way to wait for one."""
 
     def __init__(self, ns, faults, *options, dev=None):
         self.proc = ns.start(faults, "watch", "-d", dev or ns.dev, *options)
@@ -496,7 +499,7 @@ class Watch:
         return self.proc.out.splitlines()
 
     def wait(self, *words):
-        """Until the last line has all these words."""
+        """Wait until the last line has all these words, and return it."""
         if not eventually(lambda: self.lines() and
                           all(w in self.lines()[-1] for w in words)):
             raise AssertionError(f"no {words} in: {self.proc.describe()}")
@@ -514,13 +517,14 @@ def test_gid_table_follows(netns_pair, faults):
     ns.sh("ip addr del 10.88.0.77/24 dev eth0")
     last = watch.wait("GID", "4=fd88::77", f"1=::ffff:{ns.ip4}", f"2={ns.ip6}")
     assert eventually(lambda: "10.88.0.77" not in watch.lines()[-1]), last
-    # its place is the next one's
+    # the next address takes the place that is free in the table
     ns.sh("ip addr add 10.88.0.78/24 dev eth0")
     watch.wait("GID", "3=::ffff:10.88.0.78", "4=fd88::77")
 
 
 def test_who_lists_devices_misses_no_event(netns_pair, faults):
-    """The change is found by the listing itself, as a rule."""
+    """When a program lists devices often, the listing itself usually finds a change first; the
+    event must come nevertheless."""
     ns = netns_pair().a
     watch = Watch(ns, faults, "-m", "list")
     for i in range(3, 13):
@@ -551,7 +555,7 @@ def test_mtu_follows(netns_pair, faults):
 
 
 class Renamed:
-    """`faults renamed`: whether QPs can be connected and datagrams come."""
+    """`faults renamed`, which prints whether new QPs can be connected and datagrams arrive."""
 
     def __init__(self, ns, faults, dev, env=None):
         self.proc = ns.start(faults, "renamed", "-d", dev,
@@ -576,7 +580,7 @@ RENAME = "ip link set {0} down; ip link set {0} name {1}; ip link set {1} up"
 
 @pytest.mark.parametrize("way", ["auto", "off"])
 def test_a_renamed_interface_keeps_its_device(netns_pair, faults, way):
-    """... under its old name in the process that has it; UD and new QPs go on."""
+    """A process keeps a renamed interface's device under its old name; UD and new QPs work on."""
     ns = netns_pair().a
     watch = Watch(ns, faults)
     works = Renamed(ns, faults, ns.dev, {"URNIC_LOCAL": way})
@@ -590,7 +594,7 @@ def test_a_renamed_interface_keeps_its_device(netns_pair, faults, way):
 
 
 def test_two_interfaces_swap_their_names(netns, faults):
-    """A third, which gets the name of a renamed one, is a device of its own."""
+    """A third interface that gets the name of a renamed one is a device of its own."""
     for i in range(2):
         make_link(netns, f"d{i}", f"10.88.{i}.1")
     works = [Renamed(netns, faults, f"roce_d{i}") for i in range(2)]
@@ -610,7 +614,7 @@ def test_two_interfaces_swap_their_names(netns, faults):
 
 
 def test_an_interface_that_is_made_anew_gets_its_device_back(netns, faults):
-    """As containers do: another index, the same name."""
+    """An interface that is made anew, as for a container, has its old name and another index."""
     make_link(netns, "d0", "10.88.0.1")
     watch = Watch(netns, faults, dev="roce_d0")
     works = Renamed(netns, faults, "roce_d0")
@@ -633,7 +637,7 @@ def test_traffic_outlives_a_short_outage(netns_pair, faults):
 
 
 def test_traffic_and_a_new_mtu(netns_pair, faults):
-    """Larger or smaller: what fits the path goes on."""
+    """With a larger or a smaller MTU, traffic goes on as far as it fits the path."""
     pair = netns_pair()
     two = Two(pair.a, pair.b, worker(faults)).wait_joined()
     for mtu in (9000, 1280, 1500):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""tests/features: each verb that a device may lack works where its capabilities claim it, and
-answers EOPNOTSUPP where they do not; and two ends see data, and errors, of each feature.
-"""
+"""tests/features: each verb that a device may lack works where the device's capabilities have it,
+and returns EOPNOTSUPP where they do not; two ends then exchange data and errors by each feature."""
 
 import pathlib
 import shutil
@@ -14,7 +13,7 @@ from test_pairs import LOOPBACK, together
 from tool import need
 
 PROGRAM = lab.ROOT / "build/obj/tests/features/features"
-RAW = {"spread", "counters"}  # of raw packet QPs
+RAW = {"spread", "counters"}  # rows of raw packet QPs
 NOT_IWARP = RAW | {"flush", "every_datagram", "every_xrc_post"}
 ROWS = {"capabilities", "claims", "device_memory", "device_memory_of_the_sender", "null_memory",
         "changed_regions", "implicit", "prefetch", "huge_pages", "relaxed_ordering",
@@ -65,7 +64,7 @@ def test_raw_packets_in_one_process(shared_pair, program, link):
 
 
 def test_raw_link(shared_pair, program):
-    """... with the right to have raw packet QPs."""
+    """All rows, in a program that may make raw packet QPs."""
     there, here = (ns.with_(caps=("net_raw",)).with_env(URNIC_LINK="raw")
                    for ns in shared_pair(1500).place("pair"))
     out = together(there, here, lambda ns: (program, "-d", ns.dev), there.ip4)
@@ -89,7 +88,7 @@ def test_iwarp(host, program):
 
 @pytest.mark.parametrize("place", ["pair", "host"])
 def test_iwarp_two_processes(shared_pair, program, place):
-    """rdma_cm connects them; B listens at its address."""
+    """Two processes, which rdma_cm connects; B listens at its address."""
     there, here = (ns.with_env(URNIC_DEVICES="iwarp_eth0")
                    for ns in shared_pair(1500).place(place))
     all_ran(together(there, here, lambda ns: (program, "-i", there.ip4), there.ip4),

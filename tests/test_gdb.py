@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""tools/urnic-gdb.py: gdb shows urnic's objects, in a unit test's program."""
+"""tools/urnic-gdb.py: gdb, stopped in a unit test's program, prints urnic's objects by it."""
 
 import re
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""urnic and Linux's rdma_rxe, which runs in a VM: both directions."""
+"""urnic and Linux's rdma_rxe, which runs in a VM; each is the server in turn."""
 
 import re
 import shutil
@@ -22,8 +22,9 @@ def vm_session(request, vms):
     return vms(request.param)
 
 
-# "-m" of the path MTU is added.  rxe takes no inline data above a few hundred
-# bytes and has no UD perftest that could not lose a packet to a slow guest.
+# The program and its options, to which -m with the path MTU is added.  rxe takes no inline data
+# above a few hundred bytes.  perftest has no UD test that a slow guest could not make lose a
+# packet.
 ROWS = {
     "rc_pingpong": ("ibv_rc_pingpong", "-c", "-n", "30", "-s", "9000"),
     "rc_pingpong_events": ("ibv_rc_pingpong", "-c", "-e", "-n", "30", "-s", "3001"),
@@ -74,7 +75,8 @@ def run_row(vm, row, family, server):
 
 
 def elsewhere(params):
-    """Of the MTUS and FAMILIES each row has its turn in one, the next row in the next."""
+    """True for the cells that only --full runs: each row runs in one combination of MTUS and
+    FAMILIES, the next row in the next one."""
     place = len(FAMILIES) * MTUS.index(params["vm_session"]) + FAMILIES.index(params["family"])
     return list(ROWS).index(params["row"]) % (len(MTUS) * len(FAMILIES)) != place
 
@@ -99,8 +101,8 @@ def test_rxe_full(vm, row, family, server):
 def test_rxe_loses_packets(vm, server):
     """Both ends repair a wire that loses a twentieth of what rxe sends.
 
-    No pingpong: it ends without waiting for its peer, and where the last ACK is
-    lost nobody is left to send it again.
+    There is no pingpong here: it ends without waiting for its peer, and if the last ACK is lost,
+    no process is left to send it again.
     """
     rc, out = vm.guest("modprobe sch_netem; tc qdisc add dev eth0 root netem loss 5%")
     assert rc == 0, out
@@ -113,9 +115,10 @@ def test_rxe_loses_packets(vm, server):
 
 @pytest.mark.parametrize("qps", [8, 16])
 def test_qps_that_overtake_each_other(vm, qps):
-    """rxe numbers packets before they wait, and fq_codel shuffles those of many
-    QPs.  A UDP socket does not show the number, so it is judged by those before: of
-    1,000 packets at most one is taken for corrupt, and sent again."""
+    """rxe gives a packet its IP identification before the packet waits, and fq_codel then
+    reorders the packets of different QPs.  The ICRC covers the identification, which a UDP socket
+    does not show, so urnic guesses it from the packets before.  Of 1,000 packets, urnic may take
+    at most one for corrupt, which is then sent again."""
     ours, _ = vm.host_serves("ib_write_bw", ["-q", str(qps), "-n", "40", "-s", "65536",
                                              "-m", str(vm.path_mtu)], "v4",
                              env={"URNIC_LOG": "info"})
@@ -126,7 +129,8 @@ def test_qps_that_overtake_each_other(vm, qps):
 
 
 def capture(vm, path, work):
-    """What work() sends and gets, and behind that a packet that says that all is there."""
+    """Capture what work() sends and receives.  A packet that is sent after it shows when the
+    capture is complete."""
     dump = vm.start("tcpdump", "-Z", "root", "-i", "roce-g1", "-B", "32768", "-s", "0", "-U",
                     "-w", str(path), "udp port 4791 or udp port 65000", user=None)
     dump.wait_output("listening on")
@@ -138,7 +142,7 @@ def capture(vm, path, work):
     assert "0 packets dropped" in dump.out, dump.out
 
 
-# IBA table 35: what the rows below must have made urnic send
+# Opcodes of the IBTA specification's table 35 that the rows below must make urnic send
 WANTED = {0x00: "RC SEND First", 0x01: "RC SEND Middle", 0x02: "RC SEND Last",
           0x06: "RC WRITE First", 0x0C: "RC READ Request",
           0x0D: "RC READ response First", 0x11: "RC Acknowledge",

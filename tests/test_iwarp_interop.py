@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""iWARP between urnic and Linux's siw, which runs in a VM: both directions, with and
+"""iWARP between urnic and Linux's siw, which runs in a VM; each is the server in turn, with and
 without CRCs."""
 
 import re
@@ -18,8 +18,8 @@ def environment(crc):
             "URNIC_MPA_CRC": "yes" if crc == "urnic" else "no"}
 
 
-# siw has no atomics and no immediates.  perftest has IPv4 only, and needs the
-# device: that of the transport decides how it counts credits.
+# siw has no atomics and no immediate data.  perftest has IPv4 only.  It needs -d, because the
+# device's transport decides how perftest counts credits.
 PERFTEST = "ib_{} -R -F -n 50 -s 9001 -d {{dev}} -p {{port}}"
 ROWS = {    # server, client
     "rping": ("rping -s -V -C 3 -a {ip} -p {port}", "rping -c -V -C 3 -a {ip} -p {port}"),
@@ -32,13 +32,14 @@ ROWS = {    # server, client
                     "send_lat")}}
 
 
-# The server sends first.  RFC 5044 (7.1) has a responder wait for the initiator's
+# Programs whose server sends first.  By RFC 5044 (7.1) a responder waits for the initiator's
 # first FPDU, so a client on siw has to send an RTR; siw itself does not wait.
 SERVER_FIRST = {"ucmatose", "write_lat"}
 
 
 def cells():
-    """Each row by either family, whoever asks for CRCs; bounded: once each."""
+    """Each row with IPv4 and IPv6, where nobody, urnic or siw demands CRCs; a bounded run has
+    each row and family once, without the latency tests."""
     out = []
     for i, row in enumerate(ROWS):
         families = ["v4", "v6"] if not row.endswith(("_bw", "_lat")) else ["v4"]
@@ -51,17 +52,18 @@ def cells():
 
 
 def commands(row, ip, dev):
-    """Server's and client's, where the one is urnic's and the other siw's."""
+    """A port, and the server's and the client's command; `dev` has the device of each."""
     port = lab.next_port()
     return port, [words.format(dev=d, ip=ip, port=port)
                   for words, d in zip(ROWS[row], dev)]
 
 
 def is_well(rc, out):
-    """A client on siw.  When perftest's server has answered the last word it ends.  If
-    its FIN comes before siw's sender has run on, siw says of the SEND before, which
-    went out whole and was answered, that it failed (Linux 6.1 looks at the FIN before
-    it looks whether that was the last segment): all results are there by then."""
+    """Whether a client on siw ended well.  perftest's server ends once it has answered the last
+    message.  If its FIN arrives before siw's sender runs again, siw fails the SEND before,
+    although that SEND went out whole and was answered (Linux 6.1 tests for the FIN before it
+    tests whether that was the last segment).  All results have been printed by then, so this
+    counts as well."""
     return rc == 0 or bool(
         re.search(r"^ *9001 +50 ", out, re.M) and "Bad wc status 2" in out and
         "Failed to close connection between server and client" in out)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""libfabric's verbs provider, Debian's, alone and with ofi_rxm over it, by a program of
-our own (tests/libfabric): what libfabric's fabtests ask for, which Debian has not."""
+"""libfabric's verbs provider, as Debian has it, alone and below ofi_rxm, used by a program of our
+own (tests/libfabric).  The program tests what libfabric's fabtests do, which Debian does not
+have.
+"""
 
 import pytest
 

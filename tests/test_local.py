@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes of one host: stopped, killed, forbidden, many, hostile.
+"""Processes of one host: stopped, killed, restricted, numerous, or hostile.
 
-The programs are those of tests/local; each forks the processes that it needs,
-checks what it is told, and says "all right" or ends with a status of its own.
+The programs are those of tests/local.  Each forks the processes that it needs and checks their
+events and completions; it prints "all right" or ends with an exit status that says what is wrong.
 """
 
 import re
@@ -16,12 +16,12 @@ from test_faults import LONG, RIGHT, needs_second_user, urnic_names
 
 OBJ = lab.ROOT / "build/obj/tests"
 LOCAL_WAYS = ["host", "pipe"]
-MAP = "map"     # as host, and private memory is mapped
+MAP = "map"     # as "host", and urnic maps the peer's private memory
 
 
 @pytest.fixture(scope="module")
 def tools(stage):
-    """The built programs, where everybody may run them, by name."""
+    """{name: path} of copies of the built programs, which every user may run."""
     files = ("local/local", "local/deny", "local/libundumpable.so",
              "local/libloading.so", "local/libfirst.so", "stress/stress")
     return {name.split("/")[1]: str(shutil.copy(OBJ / name, stage.path))
@@ -35,7 +35,7 @@ def full(request):
 
 @pytest.fixture
 def run(shared_pair, tools):
-    """run(way, word, ...): a command of tests/local; its output."""
+    """run(way, word, ...): run a command of tests/local by that way; return its output."""
     def run(way, *words, timeout=LONG, **kw):
         ns, _ = shared_pair().place(way)
         proc = ns.run(tools["local"], "-d", ns.dev, *words, timeout=timeout, **kw)
@@ -50,8 +50,8 @@ def run(shared_pair, tools):
 @pytest.mark.parametrize("way,mode", [("host", "direct"), ("pipe", "pipe"),
                                       ("udp", "pipe")])
 def test_stopped_target(run, way, mode):
-    """WRITE and READ need it not, where its memory is reached directly; the
-    rest fails after its retries, or goes on when it does."""
+    """WRITE and READ succeed although the target is stopped, if its memory is reached directly.
+    All other requests fail after their retries, or complete when the target goes on."""
     run(way, "stopped", "-m", mode)
 
 
@@ -63,13 +63,15 @@ def test_stopped_before_it_has_agreed(run, way):
 @pytest.mark.parametrize("mode,count,all_of_them", [
     ("signal", 12, 600), ("entry", 9, 180), ("exit", 9, 180)])
 def test_stopped_writer(run, full, mode, count, all_of_them):
-    """Who takes memory or a QP away does not wait for it, and it writes no more."""
+    """A process that deregisters memory or destroys a QP does not wait for a stopped writer, and
+    the writer writes nothing afterwards."""
     run("host", "held", "-m", mode, "-n", all_of_them if full else count, timeout=600)
 
 
 @pytest.fixture
 def midcopy(run):
-    """Its process stands in the middle of a copy, by a page that comes late."""
+    """midcopy(mode, way): the writer's process is held in the middle of a copy, by a page that
+    userfaultfd delivers late."""
     def midcopy(mode, way="host", *words):
         out = run(way, "midcopy", "-m", mode, *words)
         if "userfaultfd is forbidden" in out:
@@ -78,25 +80,27 @@ def midcopy(run):
 
 
 def test_stands_in_a_copy_of_what_is_mapped(midcopy):
-    """It cannot be shut out: who takes memory or a QP away is told, and at most one
-    piece comes late."""
+    """A writer that is held in a copy to memory which it maps cannot be shut out.  The process
+    that deregisters the memory or destroys the QP is told so, and at most one piece is written
+    late."""
     midcopy("stands", "host", "-S")
 
 
 def test_becomes_another_program_in_a_copy(midcopy):
-    """Nobody is in the copy any more, though the process lives."""
+    """After the writer's exec no thread is in the copy any more, although the process lives."""
     midcopy("exec", "host", "-S")
 
 
 def test_stands_in_a_copy_of_memory_that_is_private_again(midcopy):
-    """It is shut out after a moment: nothing is refused, and nothing comes late."""
+    """When mapped memory is private again, the writer is shut out after a moment: nothing is
+    refused, and nothing is written late."""
     midcopy("taken", MAP)
 
 
 # --- killed, or stopped, at any point ----------------------------------------
 
-# how often, and from one point to the next: in steps of 7 us, requests, beginnings
-# and ends of system calls
+# (how often, distance from one point to the next); the distance is in steps of 7 us, in requests,
+# or in beginnings and ends of system calls
 POINTS = {"time": (80, 5), "work": (60, 1), "call": (25, 3), "start": (70, 11),
           "stop": (50, 5), "wait": (40, 5), "late": (100, 7)}
 
@@ -122,7 +126,8 @@ def test_dies_or_stops_at_every_point(run, mode, way, seed):
 @pytest.mark.parametrize("way", [*LOCAL_WAYS, MAP])
 @pytest.mark.parametrize("mode,count", [("fork", 30), ("close", 10), ("exec", 40)])
 def test_forks_closes_or_becomes_another(run, full, way, mode, count):
-    """It works on; or its peer knows, and touches nothing of what it became."""
+    """A process that forks or closes descriptors works on; of one that became another program by
+    exec, the peer knows, and touches none of its memory."""
     run(way, "forked", "-m", mode, "-n", count * (20 if full else 1), timeout=300)
 
 
@@ -131,10 +136,11 @@ def test_forks_closes_or_becomes_another(run, full, way, mode, count):
 DIRECT = "WRITE and READ of its memory go directly"
 THROUGH = "WRITE and READ of its memory go through shared memory, too: "
 FORBIDDEN = {
-    # who may what: the lines of the log at both ends, and why
+    # the line in the server's log and the one in the client's; if WRITE and READ do not go
+    # directly, the line says why
     "nothing": (DIRECT, DIRECT),
     "users": (THROUGH + "it is another user's",) * 2,
-    # the client's is below the server's
+    # the client's pid namespace is below the server's
     "pid-namespaces": (DIRECT, THROUGH + "it is in another pid namespace"),
     "eperm": (THROUGH + "process_vm_readv is not permitted",) * 2,
     "enosys": (THROUGH + "process_vm_readv does not exist",) * 2,
@@ -147,7 +153,7 @@ FORBIDDEN = {
 
 
 class Ends:
-    """Starts programs as server and as client, one of which may not do all."""
+    """Starts programs as server and as client; `kind` says what one or both may not do."""
 
     def __init__(self, ns, tools, kind):
         self.ns, self.tools, self.kind = ns, tools, kind
@@ -184,7 +190,7 @@ def forbidden_programs(tools, dev):
     pytest.param(k, marks=needs_second_user if k == "users" else ())
     for k in FORBIDDEN])
 def test_forbidden(shared_pair, tools, kind):
-    """All programs at once; the log of each end says which way, and why."""
+    """All programs run at once; the log of each end says how the other end is reached, and why."""
     ns = shared_pair().a
     ends = Ends(ns, tools, kind)
     twos = []
@@ -205,14 +211,15 @@ def test_forbidden(shared_pair, tools, kind):
 @pytest.mark.parametrize("mode", ["first", "later"])
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
 def test_daemon_that_becomes_another_user(run, way, mode):
-    """Who a process is was settled when it opened its device.  By UDP root takes what
-    another user's process carries only where that is permitted."""
+    """A process counts as the user that it had when it opened its device.  By UDP, root accepts
+    datagrams that another user's process forwards only with URNIC_SHARE=host."""
     out = run(way, "dropped", "-m", mode, user=None, env={"URNIC_SHARE": "host"})
     assert "is ignored" not in out, out
 
 
-# A process with a slot of its own that asks the only other one for a pipe, and prints
-# what comes along with the offer: does it say where memory lies, how many descriptors.
+# A process with a slot of its own asks the only other process for a pipe.  It prints whether the
+# answer is an offer, whether the offer has an address of memory, and how many descriptors come
+# with it.
 ASK_FOR_A_PIPE = """
 import re, socket, struct
 slot = int(re.search(r"@urnic/(\\d+)$", open("/proc/net/unix").read(), re.M)[1])
@@ -237,7 +244,8 @@ print("offer" if (kind, what, yes) == (3, 2, 1) else "no offer", at != 0, len(fd
 @pytest.mark.parametrize("user,said", [("nobody", "offer False 1"),
                                        (lab.SECOND_USER, "offer True 2")])
 def test_users_that_look_alike_are_told_apart(shared_pair, user, said):
-    """In its user namespace every user has the number 65534, its own as well."""
+    """In the holder's user namespace every other user has the uid 65534, and so has its own user;
+    only a process of its own user may be offered its memory."""
     ns = shared_pair().a
     version = lab.constant("src/local/rec.h", "PIPE_VERSION")
     host = lab.constant("src/host/msg.h", "MSG_VERSION")
@@ -255,14 +263,14 @@ def test_users_that_look_alike_are_told_apart(shared_pair, user, said):
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
 def test_crowd(run, full, way):
-    """64 processes on one host, each talks to all.  The bounded run has fewer where the
-    pairs of processes, whose number is quadratic, are not the default's."""
+    """64 processes on one host, each of which talks to all others. The number of pairs of
+    processes is quadratic, so the bounded run has 32 for the ways that are not the default."""
     run(way, "crowd", "-n", 64 if full or way == "host" else 32)
 
 
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
 def test_thousand_qps(run, way):
-    """One pipe for all of them, and less than 64 KiB for each."""
+    """1000 QPs share one pipe, and each takes less than 64 KiB."""
     run(way, "qps", "-n", "1000")
 
 
@@ -273,7 +281,7 @@ def test_qps_come_and_go(run, full, way):
 
 @pytest.mark.parametrize("way", LOCAL_WAYS)
 def test_clients_come_and_go(run, full, way):
-    """One after the other, each of which ends, closes or is killed."""
+    """Clients come one after the other; each ends, closes its descriptors or is killed."""
     run(way, "clients", "-e", "-n", 500 if full else 120, timeout=120)
 
 
@@ -294,7 +302,7 @@ def hostile(ns, tools, user, count, seed):
 @pytest.mark.parametrize("user", [
     "nobody", pytest.param(lab.SECOND_USER, marks=needs_second_user)])
 def test_hostile_peer(shared_pair, tools, full, way, user):
-    """It says and writes what no urnic does; only its own QPs suffer."""
+    """A hostile peer says and writes what urnic never does; only its own QPs suffer."""
     ns, _ = shared_pair().place(way)
     for seed in range(20 if full else 1):
         hostile(ns, tools, user, 200 if full else 24, 1000 * seed + 1)
@@ -311,7 +319,8 @@ def test_memory_of_another_process_goes_away(run, mode, way):
 @pytest.mark.parametrize("way", lab.Pair.WAYS)
 @pytest.mark.parametrize("mode", ["private", "shared", "hidden"])
 def test_memory_that_is_write_protected(run, mode, way):
-    """As pinned memory would be: it is written to, and no handler hears of it."""
+    """Write-protected memory is written as pinned memory would be, and no signal handler is
+    called."""
     run(way, "protected", "-m", mode)
 
 
@@ -323,7 +332,8 @@ def test_nothing_is_written_once_deregistered(run, full, way):
 @needs_second_user
 @pytest.mark.parametrize("way", LOCAL_WAYS)
 def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
-    """It has become another user; root's client goes on to reach its memory."""
+    """A daemon that has become another user deregisters its memory; until then, root's client
+    goes on to reach it."""
     run(way, "deregistered", "-m", "dropped", "-n", 5000 if full else 100,
         timeout=300, user=None)
 
@@ -336,14 +346,15 @@ NOTICED = ["zeros", "zeros-by-number", "free", "advice", "locked", "moved", "thr
            "vfork-by-number", "forks", "fork-inside", "_Fork-inside"]
 
 
-# as under `urnic run -L map'
+# the environment of `urnic run -L map`
 NOTICING = {"URNIC_LOG": "info", "URNIC_LOCAL": "map",
             "LD_PRELOAD": "liburnic-map.so"}
 
 
 @pytest.mark.parametrize("mode", NOTICED)
 def test_program_does_not_notice(run, mode):
-    """It does what private memory takes otherwise than a file's."""
+    """Each mode uses a call for which private memory behaves otherwise than a file's; on mapped
+    memory it must behave like private memory."""
     out = run("host", "noticed", "-m", mode, env=NOTICING)
     assert MAPPED in out
 
@@ -351,14 +362,16 @@ def test_program_does_not_notice(run, mode):
 @pytest.mark.parametrize("mode", ["nothing", "clone", "clone-by-number", "userfaultfd",
                                   "deep", "namespace", "chroot", "traced"])
 def test_what_was_done_before_the_first_device_counts(run, tools, mode):
-    """Who may touch memory unseen is there already: it stays private."""
+    """Memory stays private if, before the first device is opened, something exists that could
+    touch memory without urnic's notice."""
     out = run("host", "before", "-m", mode,
               env={**NOTICING, "URNIC_TEST_LOADS": tools["libloading.so"]})
     assert ("its region is a file's" in out) == (mode == "nothing")
 
 
 def test_what_is_told_is_told_first(run, tools):
-    """Another library's constructor comes before that of the one that tells."""
+    """If another library's constructor runs before that of liburnic-map.so, memory
+    stays private."""
     both = f"liburnic-map.so:{tools['libfirst.so']}"
     out = run("host", "before", "-m", "nothing", env={**NOTICING, "LD_PRELOAD": both})
     assert "its region is private" in out
@@ -366,7 +379,8 @@ def test_what_is_told_is_told_first(run, tools):
 
 
 def test_first_calls_do_not_wait_for_the_loader(run, tools):
-    """A thread in dlopen() waits for what makes its first madvise() or mlock()."""
+    """A thread in dlopen() holds the loader's lock while it waits for another thread's first
+    madvise() or mlock(), which therefore must not need that lock."""
     run("host", "loads", env={**NOTICING, "URNIC_TEST_LOADS": tools["libloading.so"]})
 
 
@@ -388,14 +402,15 @@ ON_SHARED = {
 
 @pytest.mark.parametrize("what", ON_SHARED)
 def test_on_memory_that_is_shared(run, what):
-    """Who posts does the work, and all else is as it was: errors, deaths, forks."""
+    """On shared memory the process that posts a request executes it; all else, such as errors,
+    deaths and forks, is as on private memory."""
     out = run("host", *ON_SHARED[what], "-S", timeout=300, env={"URNIC_LOG": "info"})
-    if what != "crowd":  # of few requests each
+    if what != "crowd":  # each of the crowd posts too few requests
         assert MAPPED in out
 
 
 def test_nothing_is_left(shared_pair, tools):
-    """No name and no shared memory of processes that were killed."""
+    """Killed processes leave no socket name and no shared memory behind."""
     ns, _ = shared_pair().place("host")
     proc = ns.start(tools["local"], "-d", ns.dev, "churn", "-n", "1000000")
     assert eventually(lambda: len(urnic_names(ns)) >= 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What URNIC_LOG tells of a run."""
+"""The lines of URNIC_LOG during a run."""
 
 import re
 
@@ -8,7 +8,7 @@ import pytest
 
 
 def pingpong(ns, env=None, client_env=None, status=0):
-    """What server and client wrote, over loopback."""
+    """Run ibv_rc_pingpong over loopback; return what server and client printed."""
     port = lab.next_port()
     words = ["ibv_rc_pingpong", "-d", "roce_lo", "-g", "1", "-n", "20", "-s", "3000",
              "-p", str(port)]
@@ -31,7 +31,7 @@ def test_counters_at_close(netns):
                       pingpong(netns, {"URNIC_LOG": "info", "URNIC_LOCAL": "off"}))
     assert server["rx"] >= 20 * 3 and server["rx_bytes"] > 20 * 3000
     assert all(n > 0 for n in (*server.values(), *client.values()))
-    # A packet that is sent again, and its answer, may come when all is over at the other end.
+    # A retransmitted packet and its answer may arrive when the other end has finished.
     again = {"tx_probe", "tx_timeout"} & {*server, *client}
     for frm, to in ((server, client), (client, server)):
         for what in ("", "_bytes"):
@@ -40,7 +40,7 @@ def test_counters_at_close(netns):
 
 
 def test_counters_at_exit(netns):
-    """A program that has failed ends with its device open."""
+    """A program that fails and exits with its device open still logs its counters."""
     _, client = pingpong(netns, {"URNIC_LOG": "info"},
                          {"URNIC_FAULT": "tx:drop=1"}, status=1)
     assert "transport retry counter exceeded" in client

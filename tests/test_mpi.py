@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Open MPI, unmodified, over UCX: each rank to each other, data checked.
+"""Open MPI, unmodified, over UCX: each rank sends to each other one, and checks the data.
 
-docs/fabric.md: on a fabric each rank has an adapter of its own.
+On a fabric each rank has an adapter of its own (docs/fabric.md).
 """
 
 import re
@@ -10,7 +10,7 @@ import pytest
 from test_fabric import Fabric, made
 from tool import need
 
-# no way but the named one between ranks; nothing else is started by ssh
+# ranks reach each other by the named transport only, and mpirun starts nothing by ssh
 MPIRUN = ["mpirun", "--oversubscribe", "--mca", "plm_rsh_agent", "/bin/false",
           "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "^vader,tcp,openib"]
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Errors between two QPs: tests/pairs plays each row, and both ends must see what the text of
-the specification says, or what tests/pairs/differs.tsv says that a device sees instead.
-docs/errors.md is made of both.
-"""
+"""Errors between two QPs.  tests/pairs plays each row; both ends must see what the specification
+says, or what tests/pairs/differs.tsv says for that device.  docs/errors.md is made from both."""
 
 import itertools
 import pathlib
@@ -22,8 +20,9 @@ ROWS = page.rows() if page.PROGRAM.exists() else []
 DIFFERS = page.differs()
 
 
-# What siw leaves to chance: SENDs may be done before a READ that they are behind; what has
-# gone out whole fails where B's FIN comes before its sender has run on (docs/iwarp.md).
+# siw's outcomes that depend on chance, each with the outcome that it counts as.  SENDs may
+# complete before a READ that was posted before them.  A request that has gone out whole fails if
+# B's FIN arrives before siw's sender runs again (docs/iwarp.md).
 SIW_CHANCE = {
     " DISORDER": "",
     "OK LOC_QP_OP, FLUSH*2, RESET QP_FATAL": "OK*2, FLUSH*2, RESET",
@@ -31,7 +30,7 @@ SIW_CHANCE = {
 
 
 def expected(device):
-    """{row: what both ends see}, where the device has such a thing."""
+    """{row: what both ends must see}, without the rows that the device does not support."""
     want = {}
     for row in ROWS:
         a, b, *_ = DIFFERS.get((device, row.name), row.seen(device) or ("", ""))
@@ -41,7 +40,7 @@ def expected(device):
 
 
 def seen(out):
-    """{row: what both ends saw} of the program's lines."""
+    """{row: what both ends saw}, from the program's output."""
     found = {}
     for line in out.splitlines():
         name, end, what = line.split("\t")
@@ -50,7 +49,8 @@ def seen(out):
 
 
 def compare(device, out):
-    """Every difference, a line each; and its row as differs.tsv would have it."""
+    """Assert that nothing differs.  The message has a line for each difference, with the row as
+    differs.tsv would have it."""
     if device == "siw":
         for chance, what in SIW_CHANCE.items():
             out = out.replace(chance, what)
@@ -80,7 +80,7 @@ def test_the_table_is_whole():
 
 
 def test_the_page_is_of_the_rows():
-    """tests/pairs/page.py >docs/errors.md"""
+    """docs/errors.md is what `tests/pairs/page.py` prints."""
     assert (lab.ROOT / "docs/errors.md").read_text() == page.page()
 
 
@@ -90,7 +90,7 @@ def test_one_process(host, program, device, way):
 
 
 def together(there, here, argv, address):
-    """A process at each end: B's and A's lines."""
+    """Run a process at each end; return B's and A's lines."""
     port = lab.next_port()
     b = there.start(*argv(there), "-p", port)
     b.wait_listening(port)
@@ -118,7 +118,8 @@ seven=0x0007: {a}=limited, {b}=full;
 
 @pytest.mark.parametrize("switches", ["both", "off"])
 def test_fabric(netns, program, switches):
-    """An adapter each; what is of another partition ends at a switch, or at the port."""
+    """An adapter for each end; packets of another partition are dropped at a switch or at the
+    port."""
     need("opensm")
     f = Fabric(netns, TWO)
     guids = {name: f.run(name, "ibstat", "-p").split()[0] for name in "ab"}
@@ -130,7 +131,7 @@ def test_fabric(netns, program, switches):
 
 
 def test_iwarp(host, program, stage):
-    """A process a row: the log says what the Terminate was."""
+    """Each row runs in a process of its own, whose log says which Terminate was sent."""
     log = stage.tmp / "pairs.log"
     ns = host.with_env(URNIC_DEVICES="iwarp_lo", URNIC_LOG=f"info:{log}")
     out, wrong = "", []
@@ -156,7 +157,8 @@ LINUX = {"rxe": "-d rxe0 -g 1", "siw": "-i 10.77.2.11"}
 @pytest.mark.alone
 @pytest.mark.parametrize("device", LINUX)
 def test_linux(vm_session, program, tmp_path, device):
-    """The yardstick.  What Linux's drivers do is theirs, but a change is to be seen."""
+    """For comparison: Linux's drivers are not ours to judge, but a change in what they do is
+    noticed."""
     expect = tmp_path / "expect"
     expect.write_text("".join(f"{name}\t{end}\t{what}\n" for name, ends in expected(device).items()
                               for end, what in zip("AB", ends)))

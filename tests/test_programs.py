@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Debian's RDMA programs, unmodified, as an ordinary user: the tables."""
+"""Debian's RDMA programs, unmodified, as an ordinary user: the tables of programs.py."""
 
 import os
 import re
@@ -40,13 +40,13 @@ def check_perftest(cell, proc):
     if cell.row.program.endswith("_lat"):
         assert all(r[2][0] > 0 for r in results), proc.describe()
     else:
-        assert results[-1][2][-1] > 0, proc.describe()  # message rate
+        assert results[-1][2][-1] > 0, proc.describe()  # the message rate
 
 
 # --- looking ----------------------------------------------------------------
 
 def test_no_kernel_rdma():
-    """The other tests mean nothing where the kernel's RDMA could have helped."""
+    """The other tests would prove nothing on a machine whose kernel has RDMA devices."""
     for path in ("/dev/infiniband", "/sys/class/infiniband"):
         if os.path.exists(path):
             pytest.skip(f"{path} exists on this machine")
@@ -120,7 +120,7 @@ def test_path_mtu_above_the_port(shared_pair, cell):
 
 
 def test_path_mtu_of_two_devices(shared_pair):
-    """Both are on one host, where each carries what is asked for."""
+    """Two devices on one host carry any path MTU that a program asks for."""
     ns = shared_pair().a.with_env(URNIC_LOCAL="off")
     words = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-c", "-s", "30000",
              "-m", "4096", "-d"]
@@ -164,7 +164,7 @@ def test_qperf(shared_pair, cell):
     server.wait(5)
 
 
-# With a ConnectX's identity perftest posts by ibv_wr_*.
+# When the device claims to be a ConnectX, perftest posts by ibv_wr_*.
 CONNECTX = [r for r in programs.perftest_rows()
             if not {"-a", "-o", "-e"} & set(r.options)]
 
@@ -177,7 +177,7 @@ def test_perftest_as_connectx(shared_pair, cell):
 
 
 def test_default_gid(shared_pair):
-    """perftest chooses the GID itself: the IPv4 one."""
+    """Without -x, perftest chooses the GID itself: the IPv4 one."""
     pair = shared_pair()
     _, client = lab.run_both(pair.a, pair.b, ["ib_write_bw", "-F", "-n", "50"],
                              pair.a.ip4)
@@ -185,7 +185,7 @@ def test_default_gid(shared_pair):
 
 
 def test_urnic_run(shared_pair):
-    """The way that the README shows: no LD_LIBRARY_PATH but urnic's own."""
+    """`urnic run`, as README.md shows it, without the tests' LD_LIBRARY_PATH."""
     pair = shared_pair()
     words = [pair.a.stage.urnic, "run", "--", "ib_write_bw", "-F", "-n", "50",
              "-d", "roce_eth0"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """URNIC_LINK=raw: RoCE by packet sockets, between namespaces and with Linux's rdma_rxe.
 
-The programs are an ordinary user's who has CAP_NET_RAW and nothing else."""
+Programs run as an ordinary user with CAP_NET_RAW and no other capability.
+"""
 
 import re
 import shutil
@@ -31,7 +32,8 @@ PACKETS = re.compile(r"packet sockets: rx (\d+), not ours (\d+), by UDP as well 
 
 
 def packets(proc):
-    """What the last line about packet sockets says: rx, not ours, twice, tx, by UDP."""
+    """The counts in the log's last line about packet sockets: packets received, packets of
+    others, packets that came by UDP as well, packets sent, packets sent by UDP instead."""
     found = PACKETS.findall(proc.out)
     assert found, proc.describe()
     return [int(n) for n in found[-1]]
@@ -43,7 +45,7 @@ def end(ns, link):
 
 
 def well(proc):
-    """No packet was lost, damaged or sent again for want of an answer."""
+    """Assert that no packet came with a wrong ICRC."""
     assert "rx_icrc" not in proc.out, proc.describe()
 
 
@@ -68,7 +70,8 @@ def test_programs(shared_pair, row, ends, family):
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_both_on_one_host(shared_pair, family):
-    """What a host sends to itself passes no packet socket: it goes by UDP, and is taken."""
+    """Packets from a host to itself cross no packet socket; urnic sends and receives them by
+    UDP."""
     pair = shared_pair()
     ns = end(pair.a, "raw").with_env(URNIC_LOCAL="off")
     words = ["ibv_rc_pingpong", "-d", pair.a.dev, "-g", str(pair.GIDS[family]), "-c",
@@ -79,8 +82,8 @@ def test_both_on_one_host(shared_pair, family):
 
 @pytest.mark.parametrize("ends", ENDS)
 def test_rdma_cm(netns_pair, ends):
-    """Connection management is the UDP port's, whose owner is one process; what is
-    connected goes by packets."""
+    """Connection management uses the UDP port, which one process owns; the connected QPs use
+    packet sockets."""
     pair = netns_pair()
     server, client = (end(ns, link) for ns, link in zip((pair.a, pair.b), ENDS[ends]))
     server = server.start("rping", "-s", "-C", "50", "-v")
@@ -95,7 +98,7 @@ def test_rdma_cm(netns_pair, ends):
 
 
 def test_without_the_capability(shared_pair):
-    """One line says what to do, and no device is opened."""
+    """Without CAP_NET_RAW one line says what is needed, and no device is opened."""
     ns = shared_pair().a.with_env(URNIC_LINK="raw")
     proc = ns.run("ibv_devinfo", "-d", "roce_eth0", check=False)
     assert proc.popen.returncode != 0
@@ -103,7 +106,7 @@ def test_without_the_capability(shared_pair):
 
 
 def test_in_a_user_namespace(stage):
-    """Whoever makes a network namespace of his own may have packet sockets in it."""
+    """A user who makes a network namespace may open packet sockets in it."""
     here = lab.Namespace(stage)
     try:
         proc = here.start("unshare", "-Urn", "sh", "-c",
@@ -116,8 +119,8 @@ def test_in_a_user_namespace(stage):
 
 
 def test_processes_that_share_the_interface(netns_pair):
-    """Raw links and UDP links of one host, each in processes of its own: each gets its
-    packets, and none of another's."""
+    """Processes of one host, some with raw and some with UDP links: each gets its own packets and
+    no other process's."""
     pair = netns_pair()
     kinds = ["raw", "udp", "raw", "udp"]
     running = []
@@ -139,11 +142,11 @@ def test_processes_that_share_the_interface(netns_pair):
 
 
 def test_a_neighbour_that_moves(netns_pair):
-    """Its MAC address changes, as when an address moves to another machine: what is
-    resolved by the kernel again is found again."""
+    """A neighbour's MAC address changes, as when an IP address moves to another machine; urnic
+    uses the new one once the kernel has resolved it."""
     pair = netns_pair()
     port = lab.next_port()
-    # -u 18: a second a try, of 7, in which the kernels have to resolve each other again
+    # -u 18: seven tries of a second each, in which the kernels have to resolve each other again
     words = ["ib_send_lat", "-d", pair.a.dev, "-x", "1", "-F", "-p", str(port), "-u", "18",
              "-n", "20000", "-s", "100"]
     server = end(pair.a, "raw").start(*words)
@@ -164,15 +167,17 @@ def macs(pair):
             for ns in (pair.a, pair.b)]
 
 
-# Frames are not sent again: all of a run have room in the socket and in the receives.
+# Nothing retransmits these frames, so all frames of a run must fit into the socket's buffer and
+# the posted receives.
 RAW_ETHERNET = {
     "bw": ("raw_ethernet_bw", "-n", "100", "-s", "1024"),
     "bw_bidir": ("raw_ethernet_bw", "-b", "-n", "100", "-s", "512"),
     "bw_udp": ("raw_ethernet_bw", "-n", "100", "-s", "512", "-J", "10.88.0.1", "-j",
                "10.88.0.2", "-K", "7000", "-k", "7001"),
     "lat": ("raw_ethernet_lat", "-n", "200", "-s", "64"),
-    # On Ethernet it wants packet pacing (IBV_QP_RATE_LIMIT); it counts signalled sends
-    # (-Q 1), and polls by bursts (at least 16, or it overruns its own memory).
+    # On Ethernet raw_ethernet_burst_lat wants packet pacing (IBV_QP_RATE_LIMIT).  It counts
+    # signalled sends (-Q 1), and polls in bursts of at least 16, with fewer it overruns its own
+    # memory.
     "burst_lat": ("raw_ethernet_burst_lat", "-n", "128", "-s", "64", "-Q", "1",
                   "--burst_size", "64", "--rate_limit", "100", "--rate_units", "M",
                   "--rate_limit_type", "PP"),
@@ -203,7 +208,7 @@ def test_raw_ethernet_without_the_capability(shared_pair):
 
 # --- RoCE v1 ------------------------------------------------------------------
 
-V1 = 32  # GID 32 + n is GID n by RoCE v1
+V1 = 32  # GID 32 + n is GID n as RoCE v1
 V1_ROWS = [row for row in ROWS if row != "write_bw_q16"]
 
 
@@ -227,7 +232,7 @@ def test_v1(shared_pair, row, family):
 
 @pytest.mark.parametrize("local", ["auto", "off"])
 def test_v1_on_one_host(shared_pair, local):
-    """What stays on a host is not RoCE v1's: shared memory has it, or UDP."""
+    """Packets within a host do not use RoCE v1: they go by shared memory or UDP."""
     pair = shared_pair()
     ns = end(pair.a, "raw").with_env(URNIC_LOCAL=local)
     for row in "rc_pingpong", "ud_pingpong":
@@ -236,8 +241,8 @@ def test_v1_on_one_host(shared_pair, local):
 
 
 def test_v1_to_a_neighbour_that_is_not_known(netns_pair):
-    """Its first datagram waits until the kernel has resolved the neighbour: a UD pingpong
-    would wait for ever for one that is lost."""
+    """The first datagram waits until the kernel has resolved the neighbour; a UD pingpong would
+    wait for ever for a lost datagram."""
     pair = netns_pair()
     ends = end(pair.a, "raw"), end(pair.b, "raw")
     for proc in lab.run_both(*ends, v1_words(pair, "ud_pingpong", "v6"), pair.a.ip4):
@@ -246,7 +251,7 @@ def test_v1_to_a_neighbour_that_is_not_known(netns_pair):
 
 
 def test_v1_with_v2(netns_pair):
-    """A QP's path has one version: packets of the other are not its peer's."""
+    """A QP's path has one RoCE version, and the QP drops packets of the other."""
     pair = netns_pair()
     a, b = (end(ns, "raw") for ns in (pair.a, pair.b))
     port = lab.next_port()
@@ -259,7 +264,8 @@ def test_v1_with_v2(netns_pair):
 
 
 def test_v1_types(shared_pair):
-    """Both types are in the table, with raw alone; sysfs says the same."""
+    """With raw links the GID table has both types, and sysfs says the same; other links have v2
+    only."""
     pair = shared_pair()
     raw = pair.a.with_(caps=CAPS).with_env(URNIC_LINK="raw")
     kinds = dict(re.findall(r"GID\[ *(\d+)\]:\s+\S+?, (.*)$",
@@ -278,8 +284,8 @@ V1_WIRE = "rc_pingpong", "ud_pingpong", "write_bw", "read_bw", "atomic_bw"
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_v1_on_the_wire(netns_pair, stage, family, tmp_path):
-    """tshark reads RoCE v1 and has no complaint, every ICRC is right, and none of it is
-    UDP; urnic's own capture has the same packets."""
+    """tshark reads RoCE v1 without a complaint, every ICRC is right, and no packet is UDP;
+    urnic's own capture has the same packets."""
     if not shutil.which("tshark") or not shutil.which("tcpdump"):
         pytest.skip("no tshark or no tcpdump")
     pair = netns_pair()
@@ -302,18 +308,18 @@ def test_v1_on_the_wire(netns_pair, stage, family, tmp_path):
     for capture, least in ((path, 300), (own, 100)):
         assert len(wirecheck.tshark_v1(capture)) >= (total if capture == path else least)
         assert not wirecheck.tshark_wrong(capture), capture
-    assert wirecheck.wrong_icrcs(path)[0] == 0  # nothing of RoCE v2
+    assert wirecheck.wrong_icrcs(path)[0] == 0  # no packet of RoCE v2
 
 
 # --- with Linux's rdma_rxe ----------------------------------------------------
 
-# perftest waits half a second for an answer (peervm): the guest may stand still for a while
+# perftest's timeout is half a second (peervm.py), since the guest may stand still for a while
 RXE_ROWS = "send_bw", "write_bw", "read_bw", "atomic_bw"
 
 
 @pytest.fixture
 def raw_vm(vm, monkeypatch):
-    """The VM, beside which programs have CAP_NET_RAW."""
+    """The VM, with CAP_NET_RAW for programs of the host."""
     drop = tuple(w.replace("-all", "-all,+net_raw") for w in lab.DROP_CAPS)
     keep = () if lab.IN_USERNS else ("--ambient-caps=-all,+net_raw",)
     monkeypatch.setattr(lab, "DROP_CAPS", drop + keep)
@@ -337,7 +343,8 @@ def run_row(vm, row, family, server):
 @pytest.mark.parametrize("family", ["v4", "v6"])
 @pytest.mark.parametrize("row", RXE_ROWS)
 def test_rxe(raw_vm, row, family, server):
-    """rxe counts its identifications up: each is read, and none is guessed."""
+    """rxe increments its packets' IP identifications: a packet socket shows each, and urnic
+    guesses none."""
     run_row(raw_vm, row, family, server)
 
 

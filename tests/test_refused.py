@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every call of libibverbs and librdmacm with every bad argument: the rows are in
-tests/refused.  Here: each exported symbol, each of its parameters and each operation
-behind a pointer has rows, so what is new cannot be forgotten."""
+"""Every call of libibverbs and librdmacm with every bad argument; the rows are in tests/refused.
+These tests check that each exported symbol, each of its parameters and each operation behind a
+pointer has rows, so that a new one is not forgotten.
+"""
 
 import collections
 import pathlib
@@ -15,17 +16,17 @@ PROGRAM = lab.ROOT / "build/obj/tests/refused/refused"
 ABI = lab.ROOT / "tests/abi"
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h", "rdma/rdma_verbs.h",
            "rdma/rsocket.h")
-# What a program can have freed.
+# Objects that a program can free and then use.
 OBJECTS = ("ibv_context", "ibv_pd", "ibv_comp_channel", "ibv_cq", "ibv_srq", "ibv_qp",
            "ibv_ah", "ibv_mr", "ibv_dm", "rdma_cm_id", "rdma_event_channel",
            "rdma_cm_event")
-# Calls whose arguments tests/rsocket/bad.c passes, to Linux's sockets beside.
+# tests/rsocket/bad.c passes bad arguments to these calls, and the same ones to Linux's sockets.
 SOCKETS = re.compile(r"r(?!dma_)\w+")
 
 
 @pytest.fixture(scope="module")
 def rows(stage, can_namespace):
-    """{call: its rows}; each is right."""
+    """{call: its rows}.  The program itself fails if a call does not refuse a row's argument."""
     ns = lab.Namespace(stage)
     program = pathlib.Path(shutil.copy(PROGRAM, stage.path))
     out = ns.run(program, timeout=60).out
@@ -44,7 +45,7 @@ def _exports():
     names |= set(re.findall(r"^\t\t(\w+);", (ABI / "newer_nodes.txt").read_text(), re.M))
     stubs = (lab.ROOT / "src/abi/stub.def").read_text()
     private = set(re.findall(r"^PRIVATE\(\w+, +(\w+)\)", stubs, re.M))
-    # Declared in no header: data, and what rdma-core's own drivers call.
+    # Symbols that no header declares: data, and functions for rdma-core's own drivers.
     return {n for n in names if n in private or not re.match(
         r"verbs_allow_disassociate_destroy|verbs_register_driver_|ibv_query_gid_type$|"
         r"IBVERBS_|RDMACM_", n)}
@@ -70,7 +71,8 @@ def test_each_exported_call_has_rows(rows):
 
 
 def test_each_parameter_has_rows(rows):
-    """Of an object: NULL and freed; of a pointer: NULL; of a number: some value."""
+    """A parameter that is an object needs rows with NULL and with a freed object, a pointer one
+    with NULL, and a number one with any value."""
     missing, looked = [], 0
     stubs = (lab.ROOT / "src/abi/stub.def").read_text()
     for call, parameters in _prototypes().items():
@@ -91,7 +93,7 @@ def test_each_parameter_has_rows(rows):
 
 
 def test_each_operation_has_rows(rows):
-    """... but those that urnic does not have: ops_test.c's."""
+    """Operations that urnic leaves out have no rows here; src/abi/ops_test.c tests them."""
     ops = re.findall(r"^\w+\(([\w.]+)\)", (lab.ROOT / "src/abi/ops.def").read_text(), re.M)
     layout = "".join((lab.ROOT / "src/abi" / f).read_text() for f in ("context.c", "ops.c"))
     ours = [o for o in ops if re.search(rf"\b{o.rpartition('.')[2]} = abi_", layout)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """rsockets: Debian's programs, unmodified, as an ordinary user; TCP programs over
-librspreload.so; and a program of our own that looks at what they take for granted."""
+librspreload.so; and a program of our own that checks the rules which such programs rely on."""
 
 import dataclasses
 import hashlib
@@ -15,7 +15,7 @@ from test_cm import stand, wait_service
 OURS = lab.ROOT / "build/obj/tests/rsocket/rsocket_test_program"
 PRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
-# Where two processes may stand, and by which address they meet.
+# Places for two processes, each with the address family by which they connect.
 PLACES = [("pair", "v4"), ("pair", "v6"), ("host", "v4"), ("pipe", "v6"),
           ("udp", "v4"), ("lo", "v4"), ("lo", "v6")]
 
@@ -32,7 +32,7 @@ class Row:
         return 300 if self.full else lab.HANGS
 
 
-# Small: a program that spins on a busy machine's core waits for its time slices.
+# Small, because a program that spins on a busy machine's core waits for its time slices.
 ROWS = [
     Row("sizes", "-S all -C 2 -I 2"),
     Row("async", "-T a -I 20 -C 5 -S 5000"),
@@ -54,7 +54,7 @@ ROWS = [
 
 
 def cells():
-    """Each row in every place; bounded: in two of them."""
+    """Each row in every place; a bounded run keeps two places per row."""
     out = []
     for i, row in enumerate(ROWS):
         for j, (place, family) in enumerate(PLACES):
@@ -86,7 +86,7 @@ def test_streams(shared_pair, row, place, family):
 
 @pytest.mark.parametrize("place", lab.Pair.APART)
 def test_apart(shared_pair, place):
-    """Two users; two pid namespaces; no process_vm_*."""
+    """Two users, two pid namespaces, or process_vm_* forbidden by seccomp."""
     server_ns, client_ns = shared_pair().place(place)
     port, ip = lab.next_port(), shared_pair().a.ip4
     common = ["-T", "v", "-I", "3", "-C", "5", "-S", "100000", "-p", str(port)]
@@ -128,7 +128,7 @@ def test_udpong(shared_pair, place, family, option):
     server.wait_udp(port)
     client = client_ns.start("udpong", "-s", ip, *common)
     rc = client.wait(lab.HANGS)
-    server.kill()               # it serves on
+    server.kill()               # the server does not end by itself
     assert rc == 0 and "Gb/sec" in client.out, client.describe()
 
 
@@ -187,7 +187,7 @@ else:
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_datagrams_of_both_families(shared_pair, family):
-    """A socket bound to :: hears IPv4, too, and sees its addresses mapped."""
+    """A socket bound to :: also receives IPv4, and sees IPv4 addresses as mapped ones."""
     pair = shared_pair()
     a, b = (ns.with_env(LD_PRELOAD=PRELOAD) for ns in (pair.a, pair.b))
     port = lab.next_port()
@@ -200,7 +200,7 @@ def test_datagrams_of_both_families(shared_pair, family):
 
 
 def test_a_plain_tcp_server(shared_pair):
-    """Where nobody listens by RDMA librspreload falls back on TCP."""
+    """If no RDMA listener has the port, librspreload falls back on TCP."""
     pair = shared_pair()
     port = lab.next_port()
     server = pair.a.start("/usr/bin/python3", "-c", PLAIN, "tcp", pair.a.ip4, str(port),
@@ -211,7 +211,8 @@ def test_a_plain_tcp_server(shared_pair):
     assert out == "b'hello'\n"
 
 
-# Debian's library takes accept, not accept4: so a server must be a program of this kind.
+# Debian's librspreload replaces accept but not accept4, so the server has to be a program that
+# calls accept.
 CLIENTS = {
     "openbsd": "nc.openbsd -N {ip} {port}",
     "traditional": "nc.traditional -n -q 0 {ip} {port}",
@@ -230,8 +231,9 @@ def test_netcat(shared_pair, stage, place, client):
     data = hashlib.shake_128(b"netcat").digest(500_001)
     there, back = (stage.tmp / f"nc-{port}-{name}" for name in ("there", "back"))
     there.write_bytes(data)
-    # the others hang up when they have sent all; and it must fit the buffers, as
-    # neither end reads while it writes
+    # The netcats close once they have sent everything, so the server sends nothing back to them.
+    # To the Python client it sends what fits the buffers, since neither end reads while it
+    # writes.
     back.write_bytes(data[:100_000] if client == "python" else b"")
     for path in (there, back):
         path.chmod(0o644)
@@ -253,8 +255,8 @@ def test_netcat(shared_pair, stage, place, client):
 
 
 def test_preloaded_fork(shared_pair):
-    """A server that forks for each connection, by TCP calls on both sides."""
-    semaphore = pathlib.Path("/dev/shm/sem.rsocket_fork")   # librspreload's, left behind
+    """A server that forks for each connection, with TCP calls at both ends."""
+    semaphore = pathlib.Path("/dev/shm/sem.rsocket_fork")   # librspreload leaves it behind
     if semaphore.exists():
         pytest.skip(f"{semaphore} is there, and may be another user's")
     ns, _, ip = stand(shared_pair(), "host", "v4")
@@ -289,7 +291,7 @@ def address(pair, ip):
 
 
 def many_ports():
-    """The first of those that a program of many parts may use."""
+    """The first of 30 ports, for a program with many parts."""
     return [lab.next_port() for _ in range(30)][0]
 
 
@@ -312,7 +314,7 @@ def test_bad_arguments(shared_pair, ours, ip):
     *(pytest.param(ip, place, marks=pytest.mark.full)
       for ip, place in (("127.0.0.1", "udp"), ("eth6", "host")))])
 def test_short_lives(shared_pair, ours, ip, place):
-    """Closes, forks and jumps in the middle of things; full backlogs."""
+    """Closing, forking and jumping out of a call at any moment; full backlogs."""
     pair = shared_pair()
     ns, _ = pair.place(place)
     ns.run(ours, "lives", address(pair, ip), str(many_ports()), timeout=60)
@@ -328,18 +330,18 @@ def test_datagrams(shared_pair, ours, ip):
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "eth6"])
 def test_strangers(shared_pair, ours, ip):
-    """Who sends to a datagram socket's UDP port does no harm."""
+    """Strangers that send to a datagram socket's UDP port do no harm."""
     pair = shared_pair()
-    # 44,000 strangers, away from the ports that the kernel chooses
+    # 44,000 strangers use ports from 12000, away from those that the kernel chooses
     pair.a.run(ours, "strangers", address(pair, ip), "12000", timeout=300)
 
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "eth6"])
 def test_cancelled(shared_pair, ours, ip):
-    """Every call by a thread that is about to be cancelled."""
+    """Every call is made by a thread that is about to be cancelled."""
     pair = shared_pair()
     port = lab.next_port()
-    lab.next_port()         # it takes two
+    lab.next_port()         # the program uses two ports
     pair.a.run(ours, "cancel", address(pair, ip), str(port))
 
 
@@ -348,14 +350,15 @@ def test_cancelled(shared_pair, ours, ip):
     ("close", "100000 end pipe"), ("exit", "100000 end pipe"),
     ("kill", "100000 reset pipe")])
 def test_a_peer_ends(shared_pair, ours, place, how, told):
-    """What was sent can be read; how it ended is told."""
+    """When a peer ends, what it has sent can still be read, and then the way it ended is
+    reported."""
     server_ns, client_ns, ip = stand(shared_pair(), place, "v4")
     port = lab.next_port()
     server = server_ns.start(ours, "dying", ip, str(port), how)
     wait_service(server, port)
     out = client_ns.run(ours, "watch", ip, str(port), timeout=30).out.strip()
     if how == "kill" and place == "pair":
-        told = "100000 timeout pipe"    # another host's: its packets are unanswered
+        told = "100000 timeout pipe"    # the killed peer's host does not answer
         assert out in (told, "100000 reset pipe"), out
     else:
         assert out == told, out

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""rsockets on iWARP devices: Debian's programs and our own, where URNIC_DEVICES shows
-nothing else; and with Linux's siw, which runs in a VM."""
+"""rsockets on iWARP devices: Debian's programs and our own, where URNIC_DEVICES names no other
+devices; and with Linux's siw, which runs in a VM."""
 
 import pytest
 
@@ -15,7 +15,7 @@ FORM = {"v4": "ip", "v6": "ipv6"}
 
 
 def cells():
-    """Each row in every place; bounded: in one of them."""
+    """Each row in every place; a bounded run keeps one place per row."""
     out = []
     for i, row in enumerate(ROWS):
         for j, (place, family) in enumerate(PLACES):
@@ -77,16 +77,18 @@ def test_a_peer_ends(shared_pair, ours, place, how, told):  # noqa: F811
 @pytest.fixture(scope="module")
 def vm_session(vms):
     vm = vms()
-    # What siw sends by reference changes under way: rdma-core uses a buffer again
-    # when its WRITE is complete, which with siw is before it has gone out.
+    # With zcopy_tx siw sends a buffer by reference.  rdma-core reuses the buffer when its WRITE
+    # is complete, which with siw is before the data has gone out; the data would change under
+    # way.
     rc, out = vm.guest("cd /sys/module/siw/parameters; cat zcopy_tx; echo N >zcopy_tx")
     assert rc == 0, out
     yield vm
     vm.guest(f"echo {out.strip()} >/sys/module/siw/parameters/zcopy_tx")
 
 
-# What siw has sent is lost if something comes when it has closed: a server that ends
-# after its last message, as rstream's, may send no more than we read without a grant.
+# siw loses data that it has yet to send if something arrives after its close.  So a server that
+# ends after its last message, as rstream's does, may send no more than our receiver reads without
+# a further grant.
 SIW_ROWS = {
     "verify": "rstream {side} {ip} -f {form} -T v -I 2 -C 5 -S 10000 -p {port}",
     "big": "rstream {side} {ip} -f {form} -T v -I 3 -C 5 -S 300000 -p {port}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The scripts of the repository, where they could be wrong and not be noticed."""
+"""The repository's scripts, where a mistake would go unnoticed otherwise."""
 
 import shutil
 import subprocess
@@ -92,7 +92,7 @@ def test_install_deps_is_silent_when_nothing_is_missing():
 
 @pytest.mark.parametrize("groups,status", [(["build", "demo"], 1), (["check"], 0)])
 def test_install_deps_without_dpkg(tmp_path, groups, status):
-    """It names what the build lacks, and the packages of other systems."""
+    """Without dpkg, the script names what the build lacks and the packages of other systems."""
     for tool in ("sh", "cat", "tr", "gcc", "ninja"):
         (tmp_path / tool).symlink_to(shutil.which(tool))
     done = subprocess.run([tmp_path / "sh", lab.ROOT / "scripts/install-deps", *groups],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The iWARP transport and Linux's siw, which runs in a VM: rping, both ways."""
+"""The iWARP transport and Linux's siw, which runs in a VM: rping, each being the server in turn."""
 
 import shutil
 
@@ -66,8 +66,8 @@ def test_siw_asks(vm, crc, p2p, size):
 
 def test_siw_refuses(vm):
     vm.set_siw(p2p=True)
-    # A server that has had its rounds ends the connection itself, which may come first; and
-    # siw closes without a Terminate where it is still busy with what it sends.
+    # The server ends the connection itself once it has done its rounds, which may be before the
+    # bad WRITE.  siw closes without a Terminate if it is still busy sending.
     out = we_are_client(vm, 2, 64, "p2p", "bad-write", served=100)
     assert "refused" in out
     assert "terminates" not in out or "the peer terminates: DDP: invalid STag" in out

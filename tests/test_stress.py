@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Random verified traffic (tests/stress) over clean and over bad wires."""
+"""Random traffic with verified data (tests/stress), over good and over bad wires."""
 
 import shutil
 
@@ -7,7 +7,7 @@ import pytest
 
 import lab
 
-# What an ordinary wire never does, all of it at once, to both directions
+# More faults than any real wire has, all at once, in both directions
 BAD_WIRE = "drop=0.01,dup=0.01,reorder=0.01,corrupt=0.005"
 
 
@@ -22,7 +22,7 @@ def seconds(request):
 
 
 def run_pairs(program, server, client, count, seconds, gid, *options, env=None):
-    """count pairs of processes at once; every one must end well."""
+    """Run `count` pairs of processes at once; every process must end well."""
     runs = []
     for n in range(count):
         port = lab.next_port()
@@ -68,7 +68,7 @@ def test_small_path_mtu(shared_pair, program, seconds, mtu):
 @pytest.mark.full
 @pytest.mark.parametrize("place", lab.Pair.PLACES)
 def test_longest_message(shared_pair, program, place):
-    """2 GiB - 1: at path MTU 256 more packets than may be unacknowledged."""
+    """A message of 2 GiB - 1; at path MTU 256 it has more packets than may be unacknowledged."""
     server, client = shared_pair().place(place)
     run_pairs(program, server, client, 1, 60, 1, "-m", 1 << 20, "-q", 1, "-H",
               (1 << 31) - 1)

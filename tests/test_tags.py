@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tag matching by what programs call: eager messages and rendezvous, expected and not,
-both ways at once, by every way that two ends have to each other; and data that may not be
-read (tests/tags/tags.c)."""
+"""Tag matching by its verbs: eager messages and rendezvous, expected and unexpected, in both
+directions at once, by every way between two ends; and data that may not be read
+(tests/tags/tags.c).
+"""
 
 import lab
 import pytest

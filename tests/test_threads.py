@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs whose threads meet, in locks or on processors: tests/threads."""
+"""Programs whose threads compete for locks or processors: tests/threads."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ WAYS = ["host", "udp"]
 
 @pytest.fixture
 def run(shared_pair):
-    """run(way, word, ...): a command of tests/threads; its output."""
+    """run(way, word, ...): run a command of tests/threads by that way; return its output."""
     def run(way, *words, timeout=60, **kw):
         ns, _ = shared_pair().place(way)
         proc = ns.run(ns.stage.tool("threads/threads"), "-d", ns.dev, *words,

@@ -51,7 +51,7 @@ def pages():
 
 
 def plain(page):
-    """The page's words without markup."""
+    """The words of a manual page, without markup."""
     text = subprocess.run(["mandoc", "-Tascii", str(page)], text=True,
                           check=True, stdout=subprocess.PIPE).stdout
     return re.sub(r".\x08", "", text)
@@ -140,7 +140,7 @@ def test_run_puts_libraries_in_front():
     assert os.path.exists(f"{first}/libibverbs.so.1")
     assert e["LD_PRELOAD"].endswith("/liburnic-preload.so")
     assert os.path.exists(e["LD_PRELOAD"])
-    # once is enough
+    # a second `urnic run` adds nothing to the environment
     out = good("run", "--", URNIC, "run", "--", "env")
     assert f"LD_LIBRARY_PATH={first}\n" in out
     assert f"LD_PRELOAD={e['LD_PRELOAD']}\n" in out
@@ -194,7 +194,7 @@ def test_run_refuses_a_file_of_somebody_else(stage):
 
 
 def test_run_leaves_files_alone(tmp_path):
-    """To ask whether a file can be written neither makes nor empties it."""
+    """`urnic run` asks whether a file can be written to without making or emptying it."""
     kept, fifo = tmp_path / "kept", tmp_path / "fifo"
     kept.write_text("kept")
     os.mkfifo(fifo)
@@ -221,7 +221,7 @@ def test_run_program_not_found():
 
 
 def patched(tmp_path, name, change):
-    """A copy of /bin/true, with its bytes changed."""
+    """A copy of /bin/true in which `change` has altered bytes."""
     data = bytearray(pathlib.Path("/bin/true").read_bytes())
     change(data)
     path = tmp_path / name
@@ -291,7 +291,7 @@ def test_run_loads_our_library():
 
 
 def test_installed(tmp_path):
-    """What `make install` has put somewhere works from there."""
+    """What `make install` has put elsewhere works from there."""
     subprocess.run(["make", "-s", "-o", "build", "install", f"DESTDIR={tmp_path}",
                     "PREFIX=/opt/u"], cwd=lab.ROOT, check=True)
     top = tmp_path / "opt/u"
@@ -328,7 +328,7 @@ print(os.access('/dev/infiniband/uverbs0', os.X_OK))
 @pytest.mark.parametrize("identity,device", [
     ("urnic", "roce_lo"), ("name=mlx5_%d", "mlx5_0")])
 def test_preload_shows_the_interface(identity, device):
-    """To the program and to what it starts; tests of rdma-core ask `ls`."""
+    """The program and its children see the interface in /sys; rdma-core's tests list it by `ls`."""
     out = python(f"""
 import subprocess
 net = '/sys/class/infiniband/{device}/device/net'
@@ -368,7 +368,7 @@ except NotADirectoryError:
 
 
 def test_preload_looks_symbols_up_once(tmp_path):
-    """Eight threads, 800 calls; LD_DEBUG shows each look-up."""
+    """Eight threads make 800 calls; LD_DEBUG shows fewer than 50 look-ups of the symbol."""
     out = python("""
 import threading
 def work(): said.append(all(stat.S_ISCHR(os.stat('/dev/infiniband/uverbs0').st_mode)

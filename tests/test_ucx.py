@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""UCX, Debian's, by a program of our own (tests/ucx): what its gtest asks for, which
-Debian has not.  Messages of all kinds, memory, atomics, and a peer that is killed."""
+"""UCX, as Debian has it, used by a program of our own (tests/ucx).  The program tests what UCX's
+gtest does, which Debian does not have: messages of all kinds, memory, atomics, and a peer that is
+killed.
+"""
 
 import pytest
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""XRC domains of several processes: requests for SRQs of others than the target QP's
-process, and what becomes of them when one of these stops or ends (tests/xrc/xrc.c,
-docs/xrc.md)."""
+"""XRC domains of several processes: requests for SRQs of processes other than the target QP's,
+and what becomes of them when one of these processes stops or ends (tests/xrc/xrc.c, docs/xrc.md).
+"""
 
 import pathlib
 import re
@@ -21,7 +21,7 @@ FATAL, REQ_ERR = 1, 2
 
 
 class Agent:
-    """One of the processes: see tests/xrc/xrc.c."""
+    """A process of the test; tests/xrc/xrc.c lists its commands."""
 
     def __init__(self, ns, dev, gid):
         self.proc = ns.start(ns.stage.tool("xrc/xrc"), dev, gid, stdin=subprocess.PIPE)
@@ -34,7 +34,7 @@ class Agent:
         self.proc.popen.stdin.flush()
 
     def answer(self, timeout=lab.HANGS):
-        """The next line that has not been read."""
+        """Return the next answer that has not been read yet."""
         end = time.monotonic() + timeout
         while True:
             lines = [s for s in self.proc.out.splitlines(True)
@@ -60,7 +60,7 @@ class Agent:
         self.proc.signal(number)
 
     def stop(self):
-        """When it returns no thread of it runs."""
+        """Stop the process; no thread of it runs when this returns."""
         self.signal(signal.SIGSTOP)
         tasks = pathlib.Path(f"/proc/{self.proc.pid}/task")
         assert lab.eventually(lambda: all(
@@ -79,7 +79,8 @@ class Srq:
 
 
 class Lab:
-    """Where agents run: (namespace, device, GID) of the targets' host, and the senders'."""
+    """Places for agents: (namespace, device, GID index) of the targets' host and of the
+    senders'."""
 
     def __init__(self, there, here, tmp):
         self.there, self.here = there, here
@@ -98,7 +99,7 @@ class Lab:
 
 
 def connect(sender, target, timeout=14, retry=7, rnr=7):
-    """A QP of each, joined."""
+    """Make an initiator QP and a target QP, and connect them."""
     q, qn = sender.must("initiator")
     t, tn = target.must("target")
     for a, mine, peer, to in ((target, t, sender, qn), (sender, q, target, tn)):
@@ -109,7 +110,8 @@ def connect(sender, target, timeout=14, retry=7, rnr=7):
 
 @pytest.fixture
 def folder(stage):
-    """Where everybody may look: pytest shuts its own whenever another pytest begins."""
+    """A folder that every user can read; pytest closes its own to others whenever pytest starts
+    again."""
     return pathlib.Path(tempfile.mkdtemp(dir=stage.tmp))
 
 
@@ -126,7 +128,7 @@ def place(request, stage, folder):
 
 
 def trio(place, **kw):
-    """A sender, the target QP's process, another with an SRQ."""
+    """A sender, the target QP's process, and another process with an SRQ."""
     t, s, i = place.member(), place.member(), place.sender()
     q, tq, tn = connect(i, t, **kw)
     return i, t, s, q, tq, tn, Srq(s)
@@ -182,7 +184,8 @@ def test_an_empty_srq_is_not_waited_for_for_ever(place):
 
 
 def test_what_is_refused(place):
-    """Another domain, a key of another process, a number of nobody's."""
+    """Requests for another domain's SRQ, for another process's key, and for an SRQ number that
+    nobody has are refused."""
     i, t, s, q, tq, _, srq = trio(place)
     i.must("post", q, "write", 1, srq.num, 0, 100, srq.addr, srq.rkey ^ 0x700)
     assert i.must("sent", 5000)[:2] == [REM_ACCESS, 1]
@@ -196,7 +199,7 @@ def test_what_is_refused(place):
         i.must("post", q, "send", 2, num, 0, 100, 0, 0)
         assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 2]
         assert t.must("query", tq)[0] == ERR
-    q, tq, _ = connect(i, t)            # all that harmed nobody
+    q, tq, _ = connect(i, t)            # the refused requests have harmed no other QP
     s.must("recv", 0, 11, 0, 1000)
     i.must("post", q, "send", 3, srq.num, 0, 100, 0, 0)
     assert i.must("sent", 5000)[:2] == [SUCCESS, 3]
@@ -233,9 +236,9 @@ def test_the_srqs_process_ends(place):
 
 @pytest.mark.parametrize("op", ["send", "write", "read", "add"])
 def test_the_srqs_process_stops_and_ends(place, op):
-    """What it has been passed and has not answered ends with it."""
+    """When the SRQ's process ends, the requests that it was passed and has not answered fail."""
     i, t, s, q, tq, _, srq = trio(place)
-    if op == "read":    # the answer is what is missing, too
+    if op == "read":    # for READ, the response is missing, too
         i.must("post", q, op, 1, srq.num, 0, 300000, srq.addr, srq.rkey)
         assert i.must("sent", 5000)[:2] == [SUCCESS, 1]
     s.stop()
@@ -257,7 +260,7 @@ def test_the_srqs_process_stops_and_goes_on(place):
     s.signal(signal.SIGCONT)
     assert [i.must("sent", 5000)[:2] for n in range(10)] == [[SUCCESS, n] for n in range(10)]
     assert [s.must("got", 0, 5000)[:2] for n in range(10)] == [[SUCCESS, n] for n in range(10)]
-    assert s.must("got", 0, 100) == ["none"]    # each once
+    assert s.must("got", 0, 100) == ["none"]    # each message came once
 
 
 def test_a_process_that_stopped_is_not_waited_for_for_ever(place):
@@ -268,7 +271,8 @@ def test_a_process_that_stopped_is_not_waited_for_for_ever(place):
 
 
 def test_the_targets_process_ends(place):
-    """A receive that was under way is flushed, and the SRQ serves others."""
+    """When the target QP's process ends, a receive that was being filled is flushed, and the SRQ
+    serves other QPs."""
     i, t, s, q, _, _, srq = trio(place, retry=1)
     s.must("recv", 0, 11, 0, 1000)
     t.kill()
@@ -297,7 +301,8 @@ def test_the_srq_is_destroyed(place):
 
 @pytest.mark.parametrize("who", ["sender", "target", "member"])
 def test_a_kill_in_the_middle(place, who):
-    """Nothing hangs, and whoever is left goes on."""
+    """When a process is killed in the middle of traffic, nothing hangs, and the other processes
+    go on."""
     t, s, i = place.member(), place.member(), place.sender()
     srqs = [Srq(t), Srq(s)]
     q, _, _ = connect(i, t, retry=2)
@@ -320,7 +325,8 @@ def test_a_kill_in_the_middle(place, who):
 
 
 def test_a_domain_is_known_on_the_host(place):
-    """O_CREAT and O_EXCL as the kernel has them, whichever process made the domain."""
+    """The host's processes know a domain by its file: O_CREAT and O_EXCL act as with the kernel,
+    whichever process made the domain."""
     a, b = Agent(*place.there), Agent(*place.there)
     assert a.do("domain", place.file, "-") == "no EAGAIN"
     a.must("domain", place.file, "cx")
@@ -353,7 +359,7 @@ def test_another_user_is_not_of_the_domain(stage, shared_pair, folder):
 
 
 def opened(target, opener):
-    """A target QP, and another process's (or its own) handle of it."""
+    """Make a target QP, and open it in another process (or its own) by its number."""
     t, tn = target.must("target")
     h, hn = opener.must("open", tn)
     assert hn == tn
@@ -361,7 +367,7 @@ def opened(target, opener):
 
 
 def join(sender, opener, handle, tn):
-    """An initiator QP, connected to the target QP by this handle."""
+    """Make an initiator QP, and connect it to the target QP by the opener's handle."""
     q, qn = sender.must("initiator")
     for a, mine, peer, to in ((opener, handle, sender, qn), (sender, q, opener, tn)):
         lid, gid = peer.do("address")
@@ -386,7 +392,7 @@ def test_a_target_qp_is_opened_by_its_number(place, itself):
     works(i, q, Srq(t), Srq(s))
     for a, mine in ((t, tq), (o, h)):
         assert a.must("query", mine)[1:] == [qn, 10]
-    i.must("post", q, "send", 9, tn, 0, 100, 0, 0)      # no SRQ has that number
+    i.must("post", q, "send", 9, tn, 0, 100, 0, 0)      # tn is a QP number, which no SRQ has
     assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 9]
     events = [(t, tq), (o, h)]
     if itself:
@@ -423,14 +429,14 @@ def test_another_context_of_the_process_keeps_the_qp(place):
     tq, tn = t.must("target")
     q, _ = join(i, t, tq, tn)
     t.must("context")
-    assert t.do("open", tn) == "no EINVAL"      # the domain is the first context's
+    assert t.do("open", tn) == "no EINVAL"      # the domain belongs to the first context
     t.must("domain", place.file, "-")
     h, _ = t.must("open", tn)
     srq = Srq(s)
     works(i, q, srq)
     t.must("uncontext")
     works(i, q, srq, Srq(t))
-    i.must("post", q, "send", 9, tn, 0, 100, 0, 0)      # no SRQ has that number
+    i.must("post", q, "send", 9, tn, 0, 100, 0, 0)      # tn is a QP number, which no SRQ has
     assert i.must("sent", 5000)[:2] == [REM_INV_REQ, 9]
     assert t.must("event", 5000) == [REQ_ERR, h]
     t.must("unqp", h)
@@ -438,7 +444,7 @@ def test_another_context_of_the_process_keeps_the_qp(place):
 
 
 def test_the_creators_process_ends(place):
-    """The QP ends with it: openers and the peer are told."""
+    """The QP ends with its creator's process; openers and the peer are told."""
     t, s, i = place.member(), place.member(), place.sender()
     tq, h, tn = opened(t, s)
     q, _ = join(i, s, h, tn)
@@ -452,7 +458,7 @@ def test_the_creators_process_ends(place):
     s.must("unqp", h)
     i.must("post", q, "send", 6, srq.num, 0, 100, 0, 0)
     assert i.must("sent", 20000)[:2] == [RETRY_EXC, 6]
-    works(i, connect(i, s)[0], srq)     # the domain goes on
+    works(i, connect(i, s)[0], srq)     # the domain lives on
 
 
 def test_an_openers_process_ends(place):
@@ -466,7 +472,7 @@ def test_an_openers_process_ends(place):
     u.must("open", tn)
     t.must("unqp", tq)
     works(i, q, srq)
-    u.kill()                            # it had the last handle
+    u.kill()                            # u had the domain's last handle
     i.must("post", q, "send", 7, srq.num, 0, 100, 0, 0)
     assert i.must("sent", 20000)[:2] == [RETRY_EXC, 7]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""urnic(1) as its tests run it."""
+"""Run urnic(1) from tests."""
 
 import os
 import pathlib
@@ -30,7 +30,8 @@ def good(*args, **kw):
 
 
 def bad(status, names, *args, **kw):
-    """It fails with that status, says so in words, and does nothing else."""
+    """Run urnic; assert that it exits with `status`, prints `names` to stderr and nothing to
+    stdout; return stderr."""
     r = urnic(*args, **kw)
     assert r.returncode == status, (r.stdout, r.stderr)
     assert names in r.stderr

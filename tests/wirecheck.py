@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What others say of packets on the wire: tshark, and an ICRC worked out here."""
+"""Check captured packets with code that is not urnic's: tshark, and an ICRC that is computed
+here."""
 
 import struct
 import subprocess
@@ -7,10 +8,10 @@ import zlib
 
 
 def tshark_complaints(path, source):
-    """[(frame, message, info)]: tshark's, of packets that came from source.
+    """tshark's complaints about packets from `source`, as [(frame, message, info)].
 
-    Where an upper protocol's dissector took a message's payload for its own,
-    what it says is not about us.
+    Complaints of an upper protocol's dissector that took a message's payload for its own are left
+    out.
     """
     fields = ("frame.number", "frame.protocols", "_ws.expert.message", "_ws.col.Info")
     family = "ipv6" if ":" in source else "ip"
@@ -27,7 +28,7 @@ def tshark_complaints(path, source):
 
 
 def tshark_opcodes(path, source):
-    """{BTH opcode: count} of packets from source, as tshark reads them."""
+    """The opcodes of packets from `source`, as tshark reads them: {BTH opcode: count}."""
     family = "ipv6" if ":" in source else "ip"
     out = subprocess.run(
         ["tshark", "-Q", "-n", "-r", path, "-Y", f"{family}.src == {source}",
@@ -41,7 +42,7 @@ def tshark_opcodes(path, source):
 
 
 def frames(path):
-    """The frames of a classic little-endian pcap file."""
+    """The frames of a pcap file in the classic little-endian format."""
     with open(path, "rb") as f:
         data = f.read()
     assert data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"), data[:4]
@@ -54,7 +55,7 @@ def frames(path):
 
 
 def roce_packet(frame):
-    """(source address, IP header, UDP and the rest) of a RoCE v2 frame, or None."""
+    """(source address, IP header, UDP header and all that follows) of a RoCE v2 frame, or None."""
     kind, = struct.unpack_from(">H", frame, 12)
     if kind == 0x0800 and frame[23] == 17:
         ip, rest = frame[14:34], frame[34:14 + struct.unpack_from(">H", frame, 16)[0]]
@@ -71,7 +72,7 @@ def roce_packet(frame):
 
 
 def icrc(ip, rest):
-    """Annex A17: CRC-32 with the fields that a router may change as ones."""
+    """The ICRC of annex A17: CRC-32 with all bits set in the fields that a router may change."""
     ip, rest = bytearray(ip), bytearray(rest[:-4])
     if ip[0] >> 4 == 4:
         ip[1] = ip[8] = ip[10] = ip[11] = 0xFF
@@ -85,7 +86,7 @@ def icrc(ip, rest):
 
 
 def wrong_icrcs(path):
-    """(packets, [frame numbers whose ICRC is wrong])."""
+    """(number of packets, [numbers of the frames whose ICRC is wrong])."""
     total, wrong = 0, []
     for number, frame in enumerate(frames(path), 1):
         packet = roce_packet(frame)
@@ -98,7 +99,7 @@ def wrong_icrcs(path):
 
 
 def wrong_icrcs_v1(path):
-    """(frames of RoCE v1, [numbers of those whose GRH or ICRC is wrong])."""
+    """(number of RoCE v1 frames, [numbers of those whose GRH or ICRC is wrong])."""
     total, wrong = 0, []
     for number, frame in enumerate(frames(path), 1):
         if frame[12:14] != b"\x89\x15":
@@ -118,7 +119,7 @@ def wrong_icrcs_v1(path):
 
 
 def tshark_v1(path):
-    """Opcodes of the frames that tshark reads as RoCE v1."""
+    """The opcodes of the frames that tshark reads as RoCE v1."""
     return subprocess.run(
         ["tshark", "-Q", "-n", "-r", path, "-Y", "eth.type == 0x8915 && infiniband.grh.nxthdr == 27",
          "-T", "fields", "-e", "infiniband.bth.opcode"],
@@ -126,7 +127,7 @@ def tshark_v1(path):
 
 
 def tshark_wrong(path):
-    """[(frame, message)] of RoCE v1: tshark's complaints, but for those about payload."""
+    """tshark's complaints about RoCE v1, as [(frame, message)], without those about payload."""
     out = subprocess.run(
         ["tshark", "-Q", "-n", "-r", path, "-Y",
          "(_ws.expert || _ws.malformed) && eth.type == 0x8915",

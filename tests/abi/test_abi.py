@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What a program that was linked with rdma-core finds in our libraries.
 
-The tables beside this file were read from rdma-core 44 on amd64; where the
-distribution's libraries are installed they are read again.  URNIC_BUILD names
-the build folder; the default is build.
+The tables in this folder were read from rdma-core 44 on amd64; where the distribution's libraries
+are installed, the tests compare the tables with them.  URNIC_BUILD names the build folder; the
+default is build.
 """
 
 import ctypes
@@ -37,7 +37,8 @@ def run(*args, **env):
 
 
 def symbols(path):
-    """{(node, name): (default?, type)} of what the library defines."""
+    """The symbols that the library defines: {(node, name): (whether it is the default version,
+    type)}."""
     found = {}
     for line in run("readelf", "--dyn-syms", "-W", str(path)).stdout.splitlines():
         f = line.split()
@@ -56,7 +57,7 @@ def nodes(path):
 
 
 def exports(lib):
-    """The same from the table."""
+    """The symbols of the library in the table, as symbols() returns them."""
     table = {}
     for line in (HERE / f"{lib}.exports.tsv").read_text().splitlines():
         node, name, kind, section = line.split("\t")[:4]
@@ -66,7 +67,7 @@ def exports(lib):
 
 
 def newer(lib):
-    """[(node, name)] that came after the table's release."""
+    """[(node, name)] of the symbols that came after the table's release."""
     found, node = [], None
     for line in (HERE / "newer_nodes.txt").read_text().splitlines():
         word = line.strip().rstrip(";")
@@ -133,7 +134,7 @@ def test_soname(lib):
 
 
 def test_programs_find_what_they_need():
-    """Also those that are not installed here."""
+    """What programs need, including programs that are not installed here."""
     have = set(symbols(OURS["libibverbs"])) | set(symbols(OURS["librdmacm"]))
     needed = set()
     for line in (HERE / "needed_by_apps.tsv").read_text().splitlines():
@@ -184,7 +185,8 @@ SHELLS = ["libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3"]
 
 @pytest.mark.parametrize("name", ["liburnic.so", *SHELLS])
 def test_what_stays_and_where_it_looks(name):
-    """A dlclose() takes nothing away, and a shell's NIC lies beside it."""
+    """dlclose() unmaps none of the libraries, and a shell looks for liburnic.so in its own
+    folder."""
     out = run("readelf", "-d", "-W", str(LIB / name)).stdout
     assert re.search(r"FLAGS_1.*NODELETE", out)
     if name in SHELLS:
@@ -209,14 +211,15 @@ assert len(nics()) == 1
 
 @pytest.mark.parametrize("first", SHELLS)
 def test_one_nic_whatever_is_loaded(first, tmp_path):
-    """Any shell alone, out of sight of the others, and copies from elsewhere."""
+    """A process has one liburnic.so, whether one shell is loaded alone, or all of them with
+    RTLD_LOCAL, or copies from another folder as well."""
     copy = shutil.copytree(LIB, tmp_path / "lib")
     in_child(ONE_NIC, LIB / first)
     in_child(ONE_NIC, copy / first, *(LIB / s for s in SHELLS), copy / SHELLS[0])
 
 
 def test_a_shell_takes_the_nic_beside_it(tmp_path):
-    """Even if LD_LIBRARY_PATH has another one."""
+    """A shell loads the liburnic.so beside it, even if LD_LIBRARY_PATH has another one."""
     (tmp_path / "liburnic.so").write_bytes(b"no library")
     in_child(ONE_NIC, LIB / SHELLS[0], LD_LIBRARY_PATH=str(tmp_path))
 
@@ -224,7 +227,7 @@ def test_a_shell_takes_the_nic_beside_it(tmp_path):
 # --- loading -----------------------------------------------------------------
 
 def users_of_verbs():
-    """Installed ELF files that name one of the libraries."""
+    """The installed ELF files that need libibverbs or librdmacm."""
     listed = run("dpkg", "-L", *PACKAGES).stdout.splitlines()
     for path in sorted({os.path.realpath(p) for p in listed}):
         if not os.path.isfile(path):
@@ -247,7 +250,8 @@ def complaints(path, libdir):
 
 @pytest.mark.parametrize("path", list(users_of_verbs()) or ["none"])
 def test_loads(path):
-    """Plugins lack what their host has (Python's symbols); nothing more."""
+    """With our libraries no symbol is missing that was not missing before; plugins lack those of
+    their host program, such as Python's."""
     assert path != "none", "no RDMA program is installed"
     before = complaints(path, None)[1]
     used, after = complaints(path, LIB)

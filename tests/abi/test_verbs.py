@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbs.c, case by case, as user nobody on the loopback of a namespace of its own."""
+"""Each case of verbs.c, as user nobody, on the loopback of a namespace of its own."""
 
 import pathlib
 import re
@@ -16,7 +16,7 @@ CASES = re.findall(r'\{ "(\w+)", \1 \}', SOURCE.read_text())
 
 @pytest.fixture(scope="module")
 def verbs(stage):
-    """Linked with the distribution's library, as programs are."""
+    """The program, linked with the distribution's libibverbs, as other programs are."""
     program = stage.path / "verbs"
     subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
                     "-O1", "-g", "-o", program, SOURCE,
@@ -42,7 +42,8 @@ def test_verbs(host, verbs, case):
 
 
 def test_cancelled_by_udp(host, stage, verbs):
-    """System calls in every turn, and a line in the log that is written meanwhile."""
+    """The case "cancelled" by UDP, where each turn makes system calls; a line is written to the
+    log meanwhile."""
     log = stage.tmp / "cancelled.log"
     host.run(verbs, "cancelled", timeout=60, env={
         "URNIC_LOCAL": "off", "URNIC_LOG": f"info:{log}"})
@@ -74,7 +75,7 @@ assert not call(two, "ibv_dealloc_pd", pd)
 
 
 def test_copies_share_the_nic(host, stage):
-    """Two copies of the libraries in one process: one thread, one slot, one context."""
+    """Two copies of the libraries in one process share one thread, one slot and one context."""
     copy = stage.path / "copy"
     shutil.copytree(stage.lib, copy)
     host.run(sys.executable, "-c", COPIES, stage.lib, copy)
