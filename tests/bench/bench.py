@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How fast urnic is, beside its peers and what the machine alone can do, in one run.
+"""How fast urnic is, beside its peers and beside the machine's own limits, in one run.
 
-Each figure is measured in rounds that alternate with its yardstick's.  Writes
-docs/performance.md when all is measured, and not before.
+Each figure is measured in rounds that alternate with those of its yardstick.  docs/performance.md
+is written when everything has been measured, and not before.
 """
 
 import argparse
@@ -82,7 +82,7 @@ class Bench:
             bench.close()
 
     def measure(self):
-        """(heading, text, tables) of each section."""
+        """Measure the sections; return (heading, text, tables) of each."""
         how = {"targets": lambda: self.rows("targets", targets.rows(self.p)),
                "one-host": lambda: self.charts(sizes.one_host(self.p)),
                "two-hosts": lambda: self.charts(sizes.two_hosts(self.p)),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is of no target: iWARP with CRC, many senders, connections by all ways, memory."""
+"""Measurements beside the targets: iWARP with CRC, many senders, connections between one and two
+hosts, and memory."""
 
 from rows import Row
 from stats import KIB, Goal, at_least

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A fabric: how long OpenSM takes for one, beside ibsim; what a hop costs, and nothing.
+"""A fabric: how long OpenSM needs for one, beside ibsim; and what a hop costs, and an idle
+fabric.
 
-A packet counts once, when it leaves its adapter: those of data, which are of 4 KiB, and what
-acknowledges them.  Instructions are callgrind's, of all that the fabric's process does.
+A packet counts once, when it leaves its adapter.  Data packets, of 4 KiB each, and the packets
+that acknowledge them count.  callgrind counts the instructions of all that the fabric's process
+does.
 """
 
 import functools
@@ -24,7 +26,7 @@ IBSIM = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so"
 
 
 def line():
-    """Switches in a row, with adapters at each."""
+    """A topology of switches in a row, with adapters at each."""
     out = []
     for s in range(SWITCHES):
         out.append(f'Switch {AT_EACH + 2} "S-{s}"')
@@ -40,7 +42,7 @@ def line():
 
 
 def took(log):
-    """From DISCOVERING to SUBNET UP, in seconds."""
+    """The seconds between OpenSM's log lines DISCOVERING and SUBNET UP."""
     def at(text):
         h, m, s, us = map(int, re.search(
             rf"(\d\d):(\d\d):(\d\d) (\d+) .*{text}", read(log)).groups())
@@ -49,19 +51,21 @@ def took(log):
 
 
 def processor(pid):
-    """Seconds of a process."""
+    """The processor time of a process, in seconds."""
     words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) * TICK
 
 
 class Line:
-    """A line of switches, which lives as long as it is measured, and processes at its ends."""
+    """A fabric whose switches are in a row, started for each measurement, with processes at two
+    of its adapters."""
 
     def __init__(self, p, hops=1):
         self.p, self.hops = p, hops
 
     def at(self, path):
-        """path: place -> a measure of sizes, see sizes.py; here it is given the place."""
+        """`path` makes a measure of sizes (see sizes.py) from a place.  Return such a measure,
+        which starts a fabric and gives `path` the place in it."""
         def measure(sizes):
             ns = self.p.a.with_(procs=[])
             try:
@@ -74,7 +78,8 @@ class Line:
 
 
 class FabricBench:
-    """Its programs are not those that are ended after each measure: they have a list of their own."""
+    """Its programs are on a list of their own, so that the end of a measurement does not kill
+    them."""
 
     def __init__(self, p):
         self.p, self.ns = p, p.a.with_(procs=[])
@@ -118,7 +123,7 @@ class FabricBench:
 
     @property
     def line(self):
-        """One that lives until the section ends."""
+        """A fabric with switches in a row, which runs until the section ends."""
         if not self.f:
             self.f = Fabric(self.ns, line())
             self.f.opensm("n0", "-s", "0")
@@ -134,7 +139,7 @@ class FabricBench:
         return sum(int(re.search(rf"^H-{n} 1 +(\d+)", counters, re.M)[1]) for n in HOPS[hops])
 
     def a_second(self, hops):
-        """Packets that the thread can take from end to end, millions."""
+        """Millions of packets in a second of the fabric's processor time."""
         f = self.line
         was = self.packets(f, hops), processor(f.proc.pid)
         self.between(f, hops, 3, "ib_write_bw", "-s", "65536", "-n", "10000")
@@ -149,8 +154,8 @@ class FabricBench:
 
     @functools.cache
     def instructions(self, hops):
-        """Of a packet, and all that goes with it: the difference of two runs."""
-        self.close()        # one fabric to a namespace
+        """Instructions for a packet and all that goes with it: the difference of two runs."""
+        self.close()        # a namespace has one fabric at a time
         ns = self.ns
         f = Fabric(ns, line(), run=("valgrind", "-q", "--tool=callgrind",
                                     f"--callgrind-out-file={ns.stage.tmp}/callgrind.%p"))
@@ -166,7 +171,7 @@ class FabricBench:
         return (counts[1][0] - counts[0][0]) / (counts[1][1] - counts[0][1])
 
     def dump(self, f):
-        """What was counted since the last time."""
+        """The instructions counted since the last dump."""
         f.ns.run("callgrind_control", "-d", str(f.proc.pid), library=False)
         newest = max(f.ns.stage.tmp.glob(f"callgrind.{f.proc.pid}.*"),
                      key=lambda p: int(p.suffix[1:]))
@@ -179,7 +184,7 @@ class FabricBench:
         return (processor(pid) - was) / 5 * 100
 
     def memory(self, text):
-        """KiB of the fabric's process."""
+        """The resident memory of the fabric's process, in KiB."""
         kib = []
         self.subnet(text, lambda f: kib.append(int(re.search(
             r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{f.proc.pid}/status").read_text())[1])))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the programs of the bench print, as figures."""
+"""Read figures from the output of the benchmark's programs."""
 
 import csv
 import json
@@ -9,11 +9,11 @@ UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
 class Unread(Exception):
-    """A program printed something else than was expected."""
+    """The output is not as expected."""
 
 
 def perftest(out):
-    """The columns of its last row, as numbers."""
+    """The columns of the last row, as numbers."""
     rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.].*$", out, re.M)
     if not rows:
         raise Unread(f"no row of figures: {last_line(out)}")
@@ -21,7 +21,7 @@ def perftest(out):
 
 
 def ucx(out):
-    """ucx_perftest -b -f -v: {name of the test: {column: figure}}."""
+    """The tables of ucx_perftest -b -f -v: {name of the test: {column: figure}}."""
     lines = out.splitlines()
     starts = [i for i, line in enumerate(lines) if ",iterations," in line]
     if not starts:
@@ -35,7 +35,7 @@ def ucx(out):
 
 
 def fi_pingpong(out):
-    """{bytes: half a round trip, us}."""
+    """{message bytes: half a round trip in us}."""
     rows = re.findall(r"^([\d.]+)([km]?)\s+\d+\s+=\d+\s+\S+\s+[\d.]+s\s+[\d.]+\s+([\d.]+)",
                       out, re.M)
     if not rows:
@@ -44,7 +44,7 @@ def fi_pingpong(out):
 
 
 def iperf3(out):
-    """Gb/s that were received."""
+    """The received Gb/s."""
     try:
         return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
     except (ValueError, KeyError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How urnic, its peers and the bare yardsticks are run.
+"""How the benchmark runs urnic, its peers and the bare yardsticks.
 
-A place is where two ends stand: (server, client), namespaces of tests/lab.py.
+A place is (server, client): the namespaces of tests/lab.py in which the two ends run.
 """
 
 import os
@@ -11,8 +11,8 @@ import lab
 import parse
 from stats import KIB, MIB
 
-WAYS = ("map", "auto", "pipe", "off")       # URNIC_LOCAL
-MTU_PAYLOAD = {1500: 1024, 9000: 4096}      # the path MTU that fits
+WAYS = ("map", "auto", "pipe", "off")       # values of URNIC_LOCAL
+MTU_PAYLOAD = {1500: 1024, 9000: 4096}      # interface MTU: path MTU
 SHORT, LONG = 60, 180
 
 
@@ -34,7 +34,7 @@ class Programs:
                      for ns, cpu in zip(place, self.cpus))
 
     def host(self, way="auto", pin=True):
-        """Both ends on one host; `map` is as `urnic run -L map` starts programs."""
+        """Both ends on one host; "map" starts programs by `urnic run -L map`."""
         ns = self.a.with_env(URNIC_LOCAL=way)
         if way == "map":
             ns = ns.with_(inner=[str(self.stage.urnic), "run", "-L", "map", "--"])
@@ -58,13 +58,13 @@ class Programs:
     # --- urnic -------------------------------------------------------------------
 
     def perftest(self, place, program, *options, connect=None, timeout=SHORT):
-        """The client's last row."""
+        """Run a perftest program as server and client; return the client's last row."""
         _, done = lab.run_both(*place, [program, "-F", *map(str, options)],
                                connect or place[0].ip4, timeout=timeout)
         return parse.perftest(done.out)
 
     def lat(self, place, program, size=8, n=20000, options=(), **kw):
-        """us: t_typical, and what 99 of 100 do not exceed."""
+        """(t_typical, 99th percentile), in us."""
         row = self.perftest(place, program, "-s", size, "-n", n, *options, **kw)
         return row[4], row[7]
 
@@ -77,7 +77,8 @@ class Programs:
         return self.perftest(place, program, "-s", size, "-n", n, *options)[4]
 
     def senders(self, count):
-        """So many processes to one receiving host, one QP each: their sum, Gb/s."""
+        """The sum over `count` processes that send to one receiving host with one QP each, in
+        Gb/s."""
         server_ns, client_ns = self.wire(pin=False)
         words = ["ib_write_bw", "-F", "-s", "65536", "-D", "2", "--report_gbits", "-p"]
         ports = [lab.next_port() for _ in range(count)]
@@ -98,7 +99,7 @@ class Programs:
         return self.number(ns, "bench/many", *words, library=True)
 
     def cycles(self, server, client, count=1000):
-        """Connections of rdma_cm a second."""
+        """rdma_cm connections a second."""
         words = [self.tool("cm/cm_test_program"), None, server.ip4, str(lab.next_port()),
                  str(count)]
         words[1] = "serve"
@@ -118,7 +119,7 @@ class Programs:
                            library=how == "verbs") / 1e3
 
     def instructions(self, ns, tool, words, count=512, rounds=20):
-        """Of one operation, by callgrind: rounds is what the tools have."""
+        """Instructions of one operation, by callgrind.  `rounds` is the tools' constant ROUNDS."""
         out = ns.run("valgrind", "--tool=callgrind", "--toggle-collect=measured*",
                      "--callgrind-out-file=/dev/null", self.tool(f"bench/{tool}"),
                      *words.split(), str(count), timeout=LONG).out
@@ -149,7 +150,8 @@ class Programs:
         return self.ucx(tls, test, [(size, n)], "50.0_percentile_lat", **kw)[size]
 
     def ucx_mean(self, test, n=200000, size=8):
-        """us an operation, of a test whose operations do not wait for an answer."""
+        """The mean time of an operation in us, in a test that waits for no answer between
+        operations."""
         return self.ucx("posix", test, [(size, n)], "overall_lat")[size]
 
     def ucx_gbits(self, tls, test, size, n):
@@ -159,7 +161,7 @@ class Programs:
         return self.ucx("posix", test, [(size, n)], "overall_mr")[size] / 1e6
 
     def fi_pingpong(self, provider, place):
-        """{size: half a round trip, us}."""
+        """{size: half a round trip in us}."""
         server_ns, client_ns = place
         port = lab.next_port()
         words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", "50", "-S", "all"]
@@ -170,7 +172,7 @@ class Programs:
         return parse.fi_pingpong(client.out)
 
     def iperf(self, place=None, size=128 * KIB):
-        """One TCP stream, written `size` bytes at a time, Gb/s."""
+        """The Gb/s of one TCP stream that is written `size` bytes at a time."""
         server_ns, client_ns = place or self.wire()
         port = str(lab.next_port())
         server = server_ns.start("iperf3", "-s", "-1", "-p", port, library=False)
@@ -180,14 +182,14 @@ class Programs:
         server.wait(5)
         return parse.iperf3(client.out)
 
-    # --- bare yardsticks, of ours ----------------------------------------------------
+    # --- bare yardsticks: programs of our own --------------------------------------------
 
     def number(self, ns, tool, *words, library=False):
         return parse.number(ns.run(self.tool(tool), *map(str, words), library=library,
                                    timeout=SHORT).out)
 
     def memcpy(self, size, how="memcpy"):
-        """Gb/s."""
+        """The Gb/s at which memory is copied."""
         times = max(20, min(MIB // 4 * KIB // max(size, 512), 20_000_000 // (1 + size // 64)))
         return self.number(self.a, "bench/copy_cost", how, size, times)
 
@@ -196,13 +198,13 @@ class Programs:
         return self.number(self.a, "bench/line_pingpong", rounds, *([size] if size else []))
 
     def sockets(self, protocol, how, place=None, size=32, n=20000):
-        """Half a round trip, us."""
+        """Half a round trip, in us."""
         server, client = place or self.wire()
         words = [self.tool("bench/sock_pingpong"), "-s", str(size), protocol, how, str(n)]
         there = server.ip4 if server.name != client.name else "127.0.0.2"
         echo = server.start(*words, there, client.ip4, library=False)
         if protocol == "udp":
-            echo.wait_listening(18700, tables=("udp",), state="01")      # connected
+            echo.wait_listening(18700, tables=("udp",), state="01")      # state 01: connected
         else:
             echo.wait_listening(18700)
         end = client.run(*words, client.ip4, there, "start", library=False)
@@ -210,7 +212,7 @@ class Programs:
         return parse.number(end.out)
 
     def udp_floor(self, mtu):
-        """Gb/s of segments with copy and CRC, and no protocol."""
+        """The Gb/s of UDP segments with a copy and a CRC, but without a protocol."""
         server, client = self.wire(mtu)
         words = [str(MTU_PAYLOAD[mtu]), "1"]
         tool = self.tool("bench/udp_floor")

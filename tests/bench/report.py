@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/performance.md and its plots."""
+"""Write docs/performance.md and its plots."""
 
 import datetime
 import os
@@ -20,7 +20,7 @@ def markdown(head, lines):
 
 
 class Machine:
-    """As it is before anything is measured."""
+    """The machine and its load before the measurements."""
 
     def __init__(self):
         cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
@@ -38,7 +38,8 @@ class Machine:
 # --- plots ---------------------------------------------------------------------------
 
 def script(chart, svg):
-    """gnuplot's: both axes by powers, dashes for what urnic is compared with."""
+    """The gnuplot script of a chart: both axes are logarithmic, and what urnic is compared with
+    is dashed."""
     paths = [path for path in chart.paths if path.values]
     data = []
     for path in paths:
@@ -56,7 +57,7 @@ def script(chart, svg):
 
 
 def plot(chart, svg):
-    """False: there is nothing to plot, or nothing to plot it with."""
+    """Plot the chart to `svg`; False if there is nothing to plot, or no gnuplot."""
     if not shutil.which("gnuplot") or not any(path.values for path in chart.paths):
         return False
     subprocess.run(["gnuplot"], input=script(chart, svg), text=True, check=True)
@@ -72,7 +73,7 @@ def chart_section(chart, file=None):
 
 
 def page(sections, rounds, machine):
-    """sections: (heading, text, tables)."""
+    """The text of docs/performance.md; `sections` has (heading, text, tables) of each."""
     out = [
         "# Performance\n\n"
         f"Written by `make bench` on {datetime.date.today()}: {machine}.\n\n"
@@ -85,7 +86,8 @@ def page(sections, rounds, machine):
 
 
 def write(files, docs):
-    """All of them, or none: {name: content} is put in place when it is complete."""
+    """Write {name: content} into the folder `docs`.  All files are written under temporary names
+    first, so that a failure leaves the old ones."""
     for name, content in files.items():
         (docs / f".{name}.new").write_text(content)
     for name in files:

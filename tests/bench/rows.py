@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A row of the result, and how rows are measured: in rounds, alternating with the yardstick.
+"""The rows of the result, and how they are measured: in rounds that alternate with the
+yardstick's.
 
-A measure is a function without arguments that returns a figure, or (figure, 99th
-percentile).  One that fails is not tried again: its row says why, and the rest goes on.
+A measure is a function without arguments that returns a figure, or (figure, 99th percentile). A
+measure that fails is not tried again: its row has the reason, and the other rows are measured.
 """
 
 import itertools
@@ -23,16 +24,17 @@ class Row:
     yard_name: str = ""
     yard: Optional[Callable] = None
     goal: Optional[stats.Goal] = None
-    less: bool = False              # less is better; a goal knows it, too
-    once: bool = False              # the same in each round, as a count is
-    not_run: str = ""               # why
+    less: bool = False              # less is better; a goal says so itself
+    once: bool = False              # measured in one round, since each round would count the same
+    not_run: str = ""               # why the row is not measured
 
     def __post_init__(self):
         self.less = self.goal.less if self.goal else self.less
 
 
 def why(e):
-    """In a line: the first, and the first that a program complains in."""
+    """An exception in one line: its first line, and the first later one with a program's
+    complaint."""
     lines = [" ".join(line.split()) for line in str(e).splitlines() if line.strip()]
     complaints = [line for line in lines[1:] if re.search(r"error|fail|unable|syndrom", line, re.I)]
     return ": ".join([*lines[:1], *complaints[:1]])[:300] or type(e).__name__
@@ -40,7 +42,7 @@ def why(e):
 
 @dataclass
 class Taken:
-    """What a measure gave in the rounds."""
+    """What a measure returned, round by round."""
     measure: Callable
     values: list
     tails: list
@@ -51,7 +53,7 @@ class Taken:
             return
         try:
             got = self.measure()
-        except Exception as e:      # whatever it is, the row says it and the rest goes on
+        except Exception as e:      # whatever it is, the row says it, and the others go on
             self.reason = why(e)
             return
         value, tail = got if isinstance(got, tuple) else (got, None)
@@ -82,7 +84,7 @@ class Runner:
         print(f"{took // 60:3}:{took % 60:02} {text}", file=sys.stderr, flush=True)
 
     def alternate(self, measures, rounds=None):
-        """Each of them once in every round, in turn: what each gave."""
+        """Run each measure once in every round, in turn; return the Taken of each."""
         all_taken = [Taken(m, [], []) for m in measures]
         for _ in range(rounds or self.rounds):
             for taken in all_taken:
@@ -91,7 +93,8 @@ class Runner:
         return all_taken
 
     def together(self, rows):
-        """The lines of rows that have one `ours`, which runs once a round beside all their yardsticks."""
+        """The table's lines for rows with the same `ours`, which runs once in a round, beside the
+        yardsticks of all these rows."""
         first = rows[0]
         if first.not_run:
             return [(row.what, f"not run: {row.not_run}", row.yard_name, "", str(row.goal or ""), "")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Latency and bandwidth against size: each path beside its limits.
+"""Latency and bandwidth by size: urnic's paths beside their limits.
 
-A path is measured at all sizes in a turn, and the turns of the paths alternate.
+A path's turn measures all sizes; the turns of the paths alternate.
 """
 
 from dataclasses import dataclass, field
@@ -13,23 +13,23 @@ import stats
 from peers import WAYS
 from stats import KIB, MIB, SIZES
 
-MB = 125        # a second, of a Gb/s
-ROUNDS = 3      # a round of all sizes takes minutes
+MB = 125        # MB/s in a Gb/s
+ROUNDS = 3      # a round over all sizes takes minutes
 
 
 @dataclass
 class Path:
     name: str
-    measure: Callable               # sizes -> {size: figure, or (figure, p99)}
-    limit: bool = False             # what it is compared with
+    measure: Callable               # measure(sizes): {size: figure, or (figure, 99th percentile)}
+    limit: bool = False             # urnic is compared with this path
     values: dict = field(default_factory=dict)
     reason: str = ""
 
 
 @dataclass
 class Chart:
-    """A table and a plot: a line for each path."""
-    name: str                       # of its file
+    """A table and a plot, with a line for each path."""
+    name: str                       # of the plot's file
     title: str
     unit: str
     less: bool
@@ -48,7 +48,7 @@ class Chart:
             return
         try:
             got = path.measure(sizes)
-        except Exception as e:      # its column says it, and the rest goes on
+        except Exception as e:      # a note has the reason, and the others go on
             path.reason = rows.why(e)
             runner.say(f"    {path.name}: {path.reason}")
             return
@@ -81,7 +81,8 @@ def lat(p, place, program="ib_send_lat", options=(), **kw):
 
 
 def bandwidth(p, place, options=(), fast=False, **kw):
-    """MB/s: small sizes are far from a Gb/s.  fast: what takes no engine, and little time."""
+    """The bandwidth in MB/s, since small sizes are far below a Gb/s.  fast=True: the engine takes
+    no part, so more messages fit into the time."""
     budget, most = (512 * MIB, 200_000) if fast else (64 * MIB, 20_000)
     return each(lambda size: MB * p.gbits(place, "ib_write_bw", size,
                                           count(size, budget, most), options, **kw))
@@ -154,7 +155,8 @@ def two_hosts(p):
 
 
 def table(chart):
-    """Median, and the worst of the rounds."""
+    """(head, lines) of the chart's table; a cell has the median of the rounds, and the worst
+    one."""
     points = [chart.points(path) for path in chart.paths]
     lines = [(stats.size_name(size), *(cell(p.get(size)) for p in points))
              for size in SIZES if any(size in p for p in points)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How far runs differ, each end on a processor of its own and where the scheduler puts it."""
+"""How far runs differ, with each end on its own processor and where the scheduler puts it."""
 
 import stats
 
@@ -10,7 +10,8 @@ HEAD = ("what", "p50, pinned", "p99, pinned", "p50, unpinned", "p99, unpinned", 
 
 
 def figures(p):
-    """What, unit, less is better, {pinned or not: measure}."""
+    """(what, unit, whether less is better, measure) of each figure; the measure's argument says
+    whether to pin the ends to processors."""
     for way in ("map", "auto"):
         for program in ("ib_send_lat", "ib_write_lat"):
             yield f"{program}, 8 B, {way}", "us", True, (
@@ -21,7 +22,8 @@ def figures(p):
 
 
 def compare(what, unit, less, pinned, unpinned):
-    """The line of the table: the 99th of 100 is the worst one, of rates the slowest."""
+    """The figure's line in the table.  p99 is what 99 of 100 runs do not exceed; of rates, what
+    99 of 100 runs reach."""
     share = 0.99 if less else 0.01
     at = [(stats.percentile(v, 0.5), stats.percentile(v, share)) for v in (pinned, unpinned)]
     ratios = [u / k if less else k / u for k, u in zip(*at)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Figures of several rounds: medians, spread, ratios and goals."""
+"""Figures of several rounds: median, spread, ratio and goal."""
 
 import math
 import statistics
@@ -17,13 +17,13 @@ def size_name(n):
 
 
 def percentile(values, share):
-    """The smallest of the values that `share` of them do not exceed."""
+    """The smallest of the values such that the given share of all values does not exceed it."""
     ranked = sorted(values)
     return ranked[max(0, math.ceil(share * len(ranked)) - 1)]
 
 
 def number(x):
-    """Three digits that count, three behind the point at most, and no exponent."""
+    """x with three significant digits, at most three of them after the point, and no exponent."""
     if x == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(x)))
@@ -32,14 +32,16 @@ def number(x):
 
 @dataclass(frozen=True)
 class Goal:
-    """At least, or at most, `ratio` times the yardstick; at most: and `plus` on top."""
+    """At least `ratio` times the yardstick; or, if less is better, at most `ratio` times it, plus
+    `plus`."""
     ratio: float
     less: bool = False
-    plus: float = 0             # in the unit of the row
+    plus: float = 0             # in the row's unit
     text: str = ""
 
     def met(self, pairs):
-        """Of (figure, yardstick) of each round; the yardstick of a bare limit is 1."""
+        """Whether the median over `pairs` meets the goal.  A pair is (figure, yardstick) of a
+        round; a bare limit's yardstick is 1."""
         ratio = statistics.median((o - self.plus) / y for o, y in pairs)
         return ratio <= self.ratio if self.less else ratio >= self.ratio
 
@@ -61,5 +63,5 @@ def ratio_of(pairs):
 
 
 def spread(values, less):
-    """Of the rounds: the median, and the worst."""
+    """The median of the rounds, and the worst one."""
     return statistics.median(values), max(values) if less else min(values)

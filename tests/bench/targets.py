@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The targets: a row of its own for each of them, with what it is measured against.
+"""The targets: a row for each, with the yardstick that it is measured against.
 
-On one host urnic is told to map memory (`urnic run -L map`), and left alone (auto).  All
-ends have a processor of their own.
+On one host urnic runs by `urnic run -L map` ("map") and by default ("auto").  Each end has a
+processor of its own.
 """
 
 from rows import Row
 from stats import KIB, MIB, Goal, at_least, at_most, size_name
 
-OURS = {"map": 1_000_000, "auto": 100_000}     # small WRITEs that a rate is measured with
+OURS = {"map": 1_000_000, "auto": 100_000}     # small WRITEs for a measurement of their rate
 BULK = 1 << 30
-NS = 0.030      # us
+NS = 0.030      # 30 ns, in us
 
 
 def by_way(p, measure, *args, **kw):
@@ -36,7 +36,8 @@ def same_host_small(p):
               "UCX posix, tag_bw", lambda: p.ucx_rate("tag_bw", 2_000_000), at_least(0.7))
 
 
-# Rows that share `ours` share its runs: perftest alone takes a second and more to start.
+# Rows that share `ours` share its runs, since the start of perftest alone takes more than a
+# second.
 
 def gbits(p, program, size):
     return {way: lambda way=way: p.gbits(p.host(way), program, size, BULK // size)
@@ -44,7 +45,7 @@ def gbits(p, program, size):
 
 
 def nanoseconds(measure, size):
-    """Of one operation, from Gb/s."""
+    """A measure of the ns for one operation of `size` bytes, from a measure of Gb/s."""
     return lambda: size * 8 / measure()
 
 
@@ -99,7 +100,7 @@ def two_hosts(p):
 
 
 def counts(p):
-    # a round of the ping-pong is two SENDs, of which each has two sides
+    # a round of the ping-pong has two SENDs with two sides each
     for what, tool, words, share, goal in (
             ("WRITE of 8 B, post and poll", "one_sided", "-s write 8", 1, 250),
             ("SEND of 8 B, a side", "two_qps", "8", 4, 700),

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: BSD-2-Clause
-"""page.py: prints docs/conformance.md, which is made of the tables beside this file.
+"""page.py: print docs/conformance.md, which is made from the tables in this folder.
 
-tests/test_conformance.py fails where a device does not do what skips.tsv says, and where the
-page is not what this prints; linux.tsv is what Linux's drivers did.
+tests/test_conformance.py fails if a device does not do what skips.tsv says, and if the page
+differs from this program's output.  linux.tsv has the results of Linux's drivers.
 """
 
 import collections
@@ -13,7 +13,7 @@ import pathlib
 HERE = pathlib.Path(__file__).parent
 OURS = "roce", "roce-udp", "iwarp", "ib"
 TRANSPORT = {"roce-udp": "roce"}
-# Classes that are one vendor's, whose tests ask for that vendor's device.
+# For the classes of VENDORS, whose tests want a device of that vendor.
 NOT_RUN = "skipped", "not run: for the hardware of one vendor"
 VENDORS = "mlx5 hardware", "efa hardware", "CUDA hardware"
 
@@ -39,7 +39,7 @@ The tests of rdma_cm also run by `roce_lo`, and must give the results of the col
 
 """
 
-# {} is the devices, and the kernel that the table was made with
+# The first {} is replaced with the devices, the second with the kernel that the table is from.
 PEERS = """\
 | {} | Linux's software devices (kernel {}), in the virtual machine of `tests/peer-vm`: \
 `scripts/system-tests --full tests/test_conformance_linux.py`, a part of `make check-full`; \
@@ -104,7 +104,7 @@ def counts(n):
 
 
 def lacking(found):
-    """What the adapter of a fabric cannot have of what Ethernet's device has."""
+    """The tests that roce passes and the adapter of a fabric cannot, by reason."""
     lacks = {}
     for test in (t for t, column in found if column == "ib"):
         outcome, why = found[test, "ib"]
@@ -116,7 +116,7 @@ def lacking(found):
 
 
 def each(classes, found):
-    """A row a test; why it did not pass is a number, explained below."""
+    """A line for each test; why it did not pass is a number, which is explained below the table."""
     notes = {}
     yield "## Each test\n"
     yield "`ok`: passed; a number: skipped, for the reason of that number below; `F`: failed.\n"

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""runner.py SUITE TIMES OPTION... -- TEST...: tests of rdma-core's pyverbs suite in SUITE, with
-the suite's own OPTIONs (--dev DEVICE), each in a process of its own, TIMES times in it (0: once,
-and not counted).  --net NAME is the device's interface, where /sys/class does not tell it;
-with --nobody the suite does not see a root, who in a user namespace may be one without rights.
+"""runner.py SUITE TIMES OPTION... -- TEST...: run tests of rdma-core's pyverbs suite in the
+folder SUITE, each in a process of its own, TIMES times in that process (0: once, and without
+looking for what is left behind).
 
-Prints a line of JSON for each test: its name, "result" (passed, failed, skipped), "why", and
-"out", what it printed.  A test that leaves more than there was fails: after the first time,
-descriptors and threads may be no more than before it; after each further time, mappings of
-memory may be no more than after the first (the first loads libraries and fills caches).
+OPTIONs are the suite's own, such as --dev DEVICE, and two more: --net NAME names the device's
+interface, where /sys/class does not tell it; with --nobody the suite does not take itself for
+root, since the root of a user namespace may have no rights.
 
-The modules are imported once, and each test is a fork: it opens the device itself.
+Prints a line of JSON for each test: "test" (its name), "result" (passed, failed, skipped), "why",
+and "out" (what the test printed).
+
+A test fails if it leaves something behind.  After the first time, there may be no more
+descriptors and threads than before.  After each further time, there may also be no more mappings
+of memory than after the first time, which loads libraries and fills caches.
+
+The suite's modules are imported once; each test runs in a fork, which opens the device itself.
 """
 
 import gc
@@ -27,20 +32,20 @@ import unittest
 from importlib.machinery import SourceFileLoader
 
 LIMIT = 120     # seconds for a test
-SETTLE = int(os.environ.get("SETTLE", "10"))     # ... until what ends of its own accord has ended
-# The file that the suite makes for an XRC domain, and does not close; the memory in which
-# Python's multiprocessing keeps locks, for ever.
+SETTLE = int(os.environ.get("SETTLE", "10"))     # seconds for threads and children to end
+# Files that are left behind by design: the one that the suite makes for an XRC domain and does
+# not close, and the memory in which Python's multiprocessing keeps its locks.
 SUITES_OWN = re.compile(re.escape(tempfile.gettempdir()) + r"/tmp\w+ \(deleted\)|"
                         r"/dev/shm/pym-[-\w]+ \(deleted\)")
 NOBODY = 65534
 PROC = pathlib.Path("/proc/self")
-# All of Python's objects on one heap: what is mapped besides is somebody else's.
+# All of Python's objects are on one heap, so any other new mapping is not Python's.
 HEAP = {"PYTHONMALLOC": "malloc", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 40),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "PYTHONHASHSEED": "0"}
 
 
 def load(suite, options):
-    """What the suite's run_tests.py does before it runs them."""
+    """Do what the suite's run_tests.py does before it runs the tests."""
     sys.path.insert(0, suite)
     sys.argv = [str(pathlib.Path(suite) / "run_tests.py"), *options]
     from args_parser import parser     # pylint: disable=import-error
@@ -49,7 +54,7 @@ def load(suite, options):
 
 
 def beside(net):
-    """The suite looks for a device's interface where only PCI devices have it."""
+    """Tell the suite the device's interface, which it looks for only where PCI devices have it."""
     exists = os.path.exists
     os.path.exists = lambda path: str(path).endswith("/device/net/") or exists(path)
     sys.modules["tests.base"].RDMATestCase.get_net_name = staticmethod(lambda _device: net)
@@ -61,7 +66,7 @@ def descriptors():
         try:
             name = os.readlink(PROC / "fd" / entry)
         except FileNotFoundError:
-            continue     # the listing's own
+            continue     # the descriptor of the listing itself
         if not SUITES_OWN.fullmatch(name):
             found.append(f"{entry} {name}")
     return found
@@ -72,7 +77,8 @@ def threads():
 
 
 def mappings():
-    """Each as its file, or its size where it has none.  The heap may grow."""
+    """The process's mappings, each as its file's name, or as rights and size if it has none.
+    Heap and stack are left out, since they may grow."""
     found = []
     for line in (PROC / "maps").read_text().splitlines():
         where, rights, _, _, _, *name = line.split(None, 5)
@@ -84,7 +90,7 @@ def mappings():
 
 
 def grown(kind, before, after):
-    """What is there more of, in words."""
+    """A text that says what `after` has in addition to `before`, or ""."""
     if len(after) <= len(before):
         return ""
     more = list(after)
@@ -95,10 +101,10 @@ def grown(kind, before, after):
 
 
 def left(kinds, before):
-    """What has grown, once the ends of threads have had their time."""
+    """A text that says what has grown; threads and children get SETTLE seconds to end first."""
     end = time.monotonic() + SETTLE
     while True:
-        multiprocessing.active_children()     # takes note of those that have ended
+        multiprocessing.active_children()     # reaps children that have ended
         gc.collect()
         said = "; ".join(filter(None, (grown(k, before[k], COUNTS[k]()) for k in kinds)))
         if not said or time.monotonic() > end:
@@ -115,7 +121,7 @@ def counted(kinds):
 
 
 def run_once(name):
-    """("passed" | "failed" | "skipped", why)"""
+    """(result, why): the result is "passed", "failed" or "skipped"."""
     result = unittest.TestResult()
     suite = unittest.defaultTestLoader.loadTestsFromName(f"tests.{name}")
     suite.run(result)
@@ -151,7 +157,7 @@ def child(name, times, answer):
 
 
 def wait(pid):
-    """The exit status, or None for one that did not end."""
+    """The exit status, or None if the process does not end within LIMIT."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -172,7 +178,7 @@ def one(name, times):
             sys.exit(0)
         status = wait(pid)
         try:
-            os.killpg(pid, signal.SIGKILL)      # and what it has started
+            os.killpg(pid, signal.SIGKILL)      # with all processes that the test started
         except ProcessLookupError:
             pass
         if status is None:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: BSD-2-Clause
-"""page.py: prints docs/errors.md, which is made of the rows of tests/pairs and differs.tsv.
+"""page.py: print docs/errors.md, which is made from the rows of tests/pairs and differs.tsv.
 
-tests/test_pairs.py fails where a device does something else than they say, and where the page
-is not what this prints.
+tests/test_pairs.py fails if a device does something else than these say, and if the page differs
+from this program's output.
 """
 
 import csv
@@ -16,7 +16,8 @@ HERE = pathlib.Path(__file__).parent
 PROGRAM = HERE.parent.parent / "build/obj/tests/pairs/pairs"
 IB = "host", "udp", "ib", "rxe"
 IWARP = "iwarp", "siw"
-# Layer, type and code, as IANA's registry "RDDP" has them (RFC 5040, 4.8; RFC 5041, 8.2)
+# Layer, type and code of a Terminate, as IANA's registry "RDDP" has them (RFC 5040, 4.8; RFC
+# 5041, 8.2)
 TERMINATES = {
     "RDMAP: local catastrophic error": "0/0/00",
     "RDMAP: invalid STag": "0/1/00",
@@ -79,7 +80,7 @@ means that the device has no such thing, or has not played the row.
 
 
 def stateless(line):
-    """What an end sees whose query_qp tells no state."""
+    """The same events for a device whose query_qp does not report a QP's state."""
     return re.sub(r"(.*, )\w+", r"\1RESET", line)
 
 
@@ -97,7 +98,7 @@ class Row(NamedTuple):
     only: str
 
     def seen(self, device):
-        """What both ends see by the text, or None."""
+        """What both ends see on the device by the specification; None if the row is not for it."""
         a, b = (self.ia, self.ib) if device in IWARP else (self.a, self.b)
         if device == "siw":
             a, b = stateless(a), stateless(b)
@@ -110,7 +111,7 @@ def rows():
 
 
 def differs():
-    """{(device, row): (a, b, why)}"""
+    """The rows of differs.tsv: {(device, row): (what A sees, what B sees, why)}."""
     with open(HERE / "differs.tsv", encoding="ascii") as file:
         table = csv.DictReader((line for line in file if not line.startswith("#")),
                                delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -130,7 +131,7 @@ def cell(device, row, found, notes):
 
 
 def table(some, devices, found):
-    """Of rows, what is before the devices' cells, and the notes."""
+    """The lines of a table of some rows, with a cell for each device and footnotes."""
     notes = {}
     for row, words in some:
         cells = (cell(d, row, found, notes) for d in devices)
@@ -143,7 +144,7 @@ def table(some, devices, found):
 
 
 def told(row):
-    """Its Terminate."""
+    """The name and numbers of the Terminate that ends the row's connection."""
     return f"{TERMINATES[row.term]} {row.term}" if row.term else "-"
 
 
