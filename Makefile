@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A thin layer over Meson: each target installs what is missing (root, Debian)
-# or names it, and does its work; `make help` lists them.  Everything that is
-# made lies in build/.
+# A thin layer over Meson; `make help` lists the targets.  A target first installs the
+# packages that it needs (as root, on Debian) or names them.  All that it makes is in
+# build/.
 
 OBJ := build/obj
 LIBS := liburnic.so libibverbs.so.1 librdmacm.so.1 libibumad.so.3
@@ -29,11 +29,11 @@ build:
 	@install -m 755 $(OBJ)/tools/urnic build/.urnic
 	@mv -f build/.urnic build/urnic
 
-# Unit tests, and the programs that system tests and benchmarks run.
+# Builds the unit tests, and the programs that system tests and benchmarks run.
 tests: build
 	@meson compile -C $(OBJ) -j $$(nproc)
 
-# The libraries lie apart: only `urnic run` puts them in front of the system's.
+# The libraries get a folder of their own, so that programs use them only under `urnic run`.
 install: build
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/urnic
 	@install -m 755 build/urnic $(DESTDIR)$(PREFIX)/bin
@@ -43,7 +43,7 @@ install: build
 			$$page || exit 1; \
 	done
 
-# What `make install' with the same PREFIX and DESTDIR has put there.
+# Removes what `make install` with the same PREFIX and DESTDIR has installed.
 uninstall:
 	@rm -f $(DESTDIR)$(PREFIX)/bin/urnic
 	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) $(PRELOADED))
