@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pretty-printers for gdb: gdb -x tools/urnic-gdb.py PROGRAM, or `source' it.
+"""Pretty-printers for gdb: gdb -x tools/urnic-gdb.py PROGRAM, or `source` this file in gdb.
 
-`print *qp', `print *cq', *mr, *srq, *pd or *batch then shows what the object means in a
-line, with the fields that say so; `print/r *qp' shows the structure as it lies.
+`print *qp`, and likewise *cq, *mr, *srq, *pd and *batch, then describes the object in one line;
+`print/r *qp` shows the plain structure.
 """
 
 import gdb
@@ -10,7 +10,7 @@ import gdb.printing
 
 
 def name_of(value, prefix):
-    """An enumerator without its prefix: RTS."""
+    """The name of an enumerator without its prefix, such as RTS."""
     return str(value).removeprefix(prefix)
 
 
@@ -19,7 +19,7 @@ def filled(queue):
 
 
 def number(atomic):
-    """An _Atomic integer, as a plain one."""
+    """The value of an _Atomic integer."""
     return int(atomic.cast(atomic.type.unqualified()))
 
 
@@ -31,7 +31,7 @@ def gid(raw):
 
 
 class Printer:
-    """A line, and the members that belong to it."""
+    """Prints a line, and the members named in `members`."""
 
     members = ()
 
@@ -89,7 +89,7 @@ class Pd(Printer):
 
 
 class Batch(Printer):
-    """The datagrams of a turn: how many, and the bytes of each."""
+    """The datagrams of a turn: their number, and the bytes of each."""
 
     def to_string(self):
         return f"batch of {int(self.value['n'])} datagrams"
