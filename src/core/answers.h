@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* answers.h - is a message that goes one way soon answered by one that goes the
- * other?  Then what is due meanwhile may wait for the answer's company: an ACK
- * (ib/ack.c), a completion (iwarp/requester.c).
+/* answers.h - predicts whether a message sent to the peer will soon be answered by a
+ * message from the peer. If so, an ACK (ib/ack.c) or a completion (iwarp/requester.c)
+ * that is due meanwhile may wait and go with the answer.
  *
- * It may after 33 that were, within 100 us.  One that is awaited and is not takes
- * back a sixteenth, so that on a host which is always late with some they are
- * awaited all the same, and not for ever where every seventh is never answered.
+ * The prediction is a moving share of messages answered within 100 us, with weight
+ * 1/16 for each new one: 33 prompt answers in a row make waiting worth while, one
+ * awaited answer that is late takes back a sixteenth. So waiting goes on at a host
+ * that is late now and then, and stops where one message in seven is not answered.
  */
 #ifndef CORE_ANSWERS_H
 #define CORE_ANSWERS_H
@@ -14,8 +15,8 @@
 #include <stdint.h>
 
 enum {
-	ANSWER_PROMPT_NS = 100000, /* an answer that may be waited for ... */
-	ANSWER_WAIT_NS = 200000,   /* ... so long */
+	ANSWER_PROMPT_NS = 100000, /* an answer within this time is prompt */
+	ANSWER_WAIT_NS = 200000,   /* longest wait for an answer */
 	ANSWERS_ALL = 1 << 16,
 	ANSWERS_LIKELY = ANSWERS_ALL / 8 * 7,
 	ANSWERS_PART = 16,
@@ -23,25 +24,27 @@ enum {
 
 /* zeroed at first */
 struct answers {
-	uint64_t asked_at; /* of a message not answered yet; 0: none */
-	uint32_t share;	   /* of prompt answers, of ANSWERS_ALL */
-	bool awaited;	   /* its answer is */
+	uint64_t asked_at; /* when the unanswered message was sent; 0: none */
+	uint32_t share;	   /* of promptly answered messages, in 1/ANSWERS_ALL */
+	bool awaited;	   /* somebody waits for its answer */
 };
 
-/* A message goes.  True: it is worth while to wait for the answer. */
+/* Notes that a message is sent. Returns true if it is worth while to wait for the
+ * answer. */
 static inline bool answers_ask(struct answers *a, uint64_t now)
 {
 	bool first = !a->asked_at;
 
-	if (!first) /* a stream: nobody answers */
+	if (!first) /* a second message before any answer: a stream */
 		a->share -= a->share / ANSWERS_PART;
 	a->asked_at = now;
 	a->awaited = first && a->share >= ANSWERS_LIKELY;
 	return a->awaited;
 }
 
-/* One goes the other way: the answer, if there was a question.  That one comes late
- * which is not awaited says little: it may be for want of somebody who polls. */
+/* Notes that a message from the peer came; it is the answer if one is outstanding. A
+ * late answer counts against the share only if it was awaited: otherwise the delay may
+ * only mean that this program did not poll. */
 static inline void answers_came(struct answers *a, uint64_t now)
 {
 	if (!a->asked_at)

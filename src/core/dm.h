@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dm.h - device memory: memory of the adapter, which programs reach by copying and
- * by regions whose addresses begin at 0 (ibv_alloc_dm(3)).  Here it is memory of this
- * process that the program has no pointer to.
+/* dm.h - device memory (ibv_alloc_dm(3)): memory of the adapter, which programs reach
+ * by copying and by zero-based regions. Here it is memory of this process that the
+ * program has no pointer to.
  */
 #ifndef CORE_DM_H
 #define CORE_DM_H
@@ -16,36 +16,37 @@
 
 struct core;
 
-enum { DM_ALIGN = 4 }; /* of what is copied: offset and length */
+enum { DM_ALIGN = 4 }; /* alignment of a copy's offset and length */
 
 struct dm {
 	struct live live;
-	struct ibv_dm ibv; /* what the program holds; abi/ fills the calls in */
+	struct ibv_dm ibv; /* the program's handle; abi/ fills in its calls */
 	struct core *core;
-	struct list node; /* core->dm_list; an imported one: none */
-	struct dm *of;	  /* imported: which it stands for; or NULL */
+	struct list node; /* in core->dm_list; unused if imported */
+	struct dm *of;	  /* imported: the original; else NULL */
 	uint8_t *host;
-	size_t length;		/* as asked for */
-	size_t occupied;	/* whole pages */
-	_Atomic unsigned users; /* regions, imports: EBUSY */
+	size_t length;		/* bytes, as requested */
+	size_t occupied;	/* bytes, in whole pages */
+	_Atomic unsigned users; /* regions and imports; EBUSY on free unless 0 */
 };
 
 struct dm *dm_of(struct ibv_dm *ibv);
-/* -EINVAL: no length, one above caps.max_dm, an alignment above a page's, an
- * extension; -ENOMEM: the memory that there is, caps.max_dm, is in use. */
+/* Returns 0; -EINVAL if the length is 0 or above caps.max_dm, the alignment is above a
+ * page or the call has extensions; -ENOMEM if caps.max_dm bytes are in use. */
 int dm_alloc(struct core *core, struct ibv_context *ctx,
 	     const struct ibv_alloc_dm_attr *attr, struct dm **out);
-int dm_free(struct dm *dm); /* 0; -EBUSY; -EINVAL: an imported one */
+int dm_free(struct dm *dm); /* 0; -EBUSY; -EINVAL: imported */
 
-/* Does that lie in it? */
+/* Does [offset, offset + length) lie within dm? */
 bool dm_within(const struct dm *dm, uint64_t offset, size_t length);
 
-/* 0; -EINVAL: not aligned; -EFAULT: past the end. */
+/* Copy into and out of dm. Return 0, -EINVAL if not aligned to DM_ALIGN, -EFAULT if
+ * past the end. */
 int dm_write(struct dm *dm, uint64_t offset, const void *from, size_t length);
 int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length);
 
-/* A second name, ctx's, of that with this handle for which ok(dm, ctx) says yes.
- * -ENOENT. */
+/* Makes a second object of ctx for the dm with this handle for which ok(dm, ctx) is
+ * true. Returns 0 or -ENOENT. */
 int dm_import(struct ibv_context *ctx, struct core *core, uint32_t handle,
 	      bool (*ok)(const struct dm *dm, const void *ctx), struct dm **out);
 void dm_unimport(struct dm *dm);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* event.h - completion channels, asynchronous events, and contexts that own
- * them.
+/* event.h - completion channels, asynchronous events, and the contexts that own them.
  *
- * A queue is a list in memory plus an eventfd in semaphore mode that holds its
- * length: pollable, honouring O_NONBLOCK and as long as it has to be.
+ * A queue is a list in memory plus an eventfd in semaphore mode that holds the list's
+ * length: it can be polled, honours O_NONBLOCK and has no size limit.
  */
 #ifndef CORE_EVENT_H
 #define CORE_EVENT_H
@@ -28,13 +27,12 @@ struct event_queue {
 	struct fd_id id;
 	struct lock lock;
 	struct list waiting;
-	/* Asynchronous events, which are allocated: fetched, and until they
-	 * are acknowledged. */
+	/* Asynchronous events (allocated) that were fetched and not yet acknowledged. */
 	struct list got;
 	struct lock_cond acked;
 };
 
-/* An asynchronous event in a queue.  For event.c and async.c. */
+/* An asynchronous event in a queue. For event.c and async.c only. */
 struct async {
 	struct list node; /* in queue.waiting, then in queue.got */
 	enum ibv_event_type type;
@@ -48,20 +46,20 @@ struct channel {
 	struct event_queue queue;
 };
 
-/* One opened device.  abi/ embeds it beside the verbs_context. */
+/* One opened device. abi/ embeds it next to the verbs_context. */
 struct context {
 	struct list node; /* core->contexts */
 	struct core *core;
 	struct device *dev;
-	struct link *link; /* of the device's paths; NULL: it has none */
+	struct link *link; /* carries the device's packets; NULL: none */
 	struct ibv_context *ibv;
 	struct event_queue async; /* ibv->async_fd */
-	atomic_bool dead;	  /* answers EIO from now on */
-	bool stays;		  /* closed, but posts and polls may come yet */
+	atomic_bool dead;	  /* every call answers EIO */
+	bool stays;		  /* closed, but the program may still post and poll */
 };
 
-/* Instead of free() for what posts and polls come to without looking it up: they
- * answer EIO of what was left when its context was closed. */
+/* Frees an object that posts and polls reach by pointer, unless the context stays
+ * after its close: then the object is kept, so that those calls can still answer EIO. */
 static inline void context_free(const struct context *ctx, void *object)
 {
 	if (!ctx->stays)
@@ -69,32 +67,33 @@ static inline void context_free(const struct context *ctx, void *object)
 }
 
 int event_queue_init(struct event_queue *q);  /* 0 or -errno */
-void event_queue_fini(struct event_queue *q); /* frees asynchronous events */
-/* For each entry of waiting there is a token or a reader that has taken it.
- * The queue's own file only: -EBADF if the program closed it, even when its
+void event_queue_fini(struct event_queue *q); /* also frees its asynchronous events */
+/* Each entry of `waiting` has one token, or a reader that took the token. These calls
+ * use only the queue's own file: -EBADF if the program has closed it, even if its
  * number is another file by now. */
-int event_queue_post(struct event_queue *q);		  /* one token; 0 or -errno */
-int event_queue_wait(struct event_queue *q);		  /* takes one; 0 or -errno */
-void event_queue_drop(struct event_queue *q, unsigned n); /* best effort */
+int event_queue_post(struct event_queue *q);		  /* adds a token; 0 or -errno */
+int event_queue_wait(struct event_queue *q);		  /* takes a token; 0 or -errno */
+void event_queue_drop(struct event_queue *q, unsigned n); /* takes up to n */
 
-/* A descriptor of ctx is lost: one error line, IBV_EVENT_DEVICE_FATAL, dead. */
+/* Handles the loss of a descriptor of ctx: logs one error, raises
+ * IBV_EVENT_DEVICE_FATAL and marks ctx dead. */
 void context_lost(struct context *ctx, const char *what, int err);
 
 struct channel *channel_of(struct ibv_comp_channel *ibv);
 int channel_create(struct context *ctx, struct channel **out);
 int channel_destroy(struct channel *ch); /* 0 or -EBUSY */
 
-/* Raise an asynchronous event; element is what the program knows the object by,
- * an ibv_qp, ibv_cq or ibv_srq as the type says (NULL for port and device events:
- * port 1).  QP, CQ, SRQ: destroying the object waits until all
- * its events were acknowledged, and drops those not fetched. */
+/* Raises an asynchronous event. element is the ibv_qp, ibv_cq or ibv_srq that the type
+ * is about; NULL for port and device events, which are of port 1. Destroying a QP, CQ
+ * or SRQ drops its unfetched events and waits until the fetched ones are acknowledged. */
 void async_raise(struct context *ctx, enum ibv_event_type type, void *element);
-int async_get(struct context *ctx, struct ibv_async_event *event); /* as above */
+int async_get(struct context *ctx, struct ibv_async_event *event); /* as channel_get() */
 bool async_pop(struct context *ctx, struct ibv_async_event *event);
 void async_ack(struct ibv_async_event *event);
-/* Destroying element, which raises no more: drop, then wait for acks. */
+/* For an element being destroyed, which raises no more events: drops its unfetched
+ * events and waits for acknowledgements. */
 void async_forget(struct context *ctx, void *element);
-/* The context is being closed: nobody has to acknowledge what was fetched. */
+/* Acknowledges all fetched events, because the context is closing. */
 void async_ack_all(struct context *ctx);
 
 #endif

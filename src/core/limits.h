@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* limits.h - how much there may be of what structures hold in place; devices tell it to
- * programs (core/device.c). */
+/* limits.h - sizes of arrays inside structures; core/device.c reports them to
+ * programs. */
 #ifndef CORE_LIMITS_H
 #define CORE_LIMITS_H
 
 enum {
-	SGE_MAX = 32, /* of a work request */
+	SGE_MAX = 32, /* SGEs in a work request */
 	TM_TAGS = 1024,
 	TM_OPS = 1024,
 	TM_SGES = 4,
-	TM_HEADERS = 64, /* of a rendezvous: TMH, RVH and what the program adds */
+	TM_HEADERS = 64, /* bytes in a rendezvous: TMH, RVH and what the program adds */
 	RSS_TABLE_LOG = 7,
 	RSS_TABLE_MAX = 1 << RSS_TABLE_LOG, /* queues in a table */
 	RSS_TABLES = 1 << 16,

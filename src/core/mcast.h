@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mcast.h - inside core/ only; the rest is in qp.h. */
+/* mcast.h - multicast groups, inside core/ only; the public calls are in qp.h. */
 #ifndef CORE_MCAST_H
 #define CORE_MCAST_H
 

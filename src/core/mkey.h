@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mkey.h - memory keys and their table.  Calls are for mr.c, mw.c and exports.c;
- * everybody else goes through mr_check().
+/* mkey.h - memory keys and their table. The calls are for mr.c, mw.c and exports.c;
+ * everybody else uses mr_check().
  *
- * All 32 bits of a key are drawn: who knows some can neither guess others nor
- * those of another process.  It costs the table's reader nothing, as the indices
- * of a page are used in a drawn order and only the page's number is another.
- * Of an index the generations follow in drawn odd steps, so that each comes
- * before one comes again; the last 8 bits of a window's are also the program's.
+ * All 32 bits of a key are random, so that a peer that knows some keys can guess
+ * neither others nor those of another process. A lookup costs no more for it: the
+ * indices of a page are used in random order, and only the page's number is mapped.
+ * The generations of an index advance in random odd steps, so that each value comes
+ * once before any repeats; the program also sets the last 8 bits of a window's key.
  *
- * Entries are read without a lock by the holder of the turn, so pages of the
- * table never move and live as long as the core.
+ * The turn's holder reads entries without a lock, so pages of the table never move and
+ * live as long as the core.
  */
 #ifndef CORE_MKEY_H
 #define CORE_MKEY_H
@@ -23,44 +23,43 @@
 struct core;
 struct pd;
 
-/* What a key stands for.  Ranges are [base, base + length) as the wire and
- * SGEs name them; host is where base lies in this process. */
+/* What a key stands for. SGEs and packets name the range as [base, base + length);
+ * host is the address of base in this process. */
 struct mkey {
 	uint32_t key;
-	bool valid; /* false: invalidated, or a type 2
-		     * window that is not bound */
+	bool valid; /* false: invalidated, or an unbound type 2 window */
 	bool is_mw;
-	bool is_null;	     /* base and host say nothing */
-	_Atomic bool moving; /* it changes now */
+	bool is_null;	     /* null region: base and host are unused */
+	_Atomic bool moving; /* the entry is being changed */
 	int access;	     /* enum ibv_access_flags */
 	struct pd *pd;
 	uint64_t base, length;
 	uint8_t *host;
-	uint32_t qpn;	     /* type 2 window: bound to; else 0 */
-	struct mkey *region; /* window: the region behind it */
-	/* Region: the file that other processes have mapped to reach it, or none; there
-	 * are more.  Turn. */
+	uint32_t qpn;	     /* type 2 window: the QP it is bound to; else 0 */
+	struct mkey *region; /* window: the region it is bound to */
+	/* Region: the file that other processes have mapped to reach it; lent_more:
+	 * there are further files. Under the turn. */
 	struct fd_id lent;
 	bool lent_more;
-	_Atomic unsigned windows; /* region: windows bound to it */
+	_Atomic unsigned windows; /* region: number of windows bound to it */
 #define WINDOWS_NONE (1u << 31)	  /* ... and none can be any more */
 };
 
-/* So many indices rest before one of them is used again; together with the
- * generation a stale key stays dead for 256 times as many registrations. */
+/* This many indices are freed before one is used again; with the 256 generations of an
+ * index, a stale key stays invalid for 256 times as many registrations. */
 enum { MKEY_REST = 4096 };
 
-/* Give mk a key and publish it: it must be filled.  0 or -ENOMEM. */
+/* Gives mk, which is filled, a key and publishes it. Returns 0 or -ENOMEM. */
 int mkey_add(struct core *core, struct mkey *mk);
 
-/* The key stops working for those who look it up from now on.  Who has looked it up
- * before may use it until the turn that is under way has ended: turn_pass(). */
+/* Removes the key for later lookups. A thread that found the key before may use it
+ * until the current turn ends: see turn_pass(). */
 void mkey_del(struct core *core, struct mkey *mk);
 
-/* Is there a place for key in the export table: is it of the first 65,536? */
+/* Does key have a place in the export table, as one of the first 65,536? */
 bool mkey_is_exported(const struct core *core, uint32_t key);
 
-/* What key stands for, valid or not, or NULL.  Turn held. */
+/* Returns what key stands for, valid or not, or NULL. Turn held. */
 struct mkey *mkey_find(struct core *core, uint32_t key);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mr.h - memory regions and windows: the one door from a
- * key to an address (IBTA vol. 1, 10.6).
+/* mr.h - memory regions and windows: the only way from a key to an address (IBTA vol.
+ * 1, 10.6).
  *
- * lkey and rkey of a region are the same key: index (24 bits) | generation (8
- * bits, never 0 together with index 0).  The memory behind mr_check() may be
- * touched until the holder of the turn gives it: deregistration clears the
- * entry, then passes the turn.
+ * lkey and rkey of a region are the same key: index (24 bits) | generation (8 bits,
+ * never 0 together with index 0). The memory that mr_check() returns may be touched
+ * until the holder gives the turn: deregistration clears the entry, then passes the
+ * turn.
  */
 #ifndef CORE_MR_H
 #define CORE_MR_H
@@ -31,8 +31,9 @@ struct mw;
 struct qp;
 struct swqe;
 
-/* What programs may ask for, of a region, a QP or a window: all that there is
- * and the bits that may be ignored.  Of a window's the remote rights count. */
+/* The access flags that programs may ask for, of a region, a QP or a window: all
+ * supported flags and the optional ones, which may be ignored. For a window only the
+ * remote rights count. */
 #define ACCESS_KNOWN                                                                     \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |     \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |         \
@@ -47,71 +48,72 @@ struct mr {
 	struct ibv_mr ibv;
 	struct mkey mkey;
 	struct core *core;
-	bool imported; /* a second name: nothing but ibv, key and PD */
-	struct dm *dm; /* of device memory; or NULL */
-	bool leaving;  /* its key is gone, but not yet all who used it */
+	bool imported; /* a second object: only ibv, key and PD are used */
+	struct dm *dm; /* the device memory it covers, or NULL */
+	bool leaving;  /* its key is removed, but threads may still use it */
 };
 struct mw {
 	struct live live;
 	struct ibv_mw ibv;
 	struct mkey mkey;
 	struct core *core;
-	struct list node; /* type 2, bound: in core->windows */
+	struct list node; /* in core->windows while a type 2 window is bound */
 };
 
-/* addr: start in this process; iova: what peers and SGEs call it (taken as 0
- * for zero-based).  access is checked: REMOTE_WRITE and REMOTE_ATOMIC need
- * LOCAL_WRITE; unknown mandatory bits are refused.  addr need not be mapped
- * for ON_DEMAND; otherwise a range that is not accessible gives -EFAULT.
- * ON_DEMAND with addr NULL and length SIZE_MAX is implicit: all of memory.
- * A length of 0 is -EINVAL at a page's start, as it is in the kernel. */
+/* Registers memory. addr: its start in this process; iova: the address by which peers
+ * and SGEs name it (taken as 0 for zero-based). Returns -EINVAL for REMOTE_WRITE or
+ * REMOTE_ATOMIC without LOCAL_WRITE, for unknown mandatory flags, and for length 0 at
+ * a page's start (as the kernel does); -EFAULT for a range that is not accessible,
+ * unless ON_DEMAND. ON_DEMAND with addr NULL and length SIZE_MAX covers all of memory
+ * (implicit ODP). */
 int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	   struct mr **out);
-/* What access may be asked for at all.  0; -EINVAL; -EOPNOTSUPP: FLUSH rights that the
- * device of pd has not. */
+/* Checks access flags alone. Returns 0; -EINVAL; -EOPNOTSUPP for FLUSH rights that pd's
+ * device does not have. */
 int mr_check_access(const struct pd *pd, int access);
-/* A region that is like this, for callers that have checked it. */
+/* Makes a region as described by `like`, which the caller has checked. */
 int mr_make(struct pd *pd, const struct mkey *like, struct mr **out);
-/* A region of device memory, whose access must have IBV_ACCESS_ZERO_BASED. */
+/* Registers device memory; access must contain IBV_ACCESS_ZERO_BASED. */
 int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
 	   struct mr **out);
 int null_mr_alloc(struct pd *pd, struct mr **out); /* 0 or -ENOMEM */
-void null_mr_release(struct core *core);	   /* one of them is gone */
-/* The key stays the same; an error changes nothing.  -EBUSY: bound windows. */
+void null_mr_release(struct core *core);	   /* one null region was deregistered */
+/* Changes a region in place, keeping its key; on an error nothing changes. Returns
+ * -EBUSY if windows are bound to it. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access);
 int mr_dereg(struct mr *mr); /* passes the turn; 0 or -EBUSY */
-/* A second name, in pd, of the region with this handle, which is its key, for which
- * ok(mr, arg) says yes.  -ENOENT. */
+/* Makes a second object in pd for the region with this handle (its key) for which
+ * ok(mr, arg) is true. Returns 0 or -ENOENT. */
 int mr_import(struct pd *pd, uint32_t handle,
 	      bool (*ok)(const struct mr *mr, const void *arg), const void *arg,
 	      struct mr **out);
 void mr_unimport(struct mr *mr);
-/* IBV_ADVISE_MR_FLAG_FLUSH: pages are there when it returns.  -EOPNOTSUPP: advice
- * that there is not; -ENOENT: no such region; -EPERM: another PD's, or it cannot be
- * written, or its memory cannot; -EINVAL: not ON_DEMAND; -EFAULT: outside of it, or of
- * memory. */
+/* ibv_advise_mr; with IBV_ADVISE_MR_FLAG_FLUSH the pages are present on return.
+ * Returns 0; -EOPNOTSUPP: unknown advice; -ENOENT: no such region; -EPERM: a region of
+ * another PD, or one that cannot be written, or whose memory cannot; -EINVAL: not
+ * ON_DEMAND; -EFAULT: outside of the region or not mapped. */
 int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 	      const struct ibv_sge *sge, uint32_t n);
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
-int mw_dealloc(struct mw *mw); /* bound or not */
+int mw_dealloc(struct mw *mw); /* a bound window may be deallocated */
 
-/* Execute a bind, in SQ order.  info as ibv_bind_mw gives it;
- * length 0 unbinds (type 1).  qpn: the QP it is bound through.  Returns
- * IBV_WC_SUCCESS or IBV_WC_MW_BIND_ERR. */
+/* Executes a bind, in send queue order. info: as given to ibv_bind_mw; length 0
+ * unbinds (type 1). qpn: the QP that posted the bind. Returns IBV_WC_SUCCESS or
+ * IBV_WC_MW_BIND_ERR. */
 enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rkey,
 			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
 			   const struct ibv_mw_bind_info *info) REQUIRES(core->turn);
 
-/* IBV_WR_LOCAL_INV and SEND with Invalidate: the key stops working.  Only
- * type 2 windows of this pd and, unless qpn is 0 (any or none), bound to this
- * QP.  0, -EACCES. */
+/* Invalidates a key, for IBV_WR_LOCAL_INV and SEND with Invalidate. The key must be of
+ * a type 2 window of this pd and, unless qpn is 0, bound to QP qpn. Returns 0 or
+ * -EACCES. */
 int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn)
 	REQUIRES(core->turn);
-/* IBV_WR_BIND_MW or IBV_WR_LOCAL_INV, when its turn has come.  The same, and why
- * if not: VERR_BIND, VERR_INVALIDATE. */
+/* Executes an IBV_WR_BIND_MW or IBV_WR_LOCAL_INV that is the oldest request. Returns
+ * its completion status; on failure *verr is VERR_BIND or VERR_INVALIDATE. */
 enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr);
-/* The QP goes: its windows are bound no more. */
+/* Unbinds the windows of a QP that is being destroyed. */
 void mw_forget_qp(struct core *core, uint32_t qpn) REQUIRES(core->turn);
 
 /* why an access was refused, for the log */
@@ -125,18 +127,18 @@ enum mr_why {
 	MR_QP,
 };
 
-/* May len bytes at va behind key be reached by pd (and qpn, for type 2
- * windows) with all the rights in access (0: read locally)?  MR_OK and
- * *host, the first byte's address here.  A len of 0 is not checked by
- * callers, as the specification has it. */
+/* May a QP of pd reach len bytes at va by key with all the rights in access (0: local
+ * read)? qpn matters for type 2 windows. Returns MR_OK and *host, the address of the
+ * first byte here, or the reason. Callers do not check a len of 0, as the
+ * specification has it. */
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host);
 
-/* May all that is behind key be reached so? */
+/* mr_check() for all memory behind key, without a range. */
 enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
 			   uint32_t qpn, int access);
 
-/* A region of some PD: so it is as long as no key has ended or changed. */
+/* A region that was found, for one PD; valid while core->mkey_changes is unchanged. */
 struct mr_found {
 	uint32_t key, mkey_changes;
 	int access;
@@ -144,14 +146,15 @@ struct mr_found {
 	uint8_t *host;
 };
 
-/* The same without the turn, by a thread whose word in the export table says that it is
- * inside (direct/words.h); as a window's key is not for SGEs, MR_INVALID for one.  What
- * is found is remembered. */
+/* mr_check() without the turn, for a thread whose word in the export table says that
+ * it is inside (direct/words.h). For SGEs, so a window's key gives MR_INVALID.
+ * Remembers the region in *f. */
 enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
 			    const struct pd *pd, uint64_t va, uint64_t len, int access,
 			    uint8_t **host);
 
-/* ... by f, which remembers one of the same PD; or NULL: it is to be looked for. */
+/* Looks only at f, which remembers a region of the same PD. Returns the address, or
+ * NULL: call mr_check_inside() then. */
 static inline uint8_t *mr_again(struct core *core, const struct mr_found *f, uint32_t key,
 				uint64_t va, uint64_t len, int access)
 {
@@ -163,10 +166,10 @@ static inline uint8_t *mr_again(struct core *core, const struct mr_found *f, uin
 	return (uint8_t *)((uintptr_t)f->host + (uintptr_t)(va - f->base));
 }
 
-/* Change n bytes, or an atomic's 8, at host, where mr_check() has just said that
- * key allows it; upward, the last 64 bytes last.  As of a NIC that has pinned the
- * region: also where the program has since protected it against writing (not
- * ON_DEMAND).  0 or -EFAULT: the memory is gone.  Turn held. */
+/* Write n bytes, or the 8 bytes of an atomic, at host, after mr_check() allowed it by
+ * key. Bytes are written upward, the last 64 last. Like a NIC that pinned the region,
+ * these write even to memory that the program has since write-protected (not for
+ * ON_DEMAND). Return 0, or -EFAULT if the memory is gone. Turn held. */
 int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src, size_t n);
 int mr_cmp_swap(struct core *core, uint32_t key, uint64_t *at, uint64_t compare,
 		uint64_t swap, uint64_t *orig);

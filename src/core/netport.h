@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* netport.h - a network interface as the owner of a port: what its devices are filled
- * with. */
+/* netport.h - ports owned by a network interface: their GID tables and their devices. */
 #ifndef CORE_NETPORT_H
 #define CORE_NETPORT_H
 
@@ -10,13 +9,13 @@
 
 #include "core/device.h"
 
-/* What the network interface is like now; nic/netdev.c fills it. */
+/* The present state of a network interface; nic/netdev.c fills it. */
 struct netdev {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
 	uint8_t mac[6];
 	uint32_t mtu;
-	uint32_t payload; /* of the longest packet, as the link over it has it */
+	uint32_t payload; /* bytes of payload in the longest packet of the link */
 	bool running, loopback;
 	unsigned naddrs;
 	struct {
@@ -26,8 +25,8 @@ struct netdev {
 
 /* A device of an interface. */
 struct net_device {
-	struct device dev; /* dev.lock guards what follows, too */
-	bool present;	   /* its interface still exists */
+	struct device dev; /* dev.lock also guards the fields below */
+	bool present;	   /* the interface still exists */
 	struct netdev net;
 };
 
@@ -37,23 +36,23 @@ struct net_device *net_device_of(struct device *dev);
 enum { NETDEV_KINDS = 2 };
 extern const struct device_kind *const netdev_kinds[NETDEV_KINDS];
 
-/* Make a device of that kind for an interface.  id NULL: identity_default.
- * 0 or -ENOMEM. */
+/* Makes a device of a kind for an interface. id NULL: identity_default. Returns 0 or
+ * -ENOMEM. */
 int device_create(const struct device_kind *kind, const struct netdev *net,
 		  const struct identity *id, struct device **out);
 
-/* The interface changed, or (net NULL) is gone.  GIDs keep their index while
- * their address stays; GID 0 is the IPv6 link-local address (::1 on loopback;
- * synthesised from the MAC where there is none), GID 1 the first IPv4 address
- * if there is one, the others follow from 2 on; with URNIC_LINK=raw the first
- * GID_V1 are there as RoCE v1, too.  (mac_gid: GID 0 alone, which
- * is the MAC and then zeroes.)  Returns what device_fill() does. */
+/* Applies a change of the interface; net NULL: it is gone. A GID keeps its index while
+ * its address stays. GID 0 is the IPv6 link-local address (::1 on loopback; derived
+ * from the MAC if there is none), GID 1 the first IPv4 address if any, the others
+ * follow from 2; with URNIC_LINK=raw the first GID_V1 also appear as RoCE v1.
+ * (mac_gid: only GID 0, which is the MAC followed by zeroes.) Returns the result of
+ * device_fill(). */
 unsigned device_update(struct device *dev, const struct netdev *net);
 
-/* Is ip one of the addresses of dev's interface (or, with datagrams, a multicast
- * group)? */
+/* Is ip an address of dev's interface (or, with datagrams, a multicast group)? */
 bool device_has_ip(struct device *dev, const uint8_t ip[16]);
 
-enum ibv_mtu mtu_within(uint32_t payload); /* the largest one; at least 256 */
+enum ibv_mtu mtu_within(uint32_t payload); /* the largest MTU within payload, at
+					    * least 256 */
 
 #endif

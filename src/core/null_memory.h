@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* null_memory.h - memory that is nowhere (ibv_alloc_null_mr(3)): what is read from it
- * is 0, what is written to it is lost, at every address.
+/* null_memory.h - the memory of null regions (ibv_alloc_null_mr(3)): at every address,
+ * reads give 0 and writes are discarded.
  */
 #ifndef CORE_NULL_MEMORY_H
 #define CORE_NULL_MEMORY_H
@@ -8,16 +8,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As long as a message can be, and a little more. */
+/* Slightly more than the longest message. */
 #define NULL_LENGTH ((uint64_t)1 << 31)
 
-/* Two ranges of addresses of NULL_LENGTH, of next to no memory. */
+/* Two address ranges of NULL_LENGTH bytes that occupy almost no memory. */
 struct null_memory {
 	uint8_t *zeroes, *sink;
-	unsigned users; /* null regions; core->lock */
+	unsigned users; /* number of null regions; under core->lock */
 };
 
-/* One more null region, one less; core->lock is held.  0 or -ENOMEM. */
+/* Count a null region in (0 or -ENOMEM) and out. core->lock is held. */
 int null_memory_use(struct null_memory *m);
 void null_memory_unuse(struct null_memory *m);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* opened.h - handles of target QPs of XRC that were opened by their number
- * (ibv_open_qp).  The QP is this process's or another's: what is wanted of it is said to
- * its process, which answers (shared.h).
+/* opened.h - handles of XRC target QPs that were opened by number (ibv_open_qp). The
+ * QP belongs to this process or to another one: each operation on a handle is a
+ * message to the QP's process, which answers (shared.h).
  */
 #ifndef CORE_OPENED_H
 #define CORE_OPENED_H
@@ -15,16 +15,16 @@ struct context;
 struct qp;
 struct share_msg;
 
-/* attr->xrcd is ctx's.  -EINVAL: no target QP of the domain has that number, or what a
- * handle needs is missing; -EOPNOTSUPP: comp_mask; -ENOMEM; -EIO; -ETIMEDOUT: its process
- * does not answer. */
+/* Opens a handle; attr->xrcd belongs to ctx. Returns 0; -EINVAL: no target QP of the
+ * domain has that number, or attr lacks a field; -EOPNOTSUPP: comp_mask; -ENOMEM;
+ * -EIO; -ETIMEDOUT: the QP's process does not answer. */
 int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr,
 		struct qp **out);
-/* As qp_modify() and qp_query() have it; -EIO: the QP has ended with its process (its
- * state is ERR then); -ETIMEDOUT. */
+/* As qp_modify() and qp_query(), and also -EIO if the QP ended with its process (its
+ * state is then ERR), -ETIMEDOUT if the process does not answer. */
 int opened_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
 int opened_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
-/* Waits until its events are acknowledged. */
+/* Destroys the handle; waits until its events are acknowledged. */
 void opened_destroy(struct qp *qp);
 
 /* --- for share.c --- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* path.h - where packets go: the path of a connected QP or an address handle, and
- * address handles (docs/paths.md). */
+/* path.h - the path of packets, from a connected QP or an address handle, and address
+ * handles themselves (docs/paths.md). */
 #ifndef CORE_PATH_H
 #define CORE_PATH_H
 
@@ -15,14 +15,15 @@ struct context;
 struct pd;
 
 struct path {
-	struct link *link;     /* carries it, and alone reads: */
-	struct link_addr addr; /* from us to the peer */
-	/* A QP's, and so of UD QPs, too, whose addresses are those of handles: */
+	struct link *link;     /* carries the packets; only the link reads addr */
+	struct link_addr addr; /* from this port to the peer */
+	/* Of a QP; a UD QP has these too, although its addresses come from address
+	 * handles: */
 	uint32_t mtu;	     /* bytes of payload in a packet */
-	uint16_t pkey_index; /* of the port's table.  Of a message of QP1: its own */
-	uint32_t rate;	     /* Mb/s that its packets keep to (9.11); 0: as the port */
+	uint16_t pkey_index; /* in the port's table; each QP1 message has its own */
+	uint32_t rate;	     /* rate limit in Mb/s (9.11); 0: the port's rate */
 	uint8_t sl;
-	bool same_host; /* address handles: the peer is of this host */
+	bool same_host; /* address handle: the peer is on this host */
 };
 
 struct ah {
@@ -35,11 +36,11 @@ struct ah {
 
 struct ah *ah_of(struct ibv_ah *ibv);
 
-/* Check attr against the port and GID table of ctx's device, and ask its link for the
- * address.  0 or -EINVAL. */
+/* Checks attr against the port and GID table of ctx's device, and asks its link for
+ * the address. Returns 0 or -EINVAL. */
 int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 		 struct path *path);
-/* Counts in pd->users.  0, -EINVAL, -ENOMEM or -EOPNOTSUPP. */
+/* The handle counts in pd->users. Returns 0, -EINVAL, -ENOMEM or -EOPNOTSUPP. */
 int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr *attr,
 	      struct ah **out);
 int ah_destroy(struct ah *ah);

@@ -7,7 +7,7 @@
 
 enum {
 	PSN_MASK = 0xffffff,
-	PSN_WINDOW = 1 << 23, /* half of them: what is older is a duplicate */
+	PSN_WINDOW = 1 << 23, /* half of the PSNs: an older PSN is a duplicate */
 };
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
@@ -15,13 +15,13 @@ static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 	return (psn + n) & PSN_MASK;
 }
 
-/* How far a lies behind base, 0 .. 2^24 - 1. */
+/* Distance from base forward to a, 0 .. 2^24 - 1. */
 static inline uint32_t psn_off(uint32_t a, uint32_t base)
 {
 	return (a - base) & PSN_MASK;
 }
 
-/* a - b as the wire means it, -2^23 .. 2^23 - 1. */
+/* Signed difference a - b modulo 2^24, -2^23 .. 2^23 - 1. */
 static inline int32_t psn_diff(uint32_t a, uint32_t b)
 {
 	return (int32_t)((a - b) << 8) >> 8;

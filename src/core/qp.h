@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp.h - queue pairs: work queues, attributes, completion and failure.
  *
- * Locks, outermost first: core->turn, qp->lock, srq->lock, cq->lock, event
- * queue.  A thread holds one lock of a kind at a time.
+ * Lock order, outermost first: core->turn, qp->lock, srq->lock, cq->lock, the event
+ * queue's lock. A thread holds at most one lock of each kind.
  */
 #ifndef CORE_QP_H
 #define CORE_QP_H
@@ -34,20 +34,19 @@ enum { SWQE_OWN = 1 << 7 }; /* swqe.flags: the QP's own request (core/tm.h) */
 
 struct swqe {
 	uint64_t wr_id;
-	uint32_t length; /* payload bytes, all SGEs */
+	uint32_t length; /* payload bytes, sum of the SGEs */
 	uint16_t num_sge;
 	uint8_t opcode; /* enum ibv_wr_opcode */
-	uint8_t flags;	/* enum ibv_send_flags; SIGNALED set
-			 * by sq_sig_all too; SWQE_OWN */
-	uint32_t imm;	/* immediate (as it lies), rkey to
-			 * invalidate, or new rkey of a bind */
+	uint8_t flags;	/* enum ibv_send_flags (SIGNALED set by sq_sig_all too),
+			 * SWQE_OWN */
+	uint32_t imm;	/* immediate in network order, rkey to invalidate, or new
+			 * rkey of a bind */
 	uint32_t rkey;	/* remote; of a bind: the region's */
 	uint64_t remote_addr;
-	/* The transport's, from its first packet on: */
+	/* Set by the transport when the first packet is sent: */
 	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
-	uint32_t done;	     /* READ: packets of its answer
-			      * that have arrived */
-	uint8_t state;	     /* the transport's own */
+	uint32_t done;	     /* READ: response packets that have arrived */
+	uint8_t state;	     /* private to the transport */
 	union {
 		struct {
 			union {
@@ -59,7 +58,7 @@ struct swqe {
 					uint32_t length; /* of the range */
 				} flush;
 			};
-			uint32_t srqn; /* XRC: of the target */
+			uint32_t srqn; /* XRC: the target SRQ */
 		};
 		struct {
 			struct path path;
@@ -74,18 +73,18 @@ struct swqe {
 };
 
 struct sq {
-	struct pd *in; /* whose memory the ring is: core/ring.h */
+	struct pd *in; /* PD whose allocator gave the ring: core/ring.h */
 	uint32_t size; /* power of two */
 	uint32_t cap, max_sge, max_inline;
-	uint32_t head; /* next to be posted */
+	uint32_t head; /* next to be posted; free-running */
 	uint32_t tail; /* oldest not completed; free-running */
-	/* The poster's, with or without the lock: see core/post_build.c. */
-	uint32_t draft;	     /* behind the last draft; else head */
-	uint32_t room;	     /* drafts end here */
+	/* For the posting thread, with or without the lock: core/post_build.c. */
+	uint32_t draft;	     /* one past the last draft; head if there is none */
+	uint32_t room;	     /* limit for drafts */
 	struct swqe *wqe;    /* [size] */
 	struct ibv_sge *sge; /* [size * max_sge] */
-	uint8_t *inl;	     /* [size * max_inline]; an inline WQE
-			      * has one SGE here, lkey unchecked */
+	uint8_t *inl;	     /* [size * max_inline]; the one SGE of an inline WQE
+			      * points here, its lkey is not checked */
 };
 
 struct qp {
@@ -95,145 +94,149 @@ struct qp {
 	struct core *core;
 	struct context *ctx;
 	struct device *dev;
-	struct pd *pd; /* proper */
-	struct pd *in; /* as it was named */
+	struct pd *pd; /* the proper PD (core/pd.h) */
+	struct pd *in; /* the PD that the program named */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq;    /* or NULL */
-	struct tm_list *tm; /* the SRQ's, if it matches tags; else NULL */
-	struct xrcd *xrcd;  /* XRC target: pd, recv_cq and srq are what it borrows
+	struct tm_list *tm; /* the SRQ's tag list; NULL: no tag matching */
+	struct xrcd *xrcd;  /* XRC target: its domain; pd, recv_cq and srq are those
 			     * of the latest request's SRQ (core/xrc.h); else NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
-	unsigned wr_type; /* core/wr_op.h: type, or iWARP's */
+	unsigned wr_type; /* core/wr_op.h: type, or WR_TYPE_IWARP */
 	bool reliable;	  /* acknowledged: RC, XRC */
 	bool sig_all;
-	uint64_t send_ops; /* ibv_wr_*: which were asked for */
+	uint64_t send_ops; /* send_ops_flags given at creation */
 
-	unsigned flows;	   /* rules of what it receives; under the turn */
-	struct ibv_wq *wq; /* whose receives it is; else NULL (packet/rss.h) */
+	unsigned flows;	   /* number of its flow rules; under the turn */
+	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */
 
-	struct lock lock; /* all that follows */
+	struct lock lock; /* guards the fields below */
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;      /* as set by modify */
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
-	struct path path;	      /* connected: to the peer */
-	bool same_host;		      /* ... and it is of this host */
-	bool admitted;		      /* lane_wait is in lane->admitted */
-	struct lane *lane; /* connected: in place of path.link; or NULL (core/lane.c) */
-	struct list lane_node, lane_wait, lane_out; /* in its lists; under the turn */
-	uint64_t done_at_once, bytes_at_once;	    /* by who posted: at_once() */
+	struct path path;	      /* connected QP: to the peer */
+	bool same_host;		      /* the peer is on this host */
+	bool admitted;		      /* lane_wait is linked in lane->admitted */
+	struct lane *lane;	      /* connected QP: used in place of path.link; or NULL
+				       * (core/lane.c) */
+	struct list lane_node, lane_wait, lane_out; /* in the lane's lists; under the
+						     * turn */
+	uint64_t done_at_once, bytes_at_once;	    /* work done in at_once() */
 	struct sq sq;
 	struct rq rq;		       /* unused with an SRQ */
-	bool draining, drained_notify; /* SQD: event when sent all */
+	bool draining, drained_notify; /* SQD: notify when the queue has drained */
 	bool last_wqe;		       /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
-	bool held;		       /* qp_pop_recv()ed, not completed */
+	bool held;		       /* a receive was taken and is not complete */
 	uint64_t held_wr_id;
-	struct tm_tag *tm_tag;	  /* the rendezvous that is coming in, or NULL */
-	struct list rndv;	  /* those that wait to be fetched, or for their FIN */
+	struct tm_tag *tm_tag;	  /* the rendezvous being received, or NULL */
+	struct list rndv;	  /* rendezvous that wait for their READ or FIN */
 	unsigned tm_own;	  /* requests with SWQE_OWN in sq */
-	bool building;		  /* by ibv_wr_*, in some thread */
-	unsigned posters_waiting; /* ... for that to end */
+	bool building;		  /* a thread builds drafts by ibv_wr_* */
+	unsigned posters_waiting; /* threads that wait for `building` to clear */
 	struct lock_cond built;
-	int wr_err; /* ibv_wr_*: first error of the drafts;
-		     * the builder's */
+	int wr_err; /* first error of the drafts; the builder's */
 
 	const struct transport *transport;
 	void *tp; /* the transport's state */
-	/* It may be worth while to ask for at_once(): the transport says so. */
+	/* The transport sets this when at_once() may succeed. */
 	atomic_bool at_once;
 
 	atomic_bool due;	/* in core->due */
 	struct qp *due_link;	/* next below it in the stack */
 	struct qp *due_next;	/* next in due_take()'s list */
-	struct heap_node timer; /* under the turn: the engine's */
-	bool planned;		/* likewise: it has a part of the batch */
-	uint64_t full_until;	/* likewise: a pipe had no room for it */
+	struct heap_node timer; /* the engine's; under the turn */
+	bool planned;		/* has datagrams in the batch; under the turn */
+	uint64_t full_until;	/* a pipe was full until then; under the turn */
 	struct list cc_node;	/* ib: waiting for its peer's window */
-	struct list xrc_node;	/* of a stand-in: core/xrc.h */
+	struct list xrc_node;	/* a stand-in's: core/xrc.h */
 	/* A target QP of XRC (core/shared.h), under the turn: */
 	struct list openers;
-	bool left;    /* the creator's handle is destroyed, the openers' are not */
-	bool leaving; /* ... and waits for acknowledgements */
-	bool stays;   /* as its context did when that was closed */
-	/* A handle of such a QP, and not a QP itself (core/opened.h); else NULL. */
+	bool left;    /* the creator's handle is destroyed, openers remain */
+	bool leaving; /* its destruction waits for acknowledged events */
+	bool stays;   /* kept after its context was closed */
+	/* Not NULL: this is not a QP but an opened handle (core/opened.h). */
 	struct opened *opened;
 };
 
 struct qp *qp_of(struct ibv_qp *ibv);
 struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
 
-/* attr without what comp_mask does not name and what QPs of its type have none of: those
- * fields are not looked at. */
+/* Returns attr with only the fields that comp_mask names and that the QP type uses;
+ * the others are not read. */
 struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr);
-/* attr's caps are raised to what was granted; its objects are ctx's.  -EINVAL, -ENOMEM,
- * -EOPNOTSUPP, -EIO. */
+/* Creates a QP and raises attr's caps to what was granted; attr's objects belong to
+ * ctx. Returns 0, -EINVAL, -ENOMEM, -EOPNOTSUPP or -EIO. */
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	      const struct transport *transport, struct qp **out);
-/* Waits until its events are acknowledged.  0 or -EBUSY: in a multicast group.
- * Its number is given again after all others that are free, at least QPN_REST. */
+/* Destroys the QP; waits until its events are acknowledged. Returns 0, or -EBUSY if it
+ * is in a multicast group. Its number is used again only after all other free numbers,
+ * at least QPN_REST. */
 int qp_destroy(struct qp *qp);
-/* All or nothing.  0, -EINVAL, -EOPNOTSUPP, -EIO, or what the transport says.
- * The caller then makes the QP due. */
+/* Modifies the QP, wholly or not at all. Returns 0, -EINVAL, -EOPNOTSUPP, -EIO, or the
+ * transport's error. The caller then makes the QP due. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 
-/* Post a chain; *bad is the first that was refused.  0, -EINVAL, -ENOMEM, -EIO; 1: all
- * is done, so that the QP need not be made due.
- * In ERR posts are accepted and flushed; in RESET, INIT, RTR sends give
- * -EINVAL, and in RESET receives do.  The caller then makes the QP due. */
+/* Post a chain of requests; *bad is the first refused one. Return 0, 1 (all is done:
+ * the QP need not be made due), -EINVAL, -ENOMEM or -EIO. In ERR posts are accepted
+ * and flushed. Sends in RESET, INIT and RTR, and receives in RESET, give -EINVAL. The
+ * caller then makes the QP due. */
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* The P_Key of its packets on that path: the QP's own, but QP1's messages have each one
- * of the port's table. */
+/* Returns the P_Key of packets on that path: the QP's own, or for QP1 the one that the
+ * path selects from the port's table. */
 uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
-/* Where in the port's table is what matches the P_Key of a packet for the QP?  -1: it is
- * of another partition (9.6.1.1, 10.9.3). */
+/* Returns the index in the port's table that matches the P_Key of a packet for the QP;
+ * -1: another partition (9.6.1.1, 10.9.3). */
 int qp_hears(const struct qp *qp, uint16_t pkey);
 
-/* Do messages that come in take receives? */
+/* Do incoming messages take receives in the QP's state? */
 bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
-/* The lock and the lists of a QP that nobody else knows yet. */
+/* Initialises the lock and the lists of a new QP. */
 void qp_init_nodes(struct qp *qp);
 
-/* The QP is to take this lane, or none.  Turn held. */
+/* Make the QP use lane l, or no lane. Turn held. */
 void qp_join_lane(struct qp *qp, struct lane *l);
 void qp_leave_lane(struct qp *qp);
-/* It has no room: the QP is due when there is some.  served: it has used of the room that
- * there was last, so others come before it.  Turn held. */
+/* Queues the QP until the lane has room; then it becomes due. served: the QP has used
+ * some of the last room, so others come before it. Turn held. */
 void qp_wait_for_lane(struct qp *qp, bool served);
-/* It waits no more. */
+/* Takes the QP out of the queue for its lane. */
 void qp_leave_line(struct qp *qp);
-/* The QP is to put something out.  False: others were admitted before it, and it is due
- * when they have gone.  (exit() passes over QPs that are locked.) */
+/* May the QP send by its lane now? False: QPs admitted before it come first, and it
+ * becomes due after them. (In exit(), locked QPs are passed over.) */
 bool qp_may_go(struct qp *qp);
-/* The lane has room: all that wait are admitted, and due one after the other. */
+/* The lane has room: admits all waiting QPs, which become due one after the other. */
 void qp_admit_all(struct core *core, struct lane *l);
 static inline bool qp_waits_for_lane(const struct qp *qp)
 {
 	return !list_empty(&qp->lane_wait);
 }
 
-/* The QP that a packet is for, or NULL. */
+/* Returns the QP with this number, or NULL. */
 struct qp *qp_find(struct core *core, uint32_t qpn) REQUIRES(core->turn);
 
-/* 0, 1: it was there already, or -errno. */
+/* Attach to and detach from a group. Return 0, 1 if there is nothing to change, or
+ * -errno. */
 int mcast_attach(struct qp *qp, const union ibv_gid *gid);
 int mcast_detach(struct qp *qp, const union ibv_gid *gid);
-/* Detached from one of its groups, which is *gid now; false: it is in none. */
+/* Detaches the QP from one of its groups and sets *gid to it. False: the QP is in no
+ * group. */
 bool mcast_leave(struct qp *qp, union ibv_gid *gid);
 /* Calls fn for every QP of the group gid. */
 void mcast_for_each(struct core *core, const uint8_t gid[16],
 		    void (*fn)(struct qp *qp, void *arg), void *arg) REQUIRES(core->turn);
 
-/* For core/opened.h: what a program holds of a QP that it has opened.  It is in no table
- * and has no transport; posts find it in RESET.  NULL: no memory. */
+/* For core/opened.h: makes the program's handle of an opened QP. It is in no table and
+ * has no transport; posts find it in RESET. Returns NULL without memory. */
 struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr);
 void qp_free_handle(struct qp *qp);
-/* For core/shared.h: the QP has no handle any more. */
+/* For core/shared.h: ends a QP whose last handle is gone. */
 void qp_end_left(struct qp *qp) REQUIRES(qp->core->turn);
 
-/* QP1 of a link, for core/qp1.h: it is in no table.  0 or -errno. */
+/* Makes QP1 of a link, for core/qp1.h; it is in no table. Returns 0 or -errno. */
 int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 		const struct transport *transport, struct qp **out)
 	REQUIRES(ctx->core->turn);
@@ -241,14 +244,14 @@ void qp_free_gsi(struct qp *qp) REQUIRES(qp->core->turn);
 
 /* --- for transports; qp->lock is held ------------------------------------ */
 
-/* It is, though clang cannot see that: in what is called through a table
- * (core/transport.h), and where it has the QP by two names. */
+/* Tells clang's analysis that qp->lock is held: for functions called through a table
+ * (core/transport.h), and where the QP has two names. */
 static inline void qp_is_held(const struct qp *qp) ASSERTS(qp->lock)
 {
 	(void)qp;
 }
 
-/* qp_modify() by who has the turn and the lock. */
+/* qp_modify() for a caller that holds the turn and the lock. */
 int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 	REQUIRES(qp->core->turn, qp->lock);
 
@@ -262,42 +265,42 @@ static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
 	return &sq->sge[(index & (sq->size - 1)) * sq->max_sge];
 }
 
-/* Complete the oldest work request: a completion if it was signalled or
- * failed.  verr says why (0 on success).  After a failure the transport calls
- * qp_fail().  Where the CQ is full the QP fails in here: look at qp->state. */
+/* Completes the oldest work request, with a completion if it was signalled or failed.
+ * verr: the reason, 0 on success. After a failure the transport calls qp_fail(). If
+ * the CQ is full this fails the QP: look at qp->state. */
 void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(qp->lock);
-/* The same of w, which at_once() has done: it is posted, to an empty queue, and
- * completed, with success or without. */
+/* Complete w, which at_once() has executed: count it as posted to the empty queue and
+ * completed, with success or with an error. */
 void sq_complete_at_once(struct qp *qp, const struct swqe *w) REQUIRES(qp->lock);
 void sq_fail_at_once(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 		     enum verr verr, uint64_t now) REQUIRES(qp->lock);
 
-/* Take the next receive, the QP's own or the SRQ's.  False: none, or the QP
- * does not receive.  A QP holds one at a time, until rq_complete(); one that
- * is held when the QP fails is flushed by qp_fail(), so just forget it. */
+/* Takes the next receive, from the QP or its SRQ. False: there is none, or the QP does
+ * not receive. A QP holds at most one, until rq_complete(). qp_fail() flushes a held
+ * receive, so the transport just forgets it. */
 bool qp_pop_recv(struct qp *qp, struct rwqe *out) REQUIRES(qp->lock);
-/* A receive that was taken in another way is the one that is held. */
+/* Marks a receive that was taken by other means as held. */
 void qp_hold_recv(struct qp *qp, uint64_t wr_id) REQUIRES(qp->lock);
 
-/* Complete the one taken with qp_pop_recv().  *cqe: all but wr_id and qp_num.
- * Does nothing if it was flushed meanwhile; may fail the QP (CQ full). */
+/* Completes the receive taken by qp_pop_recv(). *cqe: all fields but wr_id and qp_num.
+ * Does nothing if the receive was flushed meanwhile; may fail the QP (CQ full). */
 void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
 	REQUIRES(qp->lock);
 
-/* The oldest receive of its own, which nobody holds and whose memory has len bytes of a
- * SEND, is taken and complete.  May fail the QP (CQ full). */
+/* Takes and completes the oldest receive of the QP's own queue, whose memory already
+ * has len bytes of a SEND. No receive is held. May fail the QP (CQ full). */
 void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now)
 	REQUIRES(qp->lock);
 
-/* Move to ERR (SQE for UD and UC send errors, if sq_only) and flush: every
- * posted request completes with WR_FLUSH_ERR.  event: raised too, or -1.
- * transport->enter() is not called; in ERR already, nothing happens. */
+/* Moves the QP to ERR (SQE for UD and UC send errors, if sq_only) and flushes: all
+ * posted requests complete with WR_FLUSH_ERR. event: also raised, or -1. Does not call
+ * transport->enter(); in ERR already, nothing happens. */
 void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now) REQUIRES(qp->lock);
-/* The program hears of an event of it, by each of its handles. */
+/* Raises an event of the QP, at each of its handles. */
 void qp_raise(struct qp *qp, enum ibv_event_type type);
 
-/* In SQD: all that was sent is acknowledged. */
+/* In SQD: everything that was sent is acknowledged. */
 void qp_drained(struct qp *qp) REQUIRES(qp->lock);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp_state.h - which modify_qp calls are legal, and what query_qp tells. */
+/* qp_state.h - which modify_qp calls are legal, and which attributes query_qp reports. */
 #ifndef CORE_QP_STATE_H
 #define CORE_QP_STATE_H
 
 #include <infiniband/verbs.h>
 
-/* The state diagram of a kind of device.  iWARP's states are those of RFC 5040's
- * verbs: there is no address, and RTR and RTS are the connection's to reach. */
+/* The state diagram of a kind of device. iWARP's states are those of RFC 5040's verbs:
+ * QPs have no address, and only the connection moves them to RTR and RTS. */
 struct qp_arrows;
 extern const struct qp_arrows qp_arrows_ib, qp_arrows_iwarp;
 
@@ -16,8 +16,8 @@ extern const struct qp_arrows qp_arrows_ib, qp_arrows_iwarp;
 int qp_check_modify(const struct qp_arrows *arrows, enum ibv_qp_type type,
 		    enum ibv_qp_state from, enum ibv_qp_state to, int mask);
 
-/* What ibv_query_qp returns of a QP of type in state, as a mask; attributes
- * outside it read as zero. */
+/* Returns the attributes that ibv_query_qp reports for a QP of type in state, as a
+ * mask; the others read as zero. */
 int qp_query_mask(enum ibv_qp_type type, enum ibv_qp_state state);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring.h - inside core/ only: zeroed memory for work queues, of which only
- * what is touched is resident; or the program's own, if their parent domain says so. */
+/* ring.h - inside core/ only: zeroed memory for work queues, of which only touched
+ * pages are resident. With a parent domain that has allocators, the program's memory
+ * is used instead. */
 #ifndef CORE_RING_H
 #define CORE_RING_H
 
@@ -8,8 +9,8 @@
 
 struct pd;
 
-/* n times size bytes, or NULL.  The product is small: callers check caps.  pd: where
- * the object is in, or NULL. */
+/* Returns n * size zeroed bytes, or NULL. Callers check caps first, so the product is
+ * small. pd: the PD that the object was created in, or NULL. */
 void *ring_alloc(struct pd *pd, size_t n, size_t size);
 void ring_free(struct pd *pd, void *ring, size_t n, size_t size); /* ring may be NULL */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* room.h - what the rooms above core keep for each NIC.  A room has one struct room_key:
- * under it the room puts its state when it opens, and finds it again in each core.  Core
- * knows none of the rooms. */
+/* room.h - per-NIC state of the rooms (folders) above core. A room has one struct
+ * room_key: it stores its state under the key when it opens, and finds it by the key
+ * in each core. Core knows none of the rooms. */
 #ifndef CORE_ROOM_H
 #define CORE_ROOM_H
 
@@ -11,7 +11,7 @@
 #include "core/core.h"
 
 struct room_key {
-	_Atomic uint32_t n; /* in core->kept[]; 0: of a room that was never opened */
+	_Atomic uint32_t n; /* index in core->kept[]; 0: the room was never opened */
 };
 
 void room_put(struct core *core, struct room_key *p, void *own);

@@ -18,19 +18,19 @@ struct qp;
 struct tm_list;
 struct xrcd;
 
-/* A receive taken off its queue: what a message is scattered into. */
+/* A receive taken off its queue, into which a message is scattered. */
 struct rwqe {
 	uint64_t wr_id;
-	uint64_t length; /* of all SGEs */
+	uint64_t length; /* bytes, all SGEs */
 	unsigned num_sge;
 	struct ibv_sge sge[SGE_MAX];
 };
 
 struct rq {
-	struct pd *in; /* whose memory the ring is: core/ring.h */
+	struct pd *in; /* PD whose allocator gave the ring: core/ring.h */
 	uint32_t size; /* power of two */
 	uint32_t cap, max_sge;
-	uint32_t head, tail; /* next in, next out; free-running */
+	uint32_t head, tail; /* next to post, next to take; free-running */
 	struct rwqe_head {
 		uint64_t wr_id;
 		uint32_t num_sge;
@@ -38,14 +38,15 @@ struct rq {
 	struct ibv_sge *sge; /* [size * max_sge] */
 };
 
-/* At least max_wr entries (none if 0) of at least max_sge SGEs: rq->cap and
- * rq->max_sge say how many.  0, -EINVAL, -ENOMEM. */
+/* Makes a queue of at least max_wr entries (none if 0) of at least max_sge SGEs;
+ * rq->cap and rq->max_sge are what was granted. Returns 0, -EINVAL or -ENOMEM. */
 int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 
-/* The memory of the oldest, if that is one SGE; NULL: it is not, or there is none. */
+/* Returns the SGE of the oldest receive; NULL if it has not exactly one SGE or the
+ * queue is empty. */
 static inline const struct ibv_sge *rq_first(const struct rq *rq)
 {
 	uint32_t at = rq->tail & (rq->size - 1);
@@ -61,41 +62,42 @@ struct srq {
 	struct core *core;
 	struct context *ctx;
 	struct pd *pd;	  /* proper */
-	struct pd *in;	  /* as it was named */
+	struct pd *in;	  /* the PD that the program named */
 	struct lock lock; /* after qp->lock, before cq->lock */
 	struct rq rq;
 	uint32_t limit; /* 0: not armed */
 	uint32_t num;	/* slot (10) | index in core->srqs (14) */
 	_Atomic unsigned users;
-	struct xrcd *xrcd;  /* XRC: its domain; else NULL */
+	struct xrcd *xrcd;  /* XRC: the domain; else NULL */
 	struct tm_list *tm; /* tag matching: its tags (core/tm.h); else NULL */
-	struct cq *cq;	    /* of both: where its receives complete; else NULL */
+	struct cq *cq;	    /* XRC and tag matching: CQ of its receives; else NULL */
 };
 
-/* What is posted to it. */
+/* The SRQ's queue, by a function that makes clang check the lock. */
 static inline struct rq *srq_rq(struct srq *srq) REQUIRES(srq->lock)
 {
 	return &srq->rq;
 }
 
 struct srq *srq_of(struct ibv_srq *ibv);
-/* attr is raised to what was granted; srq_limit is not looked at. */
+/* Raises attr to what was granted; ignores srq_limit. */
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out);
-/* Of an XRC domain; its receives complete to cq. */
+/* Makes an SRQ of an XRC domain; its receives complete to cq. */
 int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
 		   struct ibv_srq_init_attr *attr, struct srq **out);
-/* One that matches tags; what its QPs receive completes to cq. */
+/* Makes an SRQ that matches tags; what its QPs receive completes to cq. */
 int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
 		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
 		  struct srq **out);
-int srq_destroy(struct srq *srq); /* waits for acks; 0 or -EBUSY */
-/* MAX_WR resizes (-EINVAL below what is posted or the limit; attr says what
- * was granted), LIMIT arms the limit event once. */
+int srq_destroy(struct srq *srq); /* waits for acknowledged events; 0 or -EBUSY */
+/* MAX_WR resizes and sets attr to what was granted (-EINVAL if below what is posted,
+ * or below the limit); LIMIT arms the limit event once. */
 int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask);
 int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* Takes one; raises IBV_EVENT_SRQ_LIMIT_REACHED when fewer than limit stay. */
+/* Takes the oldest receive; raises IBV_EVENT_SRQ_LIMIT_REACHED when fewer than limit
+ * remain. */
 bool srq_pop(struct srq *srq, struct rwqe *out);
 bool srq_pop_locked(struct srq *srq, struct rwqe *out) REQUIRES(srq->lock);
 

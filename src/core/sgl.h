@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sgl.h - SGE lists: what a work request's payload is, and where a message goes.
- * Turn held: what the keys were checked for lasts until it is given. */
+/* sgl.h - SGE lists: the payload of a work request, and where a message is placed. The
+ * turn is held: a checked key stays valid until the turn is given. */
 #ifndef CORE_SGL_H
 #define CORE_SGL_H
 
@@ -15,29 +15,30 @@
 struct pd;
 struct qp;
 
-/* An SGE list whose keys were checked: good until the turn ends. */
+/* An SGE list whose keys were checked; valid until the turn is given. */
 struct span {
 	unsigned n;
 	struct piece {
 		uint8_t *host;
 		uint32_t len;
 	} v[SGE_MAX];
-	bool ours; /* inline data: one piece of the send queue, which is always there */
+	bool ours; /* inline data: one piece, in the send queue itself, which is
+		    * always mapped */
 };
 
-/* Resolve a work request's SGEs; access: 0 or IBV_ACCESS_LOCAL_WRITE.  0, or
- * -EACCES and a line in the log. */
+/* Resolves the SGEs of the work request at index; access: 0 or IBV_ACCESS_LOCAL_WRITE.
+ * Returns 0, or -EACCES after logging the reason. */
 int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
 
-/* Up to max pieces that hold [off, off + len).  Returns how many. */
+/* Fills iov with the pieces that hold bytes [off, off + len). Returns their number. */
 unsigned span_iov(const struct span *s, uint32_t off, uint32_t len, struct iovec *iov);
 int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
 
-/* Put len bytes at offset off of an SGE list.  0, -EACCES, -EFAULT. */
+/* Copies len bytes to offset off of an SGE list. Returns 0, -EACCES or -EFAULT. */
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,
 	    uint64_t off, const void *data, uint32_t len);
 
-static inline enum verr verr_of(int rc) /* of the calls above */
+static inline enum verr verr_of(int rc) /* for the result of the calls above */
 {
 	return rc == -EFAULT ? VERR_LOCAL_FAULT : VERR_LOCAL_KEY;
 }

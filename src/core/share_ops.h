@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* share_ops.h - what core/share.h asks of the NIC. */
+/* share_ops.h - what core/share.h needs of the NIC. */
 #ifndef CORE_SHARE_OPS_H
 #define CORE_SHARE_OPS_H
 
@@ -11,15 +11,17 @@ struct lock_cond;
 struct qp;
 
 struct share_ops {
-	/* A message to a process of this user's: 0, -EAGAIN, -ESRCH.  NULL: there are no
-	 * others. */
+	/* Sends a message to another process of this user. Returns 0, -EAGAIN or
+	 * -ESRCH. NULL: there are no other processes. */
 	int (*pass)(void *arg, uint16_t slot, const struct iovec *part, unsigned n);
-	/* Before qp is modified for another process: what RTR needs.  0 or -errno. */
+	/* Called before qp is modified for another process; does what a change to RTR
+	 * needs. Returns 0 or -errno. */
 	int (*prepare)(void *arg, struct qp *qp, const struct ibv_qp_attr *attr,
 		       int mask);
-	/* Without the turn: something is due, or will be. */
+	/* Called without the turn, when the NIC has, or will have, work that is due. */
 	void (*settle)(void *arg);
-	/* ... and this thread waits until c has changed since it was seen, perhaps less.
+	/* As settle(), and then waits until c has changed since `seen`; may return
+	 * earlier.
 	 */
 	void (*wait)(void *arg, struct lock_cond *c, uint32_t seen);
 	uint64_t (*now)(void);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shared.h - this process's target QPs of XRC that have been opened: by whom, and what
- * these want.  The QP is its process's, and ends with it; there it lives until its last
- * handle is destroyed, be that the creator's or an opener's.
+/* shared.h - this process's XRC target QPs that have openers, and the openers'
+ * requests. A QP belongs to the process that created it and ends with that process;
+ * within it the QP lives until its last handle is destroyed, the creator's or an
+ * opener's.
  */
 #ifndef CORE_SHARED_H
 #define CORE_SHARED_H
@@ -16,15 +17,15 @@ struct context;
 struct qp;
 struct share_msg;
 
-/* The program destroys its QP.  True: it has, but for the openers the QP goes on.  Waits
- * until the program has acknowledged the events of its own handle. */
+/* Destroys the creator's handle. Returns true if the QP lives on for its openers.
+ * Waits until the program has acknowledged the events of the creator's handle. */
 bool shared_leave(struct qp *qp);
-/* ctx is being closed: what goes on without a handle is another context's of the device,
- * or ends. */
+/* ctx is closing: QPs that live on without the creator's handle move to another
+ * context of the device, or end. */
 void shared_forget_context(struct context *ctx);
-/* The QP ends: so the openers hear. */
+/* Tells the openers that the QP ends. */
 void shared_end(struct core *core, struct qp *qp) REQUIRES(core->turn);
-/* The openers hear of an event of it.  Turn held. */
+/* Tells the openers of an event of the QP. Turn held. */
 void shared_raise(struct qp *qp, enum ibv_event_type type);
 
 /* --- for share.c --- */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* target.h - what a connected QP does with its peer's request: the receive that
- * a message fills, and the memory that a WRITE, READ or atomic names (IBTA vol. 1,
+/* target.h - what a connected QP does with its peer's request: the receive that a
+ * message fills, and the memory that a WRITE, READ or atomic names (IBTA vol. 1,
  * 9.7.4.1; RFC 5040, 5; RFC 7306, 5).
  *
- * A step checks first and changes something only if all is well.  What the peer
- * hears of a refusal (a NAK, a Terminate, nothing) is the transport's matter.
- * Turn and qp->lock held.
+ * A step checks first and changes something only if all checks pass. How the peer
+ * learns of a refusal (a NAK, a Terminate, nothing) is up to the transport. Turn and
+ * qp->lock held.
  */
 #ifndef CORE_TARGET_H
 #define CORE_TARGET_H
@@ -20,45 +20,45 @@
 #include "core/rq.h"
 #include "core/verr.h"
 
-#define REQUEST_MAX 0x80000000u /* bytes of a message: IBTA 9.7.4.1.7 */
+#define REQUEST_MAX 0x80000000u /* longest message in bytes: IBTA 9.7.4.1.7 */
 
 enum refusal {
 	ACCEPTED,
 	REFUSED_NO_RECV,    /* no receive is posted */
 	REFUSED_RECV_SHORT, /* the message is longer than its receive */
-	REFUSED_RECV_SGE,   /* the receive's SGE: key, rights or memory */
+	REFUSED_RECV_SGE,   /* an SGE of the receive: key, rights or memory */
 	REFUSED_INVALIDATE, /* the rkey cannot be invalidated */
-	REFUSED_PLACE,	    /* the packet does not go on as the message began */
-	REFUSED_LENGTH,	    /* a length that does not fit the packet, or the message */
+	REFUSED_PLACE,	    /* the packet does not continue the message */
+	REFUSED_LENGTH,	    /* the length does not fit the packet or the message */
 	REFUSED_TOO_LONG,   /* longer than REQUEST_MAX */
-	REFUSED_OPERATION,  /* not among the QP's qp_access_flags */
-	REFUSED_ALIGNMENT,  /* an atomic's address */
-	REFUSED_TOO_MANY,   /* READs and atomics at once: max_dest_rd_atomic */
-	REFUSED_KEY,	    /* rkey, range or rights: target.why */
-	REFUSED_MEMORY,	    /* the region's memory is not mapped any more */
+	REFUSED_OPERATION,  /* not allowed by qp_access_flags */
+	REFUSED_ALIGNMENT,  /* an atomic's address is not a multiple of 8 */
+	REFUSED_TOO_MANY,   /* more READs and atomics than max_dest_rd_atomic */
+	REFUSED_KEY,	    /* wrong rkey, range or rights: target.refused.why */
+	REFUSED_MEMORY,	    /* the region's memory is unmapped */
 	REFUSED_SRQ,	    /* XRC: no SRQ of this number in the domain */
 	REFUSALS
 };
 
-/* Of a QP, zeroed at first. */
+/* A QP's state as target; initially zeroed. */
 struct target {
-	/* The receive that a message fills: taken, not complete. */
+	/* The receive that the current message fills. */
 	bool have_recv;
 	struct rwqe recv;
 	uint64_t filled;
-	/* Of a QP whose SRQ matches tags: what its completion says; opcode 0: as of
-	 * any other message. */
+	/* If the SRQ matches tags: contents of the completion; opcode 0: as without
+	 * tag matching. */
 	struct {
 		uint8_t opcode, flags;
 		uint32_t priv;
 		uint64_t tag;
 	} tm;
-	/* The WRITE under way. */
+	/* The WRITE in progress. */
 	struct {
 		uint64_t va;
 		uint32_t rkey, len, left;
 	} write;
-	/* Of the latest REFUSED_KEY and REFUSED_RECV_SGE. */
+	/* Details of the latest REFUSED_KEY or REFUSED_RECV_SGE. */
 	struct {
 		uint64_t va, len;
 		uint32_t rkey;
@@ -70,77 +70,77 @@ struct target {
 
 /* --- receives ------------------------------------------------------------ */
 
-/* A SEND begins with these n bytes; whole: there are no more.  Its receive is that of
- * target_take_recv(), or a tag's (core/tm.h); *skip bytes do not go there.
- * REFUSED_NO_RECV, REFUSED_RECV_SHORT. */
+/* Begins a SEND whose first n bytes are data; whole: it has no more. Takes a receive
+ * by target_take_recv() or by its tag (core/tm.h); the first *skip bytes are not
+ * placed. REFUSED_NO_RECV, REFUSED_RECV_SHORT. */
 enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data,
 			       uint32_t n, bool whole, uint32_t *skip) REQUIRES(qp->lock);
-/* A message begins that needs a receive.  REFUSED_NO_RECV. */
+/* Takes a receive for a message that begins. REFUSED_NO_RECV. */
 enum refusal target_take_recv(struct qp *qp, struct target *t) REQUIRES(qp->lock);
-/* More of the message: data goes behind what came before. */
+/* Appends data to the receive. */
 enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 			      uint32_t len);
-/* The message that ends here asks for a key of this host to stop working.
- * REFUSED_INVALIDATE. */
+/* Invalidates rkey, as the message that ends asks. REFUSED_INVALIDATE. */
 enum refusal target_invalidate(struct qp *qp, uint32_t rkey);
-/* The receive is complete.  *cqe: opcode, flags, imm, byte_len, and of whom. */
+/* Completes the receive. *cqe: opcode, flags, imm, byte_len and source. */
 void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 	REQUIRES(qp->lock);
-/* The receive under way, if there is one, ends as this refusal says; most end
- * one that is under way, REFUSED_NO_RECV and REFUSED_MEMORY leave it to the
- * flush of the QP. */
+/* Ends the current receive, if any, with the error of this refusal. After
+ * REFUSED_NO_RECV and REFUSED_MEMORY the flush of the QP ends it instead. */
 void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
 	REQUIRES(qp->lock);
 
 /* --- memory -------------------------------------------------------------- */
 
-/* May the peer do what access says to len bytes at va behind rkey?  len 0:
- * always.  *host: the first byte's address here. */
+/* May the peer access len bytes at va behind rkey with these rights? A len of 0 is
+ * always allowed. *host: the address of the first byte here. */
 enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
 			  uint64_t len, int access, uint8_t **host);
-/* Does the QP allow access?  REFUSED_OPERATION. */
+/* Do the QP's qp_access_flags allow access? REFUSED_OPERATION. */
 enum refusal target_allows(const struct qp *qp, int access);
-/* Both, and is len within the limit? */
+/* target_allows() and target_reach(), and is len within REQUEST_MAX? */
 enum refusal target_check(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
 			  uint32_t len, int access, uint8_t **host);
-/* A WRITE of len bytes begins. */
+/* Begins a WRITE of len bytes. */
 enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
 				uint64_t va, uint32_t len);
-/* Its next n bytes: checked again, as the region may be gone meanwhile. */
+/* Writes the next n bytes of the WRITE, after checking the key again, as the region
+ * may be gone meanwhile. */
 enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n);
-/* n bytes of a peer's WRITE, wherever they belong: to va behind rkey.  The QP allows
- * WRITEs. */
+/* Writes n bytes of a peer's WRITE to va behind rkey, in any order. The caller knows
+ * that the QP allows WRITEs. */
 enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
 			  const void *data, uint32_t n);
-/* An atomic on 8 bytes: *at is where they lie. */
+/* Checks an atomic on 8 bytes; *at: their address here. */
 enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
 				 uint64_t va, uint64_t **at);
 
-/* The same for an atomic write. */
+/* Checks an atomic write of 8 bytes; *at: their address here. */
 enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t rkey,
 				       uint64_t va, uint64_t **at);
 
-/* It is carried out there: an addition, or (compare not NULL) a swap.  *orig: what was
- * there. */
+/* Executes an atomic at `at`: an addition, or a compare and swap if compare is not
+ * NULL. *orig: the old value. */
 enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
 			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig);
 
-/* 8 bytes take the place of others in one step. */
+/* Stores 8 bytes at `at` in one step. */
 enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
 				 const void *value);
 
-/* A FLUSH of len bytes, or of the whole region, as the FETH says (annex A19): what was
- * written there before is where all can see it. */
+/* A FLUSH of len bytes, or of the whole region, as the FETH says (annex A19): makes what
+ * was written there before visible to all. */
 enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
 			  uint32_t len, uint32_t feth);
 
-/* The event of an RC QP of IBTA that the refusal ends (9.9.3), or -1. */
+/* Returns the asynchronous event of an IBTA RC QP that this refusal ends (9.9.3), or
+ * -1. */
 int target_event(enum refusal why);
 
 /* --- words --------------------------------------------------------------- */
 
 enum { TARGET_WHY_LEN = 128 };
-/* What is wrong, for a line in the log: buf or a constant. */
+/* Describes the refusal for a log line: in buf or as a constant. */
 const char *target_why(const struct target *t, enum refusal why,
 		       char buf[static TARGET_WHY_LEN]);
 

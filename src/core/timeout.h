@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* timeout.h - the times that verbs give as codes, and when they are over. */
+/* timeout.h - the times that verbs encode in codes, and how to tell that one has
+ * passed. */
 #ifndef CORE_TIMEOUT_H
 #define CORE_TIMEOUT_H
 
@@ -9,23 +10,22 @@
 struct core;
 struct qp;
 
-/* How long an RNR NAK's timer code (modulo 32) asks to wait, nanoseconds:
- * 10 us to 491.52 ms; 0 is 655.36 ms (IBTA vol. 1, 9.7.5.2.8). */
+/* Returns the wait in ns that an RNR NAK's timer code (modulo 32) asks for: 10 us to
+ * 491.52 ms; code 0 is 655.36 ms (IBTA vol. 1, 9.7.5.2.8). */
 uint64_t rnr_timer_ns(unsigned code);
 
-/* A QP's local ACK timeout, nanoseconds, 4 ms at least; 0: for ever
- * (9.7.6.1.3). */
+/* Returns a QP's local ACK timeout in ns, at least 4 ms; 0: no timeout (9.7.6.1.3). */
 uint64_t ack_timeout_ns(const struct qp *qp);
 
-/* Has nothing come by the time `at`?  What had come in by then may still lie in a
- * socket or a ring, if this process was stopped meanwhile: then the answer is
- * no, and the coming turns take in all of it before anything else, so that the
- * timer need only be asked again.  Turn held. */
+/* Has time `at` passed, with all packets that arrived by then taken in? If this
+ * process was stopped meanwhile, packets may still lie in a socket or a ring. Then
+ * this returns false, and the next turns take in all of them first; the timer need
+ * only ask again. Turn held. */
 bool silent_until(struct core *core, uint64_t at, uint64_t now);
 
-/* Of a turn that began at now, and has just put something out: the time.  This
- * process may have been stopped in between, and timers run from when the packets
- * went out. */
+/* Returns the current time after the turn that began at now has sent something. The
+ * process may have been stopped in between, and timers run from when the packets were
+ * sent. */
 uint64_t went_out(const struct core *core, uint64_t now);
 
 #endif
