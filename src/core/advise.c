@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* advise.c - what a program says that it is going to use of its on-demand regions
- * (ibv_advise_mr(3)): their pages are made present. */
+/* advise.c - ibv_advise_mr(3): makes the pages of on-demand regions present before the
+ * program uses them. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,14 +32,15 @@ static int find(struct pd *pd, const struct ibv_sge *sge, bool write, uint8_t **
 		       : -EFAULT;
 }
 
-/* A kernel before 5.14 does not know how: it populates when the memory is used. */
+/* Kernels before 5.14 lack MADV_POPULATE_*: they make pages present when the memory is
+ * used. */
 static bool kernel_knows(int advice)
 {
 	return madvise(NULL, 0, advice) == 0;
 }
 
-/* An adapter's page fault answers EPERM for memory that may be read only, EFAULT for
- * other memory that it cannot have. */
+/* Like an adapter's page fault, returns -EPERM for memory that is read-only and
+ * -EFAULT for other memory that is not accessible. */
 static int populate(uint8_t *host, size_t length, int advice)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -72,11 +73,12 @@ static int advise(struct pd *pd, enum ibv_advise_mr_advice advice, bool wait,
 	turn_take(&pd->core->turn);
 	rc = find(pd, sge, write, &host);
 	turn_give(&pd->core->turn);
-	/* Pages that are present need nothing: ours are those of the program. */
+	/* PREFETCH_NO_FAULT needs no work: the program's present pages are the
+	 * adapter's too. */
 	if (!rc && sge->length && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
 		int came = populate(host, sge->length, how(advice, wait));
 
-		rc = wait ? came : 0; /* nobody hears of what is not waited for */
+		rc = wait ? came : 0; /* without FLUSH errors are not reported */
 	}
 	if (rc)
 		log_info("advise_mr refused: lkey 0x%08x, %u bytes at 0x%llx: error %d",

@@ -12,8 +12,8 @@
 #include "core/rq.h"
 #include "sys/log.h"
 
-/* What an event is about: where its element is in the union, and whose
- * counter an acknowledgement goes to. */
+/* What an event is about: selects the element's place in the union, and the counter
+ * that an acknowledgement increments. */
 enum subject { ABOUT_PORT, ABOUT_CQ, ABOUT_QP, ABOUT_SRQ, ABOUT_WQ };
 
 static enum subject subject(enum ibv_event_type type)
@@ -100,7 +100,7 @@ static void fill_event(struct ibv_async_event *event, const struct async *a)
 	}
 }
 
-/* The next event; false: there is none, it was dropped. */
+/* Takes the next event; false if it was dropped meanwhile. */
 bool async_pop(struct context *ctx, struct ibv_async_event *event)
 {
 	struct async *a = NULL;

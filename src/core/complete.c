@@ -27,7 +27,7 @@ static inline bool is_told(const struct swqe *w, enum ibv_wc_status status)
 	return status != IBV_WC_SUCCESS || w->flags & IBV_SEND_SIGNALED;
 }
 
-/* False: the CQ is overrun. */
+/* Returns false if the CQ is overrun. */
 static inline bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 			enum verr verr, uint64_t now) REQUIRES(qp->lock)
 {
@@ -45,7 +45,7 @@ static inline bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status 
 	return cq_push(qp->send_cq, &cqe, false);
 }
 
-/* False: the CQ is overrun. */
+/* Returns false if the CQ is overrun. */
 static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
 			    uint64_t now) REQUIRES(qp->lock)
 {
@@ -179,7 +179,7 @@ static void flush_recv(struct qp *qp, uint64_t wr_id, uint64_t now)
 	cq_push(qp->recv_cq, &cqe, false);
 }
 
-/* What waits in an SRQ stays there, for other QPs; qp->rq is empty then. */
+/* Receives in an SRQ stay there for other QPs; qp->rq is empty then. */
 static void flush_rq(struct qp *qp, uint64_t now)
 {
 	struct rq *rq = &qp->rq;
@@ -204,7 +204,8 @@ void qp_raise(struct qp *qp, enum ibv_event_type type)
 		qp->core->qp_raised(qp, type);
 }
 
-/* IBTA 11.6.3.1: a QP in ERR takes no more from its SRQ. */
+/* IBTA 11.6.3.1: tells the program that the QP, now in ERR, takes no more receives
+ * from its SRQ. */
 static void raise_last_wqe(struct qp *qp)
 {
 	if (!qp->srq || qp->xrcd || qp->last_wqe)
@@ -230,7 +231,7 @@ void qp_clear(struct qp *qp)
 {
 	if (qp->tm)
 		tm_drop(qp);
-	/* The indices go on: what others derive from them stays right. */
+	/* The indices are not reset to 0, because other state derives from them. */
 	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;
 	qp->held = false;
@@ -244,7 +245,8 @@ void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
 		return;
 	qp_set_state(qp, to);
 	qp_flush(qp, now);
-	if (event >= 0 && qp->ctx) /* else a stand-in: no program knows it */
+	if (event >= 0 && qp->ctx) /* a stand-in has no context, and no program knows
+				    * it */
 		qp_raise(qp, (enum ibv_event_type)event);
 }
 
@@ -252,7 +254,8 @@ void qp_forget_cqes(struct qp *qp)
 {
 	if (qp->send_cq)
 		cq_forget(qp->send_cq, qp->qpn);
-	/* In the CQ of an SRQ of XRC they stay: the receives are the SRQ's. */
+	/* Entries in the CQ of an XRC SRQ stay, because the receives belong to the
+	 * SRQ. */
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq && !qp->xrcd)
 		cq_forget(qp->recv_cq, qp->qpn);
 }

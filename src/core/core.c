@@ -8,7 +8,8 @@
 #include "sys/clock.h"
 #include "sys/secret.h"
 
-/* Nobody can guess the number of a QP or a page of keys from those of others. */
+/* Draws QP numbers and key pages at random, so that a peer cannot guess them from
+ * those of other QPs and keys. */
 static void draw_numbers(struct core *core)
 {
 	struct secret s = { 0 };

@@ -100,8 +100,8 @@ int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context
 	return cq_create_in(NULL, ctx, cqe, ch, cq_context, out);
 }
 
-/* Until the program has acknowledged what it fetched (IBTA 11.2.8.4; as
- * ibv_destroy_cq() does).  Nothing is fetched any more. */
+/* Waits until the program has acknowledged the events it fetched (IBTA 11.2.8.4; as
+ * ibv_destroy_cq() does). No more events can be fetched. */
 static void wait_for_acks(struct cq *cq)
 {
 	pthread_mutex_lock(&cq->ex.mutex);
@@ -130,7 +130,8 @@ int cq_destroy(struct cq *cq)
 	count_down(&cq->core->cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
-	brief_take(&cq->lock); /* a poll has ended, and others find nothing */
+	brief_take(&cq->lock); /* waits for a poll in progress; later ones find
+				* nothing */
 	cq->tail = cq->head;
 	brief_give(&cq->lock);
 	ring_free(cq->in, cq->ring, cq->size, sizeof(*cq->ring));
@@ -208,7 +209,8 @@ int cq_resize(struct cq *cq, int cqe)
 int cq_arm(struct cq *cq, bool solicited_only)
 {
 	brief_take(&cq->lock);
-	/* A request for any completion is not weakened by one for less. */
+	/* Arming for solicited events does not weaken an earlier request for any
+	 * event. */
 	if (!solicited_only)
 		cq->armed = CQ_ANY;
 	else if (cq->armed == CQ_IDLE)
@@ -267,7 +269,7 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 	return any;
 }
 
-/* Does this entry use up what the CQ was armed for? */
+/* Does this entry trigger the event that the CQ was armed for? Disarms the CQ if so. */
 static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited) REQUIRES(cq->lock)
 {
 	bool wake = cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED &&
@@ -286,7 +288,7 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }
 
-/* It is full, or armed, or was overrun. */
+/* The slow path of cq_push(): the CQ is full, armed or overrun. */
 __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cqe *cqe,
 						  bool solicited)
 {
@@ -308,8 +310,8 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 		wake = wakes(cq, cqe, solicited);
 	}
 	brief_give(&cq->lock);
-	/* Outside of the lock: these are system calls.  The QP that completes
-	 * keeps the CQ alive. */
+	/* Outside of the lock, since these are system calls. The CQ cannot go away:
+	 * the completing QP uses it. */
 	if (report)
 		report_overrun(cq, cqe);
 	if (wake)
@@ -343,7 +345,8 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 
 /* --- its channel --------------------------------------------------------- */
 
-/* A CQ with several events is in the list once, and goes behind the others. */
+/* A CQ with several events is in the list once; after each event it moves to the
+ * list's end. */
 struct cq *channel_pop(struct channel *ch)
 {
 	struct list *waiting = &ch->queue.waiting;

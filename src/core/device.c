@@ -39,7 +39,7 @@ const struct caps caps = {
 	.max_mcast_grp = 8192,
 	.max_mcast_qp_attach = 240,
 	.max_dm = 1 << 20,
-	.max_rd_atomic = 128, /* as rxe: perftest takes the peer's */
+	.max_rd_atomic = 128, /* as rxe has; perftest adapts to the peer's value */
 	.max_msg = 0x7fffffff,
 };
 
@@ -51,7 +51,7 @@ const struct identity identity_default = {
 	.vendor_part_id = IDENT_PART,
 	.hw_ver = IDENT_HW,
 	.fw_ver = "urnic-" URNIC_VERSION,
-	.speed = 32, /* EDR, 25 Gb/s a lane */
+	.speed = 32, /* EDR, 25 Gb/s per lane */
 	.width = 1,  /* 1x */
 };
 
@@ -80,13 +80,14 @@ const struct device_kind device_roce = {
 	.xrc = true,
 	.tag_matching = true,
 	.datagrams = true,
-	.ack_delay = 15, /* 134 ms: a thread has to run */
+	.ack_delay = 15, /* 134 ms: a thread has to be scheduled to send the ACK */
 	.odp_uc = ODP_UC,
 	.odp_ud = ODP_UD | IBV_ODP_SUPPORT_SRQ_RECV,
 	.arrows = &qp_arrows_ib,
 };
 
-/* The same transport; its port is a fabric's, and its packets take no way but that. */
+/* The transport of RoCE, but the port belongs to a fabric and packets travel only
+ * through that fabric. */
 const struct device_kind device_ib = {
 	.prefix = "ib",
 	.word = "InfiniBand",
@@ -102,7 +103,7 @@ const struct device_kind device_ib = {
 	.arrows = &qp_arrows_ib,
 };
 
-/* Without datagrams and without RNR. */
+/* iWARP has no datagrams and no RNR. */
 const struct device_kind device_iwarp = {
 	.prefix = "iwarp",
 	.word = "iWARP",
@@ -172,7 +173,7 @@ unsigned device_fill(struct device *dev, const struct port *port)
 	return what;
 }
 
-/* --- what it is like ----------------------------------------------------- */
+/* --- attributes ---------------------------------------------------------- */
 
 static void without_datagrams(struct ibv_device_attr *a)
 {
@@ -247,7 +248,7 @@ static const struct ibv_tm_caps tm_caps = {
 int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len)
 {
 	struct ibv_device_attr_ex a = {
-		/* Nothing is pinned, so all memory is on demand. */
+		/* Nothing is pinned, so all memory supports ODP. */
 		.odp_caps = {
 			.general_caps = IBV_ODP_SUPPORT |
 					IBV_ODP_SUPPORT_IMPLICIT,
@@ -343,7 +344,7 @@ int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *at
 			      : p.active   ? LINK_UP
 					   : DISABLED,
 		.link_layer = p.link_layer,
-		/* iWARP is on Ethernet, too, but has no GRH. */
+		/* iWARP also runs on Ethernet but has no GRH. */
 		.flags = dev->kind->datagrams && device_needs_grh(dev)
 				 ? IBV_QPF_GRH_REQUIRED
 				 : 0,

@@ -28,7 +28,7 @@ static int check_attr(const struct ibv_alloc_dm_attr *a, size_t page)
 	return -EINVAL;
 }
 
-/* All devices have this much, together. */
+/* Reserves bytes of caps.max_dm, which all devices share. */
 static int take(struct core *core, size_t bytes)
 {
 	if (atomic_fetch_add(&core->dm_bytes, bytes) + bytes <= caps.max_dm)
@@ -81,7 +81,7 @@ free_dm:
 	return rc;
 }
 
-/* Nobody finds it any more, unless it is in use. */
+/* Takes dm off the list unless it is in use. Returns its number of users. */
 static unsigned take_off(struct dm *dm)
 {
 	struct core *core = dm->core;

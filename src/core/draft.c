@@ -17,7 +17,7 @@
 
 enum { VALUE = 8 }; /* bytes of an atomic write */
 
-#define QPN_NONE UINT32_MAX /* a UD draft without its address */
+#define QPN_NONE UINT32_MAX /* marks a UD draft whose address is not set yet */
 
 int post_refuse(const struct qp *qp, const char *why)
 {
@@ -264,7 +264,8 @@ int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	w->bind.old_rkey = mw->rkey;
 	w->bind.type = mw->type;
 	w->bind.info = *info;
-	/* info->mr may be freed before the bind's turn comes. */
+	/* The bind keeps the key and not info->mr, which the program may free before
+	 * the bind is executed. */
 	w->rkey = info->mr ? info->mr->lkey : 0;
 	w->bind.info.mr = NULL;
 	return 0;

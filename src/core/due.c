@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* due.c - see due.h.
- *
- * Takers take everything, so the stack knows no ABA problem.  A QP may be added
- * again while the taker still walks its list: hence two links.
+/* due.c - see due.h. A taker takes the whole stack, so there is no ABA problem. A QP
+ * may be added again while the taker still walks its list, hence two links (due_link,
+ * due_next).
  */
 #include "core/due.h"
 
@@ -37,8 +36,9 @@ struct qp *due_take(struct core *core)
 
 bool due_any(struct core *core)
 {
-	/* Seq_cst, as are due_add()'s exchange and the turn's lock: who adds and
-	 * then does not get the turn is seen by who has given it. */
+	/* Seq_cst like due_add()'s exchange and the turn's lock: so a thread that
+	 * gives the turn sees the QP of a thread that added it and then failed to get
+	 * the turn. */
 	return atomic_load(&core->due) != NULL;
 }
 

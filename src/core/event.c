@@ -32,8 +32,8 @@ int event_queue_init(struct event_queue *q)
 	return 0;
 }
 
-/* Another eventfd looks the same: then it is woken once too often, which is
- * nothing to a file that is written to. */
+/* Another eventfd may have the same identity: it then gets a needless wakeup, which is
+ * harmless for a file that others write to anyway. */
 static bool is_ours(const struct event_queue *q)
 {
 	return fd_is(q->fd, &q->id);
@@ -45,7 +45,7 @@ static void free_all(struct list *events)
 	list_init(events);
 }
 
-/* What waits in a channel's queue are CQs; they are gone before it is. */
+/* Only asynchronous events are left here: a channel's CQs are destroyed before it. */
 void event_queue_fini(struct event_queue *q)
 {
 	free_all(&q->waiting);
@@ -79,8 +79,8 @@ int event_queue_wait(struct event_queue *q)
 	return read(q->fd, &token, sizeof(token)) < 0 ? -errno : 0;
 }
 
-/* A token too many is a wakeup for nothing, so kernels that cannot read an
- * eventfd without blocking (before 5.8) are left with it. */
+/* On kernels before 5.8, which cannot read an eventfd without blocking, the tokens
+ * stay: each is only a needless wakeup. */
 void event_queue_drop(struct event_queue *q, unsigned n)
 {
 	uint64_t token;

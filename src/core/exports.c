@@ -88,7 +88,8 @@ void exports_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
 
 /* --- reading ------------------------------------------------------------- */
 
-/* The version is an entry's first word. */
+/* Copies an entry, whose first word is its version; false if the version was odd or
+ * changed. */
 static bool get(const void *entry, void *out, size_t size)
 {
 	const _Atomic uint32_t *version = entry;

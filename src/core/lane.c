@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.c - a QP and the lane that it takes. */
+/* lane.c - attaching a QP to its lane, and the queue of QPs that wait for room in a
+ * lane. */
 #include "core/due.h"
 #include "core/qp.h"
 
@@ -27,7 +28,7 @@ void qp_leave_lane(struct qp *qp)
 	l->ops->left(l);
 }
 
-/* --- the line of those that wait for room ---------------------------------- */
+/* --- QPs that wait for room ---------------------------------------------- */
 
 static struct qp *first_of(const struct list *line)
 {

@@ -16,7 +16,7 @@
 #include "sys/log.h"
 
 struct group {
-	struct list node; /* core->mcast */
+	struct list node; /* in core->mcast */
 	uint8_t gid[16];
 	struct list members;
 	uint32_t count;
@@ -75,7 +75,7 @@ static void drop_if_empty(struct group *g)
 	free(g);
 }
 
-/* Joining twice is joining once, as the kernel has it. */
+/* A QP that joins a group twice is in it once, as in the kernel. */
 static int attach(struct core *core, struct qp *qp, const uint8_t gid[16])
 	REQUIRES(core->turn, core->lock)
 {

@@ -11,9 +11,9 @@ enum {
 	PAGE_BITS = MKEY_PAGE_BITS,
 	PAGE_SLOTS = 1 << PAGE_BITS,
 	GENERATION_BITS = 32 - MKEY_INDEX_BITS,
-	/* A page's number: which of those (8 bits) that share a place on the
-	 * export table (4 bits).  The first and the last are not used, so that no key is
-	 * 0 or all ones. */
+	/* A page's number is a sharer (8 bits) and a place in the export table (4
+	 * bits): SHARING pages have the same place. The first and the last sharer are
+	 * not used, so that no key is 0 or all ones. */
 	PLACES = MKEY_EXPORT_PAGES,
 	SHARING = MKEY_PAGES / PLACES,
 };
@@ -21,9 +21,9 @@ enum {
 struct mkey_page {
 	struct mkey_slot {
 		_Atomic(struct mkey *) mkey;
-		uint32_t next_free; /* core->lock */
-		uint8_t generation; /* of the next key; core->lock */
-		uint8_t step;	    /* to the one after it; odd */
+		uint32_t next_free; /* under core->lock */
+		uint8_t generation; /* of the next key; under core->lock */
+		uint8_t step;	    /* odd increment of generation */
 	} slot[PAGE_SLOTS];
 };
 
@@ -36,8 +36,8 @@ static struct mkey_slot *slot_at(struct core *core, uint32_t index)
 	return page ? &page->slot[index & (PAGE_SLOTS - 1)] : NULL;
 }
 
-/* The number of the next page: drawn, but that all places of the export table come in
- * turn.  0: there are no more. */
+/* Draws the number of the next page at random, with the places of the export table in
+ * turn. 0: there are no more. */
 static uint32_t draw_page(const struct core *core, struct secret *s) REQUIRES(core->lock)
 {
 	uint32_t place = (core->mkey_place + core->mkey_pages) % PLACES;
@@ -52,7 +52,7 @@ static uint32_t draw_page(const struct core *core, struct secret *s) REQUIRES(co
 	return 0;
 }
 
-/* All indices of the page, in an order that nobody can guess, wait as fresh. */
+/* Adds all indices of the page, in random order, to the stack of fresh ones. */
 static void fill_page(struct core *core, struct mkey_page *page, uint32_t number,
 		      struct secret *s) REQUIRES(core->lock)
 {
@@ -87,7 +87,7 @@ static void add_page(struct core *core) REQUIRES(core->lock)
 	atomic_store_explicit(&core->mkeys[number], page, memory_order_release);
 }
 
-/* An index that was never used.  0: the table is full, or no memory. */
+/* Takes an index that was never used. 0: the table is full, or no memory. */
 static uint32_t take_fresh(struct core *core) REQUIRES(core->lock)
 {
 	uint32_t index;
@@ -153,7 +153,8 @@ void mkey_del(struct core *core, struct mkey *mk)
 
 	lock_take(&core->lock);
 	atomic_store_explicit(&slot->mkey, NULL, memory_order_relaxed);
-	/* From the key, not the slot: binds change a window's generation. */
+	/* The key's generation and not the slot's is advanced, because binds change a
+	 * window's generation. */
 	slot->generation = (uint8_t)(mk->key + slot->step);
 	give_index(core, index);
 	lock_give(&core->lock);

@@ -27,8 +27,8 @@ static bool is_implicit(const void *addr, size_t length, int access)
 	return !addr && length == SIZE_MAX && access & IBV_ACCESS_ON_DEMAND;
 }
 
-/* Neither range may wrap.  Like the kernel's ib_umem_get(): a length of 0 is
- * a region that grants nothing, unless it does not even touch a page. */
+/* Neither range may wrap. As in the kernel's ib_umem_get(), a region of length 0
+ * grants nothing, and is refused if it does not touch a page. */
 static int check_range(const void *addr, size_t length, uint64_t base)
 {
 	uintptr_t start = (uintptr_t)addr;
@@ -46,9 +46,9 @@ static void probe_read(void *arg)
 	(void)*(const volatile uint8_t *)arg;
 }
 
-/* A store that changes nothing and loses no other thread's.  The operand is
- * volatile because compilers turn a known |= 0 into a load.  It may race with
- * the program's own accesses, hence no TSan. */
+/* Stores without changing the value and without losing another thread's store. The
+ * operand is volatile because compilers turn a known |= 0 into a load. TSan is off
+ * because the program may access the memory at the same time. */
 __attribute__((no_sanitize("thread"))) static void probe_write(void *arg)
 {
 	volatile uint8_t none = 0;
@@ -72,7 +72,8 @@ static int check_memory(void *addr, size_t length, int access)
 	if (access & IBV_ACCESS_ON_DEMAND || length == 0)
 		return 0;
 	opened = guard_open();
-	/* Other errors would say that this kernel checks something else. */
+	/* Only ENOMEM means unmapped; with other errors the kernel checks something
+	 * else. */
 	fault = (msync((void *)start, end - start, MS_ASYNC) && errno == ENOMEM) ||
 		guard_call(probe, addr) ||
 		(end - start > page && guard_call(probe, (uint8_t *)addr + length - 1));
@@ -121,7 +122,8 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 	rc = mkey_add(core, &mr->mkey);
 	if (rc)
 		goto release;
-	exports_put_mr(core, &mr->mkey); /* the entry is ours alone */
+	exports_put_mr(core, &mr->mkey); /* the calling thread is the entry's only
+					  * writer */
 	pd_use(pd);
 	mr->ibv = (struct ibv_mr){
 		.context = pd->ibv.context,
@@ -142,7 +144,7 @@ uncount:
 	return rc;
 }
 
-/* core->mr_added and mr_removed are told of what programs register. */
+/* core->mr_added and mr_removed are called only for regions of program memory. */
 static void tell_added(struct core *core, const struct mkey *mk)
 {
 	if (core->mr_added)
@@ -185,7 +187,7 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	return rc;
 }
 
-/* The arguments of a rereg, as the kernel and rdma-core judge them. */
+/* Checks the arguments of a rereg by the rules of the kernel and rdma-core. */
 static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
 		       const void *addr, size_t length, int access)
 {
@@ -194,7 +196,7 @@ static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
 
 	if (mr->imported)
 		return -EINVAL;
-	/* Where it is stays. */
+	/* The address of device memory and null regions cannot change. */
 	if ((mr->dm || mr->mkey.is_null) && flags & fixed)
 		return -EINVAL;
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
@@ -208,7 +210,8 @@ static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
 	return 0;
 }
 
-/* Nobody of the host is inside the region when this returns 0, nor gets in. */
+/* Removes the region from the export table and waits until no process of the host uses
+ * it. After a return of 0 none does. */
 static int withdraw(struct core *core, const struct mkey *mk)
 {
 	int rc;
@@ -227,7 +230,7 @@ static int withdraw(struct core *core, const struct mkey *mk)
 	return rc;
 }
 
-/* What a rereg makes of a region. */
+/* Returns the region's mkey as the rereg changes it. */
 static struct mkey changed(const struct mkey *mk, int flags, struct pd *pd, void *addr,
 			   size_t length, int access)
 {
@@ -273,7 +276,7 @@ static void change(struct mr *mr, int flags, struct pd *pd, const struct mkey *n
 	}
 }
 
-/* The key stays the same.  A failure changes nothing. */
+/* See mr.h. A failure restores the old region. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     int access)
 {
@@ -318,9 +321,9 @@ out:
 	return rc;
 }
 
-/* After -EBUSY it may be called again.  Does not take the turn: a program may
- * register all the time.  The key ends for those who look it up from now on, and
- * who has looked is waited for. */
+/* May be called again after -EBUSY. Does not hold the turn throughout, since a program
+ * may register all the time. Removes the key for later lookups, then waits for threads
+ * that looked it up before. */
 int mr_dereg(struct mr *mr)
 {
 	struct core *core = mr->core;
@@ -336,7 +339,8 @@ int mr_dereg(struct mr *mr)
 		return -EBUSY;
 	}
 	if (!mr->leaving) {
-		exports_del_mr(core, mr->mkey.key); /* the entry is ours still */
+		exports_del_mr(core, mr->mkey.key); /* the calling thread is still
+						     * the entry's only writer */
 		mkey_del(core, &mr->mkey);
 	}
 	mr->leaving = true;
@@ -419,10 +423,10 @@ static inline enum mr_why check(struct core *core, const struct mkey *mk,
 		*host = null_host(&core->null, access & IBV_ACCESS_LOCAL_WRITE);
 		return len <= NULL_LENGTH ? MR_OK : MR_RANGE;
 	}
-	/* A va below base wraps to more than any length. */
+	/* A va below base makes va - base wrap to more than any length. */
 	if (len > mk->length || va - mk->base > mk->length - len)
 		return MR_RANGE;
-	/* As a number: an implicit region begins at NULL. */
+	/* Computed as a number, because an implicit region begins at NULL. */
 	*host = (uint8_t *)((uintptr_t)mk->host + (uintptr_t)(va - mk->base));
 	return MR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mr_adapter.c - regions of memory that is the adapter's and not the program's: device
- * memory (ibv_reg_dm_mr(3)), and memory that is nowhere (ibv_alloc_null_mr(3)). */
+/* mr_adapter.c - regions of the adapter's own memory: device memory (ibv_reg_dm_mr(3))
+ * and null regions (ibv_alloc_null_mr(3)). */
 #include <errno.h>
 
 #include "core/core.h"

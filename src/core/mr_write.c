@@ -7,8 +7,9 @@
 #include "sys/guard.h"
 #include "sys/pinned.h"
 
-/* On demand the adapter asks for the page when it is used, as we do, and is told
- * that it may not write. */
+/* Is the region pinned, so that later write protection does not matter? For an
+ * on-demand region an adapter asks for the page at each use, and a protected page
+ * refuses the write. */
 static bool is_pinned(struct core *core, uint32_t key)
 {
 	const struct mkey *mk = mkey_find(core, key);
@@ -25,7 +26,8 @@ int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src, si
 	return is_pinned(core, key) ? pinned_write(host, src, n) : -EFAULT;
 }
 
-/* Not in one step, which is enough: atomic among those of this NIC. */
+/* Not one atomic store: atomics are atomic only among those of this NIC, which the
+ * turn serialises. */
 static int replace(struct core *core, uint32_t key, uint64_t *at, uint64_t with)
 {
 	return mr_write(core, key, (uint8_t *)at, &with, sizeof(with));

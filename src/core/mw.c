@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mw.c - memory windows (IBTA vol. 1, 10.6.7, 11.2.8.9): keys for part of a
- * region that are made and taken back by work requests.  See mr.h. */
+/* mw.c - memory windows (IBTA vol. 1, 10.6.7, 11.2.8.9): keys for part of a region,
+ * which work requests bind and invalidate. See mr.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -88,7 +88,7 @@ int mw_dealloc(struct mw *mw)
 	return 0;
 }
 
-/* The region that info names, if it is registered still. */
+/* Finds the region that info names; NULL if it is no longer registered. */
 static struct mkey *find_region(struct core *core, const struct ibv_mw_bind_info *info)
 {
 	struct mkey *mk = info->mr ? mkey_find(core, info->mr->lkey) : NULL;
@@ -102,7 +102,7 @@ enum {
 		MW_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED | ACCESS_FLUSH,
 };
 
-/* False: it is being deregistered. */
+/* Counts a window of the region. False: the region is being deregistered. */
 static bool use_region(struct mkey *region)
 {
 	if (!(atomic_fetch_add(&region->windows, 1) & WINDOWS_NONE))
@@ -111,8 +111,9 @@ static bool use_region(struct mkey *region)
 	return false;
 }
 
-/* Why the window cannot be bound to region as info says, or NULL.  Programs
- * say IBV_ACCESS_LOCAL_WRITE here, too, as they did of the region. */
+/* Returns why the window cannot be bound to the region as info says, or NULL.
+ * IBV_ACCESS_LOCAL_WRITE in info is ignored, because programs pass the region's flags
+ * here. */
 static const char *refuse_region(const struct mkey *mk, const struct mkey *region,
 				 const struct ibv_mw_bind_info *info)
 {

@@ -56,7 +56,8 @@ static void put(struct gid_entry *e, const uint8_t ip[16], bool local_only)
 	e->local_only = local_only;
 }
 
-/* GID 0 where IPv6 is off: what the kernel would have made of the MAC. */
+/* GID 0 if IPv6 is off: the link-local address that the kernel would have derived from
+ * the MAC. */
 static void put_synthesised(struct gid_entry *e, const struct netdev *net)
 {
 	uint8_t ip[16] = { 0 };
@@ -67,7 +68,7 @@ static void put_synthesised(struct gid_entry *e, const struct netdev *net)
 		ip[0] = 0xfe;
 		ip[1] = 0x80;
 		memcpy(ip + 8, net->mac, 3);
-		ip[8] ^= 2; /* EUI-64: universal/local */
+		ip[8] ^= 2; /* EUI-64: flips the universal/local bit */
 		ip[11] = 0xff;
 		ip[12] = 0xfe;
 		memcpy(ip + 13, net->mac + 3, 3);
@@ -75,7 +76,7 @@ static void put_synthesised(struct gid_entry *e, const struct netdev *net)
 	put(e, ip, true);
 }
 
-/* The first of net's addresses that fits and is nowhere in the table yet. */
+/* Puts the first address of net that fits and is not in the table yet. */
 static void put_first(struct gid_entry *gid, int index, const struct netdev *net,
 		      bool (*fits)(const struct netdev *, const uint8_t *))
 {
@@ -109,8 +110,8 @@ static void put_others(struct gid_entry *gid, bool v1, const struct netdev *net)
 	}
 }
 
-/* iWARP finds its peers by IP address and port; the GID only names the device,
- * as Linux has it.  Loopback has no MAC: a local one. */
+/* iWARP finds its peers by IP address and port; as in Linux, the GID only names the
+ * device. Loopback has no MAC and gets a locally administered one. */
 static void put_mac(struct gid_entry *e, const struct netdev *net)
 {
 	static const uint8_t loopback[6] = { 0x02, 0x7f, 0, 0, 0, 1 };
@@ -121,7 +122,7 @@ static void put_mac(struct gid_entry *e, const struct netdev *net)
 	e->ifindex = net->ifindex;
 }
 
-/* Without packet sockets there are no frames of RoCE v1; lo has no Ethernet. */
+/* RoCE v1 frames need packet sockets, and lo is not Ethernet. */
 static bool offers_v1(const struct netdev *net)
 {
 	const struct conf *conf = conf_get();
@@ -129,7 +130,8 @@ static bool offers_v1(const struct netdev *net)
 	return conf && conf->link == CONF_LINK_RAW && !conf->one_gid && !net->loopback;
 }
 
-/* What can go on a wire has two types, if it is among the first. */
+/* Adds a RoCE v1 entry for each of the first GID_V1 entries that may be used on the
+ * wire. */
 static void put_v1(struct gid_entry *gid)
 {
 	for (int i = 0; i < GID_V1; i++) {
@@ -171,7 +173,7 @@ enum ibv_mtu mtu_within(uint32_t payload)
 	return mtu;
 }
 
-/* What is so while the interface lasts. */
+/* The port attributes that are constant while the interface exists. */
 static struct port blank(const struct device_kind *kind)
 {
 	return (struct port){

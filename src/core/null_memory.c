@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* null_memory.c - see null_memory.h.  Of private memory that is only read the kernel has
- * one page; the sink is one piece of shared memory, mapped again and again. */
+/* null_memory.c - see null_memory.h. The kernel backs private memory that is only read
+ * with one page of zeroes; the sink is one piece of shared memory, mapped again and
+ * again. */
 #include "core/null_memory.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "core/xrc.h"
 #include "sys/log.h"
 
-#define PATIENCE_NS (5 * UINT64_C(1000000000)) /* a process that is stopped */
+#define PATIENCE_NS (5 * UINT64_C(1000000000)) /* the process may be stopped */
 
 /* clang-format off */
 static const uint32_t known_events =
@@ -22,14 +22,14 @@ static const uint32_t known_events =
 /* clang-format on */
 
 struct opened {
-	struct lock one;  /* question at a time; outside of the turn */
-	struct list node; /* share->opened */
-	struct qp *qp;	  /* NULL: closed, and its process is to hear that */
+	struct lock one;  /* serialises questions; taken outside of the turn */
+	struct list node; /* in share->opened */
+	struct qp *qp;	  /* NULL: closed, and the QP's process is still to be told */
 	uint16_t slot;
 	uint32_t id;
-	bool open;   /* its process has said so */
-	bool ended;  /* there is no QP any more */
-	bool asking; /* not answered yet */
+	bool open;   /* the QP's process has confirmed the open */
+	bool ended;  /* the QP no longer exists */
+	bool asking; /* a question awaits its answer */
 	struct share_msg ask, answer;
 };
 
@@ -59,7 +59,7 @@ static void raise(struct opened *o, uint32_t events)
 				    &o->qp->ex.qp_base);
 }
 
-/* Of a handle that is open. */
+/* Marks an open handle as ended: its QP no longer exists. */
 static void end(struct core *core, struct opened *o)
 {
 	if (!o->ended) {
@@ -79,17 +79,16 @@ static void end_or_forget(struct core *core, struct opened *o)
 		forget(o);
 }
 
-/* --- questions -----------------------------------------------------------------------
- */
+/* --- questions --------------------------------------------------------------------- */
 
-/* True: there will be no answer. */
+/* Sends the question to the QP's process. True: there will be no answer. */
 static bool say(struct core *core, struct opened *o) REQUIRES(core->turn)
 {
 	share_again(core->share, SHARE_UNANSWERED_NS);
 	return share_pass(core, o->slot, &o->ask) == -ESRCH;
 }
 
-/* What it says from now on of its QP is what it says for itself. */
+/* Prepares the handle's next question, which is resent until it is answered. */
 static void ask_for(struct opened *o, uint8_t op, int mask,
 		    const struct ibv_qp_attr *attr)
 {
@@ -101,7 +100,7 @@ static void ask_for(struct opened *o, uint8_t op, int mask,
 	o->asking = true;
 }
 
-/* Its answer is in o->answer.  0, -EIO, -ETIMEDOUT. */
+/* Waits for the answer, which is then in o->answer. Returns 0, -EIO or -ETIMEDOUT. */
 static int await(struct core *core, struct opened *o) REQUIRES(core->turn)
 {
 	struct share *s = core->share;
@@ -123,7 +122,7 @@ static int await(struct core *core, struct opened *o) REQUIRES(core->turn)
 	return -ETIMEDOUT;
 }
 
-/* What was asked for is *out then, if that is wanted. */
+/* Asks and waits. On success *out, unless NULL, has the attributes of the answer. */
 static int question(struct core *core, struct opened *o, uint8_t op, int mask,
 		    const struct ibv_qp_attr *attr, struct ibv_qp_attr *out)
 {
@@ -162,7 +161,7 @@ void opened_answered(struct core *core, uint16_t slot, const struct share_msg *m
 {
 	struct opened *o = find(core, slot, m->id);
 
-	if (!o && m->op == SHARE_OPEN && !m->rc) /* it comes too late */
+	if (!o && m->op == SHARE_OPEN && !m->rc) /* the open was given up */
 		disown(core, slot, m);
 	if (!o || !o->asking || m->seq != o->ask.seq || m->op != o->ask.op || m->rc > 0)
 		return;
@@ -182,14 +181,16 @@ void opened_again(struct core *core)
 		struct opened *o = container_of(n, struct opened, node);
 		const bool closed = !o->qp;
 
-		/* One of this process is answered at once, and may be gone then. */
+		/* If the QP is in this process, the answer comes within the call, and
+		 * o may be freed then. */
 		if (o->asking && say(core, o) && closed)
 			forget(o);
 	}
-	lock_changed(&core->share->answered); /* who waits looks at the clock */
+	lock_changed(&core->share->answered); /* wakes the waiting thread, which
+					       * checks its deadline */
 }
 
-/* --- what is told of the QP ------------------------------------------------------------
+/* --- events of the QP ------------------------------------------------------------
  */
 
 void opened_told(struct core *core, uint16_t slot, const struct share_msg *m)
@@ -261,7 +262,7 @@ static struct opened *make(struct qp *qp, uint32_t qpn)
 	return o;
 }
 
-/* The handle is no more; its process is told so, until it has heard it. */
+/* Closes the handle, and tells the QP's process until it confirms. */
 static void let_go(struct core *core, struct opened *o)
 {
 	turn_take(&core->turn);
@@ -294,7 +295,8 @@ int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr, struct
 		if (qp->opened)
 			let_go(core, qp->opened);
 		qp_free_handle(qp);
-		return rc == -EIO ? -EINVAL : rc; /* no process has that number */
+		return rc == -EIO ? -EINVAL : rc; /* no process has the slot in that
+						   * QP number */
 	}
 	live_add(&qp->live, LIVE_QP, ctx->ibv);
 	*out = qp;
@@ -316,7 +318,7 @@ int opened_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_att
 
 	if (rc && (rc != -EIO || qp->ctx->dead))
 		return rc;
-	if (rc) /* it has ended */
+	if (rc) /* the QP has ended */
 		*attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR,
 					      .cur_qp_state = IBV_QPS_ERR };
 	*init = qp->init;

@@ -21,7 +21,7 @@ struct ah *ah_of(struct ibv_ah *ibv)
 
 static const char no_gid[] = "there is no GID at sgid_index (urnic devices lists them)";
 
-/* Why attr is no way to anywhere, or NULL. */
+/* Returns why attr leads to no peer, or NULL. */
 static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 			  struct gid_entry *sgid)
 {
@@ -41,7 +41,7 @@ static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 	return NULL;
 }
 
-/* A port with LMC has 2^LMC LIDs, of which the path bits choose one. */
+/* Returns the source LID: the path bits choose one of the port's 2^LMC LIDs. */
 static uint16_t slid_of(const struct device *dev, const struct ibv_ah_attr *attr)
 {
 	unsigned mask = (1u << device_lmc(dev)) - 1;
@@ -49,7 +49,8 @@ static uint16_t slid_of(const struct device *dev, const struct ibv_ah_attr *attr
 	return (uint16_t)((device_lid(dev) & ~mask) | (attr->src_path_bits & mask));
 }
 
-/* Ethernet devices leave it to the program's rate limit, as Linux's in software do. */
+/* The static rate of an address in Mb/s. Ethernet devices ignore it, as Linux's
+ * software devices do, and use the program's rate limit. */
 static uint32_t static_rate(struct device *dev, const struct ibv_ah_attr *attr)
 {
 	const struct port port = device_port(dev);
@@ -75,7 +76,7 @@ static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *
 		.hop_limit = attr->grh.hop_limit,
 		.flow_label = attr->grh.flow_label & FLOW_LABEL,
 		.port = sgid.ifindex,
-		/* What stays within the host is not on Ethernet. */
+		/* A path within the host does not use Ethernet, so never RoCE v1. */
 		.v1 = sgid.v1 && !device_has_gid(ctx->dev, attr->grh.dgid.raw),
 	};
 
@@ -89,7 +90,8 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 	const char *why = resolve(ctx, attr, &addr);
 
 	if (why) {
-		/* A wrong GID index, or none, is what people new to RoCE meet first. */
+		/* Logged once per device at a higher level: a wrong GID index, or
+		 * none, is the usual first mistake with RoCE. */
 		bool first = (!attr->is_global || why == no_gid) &&
 			     !atomic_exchange(&ctx->dev->gid_told, true);
 

@@ -41,7 +41,7 @@ int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
 	return 0;
 }
 
-/* Nobody finds it any more, unless it is in use. */
+/* Takes pd off the list unless it is in use. Returns its number of users. */
 static unsigned take_off(struct pd *pd)
 {
 	struct core *core = pd->core;
@@ -99,7 +99,7 @@ void pd_unuse(struct pd *pd)
 		atomic_fetch_sub(&of->users, 1);
 }
 
-/* One that stands for proper, which counts it. */
+/* Makes a PD object that refers to `proper`; the caller has counted the use. */
 static struct pd *stand_for(struct pd *proper, struct ibv_context *ctx, enum pd_kind kind)
 {
 	struct pd *pd = calloc(1, sizeof(*pd));

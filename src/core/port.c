@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* port.c - what is to be told of a port that has changed (IBTA vol. 1, 11.6.3). */
+/* port.c - the events that a change of a port raises (IBTA vol. 1, 11.6.3). */
 #include "core/port.h"
 
 #include <string.h>

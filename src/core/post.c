@@ -64,7 +64,7 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	return rc ? rc : draft_end(qp);
 }
 
-/* The same of what there is most of: a SEND of an RC QP, of one SGE.  False: it is for
+/* The common case: an RC SEND with one SGE. Returns false if the request is for
  * post_one(). */
 static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	REQUIRES(qp->lock)
@@ -99,8 +99,8 @@ static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	return true;
 }
 
-/* The same for what is no draft yet, if there is none: what can be done at once is
- * spared most of becoming one.  False: it is to become one. */
+/* Executes wr at once, without building a full draft. Possible only if there are no
+ * drafts. Returns false if wr must become a draft. */
 static inline bool post_at_once(struct qp *qp, const struct ibv_send_wr *wr)
 	REQUIRES(qp->lock)
 {
@@ -133,7 +133,8 @@ static inline bool post_at_once(struct qp *qp, const struct ibv_send_wr *wr)
 	return draft_at_once(qp, wr->sg_list);
 }
 
-/* ... for as many of the list as that goes; the first of the others. */
+/* Executes requests of the list at once as far as possible. Returns the first that
+ * remains. */
 static inline struct ibv_send_wr *post_those_at_once(struct qp *qp,
 						     struct ibv_send_wr *wr)
 	REQUIRES(qp->lock)
@@ -145,7 +146,7 @@ static inline struct ibv_send_wr *post_those_at_once(struct qp *qp,
 	return wr;
 }
 
-/* *wr: the first of the list; then the one that was refused. */
+/* *wr: in, the first of the list; out, the refused request. */
 static int post_list(struct qp *qp, struct ibv_send_wr **wr) REQUIRES(qp->lock);
 
 __attribute__((noinline)) static int post_list(struct qp *qp, struct ibv_send_wr **wr)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* post_build.c - see post.h.
  *
- * From post_start() to post_complete() the program's own code runs, for as long as it
- * likes, so qp->lock is free meanwhile: the engine and control calls go on, and other
- * posters see `building` and wait.  Without the lock a builder touches only what posters
- * alone use (draft, room, wr_err, the ring past head) and what never changes.
+ * From post_start() to post_complete() the program's own code runs for any length of
+ * time, so qp->lock is free meanwhile: the engine and control calls go on, and other
+ * posters see `building` and wait. Without the lock a builder touches only what
+ * posters alone use (draft, room, wr_err, the ring past head) and what never changes.
  */
 #include "core/post.h"
 
@@ -21,7 +21,7 @@ static void keep(struct qp *qp, int rc)
 		qp->wr_err = rc;
 }
 
-/* Is there a draft to set something in? */
+/* Is there a draft to change? If not, keeps the error. */
 static bool open_draft(struct qp *qp)
 {
 	if (!qp->wr_err && qp->sq.draft == qp->sq.head)
@@ -45,7 +45,7 @@ void post_start(struct qp *qp)
 	lock_give(&qp->lock);
 }
 
-/* True: what has waited for the end is for the engine now. */
+/* Ends building. True: the QP's own requests, which waited for this, are now due. */
 static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 {
 	qp->building = false;
@@ -54,7 +54,7 @@ static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 	return qp->tm && tm_go_on(qp);
 }
 
-/* As much of the drafts as is done at once. */
+/* Executes the drafts at once, as far as possible. */
 static void drafts_at_once(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct sq *sq = &qp->sq;
@@ -101,8 +101,8 @@ bool post_abort(struct qp *qp)
 	return due;
 }
 
-/* Work may have completed since the start.  (A forked child's lock may be one
- * that nobody gives.) */
+/* Recomputes the room: work may have completed since post_start(). (Not in a forked
+ * child, whose copy of the lock may never be given.) */
 static void look_for_room(struct qp *qp)
 {
 	if (qp->wr_err || qp->ctx->dead)

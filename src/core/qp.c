@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp.c - finding queue pairs, and which P_Keys are theirs (IBTA vol. 1, 10.2.4). */
+/* qp.c - looking up queue pairs and their P_Keys (IBTA vol. 1, 10.2.4). */
 #include "core/qp.h"
 
 #include "core/core.h"

@@ -16,18 +16,18 @@
 #include "core/psn.h"
 #include "sys/log.h"
 
-/* None of its objects is in the tables of those that exist: no program may name them. */
+/* QP1's objects are in no table of existing objects: no program may name them. */
 struct qp1 {
-	struct list node; /* core->qp1s */
+	struct list node; /* in core->qp1s */
 	struct core *core;
 	const struct qp1_user *user;
-	struct device all; /* the port of all devices with this link */
+	struct device all; /* stands for all devices of this link */
 	struct ibv_context ibv;
 	struct context ctx;
 	struct pd pd;
 	struct cq *cq;
 	struct qp *qp;
-	struct mkey key; /* of: */
+	struct mkey key; /* of the memory behind the SGEs: */
 	uint8_t in[LINK_HEAD_LEN + QP1_MAD];
 };
 
@@ -143,7 +143,7 @@ int qp1_open(struct core *core, struct device *dev, struct link *link,
 		goto del_key;
 	live_del(&q->cq->live);
 	turn_take(&core->turn);
-	turn_is_held(q->ctx.core); /* which is core */
+	turn_is_held(q->ctx.core); /* q->ctx.core is core, whose turn is held */
 	rc = make_qp(q, transport);
 	if (!rc) {
 		turn_is_held(q->qp->core);
@@ -177,7 +177,7 @@ free_qp1:
 void qp1_close(struct qp1 *q)
 {
 	turn_take(&q->core->turn);
-	turn_is_held(q->qp->core); /* the same */
+	turn_is_held(q->qp->core); /* q->qp->core is core, whose turn is held */
 	list_del(&q->node);
 	qp_free_gsi(q->qp);
 	turn_give(&q->core->turn);
@@ -195,7 +195,8 @@ bool qp1_has_room(const struct qp1 *q)
 
 uint32_t qp1_psn(const struct qp1 *q)
 {
-	return psn_add(q->qp->attr.sq_psn, q->qp->sq.head); /* one of each message */
+	return psn_add(q->qp->attr.sq_psn, q->qp->sq.head); /* each message has one
+							     * PSN */
 }
 
 uint16_t qp1_pkey(const struct qp1 *q, uint16_t pkey_index)

@@ -20,7 +20,7 @@
 #include "sys/heap.h"
 #include "sys/log.h"
 
-/* --- what may be asked for ----------------------------------------------- */
+/* --- checks -------------------------------------------------------------- */
 
 static int refuse(int rc, const char *what, uint64_t value, uint64_t limit)
 {
@@ -56,7 +56,7 @@ static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
 	return kind->wr_type ? kind->wr_type : (unsigned)type;
 }
 
-/* What an extension asks for is refused unless it asks for nothing. */
+/* Refuses extensions that ask for something not supported. */
 static int check_extensions(const struct context *ctx,
 			    const struct ibv_qp_init_attr_ex *a)
 {
@@ -84,7 +84,8 @@ static int check_extensions(const struct context *ctx,
 	return 0;
 }
 
-/* A QP fetches data for its SRQ's tags: that is a matter of RC, and of one PD. */
+/* Tag matching needs RC, since the QP READs the data of a rendezvous, and one PD for
+ * QP and SRQ. */
 static int check_tm(const struct ibv_qp_init_attr_ex *a)
 {
 	const struct srq *srq = srq_of(a->srq);
@@ -97,7 +98,7 @@ static int check_tm(const struct ibv_qp_init_attr_ex *a)
 	return -EINVAL;
 }
 
-/* That they live and are ctx's the caller has seen. */
+/* The caller has checked that the objects exist and belong to ctx. */
 static int check_objects(const struct ibv_qp_init_attr_ex *a)
 {
 	bool target = a->qp_type == IBV_QPT_XRC_RECV;
@@ -145,8 +146,8 @@ static uint32_t max32(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* own: so many places are for the QP's own requests.  The program may use them, but
- * never so many that they, or it, lack what is theirs. */
+/* own: extra places for the QP's own requests. The program may use them too, but
+ * neither side may take places that the other is entitled to. */
 static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap,
 		   uint32_t own)
 {
@@ -204,7 +205,7 @@ static struct ibv_qp_cap granted(const struct qp *qp)
 
 enum { NUMBERS = QPN_INDICES - QPN_FIRST };
 
-/* The queue of free indices: next comes the one that has rested longest. */
+/* Returns the free index that was freed longest ago. */
 static uint32_t next_index(const struct core *core) REQUIRES(core->turn)
 {
 	return core->qp_free[core->qp_free_head];
@@ -224,7 +225,7 @@ static void give_index(struct core *core, uint32_t index) REQUIRES(core->turn, c
 	core->qp_count--;
 }
 
-/* Nobody else adds or removes meanwhile. */
+/* The turn is held, so no other thread adds or removes QPs meanwhile. */
 static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
 	uint32_t index = next_index(core);
@@ -277,7 +278,7 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 
 static void use(struct qp *qp, unsigned n)
 {
-	if (qp->xrcd) { /* what it borrows it does not count */
+	if (qp->xrcd) { /* an XRC target does not count in the SRQ it borrows from */
 		atomic_fetch_add(&qp->xrcd->users, n);
 		return;
 	}
@@ -303,7 +304,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
 
-	qp_is_held(qp); /* nobody else knows it */
+	qp_is_held(qp); /* the QP is new: no other thread knows it */
 	if (!qp)
 		return NULL;
 	qp->core = ctx->core;
@@ -437,7 +438,7 @@ void qp_free_handle(struct qp *qp)
 
 /* --- destroy ------------------------------------------------------------- */
 
-/* The engine finds it no more. */
+/* Removes the QP from everything that the engine visits. */
 static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
 	due_forget(core, qp);
@@ -457,7 +458,7 @@ void qp_free_gsi(struct qp *qp)
 	release(qp);
 }
 
-/* After this no engine and no packet finds it. */
+/* After this neither the engine nor a packet finds the QP. */
 static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
 	uint32_t index = qpn_index(qp->qpn);

@@ -16,7 +16,7 @@
 #include "sys/guard.h"
 #include "sys/log.h"
 
-/* Which members of ibv_qp_attr a mask bit means. */
+/* The members of ibv_qp_attr that each mask bit stands for. */
 /* clang-format off */
 static const struct field { int bit; size_t at, size; } fields[] = {
 #define F(bit, member) { IBV_QP_##bit, offsetof(struct ibv_qp_attr, member), \
@@ -91,7 +91,7 @@ static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int m
 	return 0;
 }
 
-/* One above the port's is taken: the transport sends what the port carries. */
+/* An MTU above the port's is accepted: the transport then sends what the port carries. */
 static int check_mtu(const struct qp *qp, enum ibv_mtu mtu)
 {
 	if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096)
@@ -103,7 +103,7 @@ static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int ma
 {
 	int rc;
 
-	/* There is one path, and no automatic migration to another. */
+	/* A QP has one path: no alternate path and no automatic migration. */
 	if (mask & IBV_QP_ALT_PATH ||
 	    (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED))
 		return -EOPNOTSUPP;
@@ -129,9 +129,9 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now) REQUIRES(
 	qp_forget_cqes(qp);
 }
 
-/* What the packets of a QP carry that goes to RTR.  A program that asks for more than the
- * port carries does so on both hosts, and both use their port's.  Within a host all goes
- * by an interface that carries all. */
+/* Returns the path MTU for a QP that goes to RTR. A program that asks for more than
+ * the port carries does so on both hosts, and both then use their port's MTU. Within a
+ * host any MTU works. */
 static uint32_t path_mtu(const struct qp *qp)
 {
 	struct device *dev = qp->dev;
@@ -185,7 +185,7 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return rc;
 }
 
-/* The first that everybody meets who is new to iWARP: told once. */
+/* Logs, once, the usual first mistake with iWARP. */
 static void say_iwarp(const struct qp *qp)
 {
 	static atomic_bool said;
@@ -207,7 +207,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	struct path path = { 0 };
 	int rc;
 
-	if (qp->ctx->dead && to != IBV_QPS_RESET) /* which is how it ends */
+	if (qp->ctx->dead && to != IBV_QPS_RESET) /* a dead context's QP may still go
+						   * to RESET, to be destroyed */
 		return -EIO;
 	rc = qp_check_modify(kind->arrows, qp->type, from, to, mask);
 	if (rc) {
@@ -235,8 +236,8 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	return advance(qp, attr, mask, &path, now);
 }
 
-/* What the program reads in its struct ibv_qp is what it has asked for, or was told: a QP
- * that fails by itself does not show there (UCX asserts that it is in RTS when it posts).
+/* The state in the program's struct ibv_qp changes only by modify and query. A QP that
+ * fails by itself does not show there (UCX asserts RTS when it posts).
  */
 int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
@@ -251,7 +252,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 {
 	int rc;
 
-	/* Before peers can reach memory through this QP. */
+	/* Armed before peers can reach memory through this QP. */
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
 		guard_arm();
 	turn_take(&qp->core->turn);
@@ -264,7 +265,7 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 
 /* --- query --------------------------------------------------------------- */
 
-/* RDMAP's idle is verbs' INIT: an RNIC's QP that is new is shown as that. */
+/* RDMAP's idle state is verbs' INIT, so a new QP of an RNIC is shown in INIT. */
 static enum ibv_qp_state shown_state(const struct qp *qp)
 {
 	return qp->wr_type == WR_TYPE_IWARP && qp->state == IBV_QPS_RESET ? IBV_QPS_INIT

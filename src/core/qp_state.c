@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp_state.c - the QP state diagram and the attributes of its arrows.
+/* qp_state.c - the QP state diagram and the attributes of its arrows. IBTA vol. 1,
+ * 10.3 (states) and the Modify QP attribute tables of 11.2.
  *
- * IBTA vol. 1, 10.3 (states) and the Modify QP attribute tables of 11.2.
- * Two arrows are the same from everywhere and so are not rows: any state may
- * go to RESET, and any but RESET to ERR, with no attributes at all.
+ * Two arrows have no rows because they exist from every state and take no attributes:
+ * any state may go to RESET, and any state but RESET to ERR.
  */
 #include "core/qp_state.h"
 
@@ -51,7 +51,8 @@ static const struct arrow arrows[] = {
 	A(RC, SQD,   RTS,  0,                               CUR|ACCESS|RNR_TM|ALT|MIG)
 	A(RC, SQD,   SQD,  0,                               PKEY|PORT|ACCESS|AV|TMO|RETRY|RNR_RT|
 							    RD_IN|RD_OUT|RNR_TM|ALT|MIG)
-	/* Either half also takes what is the other's: perftest gives both the same. */
+	/* Each half of XRC also accepts the other half's attributes, since perftest
+	 * gives both the same. */
 	A(XRC_SEND, RESET, INIT, PKEY|PORT|ACCESS,          0)
 	A(XRC_SEND, INIT,  INIT, 0,                         PKEY|PORT|ACCESS)
 	A(XRC_SEND, INIT,  RTR,  AV|MTU|DQPN|RQPSN,         PKEY|ACCESS|ALT|RD_IN|RNR_TM)
@@ -89,7 +90,7 @@ static const struct arrow arrows[] = {
 	A(UD, SQD,   RTS,  0,                               CUR|QKEY)
 	A(UD, SQD,   SQD,  0,                               PKEY|QKEY)
 	A(UD, SQE,   RTS,  0,                               CUR|QKEY)
-	/* As Linux has it. */
+	/* As in Linux. */
 	A(RAW_PACKET, RESET, INIT, PORT,                    0)
 	A(RAW_PACKET, INIT,  INIT, 0,                       PORT)
 	A(RAW_PACKET, INIT,  RTR,  0,                       0)
@@ -99,8 +100,8 @@ static const struct arrow arrows[] = {
 };
 /* clang-format on */
 
-/* iWARP: SQD is RDMAP's closing.  There is no way to RTR, and none to RTS but
- * with a connection: the transport says no. */
+/* iWARP: SQD is RDMAP's closing state. No arrow leads to RTR, and the transport
+ * refuses RTS without a connection. */
 /* clang-format off */
 static const struct arrow iwarp_arrows[] = {
 #define A(type, from, to, required, optional) \
@@ -151,8 +152,8 @@ int qp_check_modify(const struct qp_arrows *all, enum ibv_qp_type type,
 	return 0;
 }
 
-/* How far along its life a QP in this state has been: attributes belong to the
- * arrows up to there.  SQE and ERR keep what RTS had. */
+/* Returns how far a QP in this state has advanced; it has the attributes of the arrows
+ * up to there. SQE and ERR keep those of RTS. */
 static int level(enum ibv_qp_state state)
 {
 	switch (state) {

@@ -46,7 +46,8 @@ uint32_t rate_mbps(uint8_t rate)
 	return 0;
 }
 
-/* Lanes, and Mb/s of one without its coding. */
+/* The number of lanes per width, and the data rate per lane in Mb/s per speed, without
+ * line coding. */
 uint32_t rate_of_port(uint8_t width, uint8_t speed)
 {
 	static const uint8_t lanes[] = { [1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring.c - see ring.h.  calloc() clears what it takes from its heap, and so
- * makes it resident; a mapping waits to be touched. */
+/* ring.c - see ring.h. Large rings are mappings, which stay empty until touched:
+ * calloc() would clear reused heap memory and so make it resident. */
 #include "core/ring.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "core/pd.h"
 
 enum {
-	MAP_FROM = 4096, /* smaller ones share pages */
+	MAP_FROM = 4096, /* smaller rings use calloc() and share pages */
 	ALIGN = 64,
 };
 
@@ -33,10 +33,10 @@ static void give(void *ring, size_t bytes)
 		munmap(ring, bytes);
 }
 
-/* In front of a ring in a parent domain with allocators: the program may leave any of
- * them to us. */
+/* Precedes a ring in a parent domain with allocators, because the program's allocator
+ * may decline and leave a ring to urnic. */
 union front {
-	void *from; /* the program's; NULL: ours */
+	void *from; /* the program's memory; NULL: urnic's */
 	char bytes[ALIGN];
 };
 

@@ -4,7 +4,8 @@
 
 #include <assert.h>
 
-/* Two threads may open a core each: the first to store a number has given it. */
+/* Returns the room's number. Two threads may each open a core at once: the first to
+ * store a number decides. */
 static uint32_t number(struct room_key *p)
 {
 	static _Atomic uint32_t last;

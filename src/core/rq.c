@@ -7,7 +7,7 @@
 
 #include "core/ring.h"
 
-enum { RQ_MAX = 1 << 24 }; /* callers' limits are far below */
+enum { RQ_MAX = 1 << 24 }; /* sanity limit; callers' limits are far below */
 
 static uint32_t pow2_above(uint32_t n)
 {

@@ -93,7 +93,8 @@ int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
 		memcpy(dst, s->v[0].host + off, len);
 		return 0;
 	}
-	if (off <= s->v[0].len && len <= s->v[0].len - off) /* as most are */
+	if (off <= s->v[0].len && len <= s->v[0].len - off) /* the common case: all
+							     * in the first piece */
 		return guard_copy(dst, s->v[0].host + off, len);
 	c.n = span_iov(s, off, len, iov);
 	return guard_call(do_copy, &c);

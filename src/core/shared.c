@@ -12,19 +12,19 @@
 #include "core/xrc.h"
 #include "sys/log.h"
 
-enum { OPENERS_MAX = QPN_INDICES }; /* of each process */
+enum { OPENERS_MAX = QPN_INDICES }; /* most openers per process */
 
 struct opener {
-	struct list node; /* qp->openers */
-	struct list all;  /* share->openers */
-	struct qp *qp;	  /* NULL: it has ended, which was not told yet */
+	struct list node; /* in qp->openers */
+	struct list all;  /* in share->openers */
+	struct qp *qp;	  /* NULL: the QP has ended and the opener is not told yet */
 	uint16_t slot;
 	uint32_t id, qpn;
-	uint32_t events;       /* not told yet */
-	struct share_msg said; /* the last answer: a question may come twice */
+	uint32_t events;       /* events that the opener is not told yet */
+	struct share_msg said; /* the last answer, for a question that is repeated */
 };
 
-/* --- who ------------------------------------------------------------------------- */
+/* --- openers ------------------------------------------------------------------ */
 
 static struct opener *find(const struct list *openers, uint16_t slot, uint32_t id)
 {
@@ -46,7 +46,7 @@ static void forget(struct core *core, struct opener *o)
 	free(o);
 }
 
-/* It has one handle less. */
+/* Called when the QP lost a handle: ends the QP if that was its last. */
 static void end_if_left(struct qp *qp) REQUIRES(qp->core->turn)
 {
 	if (qp->left && !qp->leaving && list_empty(&qp->openers))
@@ -71,9 +71,9 @@ static int add(struct core *core, uint16_t slot, struct qp *qp, const struct sha
 	return 0;
 }
 
-/* --- what they want ---------------------------------------------------------------- */
+/* --- requests of openers ------------------------------------------------------------ */
 
-/* Within the process a domain need not have a name. */
+/* Is qp of the domain that m names? Within one process a domain may have no name. */
 static bool is_of_domain(const struct core *core, uint16_t slot, const struct qp *qp,
 			 const struct share_msg *m)
 {
@@ -84,7 +84,7 @@ static bool is_of_domain(const struct core *core, uint16_t slot, const struct qp
 	return xrcd_name(qp->xrcd, &name) && memcmp(&name, &m->name, sizeof(name)) == 0;
 }
 
-/* As the kernel has it, whatever is wrong: EINVAL. */
+/* Like the kernel, answers EINVAL whatever is wrong. */
 static int open_it(struct core *core, uint16_t slot, struct qp *qp,
 		   const struct share_msg *m) REQUIRES(core->turn)
 {
@@ -126,7 +126,7 @@ static int do_it(struct core *core, struct opener *o, const struct share_msg *m,
 {
 	struct ibv_qp_init_attr init;
 
-	if (!o) /* closed already, or the QP has ended */
+	if (!o) /* the handle is closed already, or the QP has ended */
 		return m->op == SHARE_CLOSE ? 0 : -EIO;
 	switch (m->op) {
 	case SHARE_MODIFY:
@@ -139,7 +139,7 @@ static int do_it(struct core *core, struct opener *o, const struct share_msg *m,
 	return -EINVAL;
 }
 
-/* Only what other processes of the domain may know of: a target QP. */
+/* Returns the target QP with this number, the only type that other processes may open. */
 static struct qp *target(struct core *core, uint32_t qpn) REQUIRES(core->turn)
 {
 	struct qp *qp = qp_find(core, qpn);
@@ -169,10 +169,12 @@ void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 		o = find(&qp->openers, slot, m->id);
 	if (o && m->op != SHARE_CLOSE)
 		o->said = a;
-	(void)share_pass(core, slot, &a); /* lost: it is asked again */
+	(void)share_pass(core, slot, &a); /* a lost answer is sent again when the
+					   * opener asks again */
 }
 
-/* --- what they are told --------------------------------------------------------------
+/* --- events to openers
+ * ---------------------------------------------------------------
  */
 
 static void tell(struct core *core, struct opener *o)
@@ -266,7 +268,8 @@ bool shared_leave(struct qp *qp)
 
 	turn_take(&core->turn);
 	if (!list_empty(&qp->openers))
-		own = xrcd_second(qp->xrcd); /* the program may close its own */
+		own = xrcd_second(qp->xrcd); /* keeps the domain: the program may
+					      * close its own handle of it */
 	if (!own) {
 		turn_give(&core->turn);
 		return false;

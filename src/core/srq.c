@@ -22,7 +22,7 @@ static uint32_t min32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* 0 or -ENOMEM: there are max_srq of them. */
+/* Gives the SRQ a number. Returns 0, or -ENOMEM if max_srq exist. */
 static int add(struct core *core, struct srq *srq)
 {
 	int rc = -ENOMEM;
@@ -89,7 +89,7 @@ static void fill_ibv(struct srq *srq, void *srq_context)
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-/* tags NULL: it matches none. */
+/* tags NULL: the SRQ matches no tags. */
 static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
 		  const struct ibv_tm_cap *tags, struct ibv_srq_init_attr *attr,
 		  struct srq **out)
@@ -171,7 +171,7 @@ int srq_destroy(struct srq *srq)
 	live_del(&srq->live);
 	take_off(srq);
 	async_forget(srq->ctx, &srq->ibv);
-	lock_take(&srq->lock); /* a post has ended */
+	lock_take(&srq->lock); /* waits for a post in progress */
 	rq_fini(&srq->rq);
 	lock_give(&srq->lock);
 	free(srq->tm);
@@ -182,7 +182,7 @@ int srq_destroy(struct srq *srq)
 	return 0;
 }
 
-/* Move what is posted in from, which has no more than to->cap, to to. */
+/* Moves the receives of from, at most to->cap, to `to`. */
 static void move(struct rq *to, struct rq *from)
 {
 	struct rwqe w;
@@ -198,7 +198,7 @@ static void move(struct rq *to, struct rq *from)
 	}
 }
 
-/* Receives that are posted and not taken. */
+/* Returns the number of receives that are posted and not taken. */
 static uint32_t waiting(struct srq *srq) REQUIRES(srq->lock)
 {
 	return srq_rq(srq)->head - srq_rq(srq)->tail;
@@ -288,7 +288,7 @@ static void look_at_limit(struct srq *srq) REQUIRES(srq->lock)
 {
 	if (waiting(srq) >= srq->limit)
 		return;
-	srq->limit = 0; /* IBTA 10.2.9.1: once each time armed */
+	srq->limit = 0; /* IBTA 10.2.9.1: one event each time it is armed */
 	async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
 }
 

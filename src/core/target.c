@@ -10,8 +10,8 @@
 #include "core/sgl.h"
 #include "core/tm.h"
 
-/* How a refusal reads in the log; how the receive under way completes, where SUCCESS
- * means that it does not; and the event of an RC QP that fails by it, or -1. */
+/* Per refusal: its text in the log; the completion status of the current receive
+ * (SUCCESS: it is not completed); and the event of an RC QP that fails by it, or -1. */
 /* clang-format off */
 static const struct {
 	const char *why;
@@ -82,7 +82,7 @@ enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
 								: ACCEPTED;
 }
 
-/* The same of a QP whose SRQ matches tags. */
+/* target_complete() for a QP whose SRQ matches tags. */
 static void complete_tm(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 	REQUIRES(qp->lock)
 {
@@ -217,7 +217,8 @@ static enum refusal check_word(struct qp *qp, struct target *t, uint32_t rkey,
 	if (va & 7) /* IBTA 9.4.5 */
 		return REFUSED_ALIGNMENT;
 	why = target_reach(qp, t, rkey, va, 8, access, &host);
-	if (!why && (uintptr_t)host & 7) /* the region's iova is skewed */
+	if (!why && (uintptr_t)host & 7) /* the region's iova and address differ
+					  * modulo 8 */
 		why = REFUSED_ALIGNMENT;
 	*at = (uint64_t *)(void *)host;
 	return why;
@@ -235,7 +236,7 @@ enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t
 	return check_word(qp, t, rkey, va, IBV_ACCESS_REMOTE_WRITE, at);
 }
 
-/* 8 bytes at an aligned address are one store (sys/guard.h). */
+/* mr_write() of 8 bytes to an aligned address is one store (sys/guard.h). */
 enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
 				 const void *value)
 {
@@ -291,7 +292,7 @@ int target_event(enum refusal why)
 	return refusals[why].event;
 }
 
-/* --- words --------------------------------------------------------------- */
+/* --- texts --------------------------------------------------------------- */
 
 const char *target_why(const struct target *t, enum refusal why,
 		       char buf[static TARGET_WHY_LEN])

@@ -5,7 +5,8 @@
 #include "core/core.h"
 #include "core/qp.h"
 
-/* Below this a busy host's scheduler would use up the retries. */
+/* With shorter timeouts the scheduler's delays on a busy host would use up the
+ * retries. */
 enum { TIMEOUT_MIN_NS = 4000000 };
 
 /* Encoding of the RNR NAK timer field, in units of 10 us. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tm.c - the tags of an SRQ, and which message is for which (docs/tag-matching.md). */
+/* tm.c - the tag list of an SRQ, and matching messages to tags (docs/tag-matching.md). */
 #include "core/tm.h"
 
 #include <endian.h>
@@ -17,14 +17,15 @@
 
 enum {
 	PLACE_BITS = 16,
-	FAR_BEHIND = 1 << 14, /* messages: the program is asked to synchronise */
+	FAR_BEHIND = 1 << 14, /* messages not seen by the program, from which it is
+			       * asked to synchronise */
 };
 
 _Static_assert(TM_TAGS <= 1 << PLACE_BITS, "a handle names every tag");
 _Static_assert(sizeof(struct ibv_tmh) == 16 && sizeof(struct ibv_rvh) == 16,
 	       "the headers as they are on the wire");
 
-/* The list is the SRQ's: srq->lock guards it. */
+/* Returns the SRQ's tag list, which srq->lock guards. */
 static struct tm_list *tm_of(struct srq *srq) REQUIRES(srq->lock)
 {
 	return srq->tm;
@@ -62,13 +63,13 @@ static bool in_sync(const struct tm_list *tm)
 	return tm->known == tm->unexpected;
 }
 
-/* The program has seen so many unexpected messages, modulo 2^16. */
+/* The program says that it has seen `count` unexpected messages, modulo 2^16. */
 static void learn(struct tm_list *tm, uint32_t count)
 {
 	tm->known = tm->unexpected - (uint16_t)(tm->unexpected - count);
 	if (!in_sync(tm))
 		return;
-	/* Those that may not match yet are behind those that may. */
+	/* Tags that may not match yet lie behind those that may. */
 	for (struct list *n = tm->posted.prev; n != &tm->posted; n = n->prev) {
 		struct tm_tag *tag = container_of(n, struct tm_tag, node);
 
@@ -80,7 +81,7 @@ static void learn(struct tm_list *tm, uint32_t count)
 
 static void put_back(struct tm_list *tm, struct tm_tag *tag)
 {
-	tag->handle += 1u << PLACE_BITS; /* the program's handle names nothing now */
+	tag->handle += 1u << PLACE_BITS; /* invalidates the program's handle */
 	tag->posted = tag->active = tag->fetched = false;
 	list_add_tail(&tm->free, &tag->node);
 }
@@ -109,7 +110,7 @@ static int add(struct tm_list *tm, struct ibv_ops_wr *wr)
 	return 0;
 }
 
-/* False: it is not there any more. */
+/* Takes a tag off the list by its handle. False: it is not listed any more. */
 static bool take_out(struct tm_list *tm, uint32_t handle)
 {
 	struct tm_tag *tag = &tm->tag[handle & ((1u << PLACE_BITS) - 1)];
@@ -121,7 +122,8 @@ static bool take_out(struct tm_list *tm, uint32_t handle)
 	return true;
 }
 
-/* An entry of the SRQ's CQ; if there is no room the program hears by IBV_EVENT_CQ_ERR. */
+/* Adds an entry to the SRQ's CQ. If the CQ is full, the program learns of it by
+ * IBV_EVENT_CQ_ERR. */
 static void tell(struct srq *srq, const struct ibv_ops_wr *wr, enum ibv_wc_opcode opcode,
 		 bool done, bool sync)
 {
@@ -201,7 +203,7 @@ void tm_free(struct tm_list *tm, struct tm_tag *tag)
 
 /* --- messages ------------------------------------------------------------ */
 
-/* The first that matches, which leaves the list. */
+/* Takes the first matching tag off the list. */
 static struct tm_tag *match(struct tm_list *tm, uint64_t of)
 {
 	list_for(n, &tm->posted)
@@ -209,7 +211,7 @@ static struct tm_tag *match(struct tm_list *tm, uint64_t of)
 		struct tm_tag *tag = container_of(n, struct tm_tag, node);
 
 		if (!tag->active)
-			return NULL; /* nor is what is behind it */
+			return NULL; /* the tags behind it are inactive too */
 		if ((of & tag->mask) != tag->tag)
 			continue;
 		list_del(&tag->node);
@@ -240,7 +242,7 @@ static void receive_into(struct qp *qp, struct target *t, const struct tm_tag *t
 	qp_hold_recv(qp, tag->recv_wr_id);
 }
 
-/* A rendezvous that this QP can carry out. */
+/* Can this QP carry out the rendezvous? */
 static bool can_fetch(const struct qp *qp, const struct ibv_rvh *rvh, uint32_t n)
 	REQUIRES(qp->lock)
 {
@@ -249,7 +251,8 @@ static bool can_fetch(const struct qp *qp, const struct ibv_rvh *rvh, uint32_t n
 	       be32toh(rvh->len) <= caps.max_msg;
 }
 
-/* A tag for the message, if it asks for one; *counts: it is unexpected without. */
+/* Finds a tag for the message, if it asks for one. *counts: without a tag the message
+ * counts as unexpected. */
 static struct tm_tag *find(struct qp *qp, struct tm_list *tm, const void *data,
 			   uint32_t n, bool whole, bool *counts) REQUIRES(qp->lock)
 {
@@ -281,8 +284,9 @@ static struct tm_tag *find(struct qp *qp, struct tm_list *tm, const void *data,
 	return tag;
 }
 
-/* A receive of the SRQ's, for what no tag matches.  It is counted before anybody can add
- * a tag again: one that would have matched waits for the program to know of it. */
+/* Takes a receive of the SRQ for a message that matches no tag. The message is counted
+ * before a tag can be added: a tag that would have matched it must wait until the
+ * program knows of the message. */
 static enum refusal unexpected(struct qp *qp, struct srq *srq, struct target *t,
 			       bool counts) REQUIRES(qp->lock) REQUIRES(srq->lock)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tm_rndv.c - a matched rendezvous: the QP READs the data and SENDs the FIN, by requests
- * of its own in its send queue (docs/tag-matching.md).
+/* tm_rndv.c - a matched rendezvous: the QP READs the data and SENDs the FIN, by
+ * requests of its own in its send queue (docs/tag-matching.md).
  *
- * Such a request is put behind what is posted.  While the program builds requests
- * (core/post_build.c) the places there are its, and the rendezvous waits in qp->rndv; so
- * does the one after TM_OWN.
+ * Such a request is posted behind the program's. A rendezvous waits in qp->rndv while
+ * the program builds requests (core/post_build.c), since the places there are the
+ * builder's, and while TM_OWN requests are posted.
  */
 #include <string.h>
 
@@ -21,13 +21,13 @@ static struct tm_tag *tag_of(const struct swqe *w)
 	return (struct tm_tag *)(uintptr_t)w->wr_id;
 }
 
-/* Its wr_id names the tag; a FIN's names nothing. */
+/* Is w the READ of a rendezvous? Its wr_id is the tag; that of a FIN has no meaning. */
 static bool is_fetch(const struct swqe *w)
 {
 	return w->flags & SWQE_OWN && w->opcode == IBV_WR_RDMA_READ;
 }
 
-/* The first len bytes of the tag's buffer. */
+/* Fills sge with the first tag->len bytes of the tag's buffer. */
 static unsigned first_of(const struct tm_tag *tag, struct ibv_sge *sge)
 {
 	uint32_t left = tag->len;
@@ -74,7 +74,8 @@ static void post(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock)
 
 	memset(w, 0, sizeof(*w));
 	w->wr_id = (uintptr_t)tag;
-	w->flags = SWQE_OWN | IBV_SEND_SIGNALED; /* tm_ended() is to hear of it */
+	w->flags = SWQE_OWN | IBV_SEND_SIGNALED; /* signalled, so that tm_ended() is
+						  * called */
 	sq->head++;
 	qp->tm_own++;
 	if (!tag->fetched) {
@@ -82,7 +83,7 @@ static void post(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock)
 		return;
 	}
 	finish(w, sge, sq->inl + (size_t)at * sq->max_inline, tag);
-	tm_free(qp->tm, tag); /* the program may add another from now on */
+	tm_free(qp->tm, tag); /* the program may add another tag from now on */
 }
 
 bool tm_go_on(struct qp *qp)
@@ -109,7 +110,7 @@ void tm_fetch(struct qp *qp, struct tm_tag *tag)
 	tm_go_on(qp);
 }
 
-/* The data is there, or never will be. */
+/* Makes the completion of a rendezvous whose data has arrived or never will. */
 static struct cqe ending(const struct qp *qp, const struct tm_tag *tag,
 			 enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(qp->lock)
@@ -153,15 +154,17 @@ bool tm_ended(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 	cqe = ending(qp, tag, status, verr, now);
 	tag->fetched = status == IBV_WC_SUCCESS;
 	if (tag->fetched)
-		list_add_tail(qp->rndv.next, &tag->node); /* first */
+		list_add_tail(qp->rndv.next, &tag->node); /* to the front of the list */
 	else
 		tm_free(qp->tm, tag);
 	tm_go_on(qp);
-	/* Last: who reads it may count on the tag's place. */
+	/* Pushed last, because a program that reads the entry may count on the tag's
+	 * free place. */
 	return cq_push(qp->srq->cq, &cqe, true);
 }
 
-/* What waits goes; told of if the program has not had its data. */
+/* Ends waiting rendezvous. Unless quietly, those whose data has not arrived get a
+ * completion. */
 static void end_waiting(struct qp *qp, bool quietly, uint64_t now) REQUIRES(qp->lock)
 {
 	struct cqe cqe;

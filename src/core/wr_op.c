@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wr_op.c - see wr_op.h.  Which service carries what: IBTA vol. 1, table 37
- * (transport functions); binds and invalidations are local to a connected QP. */
+/* wr_op.c - see wr_op.h. Operations per service: IBTA vol. 1, table 37 (transport
+ * functions); binds and invalidations are local to a connected QP. */
 #include "core/wr_op.h"
 
 #include <stddef.h>

@@ -19,11 +19,12 @@
 struct xrc_domain {
 	struct list node;
 	const struct device *dev;
-	bool named; /* by the inode */
+	bool named; /* has an inode */
 	dev_t fs;
 	ino_t inode;
 	unsigned handles;
-	void *claim; /* the name is seen by others */
+	void *claim; /* from core->xrc_claim(); not NULL: other processes see the
+		      * name */
 };
 
 struct xrcd *xrcd_of(struct ibv_xrcd *ibv)
@@ -66,8 +67,9 @@ static void unclaim(struct core *core, struct xrc_domain *d)
 	turn_give(&core->turn);
 }
 
-/* No other process makes d meanwhile that would not be seen: each tells first, and looks
- * then.  Of two that make it with O_EXCL at once both may fail. */
+/* No other process can make domain d unseen meanwhile, because each process first
+ * announces its claim and then looks for others. If two make it with O_EXCL at once,
+ * both may fail. */
 static int claim(struct core *core, struct xrc_domain *d, int oflags)
 {
 	const struct xrc_name name = name_of(d);
@@ -121,7 +123,7 @@ static void put(struct core *core, struct xrc_domain *d)
 	free(d);
 }
 
-/* The domain that is like this one, made where there is none. */
+/* Finds the domain that equals `like`, or makes it. */
 static int get(struct core *core, const struct xrc_domain *like, int oflags,
 	       struct xrc_domain **out)
 {
@@ -229,8 +231,8 @@ struct xrcd *xrcd_second(const struct xrcd *x)
 	return own;
 }
 
-/* Who makes a domain of that name has looked for it before, or claims the name after this
- * turn. */
+/* A process that makes a domain of this name has either looked for it before or claims
+ * the name after this turn. */
 void xrcd_drop(struct xrcd *x)
 {
 	struct xrc_domain *d = x->domain;
@@ -251,7 +253,7 @@ bool xrcd_name(const struct xrcd *x, struct xrc_name *out)
 
 /* --- requests at their target ------------------------------------------------ */
 
-/* The SRQ, whose PD the QP has from now on; or NULL. */
+/* Returns the SRQ and makes its PD the QP's; NULL: no such SRQ in the domain. */
 static struct srq *reach(struct qp *qp, uint32_t srqn)
 {
 	struct srq *srq =
@@ -309,7 +311,7 @@ void xrc_forget(struct core *core, const struct srq *srq)
 
 void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
 {
-	qp_is_held(qp); /* nobody else knows it */
+	qp_is_held(qp); /* the QP is new: no other thread knows it */
 	qp->core = core;
 	qp->type = IBV_QPT_XRC_RECV;
 	qp->reliable = true;
