@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* direct.h - memory of other processes of the host, without their help: what they
- * show of it (core/exports.h), how it is read and written, and how their and our
- * control calls wait for who does so.  docs/direct.md is the page to read first.
+/* direct.h - reading and writing memory of other processes of the host without their
+ * help: what they export (core/exports.h), the copies, and how control calls of both
+ * sides wait for copies in progress. docs/direct.md is the page to read first. A
+ * process or thread is "inside" a region while it may read or write it.
  *
- * Everything is under the turn, what is of a QP under qp->lock too.
+ * Everything is under the turn; what belongs to a QP is under qp->lock too.
  */
 #ifndef DIRECT_DIRECT_H
 #define DIRECT_DIRECT_H
@@ -27,16 +28,17 @@ struct swqe;
 
 /* --- this process (direct.c) --------------------------------------------- */
 
-/* NULL: nothing of this process is shown, nor is another reached. */
+/* This process. NULL: it exports nothing and reaches no other process. */
 struct direct {
 	struct core *core;
 	struct list reaches; /* oldest first */
-	struct list left;    /* mappings that a thread may still use (map.c) */
+	struct list left;    /* removed mappings that a thread may still use (map.c) */
 	uint64_t made;
-	uint64_t patience_ns; /* who is inside for so long is stopped, it seems */
-	uint64_t give_up_ns;  /* for so long the kernel may copy, or a thread of ours */
-	int exports_fd;	      /* of core->exports; or -1 */
-	/* Some memory of this process is, or was, mapped by another. */
+	uint64_t patience_ns; /* a process inside for longer counts as stopped */
+	uint64_t give_up_ns;  /* longest wait for a copy by the kernel or one of our
+			       * threads */
+	int exports_fd;	      /* of core->exports, or -1 */
+	/* Another process maps, or mapped, some of our memory. */
 	atomic_bool lent;
 };
 
@@ -47,188 +49,194 @@ static inline struct direct *direct_of(const struct core *core)
 	return room_get(core, &direct_key);
 }
 
-/* exports: this process shows what may be reached.  0 or -ENOMEM. */
+/* exports: this process publishes an export table. Returns 0 or -ENOMEM. */
 int direct_open(struct core *core, bool exports);
 void direct_close(struct core *core);
 void direct_forked(struct core *core);
 
-/* A QP that has just stopped taking requests, or whose rights have changed, is
- * still used by a process that looked before: wait until it has ended.  Turn not
- * held.  0, or -EBUSY: it has not, and what it does by that QP may still come. */
+/* Waits for processes that still use a QP which has just stopped taking requests, or
+ * whose rights have changed. Turn not held. Returns 0, or -EBUSY: a process is still
+ * inside and may yet write by the QP. */
 int direct_fence(struct core *core, uint32_t qpn);
 
 /* --- another process ----------------------------------------------------- */
 
-/* What is written to, in the word that two processes share, or 0: key, QP number,
- * and how often, so that each time differs from the one before. */
+/* The initiator's word in the memory that two processes share: 0, or the key and QP
+ * number that it writes by and a count that makes each value differ from the one
+ * before. */
 enum { INSIDE_KEY_AT = 32, INSIDE_QPN_AT = 8, INSIDE_COUNT = 0xff, QPN_MASK = 0xffffff };
 
-/* Where the same can be read in a process's memory: it is that process. */
+/* Proof of a process's identity: only that process has these values at this address. */
 struct nonce {
 	uint64_t at, value[2];
 };
 
-/* What lies there. */
+/* The page at the nonce's address. */
 struct gate_page {
 	uint64_t value[2];
-	/* The other's WRITEs, counted as each begins and as it ends. */
+	/* Number of the peer's WRITEs that have begun, and that have ended. */
 	_Alignas(64) uint64_t begun;
 	uint64_t ended;
 };
 
-/* This process's page for one other (gate.c). */
+/* This process's gate for one peer (gate.c). */
 struct gate {
-	struct gate_page *page; /* NULL: there is none */
-	int fd;			/* its memory's, or -1 */
+	struct gate_page *page; /* NULL: no gate */
+	int fd;			/* the page's memfd, or -1 */
 	struct fd_id id;
-	bool shut; /* something else lies there */
+	bool shut; /* the page is replaced by inaccessible memory */
 };
 
-/* Regions of another process that lie here, too (map.c). */
+/* Number of places for regions of a peer that are mapped here (map.c). */
 enum { MAPS = 64 };
 struct mapping;
 
-/* Of such a place: what was used, and whether it was asked for. */
+/* Use of such a place: the key, its number of uses, and whether its mapping was asked
+ * for. */
 struct use {
 	uint32_t key;
 	uint8_t times;
 	bool asked;
 };
 
-/* Another process: its memory for us, and ours for it. */
+/* Another process (the peer): our access to its memory, and its access to ours. */
 struct reach {
 	struct list node; /* direct->reaches */
 	struct direct *d;
-	uint64_t number; /* 1, 2 ...: no two have the same */
+	uint64_t number; /* 1, 2 ...: unique */
 	uint16_t slot;
 	pid_t pid;
-	/* Words of the memory that both have mapped: what we write to, what it
-	 * does.  NULL: there is none. */
+	/* Words in memory shared with the peer: what we are inside (we write it), and
+	 * what the peer is inside. NULL: none. */
 	_Atomic uint64_t *inside, *theirs;
-	/* Ours: */
-	bool told; /* it knows where it lies, and so may be inside */
-	bool lent; /* ... and may have mapped some of it */
-	/* Words of its threads that need not be waited for: what they use is ours no
-	 * more. */
+	/* The peer's access to our memory: */
+	bool told; /* the peer has our nonce, so it may be inside */
+	bool lent; /* the peer may have mapped some of our memory */
+	/* Words of the peer's threads that need no wait: what those threads use is not
+	 * our memory any more. */
 	uint64_t harmless[EXPORT_THREADS];
 	struct gate gate;
-	bool parted;	  /* its connection has ended */
-	uint64_t left_at; /* ... when its process was last looked for */
-	/* Its own: */
-	bool vm;	 /* can be read and written */
-	const char *why; /* ... not; or NULL */
-	bool shut_out;	 /* ... no more, but it may give another nonce */
-	uint64_t ask_at; /* ... for which it is asked no earlier */
+	bool parted;	  /* the peer's connection has ended */
+	uint64_t left_at; /* when its process was last looked for after that */
+	/* Our access to the peer's memory: */
+	bool vm;	 /* it can be read and written */
+	const char *why; /* why not, or NULL */
+	bool shut_out;	 /* the peer has shut its gate, but may give another nonce */
+	uint64_t ask_at; /* not asked for another nonce before this time */
 	struct nonce nonce;
-	uint64_t writes;	       /* so many copies were begun */
-	const struct exports *exports; /* or NULL */
-	bool registered;	       /* our threads pass its barriers */
+	uint64_t writes;	       /* number of copies begun */
+	const struct exports *exports; /* the peer's export table, or NULL */
+	bool registered;	       /* our threads take part in its membarrier(2)
+					* calls */
 	struct use use[MAPS];
-	/* Read by any thread that is inside: words.h. */
+	/* Read without the turn by any thread that is inside: words.h. */
 	_Atomic(struct mapping *) map[MAPS];
 };
 
 void reach_init(struct reach *r, struct direct *d, uint16_t slot);
-/* ... and the memory that holds the words goes, too. */
+/* Ends a peer; the memory with its words is unmapped afterwards. */
 void reach_close(struct reach *r);
 void reach_forked(struct reach *r);
 
 /* --- our memory, for another (gate.c) ------------------------------------ */
 
-bool gate_open(struct gate *g);		       /* if it is not */
-struct nonce gate_nonce(const struct gate *g); /* what the other is told */
-/* It reaches our memory no more, once a copy that has begun has ended.  gone: its
- * connection has ended, too, which is its death where its process cannot be seen. */
+bool gate_open(struct gate *g);		       /* opens the gate unless it is open */
+struct nonce gate_nonce(const struct gate *g); /* the nonce to give to the peer */
+/* Ends the peer's access to our memory, once a copy in progress has ended. gone: its
+ * connection has ended too, which counts as its death where its process cannot be
+ * seen. */
 void gate_end(struct reach *r, bool gone);
-/* Its connection has ended.  It has closed its descriptors, perhaps, in the middle
- * of a copy; true: none is under way. */
+/* The peer's connection has ended, but it may only have closed its descriptors in the
+ * middle of a copy. Returns true if no copy is in progress. */
 bool gate_left(struct reach *r, uint64_t now);
 void gate_close(struct gate *g);
 void gate_forked(struct gate *g);
-/* Nobody writes to the region of key, which is in the export table no more, when this
- * returns 0.  -EBUSY: somebody may, for the kernel does not come to an end. */
+/* Waits until no process writes to the region, which has left the export table.
+ * Returns 0, or -EBUSY if a copy in the kernel does not end. */
 int gate_wait_key(struct core *core, const struct mkey *mk);
-/* Of processes that are inside: those whose word is want, as far as mask goes. */
+/* Selects processes inside by their word: (word & mask) == want. */
 struct insiders {
 	uint64_t mask, want;
 };
 
-/* The same for a key that is not in the export table for a moment, but threads that stay
- * inside for long are let alone: their mapping is about to lose what it has.  Others than
- * gone's would do again what the program may have seen: so -EBUSY, and without a long
- * wait. */
+/* As gate_wait_key(), for a key that is taken out of the export table for a moment.
+ * Does not wait for threads of `gone` that stay inside, because their mapping is about
+ * to lose its pages. Other threads that stay inside give -EBUSY after a short wait:
+ * their copies would be repeated after the program may have seen them. */
 int gate_wait_others(struct core *core, uint32_t key, const struct insiders *gone);
-/* It has: nobody waits for those that are inside by that key now. */
+/* The pages have left the mappings: threads now inside by that key need no wait. */
 void gate_is_harmless(struct core *core, uint32_t key);
-/* What is lent by that key from now on is not. */
+/* Ends gate_is_harmless() for what is lent by that key from now on. */
 void gate_is_lent(struct reach *r, uint32_t key);
 
-/* --- its memory (vm.c) --------------------------------------------------- */
+/* --- the peer's memory (vm.c) --------------------------------------------- */
 
-/* Its process is who its nonce says: may its memory be touched?  exports_fd: its
- * export table, or -1. */
+/* Checks that the peer's process has its nonce, and so whether its memory may be used.
+ * exports_fd: its export table, or -1. */
 void reach_handshake(struct reach *r, const struct nonce *nonce, int exports_fd);
 void reach_part(struct reach *r);
 
-/* By which QP of ours its memory is to be reached.  qp is locked. */
+/* The local QP by which a peer's memory is reached. qp is locked. */
 struct by {
 	struct reach *r;
 	struct qp *qp;
-	uint32_t path; /* of its requests, as the other's export table has it */
+	uint32_t path; /* path of the QP's requests, as in the peer's export table */
 };
 
-/* ... and where: all that a work request names. */
+/* The remote range that a work request names. */
 struct range {
 	uint64_t va;
 	uint32_t key, len;
 };
 
-/* Bytes [off, off + len) of the range are written from, or read into, the same of
- * span.  False: not all, or not allowed for certain: let the other judge. */
+/* Write or read bytes [off, off + len) of the range, from or to the same bytes of
+ * span. False: not all was copied, or the export table does not certainly allow it;
+ * send the request as records then, and let the peer judge. */
 bool reach_write(const struct by *by, const struct range *to, const struct span *span,
 		 uint32_t off, uint32_t len);
 bool reach_read(const struct by *by, const struct range *from, const struct span *span,
 		uint32_t off, uint32_t len);
-/* Would it, as things are? */
+/* Would reach_read() or reach_write() be allowed now? */
 bool reach_may(const struct by *by, const struct range *to, bool read);
-/* Has the other executed all of the QP's requests before psn?  Its export table says so
+/* Has the peer executed all of the QP's requests before psn? Its export table says so
  * before its ACK comes. */
 bool reach_executed(const struct by *by, uint32_t psn);
 
 /* --- memory that is shared already (map.c, lend.c) ----------------------- */
 
-/* A region was used by a copy or a message.  True: it is time to ask whether it can be
- * mapped. */
+/* Counts a use of a region by a copy or a message. True: it is time to ask the peer to
+ * lend it. */
 bool reach_used(struct reach *r, uint32_t key);
 
-/* What a process lends of a region: the file that has it, and which part. */
+/* What a process lends of a region: a part of a file. */
 struct lent {
-	uint32_t key, version; /* of the region, of its entry in the export table */
-	uint64_t lo, hi;       /* where the part lies in its memory */
-	uint64_t offset;       /* of lo, in the file */
+	uint32_t key, version; /* version: of its entry in the export table */
+	uint64_t lo, hi;       /* the part's addresses in the lending process */
+	uint64_t offset;       /* offset of lo in the file */
 };
 
-/* Which file has the region, ours, for the other to map: a descriptor, or -1. */
+/* Finds the file of our region for the peer to map. Returns a descriptor, or -1. */
 int reach_lend(struct reach *r, uint32_t key, struct lent *out);
-/* The other lends what it was asked for.  False: it cannot be used. */
+/* Maps what the peer lent. False: it cannot be used. */
 bool reach_map(struct reach *r, const struct lent *lent, int fd);
 
-/* What a QP remembers: the other's entry of it in the export table, ... */
+/* What a QP remembers between requests: the remote QP's entry in the peer's export
+ * table, and a local region. */
 struct allowed {
 	bool known;
 	uint32_t version, pd, access;
-	struct mr_found ours; /* the region of an SGE */
+	struct mr_found ours; /* the local region of an SGE */
 };
 
 enum reach_did {
-	REACH_NOT,   /* nothing, or not all: another way, please */
-	REACH_DONE,  /* all of it */
-	REACH_FAULT, /* an atomic, but its result has found no memory */
-	REACH_LOST,  /* an atomic, perhaps: its region was taken away under it */
+	REACH_NOT,   /* not done, or not all: use another way */
+	REACH_DONE,  /* all done */
+	REACH_FAULT, /* the atomic was done, but its result cannot be stored */
+	REACH_LOST,  /* the atomic may be lost: its region was taken away meanwhile */
 };
 
-/* The WRITE, READ or atomic w, whose SGEs are given, is done by this thread on what
- * is mapped.  qp->lock is held, not the turn. */
+/* Executes the WRITE, READ or atomic w in this thread, on mapped memory. qp->lock is
+ * held, the turn is not. */
 enum reach_did reach_at_once(struct by by, struct allowed *a, const struct swqe *w,
 			     const struct ibv_sge *sge);
 /* As reach_executed(), but without the turn. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* map.h - regions of another process that are mapped here, too; for this room. */
+/* map.h - regions of peers that are mapped in this process. Inside direct/ only. */
 #ifndef DIRECT_MAP_H
 #define DIRECT_MAP_H
 
@@ -14,18 +14,19 @@
 
 enum { LONG_COPY = 16 << 10 };
 
-/* A region of the other that lies here.  It does not change, but that it turns bad. */
+/* A peer's region that is mapped here. Constant, except for `bad`. */
 struct mapping {
-	struct list node; /* direct->left: in no table any more */
+	struct list node; /* in direct->left once removed from the table */
 	struct lent lent;
-	const _Atomic uint32_t *version; /* its entry's: lent.version, or it has gone */
-	uint32_t torn; /* the other's export table, before it was looked at */
+	const _Atomic uint32_t *version; /* of its entry; no longer lent.version: the
+					  * region has gone */
+	uint32_t torn;			 /* the peer's exports->torn, read before use */
 	uint32_t pd, access;
-	uint64_t va, length; /* what requests call what lies here */
-	uint8_t *at;	     /* va is here */
-	void *start;	     /* what mmap() gave */
+	uint64_t va, length; /* the range as requests name it */
+	uint8_t *at;	     /* address of va in this process */
+	void *start;	     /* result of mmap() */
 	size_t size;
-	atomic_bool bad; /* some of it is not there */
+	atomic_bool bad; /* some of its pages are missing */
 };
 
 static inline unsigned map_place(uint32_t key)
@@ -33,16 +34,16 @@ static inline unsigned map_place(uint32_t key)
 	return key >> 8 & (MAPS - 1);
 }
 
-/* A copy of so many bytes does not keep the program from posting: under the turn nothing
- * of the QP changes but that requests are added.  At exit() the lock may never come
- * again. */
+/* Is a copy long enough to release qp->lock meanwhile, so that the program may post?
+ * The turn is held, so the QP changes only by added requests. Not in exit(), where the
+ * lock may never come back. */
 static inline bool lets_go(const struct by *by, uint32_t len)
 {
 	return len > LONG_COPY && !by->qp->core->leaving;
 }
 
-/* now.c: bytes [off, off + len) of the range are copied from, or to, the same of span,
- * where the range is mapped here; off and len lie in it.  False: not all. */
+/* In now.c: copies bytes [off, off + len) of the range from or to the same bytes of
+ * span, if the range is mapped here; off and len lie in it. False: not all was copied. */
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
 		  uint32_t off, uint32_t len, bool read);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* movable.h - which memory of this process may become other pages at the same address
- * (docs/direct.md, "Private memory"): is it ordinary, and can anybody touch it meanwhile?
+/* movable.h - decides which memory of this process may be replaced by other pages at
+ * the same address (docs/direct.md, "Private memory"): the memory must be ordinary,
+ * and nothing may touch it meanwhile.
  */
 #ifndef DIRECT_MOVABLE_H
 #define DIRECT_MOVABLE_H
@@ -19,21 +20,21 @@ static inline bool extents_meet(const struct extent *a, const struct extent *b)
 	return a->lo < b->hi && b->lo < a->hi;
 }
 
-/* Nothing in here allocates: malloc() itself may have called.
+/* No function here allocates, since malloc() may be the caller.
  *
- * The calling thread alone can touch this process's memory: there is no other thread of
- * the program's, and nothing has pinned or locked its pages.  *resident: how many MiB it
- * has in memory. */
+ * Is the calling thread the only one that can touch this process's memory? No other
+ * thread of the program exists, and no pages are pinned or locked. *resident: MiB in
+ * memory. */
 bool movable_now(unsigned *resident);
-/* Not where the calling thread's own stack may lie in it. */
+/* May pages of the extent move? Not if it may contain the calling thread's own stack. */
 bool movable_extent(const struct extent *e);
-/* Private memory in the extent, of which nothing is said that would be lost: at most max
- * pieces.  It costs the kernel some 20 us a MiB that the process has in memory. */
+/* Finds private memory in the extent without attributes that a move would lose: at
+ * most max pieces. Costs some 20 us per MiB that the process has in memory. */
 unsigned movable_find(const struct extent *in, struct extent *piece, unsigned max);
-/* Nothing is said (madvise, pkey_mprotect, userfaultfd, mlock) of the last mapping, a
- * shared file's, that private pages in its place would not know. */
+/* Has the last mapping, of a shared file, no attributes (madvise, pkey_mprotect,
+ * userfaultfd, mlock) that private pages in its place would lack? */
 bool movable_is_plain_file(struct procmaps *maps);
-/* Memory that is promised strictly may be refused when a page of a file is touched. */
+/* Is memory strictly accounted? Then touching a page of a file may fail. */
 bool movable_strictly(void);
 
 #endif

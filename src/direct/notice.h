@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* notice.h - we are told before the program does something to its memory that private
- * memory would take otherwise than a file's (sys/preloaded.h). */
+/* notice.h - notice from the preloaded library (sys/preloaded.h) before the program
+ * does something to its memory that private pages and a file's pages react to
+ * differently. */
 #ifndef DIRECT_NOTICE_H
 #define DIRECT_NOTICE_H
 
 struct preload_ops;
 
 enum notice {
-	NOTICED,	  /* from now on, for good */
-	NOTICE_NOT_THERE, /* the library that would tell */
-	NOTICE_REFUSED,	  /* it cannot: it is of another release, or not the first one */
+	NOTICED,	  /* notices come from now on, for good */
+	NOTICE_NOT_THERE, /* the library is not loaded */
+	NOTICE_REFUSED,	  /* the library is of another release, or not loaded first */
 };
 
 enum notice notice_start(void);

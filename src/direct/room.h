@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* room.h - may this process have more memory, without anybody being killed for it? */
+/* room.h - can this process get more memory without any process being killed for it? */
 #ifndef DIRECT_ROOM_H
 #define DIRECT_ROOM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So many bytes more than it has, all of them written to: there is address space, the
- * machine has them, and the limits of its control groups, as far as it sees them. Nothing
- * is allocated. */
+/* Can this process use `bytes` more? Checks address space, the machine's memory and
+ * the limits of its control groups, as far as visible. Allocates nothing. */
 bool room_for(uint64_t bytes);
 
-/* The same of control groups alone: /proc/self/cgroup and /sys/fs/cgroup are these. */
+/* The part of room_for() about control groups; list and root stand for
+ * /proc/self/cgroup and /sys/fs/cgroup. */
 bool room_in_groups(const char *list, const char *root, uint64_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* share_own.h - what share.c and retake.c share. */
+/* share_own.h - state common to share.c and retake.c. */
 #ifndef DIRECT_SHARE_OWN_H
 #define DIRECT_SHARE_OWN_H
 
@@ -14,18 +14,19 @@
 #include "sys/lock.h"
 
 enum {
-	REGIONS = 1024, /* with remote rights, at a time */
-	PIECES = 16,	/* of a region */
+	REGIONS = 1024, /* most regions with remote rights at a time */
+	PIECES = 16,	/* pieces of a region */
 };
 
 extern struct share {
-	struct lock lock, forking; /* this one comes before all others */
-	bool noticed;		   /* share_start() */
-	atomic_bool refused;	   /* the kernel gives no files, or share_no_more() */
-	struct core *core;	   /* while there is one */
-	unsigned n, beyond;	   /* regions that are known; there is no room for */
+	struct lock lock, forking; /* forking is taken before all other locks */
+	bool noticed;		   /* argument of share_start() */
+	atomic_bool refused;	   /* no memfds, or share_no_more() */
+	struct core *core;	   /* NULL: no core */
+	unsigned n, beyond;	   /* regions in the array; regions it has no room
+				    * for */
 	unsigned moved, looked;
-	uint64_t copied; /* for children */
+	uint64_t copied; /* bytes copied for children */
 	struct extent region[REGIONS];
 	uint32_t key[REGIONS]; /* during share_take_back() */
 } share;
@@ -47,11 +48,12 @@ static inline struct extent extent_at(unsigned i)
 	return extent_of_run(runs_at(i));
 }
 
-/* Not where our own NIC lies: a program may register all of its heap. */
+/* Is the extent the program's memory and not our NIC? (A program may register all of
+ * its heap.) */
 bool share_is_the_programs(const struct core *core, const struct extent *e);
-/* Nobody but this thread touches memory. */
+/* Is this the only thread that touches memory? */
 bool share_is_alone(void);
-/* False: it is the file's still.  core: NULL, if there is no NIC. */
+/* Makes run i private. False: it is still file pages. core: NULL if there is no NIC. */
 bool share_run_in(struct core *core, unsigned i);
 
 #endif

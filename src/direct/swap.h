@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* swap.h - private pages of this process that become a file's, and private again.
- *
- * Each range has a file of its own (a memfd): who is lent one reaches no other.  It is
- * sparse and long, so that a mapping that the program makes longer (mremap) finds zeros
- * behind it, as private memory would.
+/* swap.h - turns private pages of this process into file pages and back. Each range
+ * has its own memfd, so a peer that is lent one reaches no other. The file is sparse
+ * and long, so that a mapping which the program extends (mremap) finds zeros behind
+ * it, as in private memory.
  */
 #ifndef DIRECT_SWAP_H
 #define DIRECT_SWAP_H
@@ -14,37 +13,37 @@
 #include "sys/fd.h"
 #include "sys/procmaps.h"
 
-/* Pages that are a file's: [lo, hi) were moved there. */
+/* A range of file pages; [lo, hi) is where they were when they were moved. */
 struct swap_run {
 	uint64_t lo, hi;
 	int fd;
 	struct fd_id id;
-	/* During a fork: of the first bytes of the file; else MAP_FAILED. */
+	/* During a fork: copy of the file's first bytes; else MAP_FAILED. */
 	uint8_t *copy;
 	uint64_t copied;
 };
 
-/* The mapping is of the run's file. */
+/* Is the mapping one of the run's file? */
 bool swap_has(const struct swap_run *run, const struct procmap *m);
 
-/* Whole pages of private anonymous memory, readable and writable, become a file's.
- * Nobody may touch them meanwhile, no signal handler either.  0; or -errno, and they are
- * as they were. */
+/* Turns whole pages of private anonymous memory, readable and writable, into file
+ * pages. Nothing may touch them meanwhile, not even a signal handler. Returns 0, or
+ * -errno with the pages unchanged. */
 int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run);
-/* ... and private again, wherever the program has moved them, and what it has unmapped
- * goes.  The same holds, but that who has mapped the file elsewhere may write to it: that
- * is lost from a moment on.  alone: no other process has the file for its own memory (a
- * child of a fork that we were not told of), so it keeps nothing.  False: some of them
- * are the file's still. */
+/* Makes the pages private again, wherever the program has moved them; what it has
+ * unmapped is freed. Nothing in this process may touch them meanwhile. A process that
+ * has the file mapped may write, but its writes are lost from some moment on. alone:
+ * no other process uses the file as its own memory (a fork's child that we were not
+ * told of), so the file is emptied. False: some pages are still the file's. */
 bool swap_in(struct swap_run *run, bool alone);
-/* The child of a fork has none. */
+/* Drops the run in a fork's child. */
 void swap_forget(struct swap_run *run);
 
-/* Around fork(), whose child has private memory as its parent had it.  What the file has
- * is copied before, to memory that parent and child have; the parent forgets it.  The
- * child, where nothing changes any more, puts it where the file is mapped, and nowhere
- * else, and has none of the runs then.  Where there is no memory for a copy it has none
- * at these addresses. */
+/* Called around fork(), so that the child has private memory as its parent had.
+ * swap_copy() copies the file to memory shared by parent and child, and swap_parent()
+ * drops the copy. swap_child(), in the still single-threaded child, puts the copy
+ * where the file is mapped, and ends the runs. If there was no memory for a copy, the
+ * child has no memory at these addresses. */
 void swap_copy(struct swap_run *run);
 void swap_parent(struct swap_run *run);
 void swap_child(struct swap_run *run, unsigned n);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* words.h - what each thread touches without the turn.
+/* words.h - the word by which a thread announces what it touches without the turn.
  *
- * A thread that reads or writes by itself says so in its word in the export table, which
- * threads of this process and of others see, looks then whether it still may, and
- * clears the word when it has finished.  Whoever takes something away does that
- * first, makes every processor pass a barrier (membarrier(2)), and waits for the
- * words.  So the thread needs no barrier of its own.
+ * Before a thread reads or writes by itself it writes its word in the export table,
+ * which threads of this and other processes see; then it checks that it still may, and
+ * clears the word at the end. A thread that takes something away first removes it,
+ * makes every processor pass a barrier (membarrier(2)), and then waits for the words.
+ * So the announcing thread needs no barrier.
  */
 #ifndef DIRECT_WORDS_H
 #define DIRECT_WORDS_H
@@ -19,20 +19,21 @@
 #include "direct/direct.h"
 
 struct thread_word {
-	unsigned line; /* of the export table, from 1 on; 0: none yet */
-	uint8_t count; /* of times */
-	bool exposed;  /* a fault would kill it; looked at whenever count is 0 */
+	unsigned line; /* index + 1 in the export table; 0: none yet */
+	uint8_t count; /* counts uses, to make each word differ */
+	bool exposed;  /* a fault would kill the thread; checked when count is 0 */
 };
 extern _Thread_local struct thread_word thread_word
 	__attribute__((tls_model("initial-exec")));
 
-/* A line for this thread.  False: all are taken, or it would die of a fault. */
+/* Gets a word for this thread. False: all are taken, or a fault would kill the thread. */
 bool words_join(struct core *core);
-/* It is still one that would not; otherwise it has no line any more. */
+/* Checks again that a fault would not kill the thread; if it would, the thread loses
+ * its word. */
 bool words_stay(void);
 
-/* A thread that has a word is caught (sys/guard.h).
- * NULL: there is no word for it, or it interrupts itself (a signal handler). */
+/* Enters: writes the word; from here on faults are caught (sys/guard.h). NULL: the
+ * thread has no word, or it interrupts itself (in a signal handler). */
 __attribute__((always_inline)) static inline _Atomic uint64_t *words_enter(
 	struct core *core, uint32_t key, uint32_t qpn)
 {
@@ -49,7 +50,7 @@ __attribute__((always_inline)) static inline _Atomic uint64_t *words_enter(
 			      (uint64_t)key << INSIDE_KEY_AT |
 				      (uint64_t)qpn << INSIDE_QPN_AT | thread_word.count,
 			      memory_order_relaxed);
-	/* The barrier is who waits's: see above. */
+	/* The waiting thread makes the barrier: see above. */
 	atomic_signal_fence(memory_order_seq_cst);
 	return word;
 }
@@ -59,14 +60,15 @@ static inline void words_leave(_Atomic uint64_t *word)
 	atomic_store_explicit(word, 0, memory_order_release);
 }
 
-/* Other processes may map our memory, or we theirs: membarrier(2) is there. */
+/* May processes map each other's memory? Needs membarrier(2). */
 bool words_usable(void);
-/* ... and reaches this process, too. */
+/* Registers this process for barriers of other processes. */
 bool words_register(void);
-/* Every thread of this process and others that runs passes a barrier. */
+/* Makes every running thread of this and other registered processes pass a barrier. */
 void words_barrier(void);
-/* Every thread of this process that is inside has left.  May sleep.  0; -EBUSY: after so
- * long one has not, and uses another process's region of *key. */
+/* Waits until every thread of this process that is inside has left. May sleep. Returns
+ * 0, or -EBUSY: after patience_ns a thread is still inside another process's region,
+ * whose key is *key. */
 int words_pass(struct core *core, uint64_t patience_ns, uint32_t *key);
 void words_forked(void);
 
