@@ -9,13 +9,13 @@
 
 enum { STACK = 256 << 10 };
 
-/* At the low end of that memory: what is needed meanwhile is not on the old stack. */
+/* Lies at the low end of the new stack: nothing on the old stack is needed meanwhile. */
 struct aside {
 	ucontext_t back, there;
 	void (*fn)(void);
 };
 
-/* makecontext() hands on numbers of int's size. */
+/* makecontext() passes only ints, so the address comes in two halves. */
 static void begin(unsigned high, unsigned low)
 {
 	const struct aside *a =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* direct.c - what this process shows, and the other processes that it knows. */
+/* direct.c - what this process exports, and the list of peers it knows. */
 #include "direct/direct.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static bool begin_life(struct export_life *l)
 	return getrandom(l->id, sizeof(l->id), GRND_NONBLOCK) == sizeof(l->id);
 }
 
-/* Where there is none nothing is direct. */
+/* Without an export table nothing is direct. */
 static void open_exports(struct direct *d)
 {
 	struct exports *b;
@@ -103,7 +103,7 @@ void direct_forked(struct core *core)
 	words_forked();
 }
 
-/* --- another ------------------------------------------------------------- */
+/* --- peers --------------------------------------------------------------- */
 
 void reach_init(struct reach *r, struct direct *d, uint16_t slot)
 {
@@ -123,8 +123,8 @@ void reach_close(struct reach *r)
 	gate_close(&r->gate);
 }
 
-/* Its memory was not inherited: it must not be touched, nor be unmapped, since
- * something else may lie there. */
+/* The peer's mappings were not inherited by the fork: do not touch or unmap those
+ * addresses, since something else may lie there. */
 void reach_forked(struct reach *r)
 {
 	r->told = r->lent = false;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* gate.c - the page through which a peer reaches this process's memory, and how
- * control calls wait for who is inside (docs/direct.md, "Leaving").
+ * control calls wait for processes inside (docs/direct.md, "Leaving"). Each peer has
+ * its own page.
  *
- * Each peer has a page of its own.  A peer's WRITE is one system call, which the
- * kernel executes in order: a number into the page, the data, the number again.
- * So a call that begins when the page has been taken away writes nothing, and the
- * page shows whether one that has begun has ended.  The page is a memfd's, since
- * the kernel seals such memory against writing only when nobody holds on to it:
- * then no call is between finding the page and writing to it.
+ * A peer's WRITE is one system call, which the kernel executes in order: a count into
+ * the page, the data, the count again. So a call that begins after the page was
+ * replaced writes nothing, and the page shows whether a call that had begun has ended.
+ * The page is a memfd's: the kernel seals such memory against writing only while
+ * nothing holds a reference, so after sealing no call is between finding the page and
+ * writing to it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -33,9 +34,9 @@
 
 enum {
 	PAGE = 4096,
-	ALIGN = 1 << 16, /* some machines' pages are larger */
+	ALIGN = 1 << 16, /* page size on some machines */
 	NAP_NS = 20000,
-	DEATH_NS = 5000000, /* who died is looked for then */
+	DEATH_NS = 5000000, /* from this wait on, look whether the process has died */
 };
 #ifndef F_SEAL_WRITE
 #define F_SEAL_WRITE 0x0008
@@ -43,22 +44,25 @@ enum {
 
 /* --- the page ------------------------------------------------------------ */
 
-/* Where no other program has one: so what this process becomes by exec, or who gets
- * its number, is not written to.  NULL: nowhere. */
+/* Maps the page at a random address where no other program has one, so that a program
+ * started by exec, or one that gets this process's number, is not written to. NULL:
+ * failed. */
 static void *map_lonely(int fd)
 {
 	enum { TRIES = 48, MOST_BITS = 46, TRIES_PER_BIT = 4 };
 	void *at;
 	uint64_t where;
 
-	/* How large an address may be is not known. */
+	/* The number of valid address bits is unknown: start with the most and try
+	 * fewer. */
 	for (unsigned i = 0; i < TRIES; i++) {
 		if (getrandom(&where, sizeof(where), GRND_NONBLOCK) != sizeof(where))
 			return NULL;
 		where >>= 64 - MOST_BITS + i / TRIES_PER_BIT;
 		where -= where % ALIGN;
-		/* A hint, which is followed where nothing is in the way.  (Not
-		 * MAP_FIXED_NOREPLACE: ThreadSanitizer makes NULL of it.) */
+		/* The address is a hint, which the kernel follows if the place is
+		 * free. (MAP_FIXED_NOREPLACE is not used because ThreadSanitizer makes
+		 * NULL of it.) */
 		at = mmap((void *)(uintptr_t)where, PAGE, PROT_READ | PROT_WRITE,
 			  MAP_SHARED, fd, 0);
 		if (at == (void *)(uintptr_t)where)
@@ -66,7 +70,7 @@ static void *map_lonely(int fd)
 		if (at != MAP_FAILED)
 			munmap(at, PAGE);
 	}
-	/* A sanitizer wants it elsewhere. */
+	/* A sanitizer allows none of these addresses. */
 	at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return at == MAP_FAILED ? NULL : at;
 }
@@ -100,7 +104,8 @@ struct nonce gate_nonce(const struct gate *g)
 			       { g->page->value[0], g->page->value[1] } };
 }
 
-/* Nothing else may come to lie there. */
+/* Replaces the page by inaccessible memory, so that nothing else comes to lie at its
+ * address. */
 static void gate_shut(struct gate *g)
 {
 	if (g->shut || !g->page)
@@ -112,8 +117,8 @@ static void gate_shut(struct gate *g)
 	g->shut = true;
 }
 
-/* It is shut, and this is its memory: has all ended that had begun?  Sleeps while
- * the kernel holds on to the page. */
+/* fd: memory of a page that is shut. Have all WRITEs ended that had begun? Sleeps
+ * while the kernel holds a reference to the page. */
 static bool is_quiet(int fd)
 {
 	struct {
@@ -129,8 +134,8 @@ static bool is_quiet(int fd)
 	       n.begun == n.ended;
 }
 
-/* A descriptor for the caller alone, who lets go of the turn; -1: the program has
- * closed ours. */
+/* Returns the caller's own descriptor of the page, for use without the turn; -1: the
+ * program has closed ours. */
 static int memory_of(const struct gate *g)
 {
 	return fd_is(g->fd, &g->id) ? fd_raise(fcntl(g->fd, F_DUPFD_CLOEXEC, 0)) : -1;
@@ -161,13 +166,13 @@ void gate_end(struct reach *r, bool gone)
 		r->told = false;
 }
 
-/* --- who is inside ------------------------------------------------------- */
+/* --- processes inside ----------------------------------------------------- */
 
 struct whom {
 	struct insiders who;
-	const struct mkey *mk;	     /* the region whose key is no more; or NULL */
-	bool taking;		     /* gate_wait_others() */
-	const struct insiders *gone; /* ... by what is no more; NULL: nothing */
+	const struct mkey *mk;	     /* the region whose key has ended, or NULL */
+	bool taking;		     /* for gate_wait_others() */
+	const struct insiders *gone; /* threads that need no wait, or NULL */
 };
 
 static bool is_of(const struct insiders *who, uint64_t word)
@@ -180,7 +185,7 @@ static bool may_be_inside(const struct reach *r)
 	return r->told && r->theirs;
 }
 
-/* The process that had this number has ended. */
+/* Has the process with this number ended? */
 static bool has_died(pid_t pid)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -196,11 +201,11 @@ static bool has_died(pid_t pid)
 	return died;
 }
 
-/* A peer's process, as it was. */
+/* Identifies a peer's process. */
 struct whose {
 	pid_t pid;
 	bool parted;
-	struct export_life life; /* at 0: not known */
+	struct export_life life; /* life.at 0: unknown */
 };
 
 static struct whose whose(const struct reach *r)
@@ -212,7 +217,8 @@ static struct whose whose(const struct reach *r)
 	return w;
 }
 
-/* By exec, which ends its connection, too, or its number has been given away. */
+/* Is the process another program now, by exec (which also ends its connection) or
+ * because its number was given to another process? */
 static bool is_another(const struct whose *w)
 {
 	struct export_life got;
@@ -227,18 +233,18 @@ static bool is_another(const struct whose *w)
 		     : n != sizeof(got) || memcmp(&got, &w->life, sizeof(got)) != 0;
 }
 
-/* None of its threads is where it was. */
+/* Has the peer's program ended, so that none of its threads is inside? */
 static bool has_gone(const struct whose *w)
 {
 	return has_died(w->pid) || is_another(w);
 }
 
-/* One of the words by which a process says that it is inside: that of its system
- * calls (0), or a thread's of it that has memory of ours mapped. */
+/* Identifies a word by which a peer says that it is inside: word 0 is for its system
+ * calls, the others for its threads that have our memory mapped. */
 struct place {
-	uint64_t number; /* the process's */
+	uint64_t number; /* reach.number of the peer */
 	unsigned i;
-	bool tried; /* to take from it what it has mapped */
+	bool tried; /* taking away its mapping was tried */
 };
 
 static uint64_t word_at(const struct reach *r, unsigned i)
@@ -256,7 +262,7 @@ static uint64_t word_at(const struct reach *r, unsigned i)
 	return word;
 }
 
-/* The first place after the one given where that is said. */
+/* Finds the next word, after the given place, that says inside. */
 static struct reach *next_inside(struct direct *d, const struct whom *whom,
 				 struct place *at, uint64_t *word)
 {
@@ -315,7 +321,7 @@ static struct reach *find_reach(struct core *core, uint64_t number)
 	return NULL;
 }
 
-/* The one of that place, if its word is still that. */
+/* Returns the peer of that place if its word is unchanged; else NULL. */
 static struct reach *still_inside(struct core *core, struct place at, uint64_t word)
 {
 	struct reach *r = find_reach(core, at.number);
@@ -323,7 +329,7 @@ static struct reach *still_inside(struct core *core, struct place at, uint64_t w
 	return r && word_at(r, at.i) == word ? r : NULL;
 }
 
-/* It seems to be stopped: it gets in no more. */
+/* Shuts the gate for a peer that seems to be stopped. */
 static void shut_out(struct reach *r, uint64_t word)
 {
 	if (r->gate.shut)
@@ -357,7 +363,8 @@ static void tell_stuck(const struct reach *r, struct place at, uint64_t word,
 			r->slot, (int)r->pid, seconds, key);
 }
 
-/* It had that word so long ago.  ended: so has its last copy. */
+/* Decides about a peer whose word has been unchanged for `waited`. ended: its last
+ * copy has ended too. */
 static enum seen judge(struct core *core, struct place at, uint64_t word, uint64_t waited,
 		       bool ended)
 {
@@ -377,8 +384,9 @@ static enum seen judge(struct core *core, struct place at, uint64_t word, uint64
 	return seen;
 }
 
-/* A thread of that process is stopped, it seems, while it uses what it has mapped.  True:
- * that is not the region any more, or will not be when all but such threads are out. */
+/* A thread of the peer seems to be stopped while it uses memory that it has mapped:
+ * makes the region private again. True: its mapping is no longer the region, or will
+ * not be once all other threads are out. */
 static bool take_away(struct core *core, const struct whom *whom, struct place *at,
 		      uint64_t word)
 {
@@ -403,7 +411,7 @@ static bool take_away(struct core *core, const struct whom *whom, struct place *
 	return true;
 }
 
-/* The process of that place, which had that word so long ago.  What may sleep does so
+/* Examines a peer whose word has been unchanged for `waited`. Steps that may sleep run
  * without the turn. */
 static enum seen look(struct core *core, const struct whom *whom, struct place *place,
 		      uint64_t word, uint64_t waited)
@@ -438,8 +446,8 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 	return judge(core, at, word, waited, ended);
 }
 
-/* All that are inside now leave.  Who comes later has seen what is in the export table.
- * 0 or -EBUSY. */
+/* Waits until all that are inside now have left. Later arrivals see the changed export
+ * table. Returns 0 or -EBUSY. */
 static int wait_for(struct core *core, struct whom whom)
 {
 	struct direct *d = direct_of(core);
@@ -448,7 +456,7 @@ static int wait_for(struct core *core, struct whom whom)
 	struct reach *r;
 	enum seen seen;
 
-	/* Threads that have our memory mapped fence nothing by themselves. */
+	/* Peer threads with our memory mapped use no fence of their own. */
 	if (d && atomic_load(&d->lent))
 		words_barrier();
 	for (;;) {
@@ -473,8 +481,8 @@ static int wait_for(struct core *core, struct whom whom)
 	}
 }
 
-/* A thread of this process that uses memory of its own which does not come: it may read
- * or write the region, too. */
+/* Waits for threads of this process, which may also use the region, and may be blocked
+ * on memory that does not come. */
 static int wait_for_threads(struct core *core, uint32_t key)
 {
 	const struct direct *d = direct_of(core);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lend.c - memory of ours that is a file's, shared, for another process to map.
- *
- * Which file it is, /proc/self/maps says.  The program may have closed its
- * descriptor, so one is looked for: among those that it has, by the file's name, and
- * among those of mappings (which the kernel opens to the privileged only).
+/* lend.c - lends memory of ours that is shared file memory, for another process to
+ * map. /proc/self/maps tells the file. The program may have closed its descriptor, so
+ * one is looked for by the file's name among the program's descriptors, and among
+ * /proc/self/map_files (which only the privileged may open).
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 #include "direct/words.h"
 #include "sys/procmaps.h"
 
-/* Mappings without a gap, in memory or in their file: the first one, to the end of all.
+/* Does m follow `by` without a gap, in memory and in the same file?
  */
 static bool continues(const struct procmap *m, const struct procmap *by)
 {
@@ -35,7 +34,7 @@ static bool has_part(const struct procmap *run, uint64_t lo, uint64_t hi)
 	return run->inode && run->lo < hi && lo < run->hi;
 }
 
-/* The first ones with a part of [lo, hi) whose file is shared. */
+/* Finds the first run of mappings of one shared file that has a part of [lo, hi). */
 static bool find_run(uint64_t lo, uint64_t hi, struct procmap *run)
 {
 	struct procmap m;
@@ -61,13 +60,13 @@ static bool leads_there(int fd, const struct procmap *run)
 {
 	struct stat st;
 
-	/* Any descriptor of the program, which may be closed meanwhile. */
+	/* fd may be any descriptor of the program, which may close it meanwhile. */
 	return !fstatat(fd, "", &st, AT_EMPTY_PATH) && S_ISREG(st.st_mode) &&
 	       st.st_ino == run->inode && major(st.st_dev) == run->major &&
 	       minor(st.st_dev) == run->minor;
 }
 
-/* -1, or one that leads there. */
+/* Opens path; -1 if it is not the run's file. */
 static int open_there(const char *path, int flags, const struct procmap *run)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -110,8 +109,8 @@ static int open_file(int flags, const struct procmap *run)
 	return fd;
 }
 
-/* Who takes the region away sees that it is lent, and which file, or we that it has
- * gone. */
+/* Records the file as lent. Either a thread that takes the region away sees that it is
+ * lent, or this thread sees that the region has gone. */
 static bool note(struct reach *r, uint32_t key, uint32_t version, int fd)
 {
 	struct mkey *mk = mkey_find(r->d->core, key);
@@ -130,7 +129,8 @@ static bool note(struct reach *r, uint32_t key, uint32_t version, int fd)
 	       mr.version == version;
 }
 
-/* An on-demand region is where the program's mapping is, which may change. */
+/* An on-demand region follows the program's mappings, which may change, so it is not
+ * lent. */
 int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 {
 	const unsigned write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;

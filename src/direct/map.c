@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* map.c - see map.h.  A mapping is in the table, or it is not: threads look
- * without a lock, while they are inside (words.h), and what was taken out is
- * unmapped when all that were inside have left. */
+/* map.c - see map.h. Threads look at the table without a lock while they are inside
+ * (words.h), so a mapping that was removed from it is unmapped only when all threads
+ * that were inside have left. */
 #include "direct/map.h"
 
 #include <errno.h>
@@ -42,9 +42,9 @@ static void discard_all(struct list *l)
 	}
 }
 
-/* Those that have been taken out go when no thread can use them any more.  The turn is
- * held: one that does not leave is waited for once, and then they stay until a later
- * call finds that it has. */
+/* Unmaps removed mappings when no thread can use them any more. The turn is held, so a
+ * thread that does not leave is waited for once; after that the mappings stay until a
+ * later call finds it has left. */
 static void discard_left(struct direct *d, bool waited)
 {
 	uint32_t key;
@@ -64,7 +64,7 @@ void maps_fini(struct direct *d)
 	discard_all(&d->left);
 }
 
-/* In its place there is to be another, or nothing. */
+/* Replaces the mapping in place i by another, or by none. */
 static void replace(struct reach *r, unsigned i, struct mapping *by)
 {
 	struct mapping *was = atomic_exchange(&r->map[i], by);
@@ -93,7 +93,7 @@ void maps_close(struct reach *r)
 		discard_left(r->d, waited);
 }
 
-/* They were not inherited. */
+/* Frees the table only: the mappings were not inherited. */
 void maps_forked(struct reach *r)
 {
 	for (unsigned i = 0; i < MAPS; i++)
@@ -138,8 +138,8 @@ bool reach_used(struct reach *r, uint32_t key)
 	return true;
 }
 
-/* What a file must be to be mapped: its pages are there, or the kernel alone
- * makes them.  *unit: what offsets are multiples of. */
+/* May the file be mapped? Its pages must be present, or be made by the kernel alone.
+ * *unit: the alignment of offsets. */
 static bool is_file(int fd, uint64_t end, uint64_t *unit)
 {
 	struct statfs fs;
@@ -175,7 +175,8 @@ static bool map_file(struct mapping *m, int fd)
 	return true;
 }
 
-/* What is in the region and in what was lent, both of which the other says. */
+/* Limits m to the part that lies both in the region and in what was lent; the peer
+ * states both. */
 static void limit(struct mapping *m, const struct exported_mr *mr)
 {
 	uint64_t len = m->lent.hi - m->lent.lo, skip;

@@ -14,10 +14,10 @@
 #include "sys/procmaps.h"
 #include "sys/threads.h"
 
-/* --- who else could touch it ---------------------------------------------- */
+/* --- who else could touch the memory --------------------------------------- */
 
-/* What is mapped or open under that name says that the kernel, or a device, may write to
- * memory of this process behind its back. */
+/* Does a mapping or descriptor of this name mean that the kernel or a device may write
+ * to memory of this process on its own? */
 static bool is_behind(const char *name)
 {
 	static const char *const by[] = {
@@ -31,7 +31,7 @@ static bool is_behind(const char *name)
 		"/dev/vhost",
 		"/dev/video",
 		"/dev/dri/",
-		"socket:[", /* mapped: the rings of AF_XDP, AF_PACKET */
+		"socket:[", /* mapped sockets: the rings of AF_XDP, AF_PACKET */
 		"[uprobes]",
 	};
 
@@ -41,7 +41,7 @@ static bool is_behind(const char *name)
 	return false;
 }
 
-/* As the kernel has it; libc's would allocate. */
+/* The kernel's directory entry; libc's readdir() would allocate. */
 struct entry {
 	uint64_t ino;
 	int64_t off;
@@ -90,8 +90,8 @@ static bool has_mapped(void)
 	return behind;
 }
 
-/* There is no thread of the program's but the calling one.  The kernel counts all at one
- * moment, as so many folders. */
+/* Is the calling thread the program's only one? The link count of /proc/self/task is a
+ * snapshot of all threads at one moment. */
 static bool is_only_thread(void)
 {
 	uint64_t own = threads_now();
@@ -101,7 +101,8 @@ static bool is_only_thread(void)
 	       threads_now() == own;
 }
 
-/* The number behind a name in a file below /proc; or so much. */
+/* Returns the number after a name in the text of a file below /proc; `none` if the
+ * name is absent. */
 static unsigned long number(const char *text, const char *name, unsigned long none)
 {
 	const char *at = strstr(text, name);
@@ -119,7 +120,7 @@ static bool is_free(unsigned *resident)
 		close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	*resident = (unsigned)(number(text, "\nVmRSS:", 0) >> 10);
-	/* Who traces it may store to its memory. */
+	/* A tracer may store to the process's memory. */
 	return !number(text, "\nVmLck:", 1) && !number(text, "\nVmPin:", 1) &&
 	       !number(text, "\nTracerPid:", 1);
 }
@@ -136,7 +137,7 @@ bool movable_extent(const struct extent *e)
 	return here < e->lo || here - e->lo >= e->hi - e->lo + below;
 }
 
-/* --- what is said of it --------------------------------------------------- */
+/* --- attributes of memory ------------------------------------------------- */
 
 static bool is_private(const struct procmap *m)
 {
@@ -159,19 +160,20 @@ static bool has_only(struct procmaps *maps, const char *plain)
 	return true;
 }
 
-/* Advice about huge pages is lost, and that memory is not promised. */
+/* Advice about huge pages is lost by a move, which is acceptable: huge pages are not
+ * promised. */
 static bool is_plain(struct procmaps *maps)
 {
 	return has_only(maps, "rd wr mr mw me ac sd nr hg nh ");
 }
 
-/* "dc": of a process that reaches its own regions, our mapping of them (map.c), too. */
+/* "dc" is in our own mappings (map.c) if the process reaches its own regions. */
 bool movable_is_plain_file(struct procmaps *maps)
 {
 	return has_only(maps, "rd wr ex sh mr mw me ms sd nr hg nh dc ");
 }
 
-/* Pages of a file would come from anywhere. */
+/* Does a memory policy apply here? File pages would not follow it. */
 static bool has_policy(uint64_t at)
 {
 	int mode = MPOL_DEFAULT;

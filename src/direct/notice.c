@@ -26,8 +26,8 @@ static bool meets(uintptr_t lo, size_t len)
 	return runs_meet(&e);
 }
 
-/* In calls that are no cancellation points, and with locks that the next fork waits
- * for. */
+/* Called from calls that are no cancellation points, and takes locks that a later fork
+ * waits for: so cancellation is held off. */
 static bool make_private(uintptr_t lo, size_t len)
 {
 	struct extent e = extent_of(lo, len);

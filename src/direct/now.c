@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* now.c - copies to and from memory of the other process that is mapped here, without a
- * system call: by the thread that posts, without the turn, and by the one that has it.
+/* now.c - copies to and from a peer's memory that is mapped here, without a system
+ * call: by the posting thread without the turn, or by the thread that has the turn.
  *
- * All that is looked at is looked at inside (words.h): whoever takes away a mapping,
- * a region of ours or of the other, or the other's QP, waits for this thread's word.
+ * All checks are made while inside (words.h): a thread that takes away a mapping, a
+ * region of either process, or the peer's QP waits for this thread's word.
  */
 #include <string.h>
 
@@ -18,13 +18,13 @@
 #include "sys/lock.h"
 
 enum {
-	MOST = 64 << 10, /* of one that the posting thread does */
-	/* A thread that is stopped in the middle of a copy writes on when it goes on,
-	 * whatever has been taken away since: no more than this. */
+	MOST = 64 << 10, /* longest copy by the posting thread */
+	/* A thread that was stopped in the middle of a copy continues it whatever was
+	 * taken away meanwhile: at most this many bytes. */
 	PIECE = 2048,
 };
 
-/* What the other's QP allows, from its entry in the export table. */
+/* Reads from the peer's export table what its QP allows. */
 static bool look_again(struct by by, struct allowed *a)
 {
 	struct exported_qp to;
@@ -37,7 +37,8 @@ static bool look_again(struct by by, struct allowed *a)
 	a->version = to.version;
 	a->pd = to.pd;
 	a->access = to.access;
-	/* Too many at once are an error: where that may be, the other counts. */
+	/* More READs at once than the peer takes are an error. Where that is possible
+	 * the peer must count them. */
 	if (to.reads < by.qp->attr.max_rd_atomic)
 		a->access &=
 			~(unsigned)(IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
@@ -54,22 +55,22 @@ static inline bool qp_allows(struct by by, struct allowed *a)
 	       look_again(by, a);
 }
 
-/* What a copy may use while this thread is inside.  It goes by value
- * where a call is not inline, so that it stays in registers. */
+/* What a copy may use while this thread is inside. Passed by value where a call is not
+ * inlined, so that it stays in registers. */
 struct job {
 	struct by by;
 	struct allowed *allowed;
 	struct mapping *m;
-	const struct swqe *w; /* of the thread that posts it; or NULL */
+	const struct swqe *w; /* the request, in the posting thread; else NULL */
 };
 
-/* The region that was mapped is still one. */
+/* Is the mapped region still registered? */
 static inline bool is_lent(const struct mapping *m)
 {
 	return atomic_load_explicit(m->version, memory_order_acquire) == m->lent.version;
 }
 
-/* Nothing has been taken away since this thread looked. */
+/* Has nothing been taken away since this thread checked? */
 static inline bool goes_on(const struct job *j)
 {
 	const _Atomic uint32_t *qp =
@@ -79,7 +80,8 @@ static inline bool goes_on(const struct job *j)
 	       atomic_load_explicit(qp, memory_order_acquire) == j->allowed->version;
 }
 
-/* Where the range lies here; NULL: it does not, or is not allowed for certain. */
+/* Returns where the range lies in this process; NULL: not mapped, or not certainly
+ * allowed. */
 static inline uint8_t *find(const struct job *j, struct range r, unsigned access)
 {
 	const struct mapping *m = j->m;
@@ -111,7 +113,7 @@ static inline uint8_t *local(const struct job *j, const struct ibv_sge *sge, int
 		       : NULL;
 }
 
-/* 0 or -EFAULT: whose memory it was another way will tell. */
+/* Returns 0, or -EFAULT for either side's memory; a retry by another way tells which. */
 static inline int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from,
 			     uint32_t len)
 {
@@ -122,7 +124,7 @@ static inline int copy_piece(const struct job *j, uint8_t *to, const uint8_t *fr
 	return rc;
 }
 
-/* True: all of it. */
+/* Copies in pieces. True: all was copied. */
 static inline bool copy_one(const struct job *j, uint8_t *to, const uint8_t *from,
 			    uint32_t len)
 {
@@ -154,7 +156,7 @@ __attribute__((noinline)) static enum reach_did copy_sges(struct job j,
 	return REACH_DONE;
 }
 
-/* One SGE is what most have. */
+/* The common case is one SGE. */
 static inline enum reach_did copy(const struct job *j, const struct ibv_sge *sge,
 				  uint8_t *there)
 {
@@ -184,7 +186,7 @@ static inline enum reach_did atomic(const struct job *j, const struct ibv_sge *s
 	return caught_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
 }
 
-/* What the other has to allow; 0: it is not done here. */
+/* Returns the access that the peer must allow; 0: the operation is not done here. */
 static inline unsigned needs(const struct qp *qp, const struct swqe *w)
 {
 	switch (w->opcode) {
@@ -203,9 +205,9 @@ static inline unsigned needs(const struct qp *qp, const struct swqe *w)
 	}
 }
 
-/* What is mapped was the region's when all had been done: whoever takes it away changes
- * the version first, and waits.  If that has been given up this thread may have touched
- * what is nobody's. */
+/* Was the mapping the region's until the copy had ended? A thread that takes the
+ * region away changes the version first, and then waits. If it gave up waiting (torn),
+ * this thread may have touched memory that belongs to no region. */
 static inline bool counts(const struct job *j)
 {
 	atomic_signal_fence(memory_order_seq_cst);
@@ -230,7 +232,7 @@ static inline enum reach_did work(const struct job *j, unsigned access,
 	return did != REACH_NOT && !counts(j) ? REACH_LOST : did;
 }
 
-/* It may have gone by the time that the thread is inside. */
+/* Returns the mapping for key; call it while inside, as it may be removed before. */
 static inline struct mapping *mapping(struct by by, uint32_t key)
 {
 	return atomic_load_explicit(&by.r->map[map_place(key)], memory_order_acquire);
@@ -275,8 +277,9 @@ static bool copy_span(const struct job *j, const struct span *span, uint32_t off
 	return true;
 }
 
-/* A long copy lets go of the QP meanwhile, as vm.c's do; nobody is to wait for this
- * thread while it waits for the QP. */
+/* A long copy releases qp->lock meanwhile, as in vm.c. The word is cleared before the
+ * lock is taken again, so that no thread waits for this one while it waits for the
+ * lock. */
 static NO_TSA bool copy_and_leave(const struct job *j, _Atomic uint64_t *word,
 				  const struct span *span, uint32_t off, uint32_t len,
 				  uint8_t *there, bool read)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* retake.c - memory that is a file's becomes private again while regions have it, under
- * whoever reaches it (share.h). */
+/* retake.c - makes file pages private again while regions contain them and other
+ * processes may be using them (share.h). */
 #include <string.h>
 #include <unistd.h>
 
@@ -13,9 +13,9 @@
 #include "sys/log.h"
 #include "sys/procmaps.h"
 
-/* --- under somebody who does not leave ------------------------------------ */
+/* --- from processes that do not leave --------------------------------------- */
 
-/* The run that has all that others have mapped of the region; RUNS: there is none. */
+/* Returns the run that contains all that others have mapped of the region; RUNS: none. */
 static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
 {
 	struct fd_id id = { 0 };
@@ -33,13 +33,13 @@ static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
 	return RUNS;
 }
 
-/* Where the pages are, as the program may have moved them. */
+/* Where the pages are now; the program may have moved them. */
 struct places {
 	unsigned n;
 	struct extent at[PIECES];
 };
 
-/* False: they are in too many places, or must not move. */
+/* Finds the pages. False: they are in too many places, or must not move. */
 static bool find_places(const struct core *core, const struct swap_run *run,
 			struct places *p)
 {
@@ -72,8 +72,8 @@ static bool has_part(const struct places *p, const struct extent *e)
 	return false;
 }
 
-/* Others do not begin to touch these pages: by any region that has a part of them, where
- * they were or where they are. */
+/* Takes every region that has a part of these pages, at their old or new address, out
+ * of the export table, so that no process begins to touch them. */
 static bool take_down(struct core *core, const struct swap_run *run,
 		      const struct places *p, unsigned *n)
 {
@@ -111,8 +111,8 @@ static void put_up(struct core *core, unsigned n)
 	turn_give(&core->turn);
 }
 
-/* ... and those that had begun have ended, or are gone's and do not leave.  key: of a
- * region that is no more, or 0. */
+/* Waits until processes inside these regions have left, except the threads `gone`,
+ * which do not leave. key: of a region that has ended, or 0. */
 static bool are_out(struct core *core, uint32_t key, unsigned n,
 		    const struct insiders *gone)
 {
@@ -171,8 +171,8 @@ bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk,
 
 /* --- before the program can notice ---------------------------------------- */
 
-/* The caller may have the turn, in malloc(), or have interrupted who has a lock: it does
- * not wait for long. */
+/* The caller may hold the turn, be in malloc(), or have interrupted a thread that
+ * holds a lock: so locks are waited for only briefly. */
 enum { NAPS = 2000, NAP_NS = 50000 };
 
 NO_TSA static bool can_have_turn(struct core *core)

@@ -12,7 +12,7 @@
 
 enum { TEXT = 8192 };
 
-/* Others want memory, too. */
+/* Memory left for other processes. */
 #define SPARE (UINT64_C(64) << 20)
 
 static bool read_text(const char *path, char text[TEXT])
@@ -26,7 +26,7 @@ static bool read_text(const char *path, char text[TEXT])
 	return n >= 0;
 }
 
-/* The number behind a name; or none. */
+/* Returns the number after a name in text; `none` if the name is absent. */
 static uint64_t number(const char *text, const char *name, uint64_t none)
 {
 	const char *at = strstr(text, name);
@@ -52,7 +52,7 @@ static bool is_in_machine(uint64_t bytes)
 
 /* --- control groups ------------------------------------------------------- */
 
-/* How a version of control groups calls what it has. */
+/* File names of a version of control groups. */
 struct names {
 	const char *below, *limit, *usage, *cache;
 };
@@ -69,7 +69,8 @@ static bool read_of(const char *group, const char *name, char text[TEXT])
 	       read_text(path, text);
 }
 
-/* What has been read of files and not been used since goes when memory is short. */
+/* Has the group room for `bytes`? Inactive file cache counts as free, because it goes
+ * when memory is short. */
 static bool is_in_group(const char *group, const struct names *v, uint64_t bytes)
 {
 	uint64_t limit, used, cache;
@@ -86,7 +87,7 @@ static bool is_in_group(const char *group, const struct names *v, uint64_t bytes
 	return used <= limit && limit - used >= bytes && limit - used - bytes >= SPARE;
 }
 
-/* The group of that path, and all above it. */
+/* Checks the group of that path and all groups above it. */
 static bool is_in_groups(const char *root, const struct names *v, char *path,
 			 uint64_t bytes)
 {
@@ -106,7 +107,7 @@ static bool is_in_groups(const char *root, const struct names *v, char *path,
 	}
 }
 
-/* Lines as "4:cpu,memory:/some/group", or "0::/some/group". */
+/* Lines are like "4:cpu,memory:/some/group" or "0::/some/group". */
 bool room_in_groups(const char *list, const char *root, uint64_t bytes)
 {
 	char text[TEXT], *next;

@@ -16,11 +16,11 @@
 
 static struct {
 	struct lock lock;
-	_Atomic pthread_t owner; /* of the lock; 0: nobody */
-	sigset_t signals;	 /* the owner's, before */
+	_Atomic pthread_t owner; /* the lock's owner; 0: free */
+	sigset_t signals;	 /* the owner's signal mask before */
 	atomic_uint n;
 	atomic_bool strayed;
-	uint64_t bytes; /* of all */
+	uint64_t bytes; /* of all runs */
 	struct swap_run run[RUNS];
 } runs;
 
@@ -39,7 +39,8 @@ const struct swap_run *runs_at(unsigned i)
 	return &runs.run[i];
 }
 
-/* A handler of this thread's would wait for it. */
+/* Blocks signals while the lock is held, since a handler in this thread would wait for
+ * the lock for ever. */
 NO_TSA static void hold(void)
 {
 	sigset_t all, old;
@@ -68,7 +69,7 @@ static bool is_mine(void)
 /* --- a descriptor that is kept back ---------------------------------------- */
 
 static struct {
-	int fd; /* 0: none */
+	int fd; /* 0: no descriptor */
 	struct fd_id id;
 } spare;
 
@@ -184,7 +185,7 @@ static bool punch(const struct swap_run *run, uint64_t from, uint64_t len)
 			  (off_t)from, (off_t)len);
 }
 
-/* By the mapping itself where the program has closed the descriptor. */
+/* Zeroes through the mapping if the program has closed the descriptor. */
 static void zero_in(const struct procmap *m, const struct extent *e)
 {
 	const struct extent part = { m->lo > e->lo ? m->lo : e->lo,
@@ -200,8 +201,8 @@ static void zero_in(const struct procmap *m, const struct extent *e)
 				MADV_REMOVE);
 }
 
-/* Where /proc cannot be read.  What has not been moved is where it was; or nowhere, and
- * then nobody misses it. */
+/* For when /proc cannot be read. Pages that were not moved are at their old address or
+ * unmapped, where zeroes are not missed. */
 static void zero_unseen(const struct extent *e)
 {
 	for (unsigned i = 0; !atomic_load(&runs.strayed) && i < runs_count(); i++) {

@@ -23,21 +23,21 @@
 #include "sys/threads.h"
 
 enum {
-	MOVED = 1024, /* in a process's life */
-	/* The MiB that a process has in memory, each time that it is looked through. */
+	MOVED = 1024, /* most moves in a process's life */
+	/* Limit on the sum of the process's resident MiB over all scans of its memory. */
 	LOOKED_MIB = 20 << 10,
 };
 
-/* A longer region stays as it is: docs/direct.md has what registration takes, and a fork
- * copies all of them. */
+/* Longer regions stay private: docs/direct.md has the cost of registration, and a fork
+ * copies all runs. */
 #define LONGEST (UINT64_C(16) << 20)
 #define MOST	(UINT64_C(256) << 20)
-/* In all copies for children. */
+/* Bytes copied for children after which sharing stops. */
 #define TIRED (UINT64_C(1) << 30)
 
 struct share share;
 
-/* The pages of which nothing else has a part. */
+/* Returns the whole pages of the extent, which no other memory shares. */
 static struct extent pages_of(const struct extent *r)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -52,7 +52,7 @@ static bool is_reached(const struct mkey *mk)
 			     IBV_ACCESS_REMOTE_ATOMIC);
 }
 
-/* Another region of these bytes is reached by others at this moment, perhaps. */
+/* Does another region have some of these bytes? A peer may be using it now. */
 static bool is_known(const struct extent *r)
 {
 	for (unsigned i = 0; i < share.n; i++)
@@ -61,8 +61,8 @@ static bool is_known(const struct extent *r)
 	return false;
 }
 
-/* Our own NIC is not in it, where our own thread works without the turn, too: a program
- * may register all of its heap. */
+/* The NIC's own memory must not move: our engine thread works there without the turn.
+ * A program may register all of its heap, so this is checked. */
 bool share_is_the_programs(const struct core *core, const struct extent *e)
 {
 	const struct extent nic = { (uintptr_t)core, (uintptr_t)core + sizeof(*core) };
@@ -70,7 +70,7 @@ bool share_is_the_programs(const struct core *core, const struct extent *e)
 	return !extents_meet(e, &nic) && movable_extent(e);
 }
 
-/* Nobody but this thread touches memory. */
+/* Is this the only thread that touches memory? */
 bool share_is_alone(void)
 {
 	unsigned resident;
@@ -83,8 +83,8 @@ bool share_is_alone(void)
 
 /* --- regions ------------------------------------------------------------- */
 
-/* Pages may move: no signal handler of this thread touches them, nor does our own
- * thread. */
+/* Blocks signal handlers of this thread and stops our own thread, so that pages may
+ * move. */
 NO_TSA static void hold_still(struct core *core, sigset_t *old)
 {
 	sigset_t all;
@@ -102,7 +102,7 @@ NO_TSA static void go_on(struct core *core, const sigset_t *old)
 	sigprocmask(SIG_SETMASK, old, NULL);
 }
 
-/* A descriptor each, of those that the program may have. */
+/* Each run costs one of the program's descriptors: are enough left? */
 static bool has_room(void)
 {
 	struct rlimit lim;
@@ -147,7 +147,7 @@ static void swap_region(struct core *core, const struct extent *region)
 			  r.lo);
 }
 
-/* It is going to be a region, and is not in the export table yet. */
+/* Called before the region enters the export table. */
 static void added(struct core *core, const struct mkey *mk)
 {
 	struct extent r = extent_of(mk);
@@ -175,7 +175,7 @@ static void forget(const struct extent *r)
 		share.beyond--;
 }
 
-/* False: it is the file's still. */
+/* Makes run i private. False: it is still file pages. */
 bool share_run_in(struct core *core, unsigned i)
 {
 	sigset_t old;
@@ -187,13 +187,14 @@ bool share_run_in(struct core *core, unsigned i)
 	return good;
 }
 
-/* What becomes of the runs when regions go. */
+/* What happens to the runs when regions end. */
 struct fate {
-	bool lies[RUNS]; /* the program has not unmapped all of it */
-	bool kept[RUNS]; /* a region has a part of it, or it must not move */
+	bool lies[RUNS]; /* some of the run is still mapped by the program */
+	bool kept[RUNS]; /* a region contains part of it, or it must not move */
 };
 
-/* The program may have moved the pages, and registered them where they are now. */
+/* Determines the fates. The program may have moved the pages, and registered them at
+ * their new address. */
 static bool find_fates(const struct core *core, struct fate *f)
 {
 	struct procmap m;
@@ -223,7 +224,7 @@ static bool find_fates(const struct core *core, struct fate *f)
 	return seen;
 }
 
-/* A region that was where the pages were may be gone. */
+/* May a run have lost its last region, at the address where the pages were? */
 static bool may_be_free(void)
 {
 	for (unsigned i = 0; i < runs_count(); i++) {
@@ -235,9 +236,9 @@ static bool may_be_free(void)
 	return false;
 }
 
-/* Pages that no region has are private again, if nobody else can touch them.  Else the
- * memory of what has been unmapped goes, but a fork looks for it still: another thread
- * may have moved it just now. */
+/* Makes pages that no region contains private again, if no other thread can touch
+ * them. Otherwise the memory of unmapped runs is freed; a fork still looks for them,
+ * since another thread may just have moved them. */
 static void swap_back(struct core *core)
 {
 	struct fate fate;
@@ -255,7 +256,7 @@ static void swap_back(struct core *core)
 			runs_forget(i);
 }
 
-/* It is no region any more, and nobody is inside. */
+/* Called when the region has ended and no thread is inside. */
 static void removed(struct core *core, const struct mkey *mk)
 {
 	struct extent r = extent_of(mk);
@@ -268,8 +269,8 @@ static void removed(struct core *core, const struct mkey *mk)
 	lock_give(&share.lock);
 }
 
-/* With one thread the kernel has nothing to wait for; with more it takes some 10 ms,
- * which the first mapping would come later. */
+/* Registering for membarrier(2) is immediate while the process has one thread; with
+ * more it takes some 10 ms, which would delay the first mapping. So it is done here. */
 void share_start(struct core *core, bool noticed)
 {
 	unsigned resident;
@@ -299,8 +300,8 @@ void share_stop(const struct core *core)
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* A program that forks again and again had better have private memory, and one that has
- * no memory for a copy. */
+/* Stops sharing in a program that forks again and again, or that has no memory for a
+ * copy: private memory serves it better. */
 static void tire_of_copies(void)
 {
 	const struct extent all = { 0, UINT64_MAX };
@@ -323,7 +324,7 @@ static void make_all_private(void)
 	(void)share_make_private(&all);
 }
 
-/* Parent and child would be on one stack for a moment. */
+/* On a shared stack parent and child would run on one stack for a moment. */
 void share_leave_stack(void)
 {
 	const uint64_t here = (uintptr_t)__builtin_frame_address(0), around = 64 << 10;
@@ -333,8 +334,9 @@ void share_leave_stack(void)
 		(void)aside_call(make_all_private);
 }
 
-/* Other threads may open and close devices meanwhile; nothing moves where there are any.
- * If we are told of each fork, first of all and last of all, the copy is made then. */
+/* Other threads may open and close devices meanwhile; while there are other threads
+ * nothing moves. If notices of each fork come, the copy is made in the first and last
+ * of these calls instead. */
 NO_TSA void share_copy(void)
 {
 	lock_take(&share.forking);
@@ -359,7 +361,7 @@ NO_TSA void share_parent(void)
 	lock_give(&share.forking);
 }
 
-/* What the child registers it shares anew: its NIC, too, is another. */
+/* The child starts afresh: its regions are shared anew, and its NIC is another. */
 NO_TSA void share_child(void)
 {
 	if (!share.noticed)

@@ -16,7 +16,7 @@
 
 enum { CHUNK = 64 << 10 };
 
-/* So long is each file, of which nearly all is a hole. */
+/* Length of each file; nearly all of it is a hole. */
 #define APART (UINT64_C(1) << 36)
 
 static void *at(uint64_t addr)
@@ -68,8 +68,9 @@ static void put_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 			  (unsigned long long)lo, strerror(errno));
 }
 
-/* Where a call that replaces memory fails, what was there may have gone already: then
- * the file, which has the same, lies there again.  False: it is as it was. */
+/* Called when a call that replaces memory failed and may have unmapped the old pages:
+ * maps the file, which has the same content, there. False: the old pages are still
+ * there. */
 static bool mend(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 {
 	if (!msync(at(lo), len, MS_ASYNC) || errno != ENOMEM)
@@ -85,9 +86,9 @@ static bool write_all(int fd, const void *from, size_t len, uint64_t to)
 	return pwrite(fd, from, len, (off_t)to) == (ssize_t)len;
 }
 
-/* What has never been touched is a hole in the file as well.  pagemap: of
- * /proc/self/pagemap, or -1, a word a page, whose two highest bits say that there is
- * something in memory or in swap. */
+/* Copies pages to the file; untouched pages stay holes. pagemap: descriptor of
+ * /proc/self/pagemap or -1; the two highest bits of a page's word say whether it is in
+ * memory or in swap. */
 static bool write_pages(int fd, int pagemap, uint64_t lo, uint64_t len, uint64_t to)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), some = UINT64_C(3) << 62;
@@ -147,7 +148,7 @@ int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Where a run's content is read: its file, or, if the program has closed that, its
+/* The source of a run's content: its file, or, if the program has closed that, its
  * mappings, whatever their protection. */
 struct from {
 	int fd;
@@ -167,8 +168,8 @@ static void close_content(struct from f)
 		close(f.fd);
 }
 
-/* The next bytes of [*lo, end) of the file that are no hole, a chunk of them at most:
- * from *lo on, so many.  0: there are none. */
+/* Finds the next bytes of [*lo, end) of the file that are no hole, at most a chunk:
+ * sets *lo and returns their number. 0: there are none. */
 static uint64_t next_data(struct from f, uint64_t *lo, uint64_t end)
 {
 	off_t begin, hole;
@@ -185,7 +186,7 @@ static uint64_t next_data(struct from f, uint64_t *lo, uint64_t end)
 	return least(CHUNK, end - *lo);
 }
 
-/* n bytes of the mapping m of a run, from byte lo of its file on. */
+/* Reads n bytes of mapping m of a run, from byte lo of its file on. */
 static bool read_content(struct from f, const struct procmap *m, uint64_t lo, void *to,
 			 uint64_t n)
 {
@@ -201,7 +202,7 @@ static int prot_of(const struct procmap *m)
 	       (m->perms[2] == 'x' ? PROT_EXEC : 0);
 }
 
-/* What the mapping m of a run has, to `to'; holes are left as they are. */
+/* Copies the content of mapping m to `to`; holes are left unchanged. */
 static bool read_piece(struct from f, const struct procmap *m, uint8_t *to)
 {
 	uint64_t lo = m->offset, end = lo + (m->hi - m->lo), n;
@@ -218,7 +219,7 @@ static uint8_t *private_memory(uint64_t len)
 		    0);
 }
 
-/* Private memory with the mapping's content, elsewhere; or NULL. */
+/* Returns private memory elsewhere with the mapping's content, or NULL. */
 static uint8_t *read_pages(struct from f, const struct procmap *m)
 {
 	uint64_t len = m->hi - m->lo;
@@ -235,8 +236,8 @@ static uint8_t *read_pages(struct from f, const struct procmap *m)
 	return to;
 }
 
-/* Made in its place, it becomes one mapping with its neighbours again, as it was: the
- * program may move (mremap) all of it. */
+/* Made in place, the private memory becomes one mapping with its neighbours again, as
+ * before: so the program may move (mremap) all of it at once. */
 static bool make_private_here(struct from f, const struct procmap *m)
 {
 	const int rw = PROT_READ | PROT_WRITE, prot = prot_of(m);
@@ -256,7 +257,7 @@ static bool make_private_here(struct from f, const struct procmap *m)
 	return true;
 }
 
-/* Where the memory is the only place that has it. */
+/* For when the mapping is the only place that has the content. */
 static bool make_private_elsewhere(struct from f, const struct procmap *m)
 {
 	uint64_t len = m->hi - m->lo;
@@ -275,7 +276,7 @@ static bool make_private(struct from f, const struct procmap *m)
 	return f.is_file ? make_private_here(f, m) : make_private_elsewhere(f, m);
 }
 
-/* Others may have it mapped for long. */
+/* Frees the file's pages, since other processes may keep it mapped for long. */
 static void empty(const struct swap_run *run)
 {
 	if (run->fd >= 0 && fd_is(run->fd, &run->id))
@@ -306,7 +307,7 @@ bool swap_in(struct swap_run *run, bool alone)
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* Behind this byte the file is a hole. */
+/* Returns the end of the file's last data; the rest is a hole. */
 static uint64_t end_of_data(int fd)
 {
 	off_t hole = 0, data;
@@ -317,7 +318,7 @@ static uint64_t end_of_data(int fd)
 	return hole > 0 ? (uint64_t)hole : 0;
 }
 
-/* The same of the run's mappings, where its descriptor has gone. */
+/* end_of_data() from the run's mappings, if its descriptor is gone. */
 static uint64_t end_of_mappings(const struct swap_run *run)
 {
 	struct procmap m;
@@ -373,7 +374,7 @@ void swap_parent(struct swap_run *run)
 	run->copied = 0;
 }
 
-/* The copy of what is mapped there takes its place, and behind the copy's end zeros. */
+/* Puts the copy in place of mapping m, with zeros past the copy's end. */
 static bool place(const struct swap_run *run, const struct procmap *m)
 {
 	uint64_t len = m->hi - m->lo, has = 0;
@@ -392,8 +393,8 @@ static bool place(const struct swap_run *run, const struct procmap *m)
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
 }
 
-/* Of a process that has no other thread: where it may have few descriptors it has more
- * for a moment. */
+/* For a process with one thread: raises the descriptor limit for a moment if it is
+ * used up. */
 static void open_maps(struct procmaps *maps)
 {
 	struct rlimit was, more;
@@ -408,7 +409,8 @@ static void open_maps(struct procmaps *maps)
 	setrlimit(RLIMIT_NOFILE, &was);
 }
 
-/* False: there is no memory for it, and none is there. */
+/* Puts the copy in place. False: no memory for it, and the addresses are inaccessible
+ * now. */
 static bool place_or_none(const struct swap_run *run, const struct procmap *m)
 {
 	if (place(run, m))
@@ -418,7 +420,8 @@ static bool place_or_none(const struct swap_run *run, const struct procmap *m)
 	return false;
 }
 
-/* Nothing is logged before the end: the log's memory might be mapped where a copy was. */
+/* Nothing is logged before the end, because the log's memory may be in a place that a
+ * copy replaces. */
 void swap_child(struct swap_run *run, unsigned n)
 {
 	struct procmap m, lost = { .hi = 0 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* vm.c - another process's memory, by process_vm_readv() and process_vm_writev().
- *
- * The kernel allows that between processes of one user in one pid namespace,
- * unless Yama or seccomp forbid it; whether it does is tried once, on a nonce
- * that only the right process can have.  What may be touched is in its export table.
- * Whatever is not certain is left to it to judge.
+/* vm.c - another process's memory, by process_vm_readv() and process_vm_writev(). The
+ * kernel allows these between processes of one user in one pid namespace, unless Yama
+ * or seccomp forbid them. That is tried once, on a nonce that only the right process
+ * can have. The peer's export table says what may be touched. What it does not allow
+ * for certain is left to the peer to judge.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +20,7 @@
 #include "direct/map.h"
 #include "sys/log.h"
 
-enum { LAST = 64 /* bytes that are written last */ };
+enum { LAST = 64 /* bytes at the end that are written last */ };
 
 /* --- whose it is --------------------------------------------------------- */
 
@@ -38,7 +37,7 @@ static const struct exports *map_exports(int fd)
 	return b;
 }
 
-/* NULL: it is. */
+/* Returns why the process is not the one its nonce says; NULL: it is. */
 static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
 {
 	uint64_t got[2] = { 0, 0 };
@@ -56,8 +55,8 @@ static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
 	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" : NULL;
 }
 
-/* The export table stays where it is: threads that are inside read it.  A peer that shows
- * another is not one of ours. */
+/* The export table keeps its address, since threads inside read it. A peer that shows
+ * another table is not a process of ours. */
 static bool take_exports(struct reach *r, const struct exports *b)
 {
 	if (r->exports && b && !memcmp(&r->exports->life, &b->life, sizeof(b->life))) {
@@ -90,13 +89,13 @@ void reach_part(struct reach *r)
 
 /* --- what it allows ------------------------------------------------------ */
 
-/* What was read in the export table. */
+/* What was read from the peer's export table. */
 struct grant {
 	uint64_t host;
 	uint32_t qp_version, mr_version;
 };
 
-/* Does the QP that the requests are for take them? */
+/* Does the destination QP take our QP's requests? */
 static bool is_open(const struct by *by, struct exported_qp *to)
 {
 	return exports_get_qp(by->r->exports, by->qp->attr.dest_qp_num, to) && to->open &&
@@ -111,7 +110,7 @@ bool reach_executed(const struct by *by, uint32_t psn)
 	       exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 }
 
-/* As the other itself would judge. */
+/* Judges the access as the peer would. */
 static bool is_allowed(const struct by *by, const struct range *at, int access,
 		       struct grant *g)
 {
@@ -120,7 +119,8 @@ static bool is_allowed(const struct by *by, const struct range *at, int access,
 
 	if (!is_open(by, &to) || !(to.access & (unsigned)access))
 		return false;
-	/* Too many READs at once are an error: where that may be, the other counts. */
+	/* More READs at once than the peer takes are an error. Where that is possible
+	 * the peer must count them. */
 	if (access == IBV_ACCESS_REMOTE_READ && to.reads < by->qp->attr.max_rd_atomic)
 		return false;
 	if (!exports_get_mr(by->r->exports, at->key, &mr) || mr.key != at->key ||
@@ -149,8 +149,8 @@ struct vecs {
 	unsigned n, m;
 };
 
-/* The lock may be long in coming, so nobody is to think that we are still inside.  errno
- * stays what the copy made it. */
+/* Copies. The word is cleared before qp->lock is taken again, which may take long: no
+ * control call should wait for us then. errno stays as the copy set it. */
 static NO_TSA ssize_t move(const struct by *by, const struct vecs *v, bool write,
 			   bool let_go)
 {
@@ -179,10 +179,10 @@ static bool moved(const struct by *by, const struct vecs *v, bool write, uint32_
 	ssize_t did = move(by, v, write, lets_go(by, len));
 	struct reach *r = by->r;
 
-	/* EFAULT: not even the gate is there. */
+	/* EFAULT without a byte: even the gate is inaccessible. */
 	if (did < 0 &&
 	    (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EFAULT)) {
-		r->vm = false; /* it was possible; no more */
+		r->vm = false; /* was possible until now */
 		r->shut_out = errno == EFAULT;
 		log_info("slot %u, process %d: WRITE and READ of its memory go "
 			 "directly no more: errno %d",
@@ -191,8 +191,8 @@ static bool moved(const struct by *by, const struct vecs *v, bool write, uint32_
 	return did == (ssize_t)all;
 }
 
-/* len bytes at off of span go there.  The gate is passed first and last; see gate.c.
- * False: not all. */
+/* Writes len bytes at off of span to `there`, between two counts into the gate page;
+ * see gate.c. False: not all. */
 static bool put(const struct by *by, const struct span *span, uint32_t off, uint32_t len,
 		uint64_t there)
 {
@@ -212,7 +212,8 @@ static bool put(const struct by *by, const struct span *span, uint32_t off, uint
 	return moved(by, &v, true, len, len + 2 * sizeof(count));
 }
 
-/* ... come from there. */
+/* Reads len bytes at off of span from `there`, after the gate page's nonce. False: not
+ * all. */
 static bool get(const struct by *by, const struct span *span, uint32_t off, uint32_t len,
 		uint64_t there)
 {
@@ -233,7 +234,7 @@ static bool is_inside(const struct range *r, uint32_t off, uint32_t len)
 	return off <= r->len && len <= r->len - off;
 }
 
-/* The other waits for who may still write. */
+/* The peer waits for processes that may still write. */
 bool reach_write(const struct by *by, const struct range *to, const struct span *span,
 		 uint32_t off, uint32_t len)
 {
@@ -257,7 +258,8 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 	return done;
 }
 
-/* ... but not for who reads: that counts if nothing has changed meanwhile. */
+/* The peer does not wait for readers: what was read counts only if the export table is
+ * unchanged afterwards. */
 bool reach_read(const struct by *by, const struct range *from, const struct span *span,
 		uint32_t off, uint32_t len)
 {

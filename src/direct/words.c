@@ -19,8 +19,8 @@ enum { NAP_NS = 20000, LOOKS = 100 };
 
 _Thread_local struct thread_word thread_word __attribute__((tls_model("initial-exec")));
 
-/* Of all NICs of the process. */
-static _Atomic uint64_t taken; /* lines: a bit each */
+/* Words taken, for all NICs of the process. */
+static _Atomic uint64_t taken; /* one bit per word */
 static pthread_key_t ends;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_key;
@@ -41,8 +41,8 @@ static void make_key(void)
 	has_key = pthread_key_create(&ends, give_line) == 0;
 }
 
-/* Memory that another process may take away (it truncates the file) is touched by
- * threads alone that live on. */
+/* Would a fault kill this thread? Another process may take mapped memory away by
+ * truncating the file, so only threads that survive a fault touch it. */
 static bool is_exposed(void)
 {
 	static atomic_bool said;
@@ -83,12 +83,13 @@ bool words_join(struct core *core)
 		give_line(NULL);
 		return false;
 	}
-	/* Who takes something away sees this, or we see that it was taken. */
+	/* Either the thread that takes something away sees this word, or this thread
+	 * sees that it was taken. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return true;
 }
 
-/* The threads that had the others are the parent's. */
+/* The other words belong to threads of the parent. */
 void words_forked(void)
 {
 	atomic_store(&taken, thread_word.line ? 1ull << (thread_word.line - 1) : 0);
@@ -113,7 +114,8 @@ bool words_register(void)
 	return words_usable() && !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
-/* If it is forbidden meanwhile: no processor keeps a store to itself that long. */
+/* If membarrier() is forbidden meanwhile, wait instead: no processor holds a store
+ * back that long. */
 void words_barrier(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -121,7 +123,8 @@ void words_barrier(void)
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* 0; -EBUSY: since start, for so long, it has not changed. */
+/* Waits until *word differs from `was`. Returns 0, or -EBUSY if it has not changed
+ * within patience_ns from start. */
 static int wait_for(const _Atomic uint64_t *word, uint64_t was, uint64_t start,
 		    uint64_t patience_ns)
 {
