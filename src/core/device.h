@@ -86,8 +86,8 @@ void device_init_port(struct device *dev, const struct port *port);
  * enum port_change, for asynchronous events. */
 unsigned device_fill(struct device *dev, const struct port *port);
 
-/* A call that names this port is refused. Warns, once, if the port is one of the adapter's
- * that the device does not have. */
+/* A call that names this port is refused. Warns, once, if the port is one of the
+ * adapter's that the device does not have. */
 void device_tell_port(struct device *dev, uint8_t port);
 
 /* Returns a copy of the port. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counters.c - what rules have let through (ibv_create_counters): the frames of all
- * rules that name an object are counted there, by tap.c.  The points that a program has
- * attached say which of its sums stands where in what it reads.
+/* counters.c - counters of flow rules (ibv_create_counters): tap.c counts the frames
+ * of all rules that name an object. The points that a program has attached map the
+ * object's sums to indices of the array that the program reads.
  */
 #include "packet/counters.h"
 
@@ -84,8 +84,8 @@ int counters_attach(struct counters *c, const struct ibv_counter_attach_attr *at
 	return rc;
 }
 
-/* As Linux has it: of an object that no rule names nothing is read, and there is room for
- * each point. */
+/* As in Linux, an object can be read only if a rule names it and the array has room
+ * for each point. */
 static bool is_readable(const struct counters *c, uint32_t n)
 {
 	if (!c->flows)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counters.h - what a rule does with its counters.  Inside packet/ only. */
+/* counters.h - counting the frames of a flow rule. Inside packet/ only. */
 #ifndef PACKET_COUNTERS_H
 #define PACKET_COUNTERS_H
 
 #include "packet/packet.h"
 
-/* One more rule counts there.  0 or -EINVAL: they are none of ctx's, or count nothing.
- * Turn held, as for those below. */
+/* Adds a rule that counts in ibv. Returns 0, or -EINVAL if the counters are not of ctx
+ * or have no points attached. Turn held, as for the calls below. */
 int counters_bind(struct ibv_counters *ibv, const struct context *ctx,
 		  struct counters **out);
 

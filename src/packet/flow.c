@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-	SPECS = 10, /* of one rule, as Linux has it */
+	SPECS = 10, /* specs of one rule, as in Linux */
 	ETH = 14,
 	TAG = 4,
 	TYPE_VLAN = 0x8100,
@@ -18,12 +18,12 @@ enum {
 	PORTS = 4,
 	PROTO_TCP = 6,
 	PROTO_UDP = 17,
-	COUNT_LAYER = 0, /* of no header: one for each rule */
+	COUNT_LAYER = 0, /* not a header: one count action per rule */
 };
 
 /* --- rules --------------------------------------------------------------- */
 
-/* Both of the spec's filters, into the rule's fields at the same place. */
+/* Copies a spec's value and mask to the rule's fields at offset `at`. */
 static void put(struct flow_rule *r, size_t at, const void *value, const void *mask,
 		size_t n)
 {
@@ -96,8 +96,8 @@ static void add_count(struct flow_rule *r, const struct ibv_flow_spec *spec)
 	r->counters = spec->flow_count.counters;
 }
 
-/* What kind of spec adds, of which layer.  A rule has one of each layer: more would
- * contradict each other. */
+/* The kinds of spec, the layer of each, and what it adds to a rule. A rule has at most
+ * one spec per layer, since more would contradict each other. */
 static const struct kind {
 	enum ibv_flow_spec_type type;
 	unsigned layer;
@@ -115,8 +115,7 @@ static const struct kind {
 	  sizeof(struct ibv_flow_spec_counter_action), add_count },
 };
 
-/* The spec that stands at `at`, where nothing is aligned for the union of them.  Its
- * size, or -errno. */
+/* Adds the spec at `at`, which need not be aligned. Returns its size, or -errno. */
 static int add_spec(struct flow_rule *r, const uint8_t *at, unsigned *layers)
 {
 	struct ibv_flow_spec s;
@@ -135,7 +134,7 @@ static int add_spec(struct flow_rule *r, const uint8_t *at, unsigned *layers)
 	return -EOPNOTSUPP;
 }
 
-/* An ether type that is named is the one of the IP header that is named. */
+/* Does the ether type that a rule names match the IP header that it names? */
 static bool agrees(const struct flow_rule *r)
 {
 	unsigned type = (unsigned)(r->value.ether_type[0] << 8 | r->value.ether_type[1]);
@@ -199,8 +198,8 @@ static void ports_of(struct flow_frame *out, unsigned proto, const uint8_t *at, 
 	memcpy(out->f.dst_port, at + 2, 2);
 }
 
-/* As IB_IPV4_DONT_FRAG (2) and IB_IPV4_MORE_FRAG (4) of Linux name them, which is not how
- * the header orders them. */
+/* Converts the header's flags to Linux's IB_IPV4_DONT_FRAG (2) and IB_IPV4_MORE_FRAG
+ * (4), whose order differs from the header's. */
 static uint8_t ipv4_flags(uint8_t at)
 {
 	return (uint8_t)((at & 0x40 ? 2 : 0) | (at & 0x20 ? 4 : 0));
@@ -219,7 +218,7 @@ static void ipv4_of(struct flow_frame *out, const uint8_t *at, size_t n)
 	out->f.proto = at[9];
 	memcpy(out->f.src4, at + 12, 4);
 	memcpy(out->f.dst4, at + 16, 4);
-	if (!(get16(at + 6) & 0x1fff)) /* not a later fragment */
+	if (!(get16(at + 6) & 0x1fff)) /* a later fragment has no TCP or UDP header */
 		ports_of(out, at[9], at + head, n - head);
 }
 

@@ -24,10 +24,10 @@
 enum {
 	MSGS = 32,	    /* sent in one system call */
 	SOCK_BUF = 4 << 20, /* the kernel clips it to its maximum */
-	FULL_NS = 100000,   /* a socket that is full is not asked before */
+	FULL_NS = 100000,   /* wait before trying a full socket again */
 };
 
-/* What is sent in one system call. */
+/* The frames of one system call. */
 struct frames {
 	unsigned n;
 	struct sockaddr_ll to;
@@ -72,7 +72,8 @@ static int packet_open(struct qp *qp)
 				"network namespace");
 		return rc;
 	}
-	if (!qp->sq.cap) { /* it was for the right to have one */
+	if (!qp->sq.cap) { /* opened only to check for the right to have a packet
+			    * socket */
 		close(q->fd);
 		q->fd = -1;
 	}
@@ -113,7 +114,7 @@ static int packet_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 
 /* --- out ------------------------------------------------------------------- */
 
-/* The oldest work request cannot be done: it fails, and the QP with it. */
+/* Fails the oldest work request, and the QP with it. */
 static void fail(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(qp->lock)
 {
@@ -121,20 +122,20 @@ static void fail(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint6
 	qp_fail(qp, false, -1, now);
 }
 
-/* How long a frame of len bytes takes at the QP's rate limit. */
+/* Returns the time in ns that len bytes take at the QP's rate limit. */
 static uint64_t pace(const struct qp *qp, uint32_t len)
 {
 	return qp->attr.rate_limit ? pace_ns(len, qp->attr.rate_limit) : 0;
 }
 
-/* What the QP may send is what its rate limit, in kb/s, has left it. */
+/* Returns the earliest time of the next frame under the QP's rate limit (kb/s). */
 static uint64_t may_begin(const struct packet_qp *q, uint64_t now)
 {
 	return q->qp->attr.rate_limit ? pace_from(q->next_at, now) : 0;
 }
 
-/* Work requests from the oldest on that may be sent by now.  False: the one behind them
- * fails, by its memory. */
+/* Gathers the oldest work requests that may be sent by now. False: the memory of the
+ * next one is not accessible, so that it fails. */
 static bool gather(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->lock)
 {
 	uint64_t at = may_begin(packet_qp_of(qp), now);
@@ -161,7 +162,7 @@ static bool gather(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->l
 	return true;
 }
 
-/* The oldest frame was refused with err. */
+/* Handles the refusal of the oldest frame with err. */
 static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
 {
 	struct packet_qp *q = packet_qp_of(qp);
@@ -179,7 +180,7 @@ static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
 	default:
 		break;
 	}
-	/* As on a wire that is not plugged in. */
+	/* The frame is lost, as on an unplugged wire. */
 	q->not_sent++;
 	if (log_level >= LOG_INFO && log_allowed(&q->said_dropped))
 		log_info(
@@ -189,8 +190,8 @@ static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
 }
 
-/* What was gathered goes out and is complete.  False: the socket is full, or the QP has
- * failed. */
+/* Sends the gathered frames and completes their requests. False: the socket is full,
+ * or the QP has failed. */
 static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->lock)
 {
 	struct packet_qp *q = packet_qp_of(qp);
@@ -201,11 +202,12 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 		const unsigned echoes = echo_room(p, qp), left = f->n - done;
 		int rc;
 
-		if (!echoes) { /* those that are there come back first */
+		if (!echoes) { /* frames that are to come back wait for packets_echo() */
 			q->full_until = now + 1;
 			return false;
 		}
-		/* Not by way of libc: no thread may be cancelled in here. */
+		/* A bare system call, because libc's function is a cancellation point
+		 * and this thread must not be cancelled here. */
 		rc = (int)syscall(SYS_sendmmsg, q->fd, f->msg + done,
 				  left < echoes ? left : echoes,
 				  MSG_DONTWAIT | MSG_NOSIGNAL);

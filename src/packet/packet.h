@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packet.h - raw packet QPs (IBV_QPT_RAW_PACKET): Ethernet frames as they are, by packet
- * sockets (AF_PACKET), and the rules that say which QP gets what comes in.  docs/raw.md.
+/* packet.h - raw packet QPs (IBV_QPT_RAW_PACKET), which send and receive whole
+ * Ethernet frames by packet sockets (AF_PACKET), and the rules that choose a QP for
+ * each received frame. See docs/raw.md.
  */
 #ifndef PACKET_PACKET_H
 #define PACKET_PACKET_H
@@ -19,40 +20,42 @@ struct context;
 struct packets;
 struct qp;
 
-/* Its open() answers -EPERM without CAP_NET_RAW in the network namespace. */
+/* Its open() returns -EPERM without CAP_NET_RAW in the network namespace. */
 extern const struct transport packet_transport;
 
 extern struct room_key packets_key;
 
-/* NULL: it is not open. */
+/* Returns the core's packets; NULL if they are not open. */
 static inline struct packets *packets_of(const struct core *core)
 {
 	return room_get(core, &packets_key);
 }
 
-/* 0 or -errno.  on_first(arg) is called with the turn held, when there is a
- * packets_fd() that was not there. */
+/* Returns 0 or -errno. on_first(arg) is called, with the turn held, when packets_fd()
+ * becomes available. */
 int packets_open(struct core *core, void (*on_first)(void *arg), void *arg);
 void packets_close(struct core *core);
 void packets_forked(struct packets *p);
 
-/* What to sleep on; -1: there is no rule.  Any thread. */
+/* Returns the descriptor to poll for input; -1: there is no rule. Any thread. */
 int packets_fd(const struct packets *p);
-/* Take in what waits, a bounded part of it: how many frames, or -EBADF.  Turn held. */
+/* Takes in waiting frames, a bounded number at once. Returns their number, or -EBADF.
+ * Turn held. */
 int packets_input(struct packets *p, uint64_t now);
 
-/* What QPs have sent comes back to the rules of other contexts.  True: there was some.
- * Turn held. */
+/* Gives the frames that QPs have sent to the rules of other contexts. True: there were
+ * some. Turn held. */
 bool packets_echo(struct packets *p, uint64_t now);
 bool packets_have_echo(const struct packets *p);
 
-/* A rule of a QP. */
+/* A flow rule of a QP. */
 struct flow {
 	struct live live;
 	struct ibv_flow ibv;
 };
 
-/* 0, -EINVAL, -EOPNOTSUPP, -EPERM, -ENOMEM ...  A QP that has one is not destroyed. */
+/* Returns 0, -EINVAL, -EOPNOTSUPP, -EPERM, -ENOMEM or another -errno. A QP with rules
+ * cannot be destroyed. */
 int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **out);
 void flow_destroy(struct flow *flow);
 
@@ -62,51 +65,52 @@ struct flow *flow_of(struct ibv_flow *ibv);
 
 enum { COUNTERS_POINTS = 64 };
 
-/* What stands at an index of that which a program reads. */
+/* Which sum a program reads at an index. */
 struct counters_point {
 	uint32_t index;
 	enum ibv_counter_description what;
 };
 
-/* All but the first three under the turn. */
+/* All fields after the first three are under the turn. */
 struct counters {
 	struct live live;
 	struct ibv_counters ibv;
 	struct context *ctx;
-	unsigned flows;	 /* rules that count here */
-	unsigned points; /* of point[], as they were attached */
+	unsigned flows;	 /* number of rules that count here */
+	unsigned points; /* entries of point[], in the order of attaching */
 	struct counters_point point[COUNTERS_POINTS];
-	uint64_t sum[IBV_COUNTER_BYTES + 1]; /* by what is counted; they only grow */
+	uint64_t sum[IBV_COUNTER_BYTES + 1]; /* by enum ibv_counter_description; they
+					      * only grow */
 };
 
 struct counters *counters_of(struct ibv_counters *ibv);
 
-/* 0, -EOPNOTSUPP, -ENOMEM. */
+/* Returns 0, -EOPNOTSUPP or -ENOMEM. */
 int counters_create(struct context *ctx, const struct ibv_counters_init_attr *attr,
 		    struct counters **out);
-/* -EBUSY: a rule counts there; as for destroy. */
+/* Returns 0, or -EBUSY if a rule counts there; so does counters_destroy(). */
 int counters_attach(struct counters *c, const struct ibv_counter_attach_attr *attr);
-/* values has n; those that nothing is attached to are 0.  -EINVAL: too few, or no rule
- * counts there. */
+/* Reads n values; an index without a point gives 0. Returns 0, or -EINVAL if n is too
+ * small or no rule counts there. */
 int counters_read(struct counters *c, uint64_t *values, uint32_t n, uint32_t flags);
 int counters_destroy(struct counters *c);
 
-/* --- work queues, and QPs that spread what comes in over those of a table --- */
+/* --- work queues, and QPs that spread frames over the queues of a table ----- */
 
-/* Receives of its own; it is a raw packet QP that no program knows, and has that one's
- * number. */
+/* A work queue: a queue of receives. Implemented by a raw packet QP that no program
+ * knows, whose number it has. */
 struct wq {
 	struct live live;
 	struct ibv_wq ibv;
 	struct qp *qp;
-	_Atomic unsigned users; /* places in tables */
+	_Atomic unsigned users; /* places in tables that name it */
 };
 
 struct wq_table {
 	struct live live;
 	struct ibv_rwq_ind_table ibv;
 	struct context *ctx;
-	_Atomic unsigned users; /* QPs */
+	_Atomic unsigned users; /* QPs that use it */
 	uint32_t size;		/* a power of two */
 	struct wq *wq[RSS_TABLE_MAX];
 };
@@ -114,17 +118,17 @@ struct wq_table {
 struct wq *wq_of(struct ibv_wq *ibv);
 struct wq_table *wq_table_of(struct ibv_rwq_ind_table *ibv);
 
-/* 0, -EINVAL, -EOPNOTSUPP, -EPERM, -ENOMEM.  It is in RESET. */
+/* Makes a work queue in RESET. Returns 0, -EINVAL, -EOPNOTSUPP, -EPERM or -ENOMEM. */
 int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct wq **out);
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now);
 int wq_destroy(struct wq *wq); /* -EBUSY: it is in a table */
 
-/* The queues live, and are ctx's. */
+/* The caller has checked that the queues exist and belong to ctx. */
 int wq_table_create(struct context *ctx, const struct ibv_rwq_ind_table_init_attr *attr,
 		    struct wq_table **out);
 int wq_table_destroy(struct wq_table *table); /* -EBUSY: a QP uses it */
 
-/* A QP that has rules, and receives for a table's queues. */
+/* Makes a QP that has rules, and whose frames go to a table's queues. */
 int spread_create(struct context *ctx, const struct ibv_qp_init_attr_ex *attr,
 		  struct qp **out);
 

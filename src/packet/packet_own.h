@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packet_own.h - inside packet/ only. */
+/* packet_own.h - state shared by the files of packet/, inside packet/ only. */
 #ifndef PACKET_PACKET_OWN_H
 #define PACKET_PACKET_OWN_H
 
@@ -25,34 +25,34 @@ struct wq_table;
 
 struct packets {
 	int epfd;
-	_Atomic bool listens; /* there are taps */
+	_Atomic bool listens; /* true while there are taps */
 	void (*on_first)(void *arg);
 	void *arg;
 	struct list taps;
 	struct list qps;       /* packet_qp.node */
-	struct input *in;      /* tap.c's; from the first rule on */
-	struct frames *out;    /* packet.c's; from the first QP on */
-	struct echoes *echoes; /* echo.c's; from the first that is wanted on */
+	struct input *in;      /* tap.c's; made with the first rule */
+	struct frames *out;    /* packet.c's; made with the first QP */
+	struct echoes *echoes; /* echo.c's; made when the first frame comes back */
 };
 
-/* A QP whose receives are those of a table's queues. */
+/* A QP whose frames go to the queues of a table. */
 struct spread {
 	struct wq_table *table;
 	struct rss rss;
 };
 
-/* qp->tp */
+/* The transport's state, qp->tp. */
 struct packet_qp {
-	struct list node; /* of packets->qps */
+	struct list node; /* in packets->qps */
 	struct qp *qp;
-	int fd; /* a packet socket to send by; it takes in nothing */
+	int fd; /* a packet socket for sending; it receives nothing */
 	struct target target;
-	uint64_t full_until;   /* the socket was full */
-	uint64_t next_at;      /* with a rate limit: nothing is sent before */
-	uint64_t dropped;      /* no receive, or one that is too short */
-	uint64_t not_sent;     /* the interface did not take them */
-	uint64_t said_dropped; /* log_allowed() */
-	struct spread *spread; /* NULL: its receives are its own */
+	uint64_t full_until;   /* the socket is full: no send before this time */
+	uint64_t next_at;      /* with a rate limit: earliest time of the next frame */
+	uint64_t dropped;      /* frames dropped: no receive, or one too short */
+	uint64_t not_sent;     /* frames that the interface did not take */
+	uint64_t said_dropped; /* for log_allowed() */
+	struct spread *spread; /* NULL: the QP has its own receives */
 };
 
 static inline struct packet_qp *packet_qp_of(const struct qp *qp)
@@ -60,10 +60,10 @@ static inline struct packet_qp *packet_qp_of(const struct qp *qp)
 	return qp->tp;
 }
 
-/* A packet socket that takes in nothing yet.  -errno. */
+/* Returns a packet socket that receives nothing yet, or -errno. */
 int packet_socket(void);
 
-/* A frame in n pieces of len bytes for the QP, which takes it or drops it. */
+/* Delivers a frame of len bytes in n pieces to the QP, which receives or drops it. */
 void packet_deliver(struct qp *qp, const struct flow_frame *frame,
 		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now);
 

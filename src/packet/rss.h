@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rss.h - which of many queues a frame is for: a hash of its addresses and ports.  Pure:
- * no lock, no memory, no system call. */
+/* rss.h - receive side scaling: chooses a queue for a frame by a hash of its addresses
+ * and ports. Pure functions: no lock, no memory, no system call. */
 #ifndef PACKET_RSS_H
 #define PACKET_RSS_H
 
@@ -15,9 +15,9 @@ struct rss {
 	uint8_t key[RSS_KEY];
 };
 
-/* The hash that NDIS and the adapters have: of n bytes, n <= RSS_KEY - 4. */
+/* The Toeplitz hash of NDIS and of adapters, over n bytes, n <= RSS_KEY - 4. */
 uint32_t rss_toeplitz(const uint8_t key[RSS_KEY], const uint8_t *at, unsigned n);
-/* Of those of the fields that the frame has; 0: it has none. */
+/* Hashes those of rss->fields that the frame has; 0: it has none. */
 uint32_t rss_hash(const struct rss *rss, const struct flow_frame *frame);
 
 #endif

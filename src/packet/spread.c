@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* spread.c - QPs that spread what comes in over the work queues of a table. */
+/* spread.c - QPs that spread received frames over the work queues of a table. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ int spread_create(struct context *ctx, const struct ibv_qp_init_attr_ex *attr,
 	spread->table = table;
 	spread->rss.fields = attr->rx_hash_conf.rx_hash_fields_mask;
 	memcpy(spread->rss.key, attr->rx_hash_conf.rx_hash_key, RSS_KEY);
-	/* A QP has CQs; nothing completes there. */
+	/* A QP must have CQs, but nothing completes on these. */
 	a.send_cq = a.recv_cq = table->wq[0]->ibv.cq;
 	rc = qp_create(ctx, &a, &packet_transport, out);
 	if (rc) {

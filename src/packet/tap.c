@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tap.c - what comes in for raw packet QPs: a packet socket for each interface that a QP
- * has rules for, and the rules in their order.
+/* tap.c - input of raw packet QPs: a packet socket for each interface that a QP has
+ * rules for, and the ordered rules.
  *
- * A frame goes to the QP of the first rule that it matches, in the order of priorities,
- * then of creation; rules that do not trap (sniffers, too) let it go on.  Default rules
- * come behind all others. */
+ * A frame goes to the QP of the first rule that matches, by priority, then by
+ * creation; after a rule that does not trap (sniffers too) it also goes on. Default
+ * rules come last. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -29,30 +29,30 @@
 
 enum {
 	MSGS = 16,
-	BUF = 65536 + 64, /* a frame, or what the kernel has merged from several */
+	BUF = 65536 + 64, /* bytes of a frame, or of several that the kernel merged */
 	CTL = 64,
-	MACS = 12, /* in front of a VLAN tag */
+	MACS = 12, /* bytes before a VLAN tag */
 	TAG = 4,
 };
 
 struct tap {
-	struct list node; /* of packets->taps */
+	struct list node; /* in packets->taps */
 	uint32_t ifindex;
 	int fd;
-	struct list rules; /* in their order */
+	struct list rules; /* in matching order */
 };
 
-/* One rule of a QP. */
+/* A rule of a QP. */
 struct entry {
-	struct flow flow; /* first */
-	struct list node; /* of tap->rules */
+	struct flow flow; /* first member */
+	struct list node; /* in tap->rules */
 	struct tap *tap;
 	struct qp *qp;
 	struct flow_rule rule;
-	struct counters *counters; /* NULL: it counts nothing */
+	struct counters *counters; /* NULL: not counted */
 };
 
-/* What one system call takes in. */
+/* The buffers of one system call. */
 struct input {
 	struct mmsghdr msg[MSGS];
 	struct virtio_net_hdr vnet[MSGS];
@@ -100,8 +100,8 @@ static void insert(struct tap *tap, struct entry *e)
 	list_add_tail(&tap->rules, &e->node);
 }
 
-/* The interface takes in what the rule names, or all, as long as the rule is there.  One
- * that does not filter by addresses needs no telling. */
+/* Makes the interface receive the addresses that the rule names, or all, while the
+ * rule exists. A rule that does not filter by address needs nothing. */
 static void listen_for(const struct entry *e, bool on)
 {
 	static const uint8_t whole[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -218,7 +218,8 @@ static int need_input(struct packets *p)
 	return 0;
 }
 
-/* The tag that the kernel has taken out of the frame; false: it had none. */
+/* Gets the VLAN tag that the kernel has stripped from the frame; false: there was
+ * none. */
 static bool tag_of(struct msghdr *h, uint8_t tag[TAG])
 {
 	struct tpacket_auxdata aux;
@@ -240,8 +241,8 @@ static bool tag_of(struct msghdr *h, uint8_t tag[TAG])
 	return false;
 }
 
-/* Between virtual interfaces the sum over a datagram is left for an adapter to fill in:
- * at start + offset stands that of the pseudo header. */
+/* Between virtual interfaces a datagram's checksum is left to an adapter: the place
+ * start + offset has that of the pseudo header only. Computes it. */
 static void fill_sum(uint8_t *at, size_t n, const struct virtio_net_hdr *v)
 {
 	size_t start = v->csum_start, place = start + v->csum_offset;
@@ -256,7 +257,7 @@ static void fill_sum(uint8_t *at, size_t n, const struct virtio_net_hdr *v)
 		sum = (sum & 0xffff) + (sum >> 16);
 	sum = ~sum & 0xffff;
 	if (sum == 0)
-		sum = 0xffff; /* 0: UDP has none */
+		sum = 0xffff; /* for UDP 0 means no checksum */
 	at[place] = (uint8_t)(sum >> 8);
 	at[place + 1] = (uint8_t)sum;
 }
@@ -271,7 +272,7 @@ static void steer(struct tap *tap, const struct context *from, uint8_t *at, size
 		  const uint8_t *tag, uint64_t now)
 {
 	uint8_t head[MACS + TAG + 64 + 60 +
-		     TAG]; /* as far as rules look, of a tagged one */
+		     TAG]; /* the headers that rules look at, of a tagged frame */
 	struct iovec iov[3];
 	struct flow_frame frame;
 	unsigned pieces = 0;
@@ -309,11 +310,12 @@ static void steer(struct tap *tap, const struct context *from, uint8_t *at, size
 	}
 }
 
-/* How many, or -EBADF. */
+/* Returns the number of frames taken in, or -EBADF. */
 static int take_in(struct packets *p, struct tap *tap, uint64_t now)
 {
 	struct input *in = p->in;
-	/* Not by way of libc: no thread may be cancelled in here. */
+	/* A bare system call, because libc's function is a cancellation point and this
+	 * thread must not be cancelled here. */
 	int got = (int)syscall(SYS_recvmmsg, tap->fd, in->msg, MSGS, MSG_DONTWAIT, NULL);
 
 	if (got < 0)

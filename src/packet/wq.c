@@ -69,7 +69,8 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 		free(wq);
 		return rc;
 	}
-	live_del(&wq->qp->live); /* it ends with the queue */
+	live_del(&wq->qp->live); /* programs cannot name the QP: it ends with the
+				  * queue */
 	wq->qp->wq = &wq->ibv;
 	fill_ibv(wq, attr);
 	live_add(&wq->live, LIVE_WQ, ctx->ibv);
@@ -84,7 +85,8 @@ static int to(struct wq *wq, enum ibv_qp_state state, int more, uint64_t now)
 	return qp_modify(wq->qp, &attr, IBV_QP_STATE | more, now);
 }
 
-/* RESET to RDY to ERR to RESET; to ERR and to RESET from anywhere. */
+/* Legal moves: RESET to RDY, RDY to ERR, ERR to RESET; and to ERR or RESET from any
+ * state. */
 static int enter(struct wq *wq, enum ibv_wq_state state, uint64_t now)
 {
 	int rc;
