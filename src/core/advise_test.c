@@ -114,7 +114,7 @@ static void what_is_refused(void **state)
 	assert_int_equal(advise(pd, READ_IT, 0, pinned->ibv.lkey, 0, 8), -EINVAL);
 	assert_int_equal(advise(pd, READ_IT, 0, odp->ibv.lkey, PAGES * PAGE - 7, 8),
 			 -EFAULT);
-	/* Memory that went away: told to those who wait. */
+	/* Advice for memory that was unmapped: only calls that wait get an error. */
 	assert_int_equal(munmap(mem + PAGE, PAGE), 0);
 	assert_int_equal(advise(pd, READ_IT, FLUSH, odp->ibv.lkey, 0, 2 * PAGE), -EFAULT);
 	assert_int_equal(advise(pd, READ_IT, 0, odp->ibv.lkey, 0, 2 * PAGE), 0);
@@ -124,7 +124,7 @@ static void what_is_refused(void **state)
 	end();
 }
 
-/* Memory that the program has protected against what is advised. */
+/* Advice for memory whose protection forbids what is advised. */
 static void protected_memory_is_refused(void **state)
 {
 	struct mr *mr;

@@ -5,7 +5,7 @@
 
 #include "core/device.h"
 
-/* Zeroes where the table has none at that index. */
+/* Returns the GID at index; zeroes if the entry is free. */
 static inline union ibv_gid device_gid(struct device *dev, int index)
 {
 	struct gid_entry e = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What other processes may know of regions and QPs, and when. */
+/* Tests of what other processes see of regions and QPs, and when. */
 #include "core/exports.h"
 
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static int close_exports(void **state)
 	return 0;
 }
 
-/* All of its fields say n. */
+/* An entry with n in all of its fields. */
 static struct mkey numbered(uint32_t key, uint64_t n)
 {
 	return (struct mkey){
@@ -92,7 +92,8 @@ static void keys_beyond_the_export_table_are_not_in_it(void **state)
 	exports_put_mr(&core, &beyond);
 	assert_true(exports_get_mr(core.exports, beyond.key, &got));
 	assert_int_equal(got.key, 0);
-	/* Nor do they spoil what has the place that would be theirs. */
+	/* Keys beyond the table neither overwrite nor remove the entry at what would
+	 * be their place. */
 	first.key = KEY(0);
 	exports_put_mr(&core, &first);
 	exports_put_mr(&core, &beyond);
@@ -170,7 +171,7 @@ static _Noreturn void change_for_ever(uint32_t key)
 	}
 }
 
-/* Another process reads while it changes: one change or the other, whole. */
+/* A reader sees either change as a whole while the entry changes. */
 static void nobody_reads_half_a_change(void **state)
 {
 	const uint32_t key = KEY(4) | 1;

@@ -41,7 +41,7 @@ static void a_key_finds_what_it_was_given_for(void **state)
 	core_fini(&core);
 }
 
-/* An index rests, and comes back with another generation. */
+/* An index rests, and is used again with another generation. */
 static void a_stale_key_stays_dead(void **state)
 {
 	struct core core;
@@ -63,7 +63,7 @@ static void a_stale_key_stays_dead(void **state)
 	core_fini(&core);
 }
 
-/* Its generations are all gone through before one comes again. */
+/* All generations of an index are used before one comes again. */
 static void a_stale_key_stays_dead_for_256_lives_of_its_index(void **state)
 {
 	bool seen[256] = { false };
@@ -98,7 +98,7 @@ static void take_many(struct core *core, struct mkey mk[MANY])
 	}
 }
 
-/* Nor does one key tell the next, nor one process those of another. */
+/* A key tells nothing about the next key, or about another process's keys. */
 static void keys_cannot_be_guessed(void **state)
 {
 	static struct mkey a[MANY], b[MANY];

@@ -227,7 +227,7 @@ static void *register_none(void *arg)
 	return NULL;
 }
 
-/* A thread that blocks all signals asks no less safely. */
+/* The check is also safe in a thread that blocks all signals. */
 static void who_blocks_signals_may_ask(void **state)
 {
 	uint8_t *none = map(1, PROT_NONE);
@@ -275,7 +275,7 @@ static void ranges_do_not_wrap(void **state)
 	end();
 }
 
-/* The probes touch the memory, and must not be seen to. */
+/* The probes must leave the memory's content unchanged. */
 static void registration_leaves_the_contents_alone(void **state)
 {
 	uint8_t *p = map(2, PROT_READ | PROT_WRITE);
@@ -351,7 +351,7 @@ static uint32_t moving;
 static unsigned asked;
 static struct mr_found found;
 
-/* By a thread that is inside. */
+/* Looks a region up as a thread that is inside. */
 static enum mr_why look(struct core *of, uint64_t len, int access)
 {
 	uint8_t *host;
@@ -361,7 +361,7 @@ static enum mr_why look(struct core *of, uint64_t len, int access)
 	return mr_check_inside(of, &found, moving, pd, 0, len, access, &host);
 }
 
-/* While it changes nobody gets in without the turn. */
+/* While a region changes no thread gets in without the turn. */
 static int look_inside(struct core *of, const struct mkey *mk)
 {
 	assert_int_equal(mk->key, moving);
@@ -439,7 +439,7 @@ static void *dereg_thread(void *arg)
 	return NULL;
 }
 
-/* Who was let in by mr_check() may touch the memory for all of its turn. */
+/* A thread that mr_check() let in may touch the memory until it gives the turn. */
 static void dereg_waits_for_the_turn(void **state)
 {
 	static uint8_t buf[100];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes to registered memory that was protected, or went. */
+/* Changes to registered memory that was write-protected or unmapped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,7 @@ static void atomics(void **state)
 	end(&t);
 }
 
-/* An adapter would have to ask for the page. */
+/* On-demand memory: an adapter would have to ask for the page. */
 static void not_on_demand(void **state)
 {
 	uint8_t data[8] = { 0 };

@@ -101,7 +101,7 @@ static void a_window_shows_its_part_only(void **state)
 	end();
 }
 
-/* Programs say it of the window as they did of the region. */
+/* Programs pass IBV_ACCESS_LOCAL_WRITE for the window as they did for the region. */
 static void local_write_says_nothing(void **state)
 {
 	struct mw *mw;
@@ -159,7 +159,7 @@ static void type_2_belongs_to_its_qp(void **state)
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 10, READ)), 0);
 	assert_int_equal(check(rkey, QPN, 0x10000, 10, READ), MR_OK);
 	assert_int_equal(check(rkey, QPN + 1, 0x10000, 10, READ), MR_QP);
-	/* Bound once, until it is invalidated. */
+	/* A type 2 window is bound once, until it is invalidated. */
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)), IBV_WC_MW_BIND_ERR);
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, QPN + 1), -EACCES);
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, QPN), 0);
@@ -168,7 +168,7 @@ static void type_2_belongs_to_its_qp(void **state)
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, 0), 0);
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)), 0);
 	assert_int_equal(mkey_invalidate(&core, rkey, pd, 0), 0);
-	/* It does not outlive the QP. */
+	/* A type 2 window's binding ends with its QP. */
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 20, READ)), 0);
 	mw_forget_qp(&core, QPN + 1);
 	assert_int_equal(check(rkey, QPN, 0x10000, 10, READ), MR_OK);
@@ -220,7 +220,7 @@ static void a_window_is_within_its_region(void **state)
 	assert_int_equal(bind(mw, &rkey, part(0x10001, UINT64_MAX, READ)),
 			 IBV_WC_MW_BIND_ERR);
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 1000, READ)), 0);
-	/* What was refused has changed nothing. */
+	/* A refused bind has changed nothing. */
 	assert_int_equal(bind(mw, &rkey, part(0x10000, 1001, READ)), IBV_WC_MW_BIND_ERR);
 	assert_int_equal(check(rkey, 0, 0x10000, 1000, READ), MR_OK);
 	mw_dealloc(mw);
@@ -263,7 +263,7 @@ static void the_region_must_allow_windows(void **state)
 	end();
 }
 
-/* Whoever names a window's rkey as an lkey gets nothing, whatever was said. */
+/* A window's rkey does not work as an lkey, whatever its rights. */
 static void flags_of_regions_mean_nothing(void **state)
 {
 	const unsigned all =

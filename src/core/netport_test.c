@@ -77,7 +77,7 @@ static void an_address_keeps_its_index(void **state)
 	assert_true(is_free(t.dev, 2));
 	assert_true(at(t.dev, 3, V4B));
 	assert_true(at(t.dev, 4, V6B));
-	/* A new one of each: IPv4 goes to 1, IPv6 never does. */
+	/* A new address of each kind: IPv4 goes to index 1, IPv6 never does. */
 	test_add_addr(&net, TEST_V6);
 	test_add_addr(&net, TEST_V4);
 	assert_int_equal(device_update(t.dev, &net), PORT_GID);
@@ -106,7 +106,7 @@ static void without_ipv6_there_is_a_local_gid_0(void **state)
 	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 0, TEST_LL));
 	assert_true(is_free(t.dev, 2));
-	/* The kernel makes the very address that we had made up. */
+	/* The kernel then makes the same address that we had derived from the MAC. */
 	net.naddrs = 1;
 	device_update(t.dev, &net);
 	assert_true(t.dev->port.gid[0].local_only);

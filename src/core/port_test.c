@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Of two fillings of a port, what is told. */
+/* The changes reported between two states of a port. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

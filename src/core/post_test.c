@@ -16,7 +16,7 @@ static struct ah *make_ah(struct fix *f, struct pd *pd)
 	return ah;
 }
 
-/* Post one; a refused one is *bad and leaves nothing. */
+/* Posts one request; checks that a refused one is *bad and leaves nothing. */
 static int post(struct qp *qp, struct ibv_send_wr wr)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -86,7 +86,7 @@ static void everything_arrives_in_the_queue(void **state)
 							.invalidate_rkey = 0x77 }),
 			 0);
 	assert_int_equal(fix_last(qp)->imm, 0x77);
-	/* A slot comes around clean. */
+	/* A reused slot is cleared. */
 	fix_last(qp)->psn = fix_last(qp)->done = fix_last(qp)->state = 1;
 	fix_forget(qp);
 	for (int i = 0; i < 8; i++)
@@ -259,7 +259,7 @@ static void a_datagram_takes_its_address_along(void **state)
 	fix_close(f);
 }
 
-/* A posted datagram needs its handle no more; the next would. */
+/* A posted datagram no longer needs its address handle; the next one would. */
 static void a_freed_address_handle_is_refused(void **state)
 {
 	struct fix *f = fix_open(8);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp_fixture.h - for the unit tests of QPs: a core with one device on
- * 10.0.0.1, a PD, two CQs, and a transport that only writes down what it is
- * told. */
+/* qp_fixture.h - for unit tests of QPs: a core with one device on 10.0.0.1, a PD, two
+ * CQs, and a fake transport that records its calls. */
 #ifndef CORE_QP_FIXTURE_H
 #define CORE_QP_FIXTURE_H
 
@@ -39,7 +38,7 @@ enum {
 		    IBV_QP_MAX_QP_RD_ATOMIC,
 };
 
-/* What the fake transport was told, and what it is to answer. */
+/* The calls that the fake transport recorded, and the results it is to return. */
 static struct {
 	int opened, closed, entered;
 	enum ibv_qp_state from, to;
@@ -159,7 +158,7 @@ static inline struct qp *fix_qp(struct fix *f, enum ibv_qp_type type)
 	return qp;
 }
 
-/* Good values for every attribute; the mask says which are looked at. */
+/* Valid values for every attribute; the mask selects those that are used. */
 static inline struct ibv_qp_attr fix_attr(enum ibv_qp_state to)
 {
 	return (struct ibv_qp_attr){
@@ -191,7 +190,7 @@ static inline int fix_step(struct qp *qp, enum ibv_qp_state to)
 	return qp_modify(qp, &a, mask, 0);
 }
 
-/* Step by step along RESET, INIT, RTR, RTS, SQD. */
+/* Moves the QP step by step along RESET, INIT, RTR, RTS, SQD. */
 static inline void fix_bring(struct qp *qp, enum ibv_qp_state to)
 {
 	static const enum ibv_qp_state way[] = {
@@ -207,7 +206,7 @@ static inline void fix_bring(struct qp *qp, enum ibv_qp_state to)
 	assert_int_equal(qp->state, to);
 }
 
-/* The next asynchronous event, or -1. */
+/* Returns the next asynchronous event, or -1. */
 static inline int fix_event(struct fix *f, void *element)
 {
 	struct ibv_async_event ev;
@@ -221,7 +220,7 @@ static inline int fix_event(struct fix *f, void *element)
 	return (int)ev.event_type;
 }
 
-/* The next completion has this wr_id and status. */
+/* Checks that the next completion has this wr_id and status. */
 static inline struct ibv_wc fix_wc(struct cq *cq, uint64_t wr_id,
 				   enum ibv_wc_status status)
 {
@@ -250,13 +249,13 @@ static inline int fix_recv(struct qp *qp, uint64_t wr_id)
 	return qp_post_recv(qp, &wr, &bad);
 }
 
-/* What was posted last. */
+/* Returns the request that was posted last. */
 static inline struct swqe *fix_last(struct qp *qp)
 {
 	return sq_at(&qp->sq, qp->sq.head - 1);
 }
 
-/* As if all that was posted were complete: there is nobody who would do it. */
+/* Treats all posted requests as completed, since the fake transport completes none. */
 static inline void fix_forget(struct qp *qp)
 {
 	qp->sq.tail = qp->sq.head;

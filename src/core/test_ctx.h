@@ -61,7 +61,7 @@ static inline void test_open(struct test_ctx *t)
 	list_add_tail(&t->core.contexts, &t->ctx.node);
 }
 
-/* Devices are for ever; a test's is not. */
+/* Frees the test's device too, although devices normally live as long as the process. */
 static inline void test_close(struct test_ctx *t)
 {
 	event_queue_fini(&t->ctx.async);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* late_testing.h - for tests: memory of which one page comes late.  Who reads it stands
- * there until it is given, as one does that is stopped. */
+/* late_testing.h - for tests: memory with one page that is missing at first. A thread
+ * that touches the page blocks until it is given, like a thread that is stopped. */
 #ifndef DIRECT_LATE_TESTING_H
 #define DIRECT_LATE_TESTING_H
 
@@ -45,7 +45,7 @@ static inline bool late_open(struct late *l, uint8_t fill)
 	       !ioctl(l->fd, UFFDIO_API, &api) && !ioctl(l->fd, UFFDIO_REGISTER, &reg);
 }
 
-/* Until somebody stands there. */
+/* Waits until a thread blocks on the page. */
 static inline bool late_reached(const struct late *l)
 {
 	struct uffd_msg msg;
@@ -54,7 +54,7 @@ static inline bool late_reached(const struct late *l)
 	       msg.event == UFFD_EVENT_PAGEFAULT;
 }
 
-/* On it goes. */
+/* Gives the page, so that the thread continues. */
 static inline bool late_give(const struct late *l)
 {
 	struct uffdio_copy copy = { .dst = (uintptr_t)l->at + LATE_PAGE,

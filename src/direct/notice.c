@@ -49,7 +49,8 @@ static void make_zero(uintptr_t lo, size_t len)
 	cancel_let(cancel);
 }
 
-/* Where it cannot be done, now or later, the rest of what is told has to do. */
+/* Makes all memory private before the program starts a thread. Where that is not
+ * possible, the other notices must handle what stays. */
 static void before_thread(void)
 {
 	const struct extent all = { 0, UINT64_MAX };

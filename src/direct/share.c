@@ -83,8 +83,8 @@ bool share_is_alone(void)
 
 /* --- regions ------------------------------------------------------------- */
 
-/* Blocks signal handlers of this thread and stops our own thread, so that pages may
- * move. */
+/* Blocks signal handlers of this thread and, by holding the turn, stops the engine, so
+ * that pages may move. */
 NO_TSA static void hold_still(struct core *core, sigset_t *old)
 {
 	sigset_t all;
@@ -335,8 +335,8 @@ void share_leave_stack(void)
 }
 
 /* Other threads may open and close devices meanwhile; while there are other threads
- * nothing moves. If notices of each fork come, the copy is made in the first and last
- * of these calls instead. */
+ * nothing moves. If share.noticed, the notices of a fork, which come before and after
+ * these calls, make and drop the copy instead. */
 NO_TSA void share_copy(void)
 {
 	lock_take(&share.forking);

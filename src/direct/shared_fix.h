@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shared_fix.h - for unit tests: two processes, and memory of B's that is a file's,
- * for A to map. */
+/* shared_fix.h - for unit tests: two processes A and B, and file memory of B for A to
+ * map. */
 #ifndef DIRECT_SHARED_FIX_H
 #define DIRECT_SHARED_FIX_H
 
@@ -14,7 +14,7 @@
 
 enum { LEN = 512 << 10, USES = 40 };
 
-/* B's memory is a file's. */
+/* A pair of which B registers memory of a file. */
 struct shared {
 	struct fix *f;
 	int fd;
@@ -36,7 +36,7 @@ static inline struct shared share(int access, int flags)
 	return s;
 }
 
-/* ... is private, and made such that it can be mapped. */
+/* A pair of which B registers private memory, made mappable. */
 static inline struct shared share_private(int access)
 {
 	struct shared s = { .f = pair_open(IBV_QPT_RC,
@@ -63,7 +63,8 @@ static inline void unshare_(struct shared *s)
 		close(s->fd);
 }
 
-/* A's request, of len bytes at from of its memory and at to of the shared. */
+/* Posts a request of A, of len bytes, from offset `from` of A's memory to offset `to`
+ * of the shared memory. */
 static inline void post(struct shared *s, enum ibv_wr_opcode op, uint64_t wr_id,
 			size_t from, size_t to, uint32_t len)
 {
@@ -91,7 +92,7 @@ static inline void done(struct shared *s, uint64_t wr_id)
 	fix_wc(s->f, 0, wr_id, IBV_WC_SUCCESS);
 }
 
-/* Without a turn. */
+/* Checks that the request completed at once, without a turn. */
 static inline void done_at_once(struct shared *s, uint64_t wr_id)
 {
 	struct ibv_wc wc;
@@ -113,7 +114,7 @@ static inline struct mapping *map_of(const struct shared *s)
 	return atomic_load(&r->map[map_place(s->mr->mkey.key)]);
 }
 
-/* Often enough that it is asked for. */
+/* Uses the region often enough for A to ask for its mapping. */
 static inline void use(struct shared *s)
 {
 	for (unsigned i = 0; i < USES; i++) {

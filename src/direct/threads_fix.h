@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads_fix.h - for unit tests: all threads but the calling one are urnic's own. */
+/* threads_fix.h - for unit tests: counts all threads but the calling one as urnic's
+ * own. */
 #ifndef DIRECT_THREADS_FIX_H
 #define DIRECT_THREADS_FIX_H
 
@@ -22,7 +23,7 @@ static inline unsigned all_threads(void)
 	return threads;
 }
 
-/* A sanitizer has threads, too. */
+/* Counts a sanitizer's threads too. */
 static inline void count_threads(void)
 {
 	unsigned threads = all_threads();

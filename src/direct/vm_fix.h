@@ -9,7 +9,7 @@ static const struct sim_conf direct = { .pipe_only = false,
 					.timeout = 10,
 					.retry_cnt = 1 };
 
-/* How many slots A has filled since the last call. */
+/* Returns the number of slots that A has filled since the last call. */
 static inline uint32_t written(struct fix *f, uint32_t *since)
 {
 	uint32_t before = *since;
