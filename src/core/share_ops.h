@@ -18,7 +18,8 @@ struct share_ops {
 	 * needs. Returns 0 or -errno. */
 	int (*prepare)(void *arg, struct qp *qp, const struct ibv_qp_attr *attr,
 		       int mask);
-	/* Called without the turn, when the NIC has, or will have, work that is due. */
+	/* Called without the turn: lets the engine do what is due, or plan for what
+	 * will be. */
 	void (*settle)(void *arg);
 	/* As settle(), and then waits until c has changed since `seen`; may return
 	 * earlier.

@@ -23,7 +23,7 @@ struct transport {
 	void (*close)(struct qp *qp);
 	/* The QP has entered qp->state, checked by qp_check_modify(), and qp->attr
 	 * holds the new attributes. Called for every modify, also RTS -> RTS; on
-	 * leaving RESET the transport forgets everything. */
+	 * entering RESET the transport forgets everything. */
 	int (*enter)(struct qp *qp, enum ibv_qp_state from, uint64_t now);
 	/* The transport sends by a connection of its own: output() sends directly and
 	 * plans nothing, even when the link is full. */

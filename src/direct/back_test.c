@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private memory that another process has mapped, and which is private again while a
- * thread of that process stands in the middle of using it. */
+/* Tests of private memory that another process has mapped, and that is made private
+ * again while a thread of that process is in the middle of using it. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 
 enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
 
-/* A thread of A's that stands in there; what it writes is 0x77. */
+/* A thread of A that is blocked inside the region; it writes 0x77. */
 struct held {
 	struct shared s;
 	struct late late;
@@ -79,7 +79,7 @@ static void expect(const struct held *h, size_t from, size_t to, uint8_t with)
 		assert_int_equal(h->s.at[from], with);
 }
 
-/* It goes on; what it does is seen by nobody. */
+/* The blocked thread continues; its stores go nowhere. */
 static void let_go(struct held *h)
 {
 	uint8_t *was = malloc(LEN);
@@ -105,7 +105,7 @@ static void dereg(struct held *h)
 	h->s.mr = NULL;
 }
 
-/* The copy has come as far as the page that is late. */
+/* The copy has reached the page that is late. */
 static void expect_begun(const struct held *h)
 {
 	expect(h, BEFORE_LATE, LEN, 0xee);
@@ -177,7 +177,7 @@ static void a_qp_goes_under_a_writer(void **state)
 	leave(&h);
 }
 
-/* Another key of the same pages.  It is not in the export table for a moment only. */
+/* Another key for the same pages; it leaves the export table only for a moment. */
 static void its_neighbour_stays(void **state)
 {
 	struct held h;
@@ -214,8 +214,8 @@ static bool is_file(const struct shared *s)
 	return is;
 }
 
-/* A thread of A's is in there, too, so to speak, by what is not going: its WRITE would be
- * done twice. */
+/* Simulates a thread of A inside by that other key, which does not end: its WRITE
+ * would be done twice. */
 static void expect_both_stay(struct held *h, int (*take)(struct held *h), uint32_t key,
 			     uint32_t qpn)
 {
@@ -370,7 +370,7 @@ static void a_region_in_use_stays_with_its_writer(void **state)
 	leave(&h);
 }
 
-/* A call that the kernel does for another, and that does not end. */
+/* Simulates a system call of another process that does not end. */
 static void a_region_in_use_is_not_waited_for_for_long(void **state)
 {
 	const struct extent all = { 0, UINT64_MAX };

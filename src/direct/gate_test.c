@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who is inside a region is waited for; who stays there is shut out, and reaches
- * nothing from then on but by records. */
+/* A process inside a region is waited for; one that stays inside is shut out, and
+ * reaches memory only by records from then on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,13 +22,13 @@ static uint64_t word_of(const struct fix *f, uint32_t key)
 	       (uint64_t)f->p.qp[1]->qpn << INSIDE_QPN_AT | 1;
 }
 
-/* A has begun a copy to B's memory, so to speak. */
+/* Simulates a copy of A to B's memory that has begun. */
 static void enter(struct fix *f)
 {
 	atomic_store(pair_peer(f, 0)->reach.inside, word_of(f, f->mr[1]->mkey.key));
 }
 
-/* Within a second of work, of which each time is one request. */
+/* Sends requests, one per 100 ms, until A writes directly again; at most 1.5 s. */
 static void again_directly(struct fix *f, uint64_t wr_id)
 {
 	for (int i = 0; i < 15 && !pair_peer(f, 0)->reach.vm; i++) {
@@ -52,7 +52,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	assert_true(clock_ns() - start > direct_of(&f->s->node[1].core)->patience_ns);
 	assert_true(g->shut);
-	/* It goes on: what it had in mind fails, and records go. */
+	/* A continues: its copy fails, and it sends records. */
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	assert_true(pair_peer(f, 0)->reach.vm);
 	head = pair_peer(f, 0)->out.head;
@@ -76,7 +76,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	assert_false(pair_peer(f, 0)->reach.vm);
 	assert_true(g->shut);
-	/* Nobody waits for it again, and the other way is as it was. */
+	/* A is not waited for again, and B's access to A is as before. */
 	direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
@@ -85,7 +85,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_close(f);
 }
 
-/* Another region, another QP: nobody there is waited for. */
+/* Control calls on another region or QP do not wait. */
 static void only_who_can_write_there_is_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -110,7 +110,7 @@ static void *come_and_go(void *arg)
 	const struct turn *turn = &f->s->node[1].core.turn;
 	uint32_t was = turn_ended(turn);
 
-	/* Who waits has found it inside, and has looked again. */
+	/* The waiting thread has found A inside, and has looked again. */
 	while (turn_ended(turn) - was < 3)
 		usleep(100);
 	/* Once more, as if it had been allowed to. */
@@ -154,7 +154,7 @@ static void until_shut(struct fix *f, struct gate *g)
 	} while (!shut);
 }
 
-/* Its call has begun, as the page says, and not ended. */
+/* By the page's counts a call of A has begun and not ended. */
 static void a_call_under_way_is_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -172,13 +172,13 @@ static void a_call_under_way_is_waited_for(void **state)
 	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	assert_int_equal(pthread_join(t, &rc), 0);
 	assert_ptr_equal(rc, NULL);
-	/* Sealed: nobody writes there any more. */
+	/* The page is sealed: no process can write to it any more. */
 	assert_int_equal(pwrite(g->fd, &one, sizeof(one), 0), -1);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	fix_close(f);
 }
 
-/* ... but not for ever: the region stays, and may be taken away later. */
+/* The wait ends: the region stays, and may be deregistered later. */
 static void a_call_that_does_not_end_is_told(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);

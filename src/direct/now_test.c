@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that both processes have mapped: who posts does the work, at once, with the
- * same bytes, rights, order and ends as any other way. */
+/* Memory that both processes have mapped: the posting thread does the work at once,
+ * with the same bytes, rights, order and completions as by any other way. */
 #include "core/exports.h"
 #include "core/post.h"
 #include "direct/shared_fix.h"
@@ -57,7 +57,7 @@ static void atomics(void **state)
 	done_at_once(&s, 3);
 	memcpy(&got, s.at + 64, 8);
 	assert_int_equal(got, 77);
-	/* What is not aligned the other refuses. */
+	/* The peer refuses unaligned atomics. */
 	pair_go(s.f, 1);
 	post(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 0, 68, 8);
 	fix_wc(s.f, 0, 4, IBV_WC_REM_INV_REQ_ERR);
@@ -96,7 +96,8 @@ static void inline_data_and_lists(void **state)
 	unshare_(&s);
 }
 
-/* A call does so much at once, the engine the rest: qp->lock is not for ever. */
+/* A post does a limited amount at once and leaves the rest to the engine, so that
+ * qp->lock is not held for long. */
 static void a_call_does_so_much_at_once(void **state)
 {
 	enum { MANY = 7, AT_ONCE = 4, EACH = 65536 };
@@ -157,7 +158,7 @@ static void a_builder_does_so_much_at_once(void **state)
 	unshare_(&s);
 }
 
-/* The result finds no memory: it was executed all the same, and once. */
+/* The atomic's result cannot be stored: it was executed all the same, once. */
 static void an_atomic_whose_result_has_no_place(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -284,7 +285,7 @@ static void a_new_connection_is_looked_at_anew(void **state)
 	unshare_(&s);
 }
 
-/* A SEND that B, which stands still, does not take. */
+/* A SEND that B, which does not run, does not take. */
 static void send_to_stopped(struct shared *s)
 {
 	fix_recv(s->f, 8, 0, 100);

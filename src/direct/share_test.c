@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which regions' memory becomes a file's, and which stays private. */
+/* Tests of which regions' memory becomes file pages, and which stays private. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,7 +110,7 @@ static void as_long_as_it_is_registered(void **state)
 	expect_content();
 }
 
-/* What else is on a page is nobody's business. */
+/* Pages shared with other data stay private. */
 static void whole_pages_only(void **state)
 {
 	struct mr *mr = reg(mem + 1, 3 * PAGE, RW), *small;

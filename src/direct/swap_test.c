@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pages of ours that become a file's, and private again. */
+/* Tests of turning private pages into file pages and back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,7 +108,7 @@ static void there_and_back(void **state)
 	munmap(p, LEN);
 }
 
-/* Who has mapped the file still has nothing of it. */
+/* A process that still has the file mapped sees none of it. */
 static void it_leaves_nothing_in_the_file(void **state)
 {
 	(void)state;
@@ -342,7 +342,7 @@ static void child_looks(const struct swap_run *run, uint8_t *p, int go, int said
 	_exit(of_file(run, p, LEN) ? 4 : 0);
 }
 
-/* Neither sees what the other writes. */
+/* Parent and child do not see each other's stores. */
 static void a_child_has_its_own(void **state)
 {
 	uint8_t *p = map(LEN);
@@ -565,7 +565,7 @@ static void a_child_of_what_has_grown(void **state)
 	munmap(more, 3 * LEN);
 }
 
-/* Better no memory than another's. */
+/* No memory is better than another's memory. */
 static void no_memory_for_a_copy(void **state)
 {
 	uint8_t *p = map(LEN);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that both processes have mapped, and which is taken away from who uses it. */
+/* Memory that both processes have mapped, and that is taken away from the process
+ * using it. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -71,7 +72,7 @@ static void *deregister(void *arg)
 	return (void *)(intptr_t)mr_dereg(s->mr);
 }
 
-/* A thread of A's is inside, so to speak. */
+/* Simulates a thread of A that is inside. */
 static _Atomic uint64_t *enter(struct shared *s, uint32_t key)
 {
 	_Atomic uint64_t *word = &s->f->s->node[0].core.exports->thread[9].inside;
@@ -81,7 +82,7 @@ static _Atomic uint64_t *enter(struct shared *s, uint32_t key)
 	return word;
 }
 
-/* B's control call has found somebody inside, and has looked again. */
+/* B's control call has found a thread inside, and has looked again. */
 static void until_it_waits(const struct shared *s, uint32_t turns)
 {
 	while (turn_ended(&s->f->s->node[1].core.turn) - turns < 3)
@@ -237,7 +238,7 @@ static bool hold(struct held *h, void *(*fn)(void *))
 	return true;
 }
 
-/* It goes on, and ends the piece that it was at. */
+/* The thread continues, and completes its current piece only. */
 static void let_go(struct held *h)
 {
 	assert_true(late_give(&h->late));
@@ -291,7 +292,7 @@ static void who_stands_in_a_copy_by_a_qp_that_goes(void **state)
 	leave(&h);
 }
 
-/* Nothing was taken away: all of it comes. */
+/* Nothing was taken away: the whole copy arrives. */
 static void who_stood_in_a_copy_ends_it(void **state)
 {
 	struct held h;

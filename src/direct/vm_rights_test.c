@@ -8,7 +8,7 @@
 #include "core/exports.h"
 #include "direct/vm_fix.h"
 
-/* A record is refused where it ends up, however it came. */
+/* A record is refused by the peer, whichever way it came. */
 static void what_the_export_table_does_not_allow_the_peer_refuses(void **state)
 {
 	static const enum ibv_wr_opcode op[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
@@ -214,7 +214,7 @@ static void *reregister(void *arg)
 	return NULL;
 }
 
-/* A is in the middle of a copy, so to speak. */
+/* Simulates a copy of A in progress. */
 static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
 {
 	void *(*const how[])(void *) = { deregister, reregister };

@@ -33,7 +33,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* cmocka has put its handlers in front. */
+/* Arms the guard again, since cmocka has put its signal handlers in front. */
 static void arm(void)
 {
 	guard_arm();
@@ -65,7 +65,7 @@ static void block(int how)
 	pthread_sigmask(how, &set, NULL);
 }
 
-/* So often a thread enters before it is looked at again. */
+/* Number of entries before a thread is checked again. */
 static unsigned until_it_is_known(bool enters)
 {
 	unsigned n = 0;
@@ -154,7 +154,7 @@ static void *one_of_many(void *arg)
 	return NULL;
 }
 
-/* Each has a line of its own, or none; it is given back when the thread ends. */
+/* Each thread has its own word, or none; the word is freed when the thread ends. */
 static void lines_are_for_so_many_threads(void **state)
 {
 	enum { THREADS = EXPORT_THREADS + 6 };

@@ -75,7 +75,7 @@ static void add(struct counters *c, uint32_t bytes)
 	turn_give(&t.core.turn);
 }
 
-/* Places are the points'; what falls together is added; the rest is 0. */
+/* Each point has its index; points at one index are added; other indices are 0. */
 static void values_have_their_places(void **state)
 {
 	uint64_t v[7];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which frames a rule means, spec by spec; what is no rule is refused. */
+/* Tests of the frames that a rule matches, spec by spec, and of rules that are
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +87,7 @@ static bool matches(const struct program *p, const uint8_t *at, size_t n)
 	return flow_matches(&r, &f);
 }
 
-/* The rule means the frame, and not the one whose byte at `at` is another. */
+/* The rule matches the frame, but not one that differs in the byte at `at`. */
 static void only(const struct program *p, const uint8_t *frame, size_t n, size_t at)
 {
 	uint8_t other[128];
