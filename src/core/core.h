@@ -51,7 +51,7 @@ struct core {
 	struct heap *timers;		  /* the engine's heap of qp->timer, or NULL */
 	struct mkey_page *_Atomic *mkeys; /* two-level: core/mkey.c */
 	uint32_t mkey_pages, mkey_place;  /* pages in use; place of the first page */
-	uint16_t mkey_exports[MKEY_EXPORT_PAGES]; /* pages shown to peers */
+	uint16_t mkey_exports[MKEY_EXPORT_PAGES]; /* numbers of the pages in it */
 	_Atomic uint32_t mkey_changes; /* count of keys that ended or changed */
 	uint32_t mkey_fresh;	       /* top of the stack of never used indices */
 	uint32_t mkey_free, mkey_free_last, mkey_free_count; /* queue of used indices */

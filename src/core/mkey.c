@@ -11,9 +11,9 @@ enum {
 	PAGE_BITS = MKEY_PAGE_BITS,
 	PAGE_SLOTS = 1 << PAGE_BITS,
 	GENERATION_BITS = 32 - MKEY_INDEX_BITS,
-	/* A page's number is a sharer (8 bits) and a place in the export table (4
-	 * bits): SHARING pages have the same place. The first and the last sharer are
-	 * not used, so that no key is 0 or all ones. */
+	/* The lower 4 bits of a page's number are its place in the export table; the
+	 * upper 8 bits tell apart the SHARING pages that have this place. The first
+	 * and the last value of these are not used, so that no key is 0 or all ones. */
 	PLACES = MKEY_EXPORT_PAGES,
 	SHARING = MKEY_PAGES / PLACES,
 };

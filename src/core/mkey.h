@@ -3,10 +3,10 @@
  * everybody else uses mr_check().
  *
  * All 32 bits of a key are random, so that a peer that knows some keys can guess
- * neither others nor those of another process. A lookup costs no more for it: the
- * indices of a page are used in random order, and only the page's number is mapped.
- * The generations of an index advance in random odd steps, so that each value comes
- * once before any repeats; the program also sets the last 8 bits of a window's key.
+ * neither others nor those of another process. A lookup costs no more for it: pages
+ * have random numbers, and the indices of a page are used in random order. The
+ * generations of an index advance by a random odd step, so that each value comes once
+ * before any repeats; the program also sets the last 8 bits of a window's key.
  *
  * The turn's holder reads entries without a lock, so pages of the table never move and
  * live as long as the core.

@@ -218,8 +218,8 @@ static inline bool qp_waits_for_lane(const struct qp *qp)
 /* Returns the QP with this number, or NULL. */
 struct qp *qp_find(struct core *core, uint32_t qpn) REQUIRES(core->turn);
 
-/* Attach to and detach from a group. Return 0, 1 if there is nothing to change, or
- * -errno. */
+/* Attach the QP to a group and detach it. Return 0, -errno, or 1 if the QP to be
+ * attached is already in the group. */
 int mcast_attach(struct qp *qp, const union ibv_gid *gid);
 int mcast_detach(struct qp *qp, const union ibv_gid *gid);
 /* Detaches the QP from one of its groups and sets *gid to it. False: the QP is in no
