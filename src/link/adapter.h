@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* adapter.h - a link to a fabric, over the memory that is shared with it: packets of
- * InfiniBand, whose addresses are struct lid_addr.  lid.h goes around it. */
+/* adapter.h - a link to a simulated fabric through shared memory (adapter_ring.h). It
+ * carries InfiniBand packets, whose addresses are struct lid_addr; lid.h wraps it. */
 #ifndef LINK_ADAPTER_H
 #define LINK_ADAPTER_H
 
@@ -10,18 +10,19 @@
 
 struct adapter_shared;
 
-/* kick wakes the fabric.  The memory stays the caller's, and outlives the link.  0 or
- * -ENOMEM. */
+/* Makes a link over `shared`, which stays the caller's and must outlive the link.
+ * kick(arg) wakes the fabric. Returns 0 or -ENOMEM. */
 int adapter_link(struct link **out, struct adapter_shared *shared,
 		 void (*kick)(void *arg), void *arg);
 
-/* Nobody is there any more: what is sent is lost.  Any thread. */
+/* Marks the fabric as gone: whatever is sent from now on is lost. Any thread may call
+ * it. */
 void adapter_link_cut(struct link *link);
 
-/* Is there something to receive?  Any thread. */
+/* Is a received packet waiting? Any thread may call it. */
 bool adapter_link_has(const struct link *link);
-/* The fabric is to kick from now on, or not; what was received is given back.  Turn
- * held. */
+/* Tells the fabric whether it has to kick the program when a packet arrives. Gives the
+ * buffers of received packets back first. The turn must be held. */
 void adapter_link_sleeps(struct link *link, bool sleeps);
 
 #endif

@@ -10,36 +10,42 @@
 
 struct link;
 
-/* The two ends of a datagram's way, as its link writes and reads them (link/ip_addr.h,
- * link/lid_addr.h).  Others copy it whole, and compare it: equal ways are equal bytes. */
+/* Source and destination of a datagram, in the form of its link (link/ip_addr.h,
+ * link/lid_addr.h). Other code only copies and compares the bytes: equal addresses are
+ * equal bytes. */
 enum { LINK_ADDR_LEN = 44 };
 struct link_addr {
 	_Alignas(4) uint8_t bytes[LINK_ADDR_LEN];
 };
 
 struct dgram {
-	struct link *link;     /* that it leaves by; that it came by */
+	/* sent: the link it leaves by; received: the link it came by */
+	struct link *link;
 	struct link_addr addr; /* from its sender to its receiver */
-	int32_t ip_id;	       /* IPv4 identification.  Out: what the link will
-				* put.  In: the best guess; -1: none */
-	bool ip_id_exact;      /* in: ip_id was read from the packet */
-	bool may_fragment;     /* in: it is IPv4's, and DF is not set */
-	bool mad;	       /* a MAD that another process has forwarded, and
-				* no packet */
-	bool damaged;	       /* in, and of a fault out: its ICRC is wrong */
-	bool marked;	       /* in: a router has seen congestion (ECN) */
-	uint16_t seg;	       /* place in its run of equal-sized ones */
-	uint32_t lost;	       /* in: so many came before it and found the socket
-				* full; a run counts as one */
-	uint16_t to_slot;      /* out: slot of the destination QPN, not mixed in
-				* a run: GRO would show only the first's */
-	bool same_host;	       /* out: to an address of this host, and its slot
-				* may take it by a pipe */
-	uint32_t len;	       /* bytes in iov.  Out: BTH to the link's trailer, which
-				* is TRAILER_LEN bytes.  In: BTH to pad */
+	/* IPv4 identification. Sent: what the link will write. Received: the best guess,
+	 * -1 if none */
+	int32_t ip_id;
+	bool ip_id_exact;  /* in: ip_id was read from the packet */
+	bool may_fragment; /* received: IPv4 with DF clear */
+	bool mad;	   /* a MAD that another process forwarded, not a packet */
+	bool damaged;	   /* received, or sent after a fault: the ICRC is wrong */
+	bool marked;	   /* received: a router marked congestion (ECN) */
+	uint16_t seg;	   /* index in its run of equal-sized datagrams */
+	/* received: number of datagrams lost before it because the socket was full; a
+	 * run counts as one */
+	uint32_t lost;
+	/* sent: slot of the destination QPN. A run has one slot, because GRO shows only
+	 * the first header */
+	uint16_t to_slot;
+	/* sent: the destination is on this host, and its process may take the datagram
+	 * by a pipe */
+	bool same_host;
+	/* bytes in iov. Sent: BTH through the link's trailer of TRAILER_LEN bytes.
+	 * Received: BTH through pad */
+	uint32_t len;
 	unsigned iovcnt;
-	struct iovec *iov; /* payload in place */
-	struct iovec one;  /* in: what iov points to */
+	struct iovec *iov; /* the payload is not copied */
+	struct iovec one;  /* received: what iov points to */
 };
 
 enum {

@@ -28,19 +28,20 @@ struct fault_stats {
 	uint64_t seen, dropped, duplicated, reordered, delayed, corrupted;
 };
 
-/* Put faults around inner, which then is the new link's and is closed with
- * it; runs (GSO) are cut.  *out may be the variable that inner came from.
- * -EINVAL: spec is wrong, and err names the part; -ENOMEM: err says so. */
+/* Puts faults around inner, which the new link then owns and closes. Runs (GSO) are
+ * split. *out may be the variable that held inner. Returns 0; -EINVAL if spec is wrong,
+ * with err naming the part; -ENOMEM, which err says too. */
 int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
 	       size_t errlen);
 
-/* As it, around a link of InfiniBand: it keeps order, so some faults are refused
- * (fault_spec.h), and what is corrupt is marked as damaged, as there is no ICRC. */
+/* Like fault_wrap(), for an InfiniBand link. Such a link keeps order, so some faults are
+ * refused (fault_spec.h); it has no ICRC, so a corrupted packet is marked damaged
+ * instead. */
 int fault_wrap_ordered(struct link **out, struct link *inner, const char *spec, char *err,
 		       size_t errlen);
 
-/* At level debug each fault is a line of the log, which has the datagram in
- * describe's words; without it, in its bytes' number. */
+/* At log level debug each fault is logged. describe() formats the datagram for the line;
+ * without it the line gives the number of bytes. */
 void fault_describe(struct link *link,
 		    void (*describe)(const struct dgram *d, char *buf, size_t size));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fault_spec.h - what faults are asked for: fault.h has the grammar. */
+/* fault_spec.h - parses the description of faults; fault.h has the grammar. */
 #ifndef LINK_FAULT_SPEC_H
 #define LINK_FAULT_SPEC_H
 
@@ -10,9 +10,10 @@ enum { FAULT_TX, FAULT_RX, FAULT_DIRS };
 enum { FAULT_NTH_MAX = 16 };
 
 struct fault_rules {
-	uint32_t drop, dup, reorder, delay, corrupt; /* in a million */
+	uint32_t drop, dup, reorder, delay, corrupt; /* per million datagrams */
 	uint64_t delay_ns;
-	uint64_t nth[FAULT_NTH_MAX]; /* from 1; 0: none */
+	/* datagrams to drop, counted from 1; 0 ends the list */
+	uint64_t nth[FAULT_NTH_MAX];
 };
 
 struct fault_spec {
@@ -20,11 +21,11 @@ struct fault_spec {
 	uint64_t seed;
 };
 
-/* 0; or -EINVAL, and err says which part of spec is wrong and why. */
+/* Returns 0, or -EINVAL with the wrong part of spec and the reason in err. */
 int fault_parse(struct fault_spec *out, const char *spec, char *err, size_t errlen);
 
-/* As it, for a link of InfiniBand, which keeps order and doubles nothing: dup, reorder
- * and a delay of some are refused. */
+/* Like fault_parse(), for an InfiniBand link, which keeps order and duplicates nothing:
+ * dup, reorder and a delay with a probability are refused. */
 int fault_parse_ordered(struct fault_spec *out, const char *spec, char *err,
 			size_t errlen);
 

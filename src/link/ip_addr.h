@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ip_addr.h - what links of UDP, and of RoCE v1, have in a struct link_addr: for link/,
- * and for code that forwards their datagrams. */
+/* ip_addr.h - the struct link_addr of UDP and RoCE v1 links; for link/ and for code that
+ * forwards their datagrams. */
 #ifndef LINK_IP_ADDR_H
 #define LINK_IP_ADDR_H
 
@@ -14,17 +14,18 @@ struct link_dest;
 struct link_head;
 
 struct net_addr {
-	uint8_t ip[16]; /* IPv4: mapped */
-	uint16_t port;	/* out, 0: the link's own; from, IP_TOLD: see link/roce.h */
+	uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
+	/* sent: 0 means the link's own port; as source, IP_TOLD: see link/roce.h */
+	uint16_t port;
 };
 
 enum { IP_TOLD = 1 };
 
-/* A view of a link_addr, which is bytes. */
+/* View of a link_addr as its fields; may_alias because a link_addr is bytes. */
 struct __attribute__((may_alias)) ip_addr {
 	struct net_addr from, to;
-	uint32_t ifindex;    /* came in by / has to leave by; 0: any */
-	uint8_t tclass, ttl; /* ECN is in tclass */
+	uint32_t ifindex;    /* interface it came by or has to leave by; 0: any */
+	uint8_t tclass, ttl; /* tclass includes ECN */
 	uint8_t v1;	     /* 1: RoCE v1, whose ends are GIDs; the ports are 0 */
 	uint8_t zero;
 };
@@ -50,7 +51,7 @@ static inline struct ip_addr *ip_of_dgram(struct dgram *d)
 #define ip_of(d)                                                                         \
 	_Generic((d), struct dgram * : ip_of_dgram, const struct dgram * : ip_of_const)(d)
 
-/* As link_ops has them. */
+/* These implement the link_ops of the same names. */
 const char *ip_resolve(const struct link_to *to, struct link_addr *out);
 bool ip_is_from(const struct link_addr *path, const struct dgram *d);
 void ip_dest(const struct link_addr *addr, struct link_dest *out);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.h - packets to one other process of this host, written where that process reads
- * them (docs/lane.md).  A connected QP may have a lane in place of its path's link.
+/* lane.h - a lane: packets to one other process of this host, written where that process
+ * reads them (docs/lane.md). A connected QP may use a lane in place of its path's link.
  *
- * Nothing is lost on a lane, nothing overtakes, and a packet is sent when it is
- * written; but a lane can be full, may not be up yet, and dies with the other process.
- * It carries headers as values and up to LANE_PAYLOAD bytes.
+ * A lane loses and reorders nothing, and writing a packet sends it. But a lane can be
+ * full or not yet up, and it dies with the other process. It carries headers as values,
+ * and up to LANE_PAYLOAD bytes.
  *
- * Every call is made with the engine's turn held.
+ * Every call needs the engine's turn.
  */
 #ifndef LINK_LANE_H
 #define LINK_LANE_H
@@ -21,13 +21,12 @@
 
 enum { LANE_PAYLOAD = 16 << 10 };
 
-/* What a packet says of the path that it came by: both directions of one, as numbers
- * that both ends work out alike. */
+/* The path of a packet, as numbers that both ends compute alike for both directions. */
 struct lane_route {
 	uint32_t out, in;
 };
 
-/* Which QP sends, and its route. */
+/* The sending QP and its route. */
 struct lane_from {
 	uint32_t qpn, out;
 };
@@ -39,61 +38,68 @@ struct lane_short {
 };
 
 enum lane_state {
-	LANE_PENDING, /* the other has not answered: nothing can be sent */
+	LANE_PENDING, /* the other process has not answered: nothing can be sent */
 	LANE_UP,
-	LANE_DEAD, /* nothing will come, and nothing goes */
+	LANE_DEAD, /* nothing is sent or received any more */
 };
 
 struct span;
 
 struct lane {
 	const struct lane_ops {
-		/* A packet with these headers and bytes [off, off + len) of the span is
-		 * written, and so sent.  0; -ENOBUFS: there is no room, or not enough
-		 * to leave some for the ACKs of others; -EFAULT: the payload's memory
-		 * is gone. */
+		/* Sends a packet with headers f and bytes [off, off + len) of the span.
+		 * Returns 0; -ENOBUFS if the lane has no room, or only the room kept for
+		 * other QPs' ACKs; -EFAULT if the payload is no longer mapped. */
 		int (*send)(struct lane *l, const struct lane_from *from,
 			    const struct ib_fields *f, const struct span *span,
 			    uint32_t off, uint32_t len);
-		/* The same for a packet without such headers as RETH, of an RC QP. */
+		/* Like send(), for an RC packet without extended headers such as
+		 * RETH. */
 		int (*send_short)(struct lane *l, const struct lane_from *from,
 				  const struct lane_short *s, const struct span *span,
 				  uint32_t len);
 		struct lane_route (*route)(const struct link_addr *addr);
-		/* Make *read what it is now.  False: it says what cannot be, and the
-		 * lane is dead. */
+		/* Updates *read. Returns false if the other process wrote an impossible
+		 * value; the lane is then dead. */
 		bool (*look)(struct lane *l);
-		/* It is full, but has the other read something lately? */
+		/* Has the other process read anything lately, although the lane is full?
+		 * now is in ns. */
 		bool (*moves)(struct lane *l, uint64_t now);
-		/* A QP has left l->qps. */
+		/* Tells the lane that a QP has left l->qps. */
 		void (*left)(struct lane *l);
-		/* The region of key is used a lot: the other is to lend it. */
+		/* Asks the other process to lend the memory of region `key`, which is
+		 * used often. */
 		void (*borrow)(struct lane *l, uint32_t key);
-		/* The other has shut its memory: it is to give another way in. */
+		/* Asks the other process, which has shut its memory, for another way in.
+		 * now is in ns. */
 		void (*unlock)(struct lane *l, uint64_t now);
-		/* What word says (executed, below) was executed, and the other waits for
-		 * it: it is told, and is to be woken if it sleeps. */
+		/* Tells the other process, which waits for it, that what `word` says was
+		 * executed (see `executed` below), and wakes it if it sleeps. */
 		void (*nudge)(struct lane *l, uint64_t word);
 	} * ops;
 	enum lane_state state;
-	uint64_t dead_since; /* when a QP first found it dead; 0: none has */
-	struct list qps;     /* qp->lane_node */
-	/* The line of those that wait for room (core/lane.c), by qp->lane_wait.  When
-	 * there is some all are admitted: first those of `waiting`, which wrote nothing
-	 * when there was some last, then those of `served`. */
+	uint64_t dead_since; /* ns; when a QP first found the lane dead; 0: none has */
+	struct list qps;     /* QPs on this lane, by qp->lane_node */
+	/* QPs that wait for room (core/lane.c), by qp->lane_wait. When room appears all
+	 * are admitted: first those of `waiting`, which sent nothing in the last round,
+	 * then those of `served`. */
 	struct list waiting, served, admitted;
-	uint32_t admitted_at;	/* *written then */
-	struct list unanswered; /* qp->lane_out: they asked for an ACK */
-	/* What each QP has executed, by its index (sys/qpn.h), in memory that both see:
-	 * ours, which the other reads, and the other's.  It takes the place of ACKs. */
+	uint32_t admitted_at;	/* *written when they were admitted */
+	struct list unanswered; /* QPs that asked for an ACK, by qp->lane_out */
+	/* What each QP has executed, by the QP's index (sys/qpn.h), in
+	 * shared memory: ours for the other process to read, and its own. Replaces
+	 * ACKs. */
 	_Atomic uint64_t *executed;
 	const _Atomic uint64_t *theirs;
 	/* How far this process has written, the other has read, and this process has
-	 * read; in units of the lane's own, free-running. */
+	 * read. Free-running, in the lane's own units. */
 	const uint32_t *written, *read, *got;
-	struct reach *reach;		 /* the other's memory (direct/); never NULL */
-	uint64_t direct, direct_bytes;	 /* WRITEs and READs done there */
-	uint64_t at_once, at_once_bytes; /* ... by who posted, of QPs that left */
+	/* access to the other process's memory (direct/); never NULL */
+	struct reach *reach;
+	/* WRITEs and READs done in the other's memory */
+	uint64_t direct, direct_bytes;
+	/* of these, those done while posting; counts only QPs that have left */
+	uint64_t at_once, at_once_bytes;
 };
 
 static inline bool lane_is_awaited(const struct lane *l)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lid_addr.h - what links of InfiniBand have in a struct link_addr: the fields of an LRH,
- * and of a GRH where there is one (IBTA vol. 1, 7.7, 8.3). */
+/* lid_addr.h - the struct link_addr of InfiniBand links: the fields of an LRH and, where
+ * there is one, of a GRH (IBTA vol. 1, 7.7, 8.3). */
 #ifndef LINK_LID_ADDR_H
 #define LINK_LID_ADDR_H
 
@@ -10,11 +10,11 @@
 
 enum { LID_MULTICAST = 0xc000, LID_PERMISSIVE_ADDR = 0xffff };
 
-/* A view of a link_addr, which is bytes. */
+/* View of a link_addr as its fields; may_alias because a link_addr is bytes. */
 struct __attribute__((may_alias)) lid_addr {
 	uint16_t slid, dlid;
 	uint8_t sl;
-	uint8_t grh; /* 1: the rest counts, else it is zeroes */
+	uint8_t grh; /* 1: the fields below are valid; 0: they are zeroes */
 	uint8_t tclass, hop_limit;
 	uint32_t flow_label;
 	uint8_t sgid[16], dgid[16];

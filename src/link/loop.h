@@ -7,26 +7,27 @@
 
 #include "link/link.h"
 
-/* 0: the default in brackets */
+/* 0 selects the default, given in brackets. */
 struct loop_conf {
-	uint64_t latency;  /* ns from send to recv [0] */
-	unsigned depth;	   /* datagrams on their way, each way [256] */
-	size_t mtu;	   /* [4200] */
-	unsigned run_max;  /* [1] */
-	bool hide_ids;	   /* IPv4 identifications are not seen, as by a
-			    * socket */
-	bool backpressure; /* full: send takes fewer, as a socket
-			    * does, instead of losing them */
+	uint64_t latency; /* ns from send to recv [0] */
+	unsigned depth;	  /* datagrams on their way, each way [256] */
+	size_t mtu;	  /* [4200] */
+	unsigned run_max; /* [1] */
+	/* hide IPv4 identifications from the receiver, as a UDP socket does */
+	bool hide_ids;
+	/* when full, send() takes fewer datagrams, as a socket does, instead of losing
+	 * them */
+	bool backpressure;
 };
 
 struct loop_stats {
 	uint64_t sent, lost;
 };
 
-/* What one sends the other receives, latency later and in order; a datagram
- * that finds the queue full, or the other end closed, is lost.  Received ones
- * have the identification that they were sent with, exactly.  Either end may
- * be closed first.  0 or -ENOMEM. */
+/* Joins two links: the peer receives a datagram `latency` after it was sent, in order. A
+ * datagram is lost if the queue is full or the other end is closed. Identifications
+ * arrive exactly as sent, unless hide_ids. Either end may be closed first. Returns 0 or
+ * -ENOMEM. */
 int loop_pair(struct link **a, struct link **b, const struct loop_conf *conf);
 
 const struct loop_stats *loop_stats(const struct link *link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* parcel.h - a datagram that a link keeps: its bytes in one piece, copied. */
+/* parcel.h - a copy of a datagram, in one piece, that a link keeps for later. */
 #ifndef LINK_PARCEL_H
 #define LINK_PARCEL_H
 
@@ -7,25 +7,24 @@
 #include "sys/list.h"
 
 struct parcel {
-	struct list node; /* for its keeper */
-	uint64_t due;	  /* likewise */
-	unsigned after;	  /* likewise */
-	struct dgram d;	  /* iov is d.one, which is bytes */
+	struct list node; /* for the link that keeps it */
+	uint64_t due;	  /* ns; for the link that keeps it */
+	unsigned after;	  /* datagrams to let pass; for the link that keeps it */
+	struct dgram d;	  /* d.iov points to d.one, which points to bytes */
 	uint8_t bytes[];
 };
 
-/* d's bytes into to, which has room for d->len.  0, or -EFAULT: the payload is
- * not mapped any more. */
+/* Copies d's d->len bytes to `to`. Returns 0, or -EFAULT if the payload is no longer
+ * mapped. */
 int dgram_flatten(uint8_t *to, const struct dgram *d);
 
-/* NULL: no memory, or the payload is not mapped any more. */
+/* Returns NULL if memory is short or the payload is no longer mapped. */
 struct parcel *parcel_make(const struct dgram *d);
 
-/* *v becomes the parcel's datagram as recv gives it: valid while the parcel
- * is. */
+/* Sets *v to the parcel's datagram in the form that recv() gives; valid as long as the
+ * parcel. */
 void parcel_show(struct parcel *p, struct dgram *v);
 
-/* Free every parcel of the list. */
 void parcels_free(struct list *head);
 
 #endif

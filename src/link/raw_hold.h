@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* raw_hold.h - packets of RoCE v1 that wait for their neighbour's MAC address, as the
- * kernel holds its own.  For link/raw.c. */
+/* raw_hold.h - holds RoCE v1 packets until their neighbour's MAC address is known, as
+ * the kernel holds its own packets. For link/raw.c. */
 #ifndef LINK_RAW_HOLD_H
 #define LINK_RAW_HOLD_H
 
@@ -11,22 +11,22 @@
 
 struct raw_tx;
 
-enum { RAW_HELD = 64 }; /* packets, of all destinations; what is more is lost */
+enum { RAW_HELD = 64 }; /* packets held for all destinations together; more are lost */
 
 struct raw_hold {
-	struct list held; /* struct parcel, in the order in which they came */
+	struct list held; /* struct parcel, oldest first */
 	unsigned n;
-	uint64_t look_at;    /* for their neighbours */
-	uint64_t lost, said; /* log_allowed() */
+	uint64_t look_at;    /* ns; when to look for the neighbours again */
+	uint64_t lost, said; /* for log_allowed() */
 };
 
 void raw_hold_init(struct raw_hold *h);
-/* d is copied, or lost. */
+/* Holds a copy of d, or counts it as lost. now is in ns. */
 void raw_hold_put(struct raw_hold *h, const struct dgram *d, uint64_t now);
-/* What has a way by now goes out by tx; what has waited too long is lost.  How many went
- * out, or -EBADF. */
+/* Sends the packets whose neighbour is known by now, and drops those that waited too
+ * long. Returns the number sent, or -EBADF. */
 int raw_hold_release(struct raw_hold *h, struct raw_tx *tx, uint64_t now);
-/* When to look again; UINT64_MAX: nothing waits. */
+/* Returns when to look again, in ns; UINT64_MAX: nothing waits. */
 uint64_t raw_hold_deadline(const struct raw_hold *h);
 void raw_hold_free(struct raw_hold *h);
 

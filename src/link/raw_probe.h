@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* raw_probe.h - has the kernel look for a neighbour, for packets that it does not send
- * itself: an empty datagram goes to its discard port (RFC 863), by no router.  For
- * link/raw_tx.c. */
+/* raw_probe.h - makes the kernel resolve a neighbour for packets that the kernel does
+ * not send itself: sends an empty datagram to the neighbour's discard port (RFC 863),
+ * bypassing routers. For link/raw_tx.c. */
 #ifndef LINK_RAW_PROBE_H
 #define LINK_RAW_PROBE_H
 
 struct ip_addr;
 
 struct raw_probe {
-	int fd[2]; /* of IPv4, IPv6; -1: not opened yet */
+	int fd[2]; /* IPv4, IPv6; -1: not opened yet */
 };
 
 void raw_probe_init(struct raw_probe *p);

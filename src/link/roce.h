@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* roce.h - a link around one of UDP datagrams, which makes RoCE v2 of them (IBTA
- * annex A17): behind each packet stands an ICRC over what routers leave alone of
- * its IP and UDP headers, BTH and payload.
+/* roce.h - wraps a link of UDP datagrams and makes RoCE v2 packets of them (IBTA annex
+ * A17): each gets an ICRC over its payload, BTH and the fields of its IP and UDP headers
+ * that routers leave alone.
  *
- * What comes in leaves without the ICRC; a packet whose ICRC is wrong is marked
- * `damaged`.  The caller drops and counts those.
+ * Received packets lose their ICRC; if it is wrong, the packet is marked `damaged`, and
+ * the caller drops and counts it.
  */
 #ifndef LINK_ROCE_H
 #define LINK_ROCE_H
 
 #include "link/link.h"
 
-/* port: where packets come in, which a link need not say of each, and where they go.  The
- * new link closes inner with itself.  *out may be the variable that inner came from.  0
- * or -ENOMEM. */
+/* port: destination UDP port of sent packets, and of received ones where the inner link
+ * does not say. The new link owns and closes inner; *out may be the variable that held
+ * inner. Returns 0 or -ENOMEM. */
 int roce_wrap(struct link **out, struct link *inner, uint16_t port);
 
-/* The UDP port that packets leave from whose address does not say it; known before
- * the first is sealed. */
+/* Sets the UDP source port of packets whose address gives none. Must be set before the
+ * first seal(). */
 void roce_leaves_from(struct link *link, uint16_t port);
-/* ... and from this one packets whose sender is to be told if nobody is there (link_to.
- * told), as the kernel tells the port's owner of refusals.  0: from the other. */
+/* Sets the UDP source port of packets with link_to.told, whose sender wants to know if
+ * nobody has the destination port: the kernel reports refusals to the owner of this
+ * port. 0: the port of roce_leaves_from(). */
 void roce_is_told(struct link *link, uint16_t port);
 
-/* The longest payload of a packet, whatever its headers, of a network whose packets have
- * at most mtu bytes, IP header and all. */
+/* Returns the longest payload, whatever the packet's headers, on a network with this mtu
+ * (bytes, IP header included). */
 size_t roce_payload(size_t mtu);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stream.h - carries bytes, in order, to one peer and back; knows nothing of
- * what they are.
+/* stream.h - an interface that carries bytes in order to one peer and back, and knows
+ * nothing of their meaning.
  *
- * TCP reaches another host or process; stream_loop.h is for unit tests.  None
- * of the calls blocks.  A stream has one user at a time, which locks.
+ * A stream is a TCP connection, or for unit tests stream_loop.h. No call blocks. A
+ * stream has one user at a time, which provides the locking.
  */
 #ifndef LINK_STREAM_H
 #define LINK_STREAM_H
@@ -15,34 +15,34 @@
 
 struct stream {
 	const struct stream_ops {
-		/* Hand over bytes, at most 1024 pieces.  Returns how many were
-		 * taken; 0: full; -EFAULT: a piece is not mapped, none was
-		 * taken; another -errno: the connection is lost. */
+		/* Sends bytes of at most 1024 pieces. Returns the number taken; 0 if
+		 * full; -EFAULT if a piece is not mapped, with none taken; another
+		 * -errno if the connection is lost. */
 		ssize_t (*send)(struct stream *s, const struct iovec *iov, unsigned n,
 				uint64_t now);
-		/* Fill the pieces with what has come.  Returns how many bytes;
-		 * 0: none wait; -ESHUTDOWN: the peer sends no more, in order;
-		 * another -errno: the connection is lost. */
+		/* Receives bytes into the pieces. Returns the number; 0 if none wait;
+		 * -ESHUTDOWN after the peer's orderly end; another -errno if the
+		 * connection is lost. */
 		ssize_t (*recv)(struct stream *s, const struct iovec *iov, unsigned n,
 				uint64_t now);
-		/* No more is sent: the peer gets -ESHUTDOWN behind the last. */
+		/* Ends sending: the peer gets -ESHUTDOWN after the last byte. */
 		void (*fin)(struct stream *s);
-		/* When send or recv has something to do although no descriptor
-		 * says so; UINT64_MAX: never. */
+		/* Time in ns when send() or recv() has something to do although the
+		 * descriptor does not say so; UINT64_MAX: never. */
 		uint64_t (*deadline)(struct stream *s);
 		void (*close)(struct stream *s);
 	} * ops;
 	int fd;	    /* to be polled; -1: none */
-	size_t mss; /* bytes that travel together */
-	void *user; /* its user's own */
+	size_t mss; /* bytes that travel in one segment */
+	void *user; /* for the stream's user */
 };
 
-/* A connected TCP socket, whose descriptor becomes the stream's: it gets another
- * number, is not blocking and sends at once (TCP_NODELAY).  0, -ENOMEM, or why
- * fd is none; it is the caller's then. */
+/* Makes a stream of connected TCP socket fd, which it renumbers and makes non-blocking
+ * with TCP_NODELAY. Returns 0, -ENOMEM, or -errno if fd is unusable; after an error fd
+ * is still the caller's. */
 int stream_tcp_open(struct stream **out, int fd);
 
-/* In the child of a fork: close the descriptor, tell nobody. */
+/* In the child of a fork: closes the descriptor without ending the connection. */
 void stream_forked(struct stream *s);
 
 #endif

@@ -8,24 +8,24 @@
 
 #include "link/stream.h"
 
-/* 0: the default in brackets */
+/* 0 selects the default, given in brackets. */
 struct stream_loop_conf {
 	uint64_t latency; /* ns from send to recv [0] */
-	uint64_t jitter;  /* up to so much more [0] */
-	size_t depth;	  /* bytes on their way, each way [256 KiB] */
+	uint64_t jitter;  /* at most this many ns more [0] */
+	size_t depth;	  /* bytes in transit, each way [256 KiB] */
 	size_t mss;	  /* [1448] */
-	uint64_t seed;	  /* 0: nothing is cut */
+	uint64_t seed;	  /* 0: transfers are not split */
 };
 
-/* 0 or -ENOMEM.  Either end may be closed first; the other then sees the end,
- * once it has received what was sent. */
+/* Joins two streams. Either end may be closed first; the other then sees the end after
+ * it has received what was sent. Returns 0 or -ENOMEM. */
 int stream_loop_pair(struct stream **a, struct stream **b,
 		     const struct stream_loop_conf *conf);
 
-/* As if the network had lost the connection: both ends get -why. */
+/* Breaks the connection as the network would: both ends get -why. */
 void stream_loop_break(struct stream *s, int why);
 
-/* A function that sees, and may change, what `s` sends; NULL: none. */
+/* Has tap() see, and perhaps change, the bytes that `s` sends; NULL: none. */
 void stream_loop_tap(struct stream *s, void (*tap)(void *arg, uint8_t *at, size_t n),
 		     void *arg);
 

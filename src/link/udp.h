@@ -20,41 +20,44 @@ struct udp_stats {
 	uint64_t rx_dropped; /* empty or truncated */
 };
 
-/* port: where to receive, and nothing but a number until udp_bind(). */
+/* port: where udp_bind() will receive. Opens no socket for it yet. Returns 0 or
+ * -errno. */
 int udp_open(struct link **out, uint16_t port);
 
-/* The kernel is not to merge datagrams (UDP_GRO) for this link.  Before udp_bind(): once
- * merged ones wait in a socket, their lengths are told only while it may merge. */
+/* Keeps the kernel from merging datagrams (UDP_GRO) for this link. Call it before
+ * udp_bind(): the kernel tells the lengths of merged datagrams in a socket only while it
+ * may merge. */
 void udp_keep_apart(struct link *link);
 
-/* Receive on family (AF_INET, AF_INET6) from now on.  0, also when it does so
- * already; -EADDRINUSE, -EAFNOSUPPORT, -EMFILE ... */
+/* Receives on family (AF_INET, AF_INET6) from now on. Returns 0, also if it did already;
+ * -EADDRINUSE, -EAFNOSUPPORT, -EMFILE ... */
 int udp_bind(struct link *link, int family);
 
-/* -1: not bound.  Not in the epoll set: that would cost every datagram a
- * wake-up call, also while nobody sleeps. */
+/* Returns the receiving socket, or -1 if not bound. It is not in the epoll set, where
+ * every datagram would cost a wake-up even if nobody sleeps. */
 int udp_rx_fd(const struct link *link, int family);
 
-/* An epoll descriptor for the owner's sockets that belong to this port. */
+/* An epoll descriptor for further sockets of the owner that belong to this port. */
 int udp_epoll(const struct link *link);
 
-/* The port that datagrams leave from; opens the sockets.  -errno. */
+/* Returns the port that datagrams are sent from, or -errno. Opens the sockets. */
 int udp_sport(struct link *link);
 
-/* Another such port: what leaves from it the kernel tells of if nobody has the port
- * that it went to.  Opens the sockets.  -errno. */
+/* Returns a second source port, or -errno. The kernel reports datagrams sent from it
+ * that were refused because nobody has their destination port. Opens the sockets. */
 int udp_ask_port(struct link *link);
 
-/* The next datagram of those: where it went, and as much of it as was quoted, at
- * most max bytes.  Anybody may have made that up.  Returns how much; 0: no more. */
+/* Gets the next refused datagram of udp_ask_port(): its destination, and at most max
+ * bytes of the quotation. It may be forged. Returns the number of bytes; 0: no more. */
 size_t udp_refused(struct link *link, uint8_t ip[16], void *quote, size_t max);
 
-/* Join or leave the group ip on the interface.  -ENOTCONN: not bound. */
+/* Joins or leaves the multicast group ip on the interface. Returns 0; -ENOTCONN if not
+ * bound; -errno. */
 int udp_join(struct link *link, const uint8_t ip[16], uint32_t ifindex, bool join);
 
 const struct udp_stats *udp_stats(const struct link *link);
 
-/* In the child of a fork: close the descriptors and nothing else. */
+/* In the child of a fork: closes the descriptors and does nothing else. */
 void udp_forked(struct link *link);
 
 #endif

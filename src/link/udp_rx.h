@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* udp_rx.h - datagrams out of UDP sockets: many in one system call, merged ones
- * (UDP_GRO) cut into what they were.  For link/udp.c. */
+/* udp_rx.h - receives datagrams from UDP sockets: many in one system call, merged ones
+ * (UDP_GRO) split again. For link/udp.c. */
 #ifndef LINK_UDP_RX_H
 #define LINK_UDP_RX_H
 
@@ -15,15 +15,15 @@ struct udp_rx;
 struct udp_rx *udp_rx_new(uint16_t port); /* NULL: no memory */
 void udp_rx_free(struct udp_rx *r);
 
-/* Forget everything; the buffers of what was given are used again. */
+/* Forgets all datagrams; the buffers of those given out are reused. */
 void udp_rx_reset(struct udp_rx *r);
 
-/* Add at most n messages of socket fd.  0, also when none waits; -EBADF. */
+/* Reads at most n messages of socket fd. Returns 0, also if none waits; -EBADF. */
 int udp_rx_fill(struct udp_rx *r, int fd, unsigned n);
 
-/* The next datagrams, at most n, valid until udp_rx_reset(). */
+/* Gives out the next datagrams, at most n, valid until udp_rx_reset(). */
 unsigned udp_rx_give(struct udp_rx *r, struct dgram *v, unsigned n);
-bool udp_rx_left(const struct udp_rx *r); /* there are more */
+bool udp_rx_left(const struct udp_rx *r); /* are there more to give out? */
 uint64_t udp_rx_dropped(const struct udp_rx *r);
 
 #endif

@@ -14,17 +14,18 @@ union sock_addr {
 	struct sockaddr_in6 v6;
 };
 
-/* fd, of udp_receiver(), gets each datagram by itself. */
+/* Keeps the kernel from merging datagrams for fd, a socket of udp_receiver(). */
 void udp_no_gro(int fd);
 
-/* A socket that takes in datagrams, not bound yet.  -errno. */
+/* Makes a socket for receiving, not bound yet. Returns it, or -errno. */
 int udp_receiver(int family);
-/* Bind it to the wildcard address and port, which is shared by the sockets that
- * were made by one user.  0 or -errno. */
+/* Binds fd to the wildcard address and the port, which sockets made by the same user
+ * share. Returns 0 or -errno. */
 int udp_receive_on(int fd, int family, uint16_t port);
 
-/* Senders for IPv4 and IPv6 on one port of their own, which is returned; -1
- * where a family does not exist.  *cuts: UDP_SEGMENT is known.  -errno. */
+/* Opens sending sockets for IPv4 and IPv6 on one port of their own; tx[i] is -1 where
+ * the family does not exist. *cuts: the kernel knows UDP_SEGMENT. Returns the port, or
+ * -errno. */
 int udp_senders(int tx[2], bool *cuts);
 
 #endif
