@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.h - the connections of iWARP QPs: moves bytes between their streams and
- * the transport.  Inside nic/ only; all calls but the first two with the turn
- * held. */
+/* conn.h - the connections of iWARP QPs: moves bytes between their streams and the
+ * transport. Inside nic/ only. All calls need the turn, except conns_open() and
+ * conns_close(). */
 #ifndef NIC_CONN_H
 #define NIC_CONN_H
 
@@ -13,30 +13,32 @@ struct conns;
 struct core;
 struct qp;
 
-/* So many are asked one by one: that is one system call each, not one more.  And
- * they are slept on one by one: Linux wakes a thread on the processor of the
- * writer (WF_SYNC) from a socket, not from one in an epoll set in a poll(),
- * and to interrupt another processor takes longer than all else. */
+/* Up to this many connections are read one by one, which costs one system call each and
+ * no epoll call. A sleeping thread polls their sockets directly: Linux wakes the thread
+ * on the writer's processor (WF_SYNC) from a socket, but not from one in an epoll set,
+ * and interrupting another processor would take longer than all the rest. */
 enum { CONNS_FEW = 4 };
 
-/* Opens the transport, too.  kick: something has come up that a
- * thread in its sleep does not know of.  0 or -errno. */
+/* Opens the iWARP transport, too. kick() is called when there is work that a sleeping
+ * thread does not know of. Returns 0 or -errno. */
 int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg), void *arg);
-void conns_close(struct conns *c); /* all QPs are gone */
+void conns_close(struct conns *c); /* all QPs must be gone */
 
-/* Readable: some connection has bytes for conns_input(), if there are more than a
- * few, or room again.  -1: there is none yet; with the first comes a kick.  Any
- * thread. */
+/* Descriptor that is readable when a connection has bytes for conns_input() (if there
+ * are more than CONNS_FEW) or room to send again. -1: no connection yet; the first one
+ * causes a kick. Any thread may call it. */
 int conns_fd(const struct conns *c);
-/* Readable: one of a few has bytes.  i: below CONNS_FEW.  -1: no such one; a kick
- * tells when that changes, also before one is closed.  Any thread. */
+/* Socket of the connection at index i < CONNS_FEW; readable when it has bytes. -1: none
+ * at i. A kick announces every change, also before a socket is closed. Any thread may
+ * call it. */
 int conns_socket(const struct conns *c, unsigned i);
 
-/* The connection of this socket has bytes: it is asked next time. */
+/* Marks the connection of socket fd as having bytes, so the next conns_input() reads
+ * it. */
 void conns_told(struct conns *c, int fd);
 
-/* Take in what has come, at most a turn's worth.  Returns about how many bytes; 0:
- * there was nothing. */
+/* Reads what has come, at most one turn's worth. Returns roughly the number of bytes; 0:
+ * nothing was waiting. */
 size_t conns_input(struct conns *c, uint64_t now);
 
 void conns_forked(struct conns *c);

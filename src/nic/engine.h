@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* engine.h - the engine of one NIC: takes datagrams in, runs timers, puts
- * datagrams out, in bounded turns.  Inside nic/ only; docs/architecture.md
- * says which threads drive it and why. */
+/* engine.h - the engine of one NIC: receives datagrams, runs timers and sends datagrams,
+ * in bounded turns. Inside nic/ only; docs/architecture.md says which threads drive it
+ * and why. */
 #ifndef NIC_ENGINE_H
 #define NIC_ENGINE_H
 
@@ -23,49 +23,52 @@ struct qp;
 
 enum {
 	ENGINE_SOURCES = 32,
-	ENGINE_TX = 2 * BATCH_MAX, /* datagrams put out by one turn */
-	ENGINE_INLINE = 64,	   /* put out by a turn inside post_send */
+	ENGINE_TX = 2 * BATCH_MAX, /* datagrams sent by one turn */
+	ENGINE_INLINE = 64,	   /* datagrams sent by a turn inside post_send */
 };
 
-/* Those that have one of the functions, and NULL. */
+/* Sources that have a given function, NULL-terminated. */
 struct sources {
 	struct source *v[ENGINE_SOURCES + 1];
 };
 
 #define each_source(s, list) for (struct source *const *s = (list)->v; *s; s++)
 
-/* The program's threads that poll, together. */
+/* State shared by the program's threads that poll. */
 struct pollers {
-	struct spin spin;	/* under the turn */
-	_Atomic uint64_t last;	/* when a poll last ran the engine */
-	atomic_uint missed;	/* polls that found the turn taken, without an end of
-				 * one in between */
-	_Atomic uint32_t ended; /* turn_ended() when that was last looked at */
-	atomic_bool polled;	/* one since the last wake-up that did not run it: it
-				 * found an entry, or the turn taken */
+	struct spin spin;      /* written with the turn held */
+	_Atomic uint64_t last; /* ns; when a poll last ran the engine */
+	/* polls that found the turn taken since a turn last ended */
+	atomic_uint missed;
+	_Atomic uint32_t ended; /* turn_ended() at the last such poll */
+	/* set by a poll that did not run the engine since the thread's last wake-up,
+	 * because it found a completion or the turn taken */
+	atomic_bool polled;
 };
 
-/* The engine's own thread: engine_thread.c. */
+/* The engine's own thread (engine_thread.c). */
 struct engine_thread {
 	pthread_t id;
 	bool started;
-	cpu_set_t cpus; /* where it may run; cpus_known */
+	cpu_set_t cpus; /* processors that it may run on, if cpus_known */
 	bool cpus_known;
 	int kick_rx, kick_tx, alarm; /* alarm: a timerfd */
 	struct fd_id kick_id;	     /* of kick_tx */
-	/* Its own: */
-	uint64_t alarm_at; /* NEVER: it is not set */
+	/* Written by the thread only: */
+	uint64_t alarm_at; /* NEVER: the alarm is not set */
 	struct watch watch[SOURCE_KINDS];
-	uint64_t slept; /* when it went to sleep */
+	uint64_t slept; /* ns; when it went to sleep */
 	struct {
-		bool call;	       /* what is not left to others */
+		/* it was woken for more than the input that is left to pollers */
+		bool call;
 		bool by[SOURCE_KINDS]; /* input of that kind */
 	} woken;
-	/* Others read or set: */
+	/* Shared with other threads: */
 	atomic_bool stop, armed, kicked;
-	atomic_bool serving;  /* it has the turn, or just had it */
-	atomic_bool sleeping; /* in ppoll, or about to be */
-	atomic_bool watching; /* ... and nothing is left to pollers */
+	atomic_bool serving;  /* it has the turn, or has just given it back */
+	atomic_bool sleeping; /* in ppoll(), or about to be */
+	/* it sleeps and watches all inputs: none is left to pollers */
+	atomic_bool watching;
 	_Atomic uint64_t sleep_until;
 };
 
@@ -80,66 +83,72 @@ struct engine {
 		unsigned turns;
 	} hearing;
 	unsigned turns;
-	uint64_t piped;	    /* when a pipe last had something */
-	atomic_bool broken; /* descriptors are gone */
+	uint64_t piped;	    /* ns; when a pipe last had input */
+	atomic_bool broken; /* the program has closed our descriptors */
 	struct pollers pollers;
 	struct engine_thread thread;
 };
 
 struct engine_did {
-	bool socket;	 /* something had come in by a socket, */
-	bool ring;	 /* ... by a ring, */
-	bool one_sided;	 /* ... that its program need not poll for */
-	unsigned output; /* datagrams put out */
-	/* When there is work without input, for engine_settle().  Known if the thread
-	 * was asleep: it works that out itself, with the turn held, before it is. */
+	bool socket;	 /* input came by a socket, */
+	bool ring;	 /* by a ring, */
+	bool one_sided;	 /* or input came that the program need not poll for */
+	unsigned output; /* datagrams sent */
+	/* ns; when there is work without input, for engine_settle(). Computed only while
+	 * the thread sleeps and watches every input, else NEVER: an awake thread
+	 * computes it itself, with the turn held, before it sleeps. */
 	uint64_t next;
 };
 
-/* The engine turns s from now on, in the order in which sources are added. */
+/* Adds source s to every turn from now on. Sources run in the order in which they are
+ * added. */
 void engine_add(struct engine *e, struct source *s);
 
-/* Input, timers and output, or output alone.
+/* Runs input, timers and output, or output alone.
  *
- * later: what the input asks for (ACKs) is left for the next turn, so that it
- * shares a system call with the program's answer, and that goes first.  Only
- * for a caller that comes back soon. */
+ * later: packets that the input asks for (ACKs) are left for the next turn. They then
+ * share a system call with the program's answer, which goes first. Only for a caller
+ * that comes back soon.
+ */
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	REQUIRES(e->core->turn);
-/* first: a QP that need not be due to be served, or NULL. */
+/* first: a QP to serve although it may not be due, or NULL. */
 struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
 				unsigned limit) REQUIRES(e->core->turn);
 
-/* Put out what would go out by itself soon, and what waits for company. */
+/* Sends what would go out by itself soon, and packets held back to share a system
+ * call. */
 struct engine_did engine_flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
-/* After a turn was given by anyone but the thread: wake the thread if there
- * is work or a deadline that it does not know of. */
+/* After a turn run by any other thread: wakes the engine's thread if there is work, or a
+ * deadline, that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
-/* Does any input rely on being looked for?  Needs no turn. */
+/* Does any input have to be polled for? Needs no turn. */
 bool engine_is_hot(const struct engine *e);
-/* When there is work without input. */
+/* Returns when there is work without input, in ns. */
 uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
-/* Output goes by engine_output() alone: the thread sleeps and has to be told the next
- * deadline, the program ends, or descriptors are gone. */
+/* Must output go by engine_output(), without a QP's shortcut? True if the thread sleeps
+ * and needs to learn the next deadline, if the program ends, or if our descriptors are
+ * gone. */
 bool engine_must_turn(const struct engine *e) REQUIRES(e->core->turn);
-/* After output: wake whom it is for. */
+/* After output: wakes the processes that the output is for. */
 void engine_wake(struct engine *e) REQUIRES(e->core->turn);
 
-int engine_thread_start(struct engine *e); /* 0 or -errno */
+int engine_thread_start(struct engine *e); /* returns 0 or -errno */
 void engine_thread_stop(struct engine *e);
-void engine_close_fds(struct engine *e); /* the thread's own: fork, too */
+/* closes the thread's own descriptors; for fork, too */
+void engine_close_fds(struct engine *e);
 void engine_kick(struct engine *e);
 
-/* qp is run again by then.  A timer that fires early finds nothing due and is set again,
- * so a later deadline need not move it. */
+/* Has qp run again by `at` (ns). A timer that fires early finds nothing due and is set
+ * again, so a later deadline need not move the timer. */
 void engine_timer(struct engine *e, struct qp *qp, uint64_t at) REQUIRES(e->core->turn);
 
-/* All is lost: the program closed our descriptors. */
+/* Stops the engine for good: the program closed our descriptors. */
 void engine_break(struct engine *e, const char *what) REQUIRES(e->core->turn);
-/* Has it closed them, seen or unseen?  Their numbers are its own now. */
+/* Has the program closed our descriptors? Their numbers may be the program's now. */
 bool engine_lost(const struct engine *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ethernet.h - the link of a NIC's RoCE devices: UDP sockets (nic/port), around which
- * URNIC_PCAP and URNIC_FAULT stand, and RoCE v2 around those.  Inside nic/ only.
- */
+/* ethernet.h - the link of a NIC's RoCE devices: UDP sockets (nic/port), wrapped by
+ * URNIC_PCAP's capture and URNIC_FAULT's faults, and RoCE v2 around all. Inside nic/
+ * only. */
 #ifndef NIC_ETHERNET_H
 #define NIC_ETHERNET_H
 
@@ -14,25 +14,26 @@ struct ethernet;
 struct link;
 struct nic;
 
-/* One more of nic's links, and connection management's.  0 or -errno. */
+/* Adds the link to nic's links; connection management uses it, too. Returns 0 or
+ * -errno. */
 int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *conf);
 void ethernet_close(struct ethernet *eth);
 
-/* Of the processes of this host: a datagram that one of them has forwarded, a slot that
- * no process has any more. */
+/* Events from other processes of this host: a datagram that one of them forwarded; a
+ * slot whose process has ended. */
 void ethernet_deliver(struct ethernet *eth, const struct dgram *d);
 void ethernet_peer_gone(struct ethernet *eth, uint16_t slot);
 
-/* As port_refused() has it. */
+/* See port_refused(). */
 size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_t max);
 
-/* A line in the log of what came and went by packet sockets, if there are any. */
+/* Logs a line about packets by packet sockets, if there are any. */
 void ethernet_log_counters(const struct ethernet *eth);
 
-/* The capture that URNIC_PCAP asks for; NULL: there is none. */
+/* Returns the capture that URNIC_PCAP asks for; NULL: none. */
 struct link *ethernet_pcap(struct ethernet *eth);
 
-/* What packets come in by that a ring brings. */
+/* Returns the link that packets from a ring count as received by. */
 struct link *ethernet_link(struct ethernet *eth);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* forwarder.h - another user's urnic, which has the UDP port and forwards what is
- * ours: it is found, and trusted or not. */
+/* forwarder.h - finds another user's urnic that holds the UDP port and forwards our
+ * datagrams, and decides whether to trust it. */
 #ifndef NIC_FORWARDER_H
 #define NIC_FORWARDER_H
 
@@ -12,28 +12,29 @@
 
 struct host;
 
-/* What holds for both address families. */
+/* State for both address families. */
 struct forwarding {
 	struct host *host;
 	uint16_t udp_port;
 	enum conf_share share;
-	bool warned; /* of this user: */
+	bool warned; /* per user: */
 	uid_t warned_of;
 };
 
 struct forwarder {
-	uint16_t slot; /* of one of that user's processes; 0: none is known */
+	uint16_t slot; /* slot of one of that user's processes; 0: none is known */
 	uid_t uid;
-	bool said; /* that none will do */
+	bool said; /* the failure has been logged */
 };
 
-/* The port is taken, in that address family: look for the urnic that has it, and
- * connect to it.  0; -EADDRINUSE: there is none, or it may not carry our traffic.
- * That is said in an error line, but not again. */
+/* The port is taken in `family`: finds the urnic that holds it and connects to it.
+ * Returns 0, or -EADDRINUSE if there is none or it may not carry our traffic; the reason
+ * is logged unless `again`. */
 int forwarder_find(const struct forwarding *g, int family, bool again,
 		   struct forwarder *f);
 
-/* Tell the user, where that is to be told, that f reads what comes for this process. */
+/* Warns the user, if the configuration asks for it, that f's user can read the datagrams
+ * for this process. */
 void forwarder_warn(struct forwarding *g, int family, const struct forwarder *f);
 
 const char *forwarder_family(int family);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hca.h - an adapter of a fabric as the owner of a port: what its device is filled with.
- * A device has the adapter's first port. */
+/* hca.h - an adapter of a fabric as the owner of a port; fills in its device, which has
+ * the adapter's first port. */
 #ifndef NIC_HCA_H
 #define NIC_HCA_H
 
@@ -9,12 +9,12 @@
 
 enum { HCA_PORT = 1 };
 
-/* What the fabric says, in verbs' terms. */
+/* Fills *out from the fabric's description p, in the terms of verbs. */
 void hca_fill(struct port *out, const struct plug_port *p);
 
-/* Ask that fabric what its adapter is like, and make a device of it or fill it anew (*dev
- * NULL, or what was made before).  changes: as device_fill() says.  0; -EIO: there is no
- * such adapter, which has been said once, and the device is down; -ENOMEM. */
+/* Asks the fabric about its adapter and makes a device of it, or updates *dev (NULL:
+ * make one). changes: see device_fill(). Returns 0; -EIO if there is no such adapter,
+ * which is logged once, and the device is down; -ENOMEM. */
 int hca_look(const char *fabric, const char *hca, const struct identity *id,
 	     struct device **dev, unsigned *changes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inbox.h - copies of datagrams until somebody takes them; bounded. */
+/* inbox.h - a bounded queue of copied datagrams. */
 #ifndef NIC_INBOX_H
 #define NIC_INBOX_H
 
@@ -14,7 +14,7 @@ void inbox_close(struct inbox *box);
 
 bool inbox_put(struct inbox *box, const struct dgram *d); /* false: full */
 
-/* At most n, in order; valid until the next inbox_take(). */
+/* Takes at most n, oldest first; valid until the next inbox_take(). */
 unsigned inbox_take(struct inbox *box, struct dgram *v, unsigned n);
 bool inbox_empty(const struct inbox *box);
 

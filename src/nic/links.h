@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* links.h - the links of a NIC.  Each is a source of the engine, and has an owner that
- * knows what carries it: sockets of a network, a fabric.
+/* links.h - the links of a NIC. Each is a source of the engine and has an owner that
+ * knows what carries it: network sockets or a fabric.
  *
- * A new kind is a file as nic/ethernet.c is one, and a row of the rooms in rooms.c.
- * Turn held, but where it says otherwise.
+ * A new kind of link is a file such as nic/ethernet.c and a row in rooms.c. Calls need
+ * the turn, unless stated otherwise.
  */
 #ifndef NIC_LINKS_H
 #define NIC_LINKS_H
@@ -20,47 +20,48 @@ struct device;
 struct engine;
 struct links;
 
-/* What an owner fills in; functions that it has no use for are NULL. */
+/* Filled in by the owner of the link; functions that it does not need are NULL. */
 struct nic_link {
 	const struct nic_link_ops {
-		/* Does it carry the paths of dev?  Any thread. */
+		/* Does the link carry the paths of dev? Any thread may call it. */
 		bool (*carries)(const struct nic_link *l, const struct device *dev);
-		/* From now on packets come in for this GID of dev, or for any of its
-		 * (NULL); dev NULL: of any device, for connection management.  0 or
-		 * -errno. */
+		/* Starts to receive packets for this GID of dev, or for any of its GIDs
+		 * (NULL); dev NULL: for any device, as connection management needs.
+		 * Returns 0 or -errno. */
 		int (*listen)(struct nic_link *l, const struct device *dev,
 			      const uint8_t *gid);
-		/* The sender of what goes out next is to be told if its
-		 * destination refuses it. */
+		/* The sender of the next packet is to be told if its destination refuses
+		 * it. */
 		void (*ask)(struct nic_link *l);
-		/* Packets for a multicast group come in by dev, or no longer; counted.
+		/* Joins or leaves multicast group gid on dev; calls are counted. Returns
 		 * 0 or -errno. */
 		int (*join)(struct nic_link *l, const struct device *dev,
 			    const uint8_t gid[16], bool join);
 		/* Does a look for input cost no system call? */
 		bool (*is_idle)(const struct nic_link *l);
-		/* What to sleep on, at most SOURCE_FDS; how many.  Any thread. */
+		/* Lists descriptors to sleep on, at most SOURCE_FDS; returns how many.
+		 * Any thread may call it. */
 		unsigned (*fds)(const struct nic_link *l, struct source_fd *fd);
 		void (*forked)(struct nic_link *l);
 
-		/* Of a link over memory, whose input is looked for and which kicks only
-		 * where it is told to (SOURCE_RINGS): */
-		/* Is there input?  Any thread. */
+		/* For a link over memory, whose input is polled and which kicks only
+		 * when asked to (SOURCE_RINGS): */
+		/* Is there input? Any thread may call it. */
 		bool (*has)(const struct nic_link *l);
-		/* From now on it is to kick, or no longer. */
+		/* Asks the link to kick from now on, or not to. */
 		void (*sleeps)(struct nic_link *l, bool sleeps);
-		/* A descriptor was readable.  Without the turn. */
+		/* A descriptor was readable. Called without the turn. */
 		void (*told)(struct nic_link *l);
 	} * ops;
-	struct link *link; /* the outermost one of its stack */
+	struct link *link; /* the outermost link of the stack */
 
-	/* links_add()'s: */
+	/* Filled in by links_add(): */
 	struct source source;
 	struct links *links;
 	struct list node;
 };
 
-enum { LINK_RX = 64 /* datagrams of each link that one turn takes in */ };
+enum { LINK_RX = 64 /* datagrams that one turn receives per link */ };
 
 struct links {
 	struct core *core;
@@ -72,23 +73,23 @@ void links_init(struct links *links, struct core *core);
 void links_add(struct links *links, struct nic_link *l);
 void links_remove(struct nic_link *l);
 
-/* The engine gets them, in the order in which they were added. */
+/* Adds the links to the engine e, in the order in which they were added. */
 void links_turned_by(struct links *links, struct engine *e);
 
-/* The one that carries the paths of dev; NULL: none.  Any thread. */
+/* Returns the link that carries the paths of dev; NULL: none. Any thread may call it. */
 struct nic_link *links_of(struct links *links, const struct device *dev);
 
-/* See nic.h.  links_listen(), dev NULL: for all devices. */
+/* See nic.h. links_listen() with dev NULL: for all devices. */
 int links_listen(struct links *links, const struct device *dev, const uint8_t *gid);
 void links_ask(struct links *links);
 int links_join(struct links *links, const struct device *dev, const uint8_t gid[16],
 	       bool join);
 
-/* Is one of them full? */
+/* Is one of the links full? */
 bool links_full(const struct links *links, uint64_t now);
 
-/* A socket that is closed takes along what waits in it, which may be others': what is
- * theirs is forwarded first. */
+/* Forwards the datagrams for other processes that wait in our sockets: closing a socket
+ * would discard them. */
 void links_forward(struct links *links);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* netdev.h - the network interfaces and their addresses, by rtnetlink. */
+/* netdev.h - lists the network interfaces and their addresses, by rtnetlink. */
 #ifndef NIC_NETDEV_H
 #define NIC_NETDEV_H
 
@@ -9,16 +9,16 @@
 
 struct netdev_monitor;
 
-/* The interfaces that have an address, loopback last, otherwise as the kernel
- * numbers them, in an array of *n that the caller frees.  Addresses that are
- * tentative or duplicates are left out.  0 or -errno. */
+/* Lists the interfaces that have an address, loopback last, otherwise in the kernel's
+ * order, in an array of *n that the caller frees. Tentative and duplicate addresses are
+ * left out. Returns 0 or -errno. */
 int netdev_list(struct netdev **out, int *n);
 
-/* Tells when interfaces or addresses change. */
+/* Opens a monitor of changes to interfaces and addresses. Returns 0 or -errno. */
 int netdev_monitor_open(struct netdev_monitor **out);
 void netdev_monitor_close(struct netdev_monitor *m);
 int netdev_monitor_fd(const struct netdev_monitor *m);
-bool netdev_monitor_drain(struct netdev_monitor *m); /* true: look again */
+bool netdev_monitor_drain(struct netdev_monitor *m); /* true: something changed */
 void netdev_monitor_forked(struct netdev_monitor *m);
 
 #endif

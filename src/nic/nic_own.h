@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* nic_own.h - the NIC itself, inside nic/ only. */
+/* nic_own.h - struct nic and its parts, inside nic/ only. */
 #ifndef NIC_NIC_OWN_H
 #define NIC_NIC_OWN_H
 
@@ -20,7 +20,7 @@ struct netdev_monitor;
 
 enum { SOURCES = 8 };
 
-/* What the engine turns: sources.c. */
+/* The sources that the engine runs (sources.c). */
 struct nic_sources {
 	struct source source[SOURCES];
 };
@@ -30,20 +30,22 @@ struct nic {
 	struct engine engine;
 	struct host *host;
 	struct links links;
-	struct ethernet *ethernet; /* one of them */
-	struct adapter *adapter;   /* another; NULL: there is no fabric */
+	struct ethernet *ethernet; /* one of links */
+	struct adapter *adapter;   /* one of links; NULL: no fabric */
 	struct cm *cm;
-	struct conns *conns; /* of iWARP */
+	struct conns *conns; /* iWARP connections */
 	struct netdev_monitor *monitor;
 	struct nic_sources sources;
 	struct dumper dumper;
-	bool xrc; /* between processes: from the first message until ib goes */
+	/* XRC domains shared between processes: set at the first message, cleared when
+	 * ib closes */
+	bool xrc;
 	unsigned users;
 };
 
-/* nic, which is zeroes, is put together and begins to run.  0 or -errno. */
+/* Builds the NIC in *nic, which is zeroed, and starts it. Returns 0 or -errno. */
 int nic_start(struct nic *nic, const struct conf *conf);
-/* It is taken apart, and freed. */
+/* Stops the NIC, takes it apart and frees it. */
 void nic_stop(struct nic *nic);
 void nic_log_counters(struct nic *nic);
 

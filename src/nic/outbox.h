@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* outbox.h - what the engine is about to put out: datagrams of several QPs in one batch,
- * so that they share a system call.  Each QP learns what was taken of its own.  Turn
- * held. */
+/* outbox.h - the datagrams that the engine is about to send: those of several QPs share
+ * a batch and so a system call. Each QP is told how many of its datagrams were taken.
+ * The turn must be held. */
 #ifndef NIC_OUTBOX_H
 #define NIC_OUTBOX_H
 
@@ -15,22 +15,22 @@ struct qp;
 
 struct outbox {
 	struct batch batch;
-	/* Whose datagrams are in it: v[first ... first + n). */
+	/* One QP's datagrams in the batch: v[first ... first + n). */
 	struct part {
 		struct qp *qp;
 		unsigned first, n;
-		uint64_t retry; /* it waits so long for room; 0: it does not */
+		uint64_t retry; /* ns that the QP waits for room; 0: it does not wait */
 	} part[BATCH_MAX];
 	unsigned parts;
 };
 
-/* What qp has to send goes into the batch, as far as it has room.  True: there is
- * more.  qp->lock held. */
+/* Adds the datagrams of qp to the batch, as far as there is room. Returns true if qp has
+ * more. qp->lock must be held. */
 bool out_ask(struct engine *e, struct qp *qp, uint64_t now);
-/* A QP that finds no room says that it has more to send: without a flush it
- * would be asked for ever. */
+/* Is the batch so full that it must be flushed first? A QP without room says that it has
+ * more to send, and would be asked for ever. */
 bool out_nearly_full(const struct engine *e);
-/* All of it goes its way: within the host, or by its link. */
+/* Sends all datagrams, within the host or by their links. */
 void out_flush(struct engine *e, uint64_t now);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* port.h - the NIC's UDP port: a link made of sockets (link/udp), steering
- * between the processes of a user (nic/steer) and forwarding (host/).
+/* port.h - the NIC's UDP port: a link made of sockets (link/udp), steering between the
+ * processes of a user (nic/steer) and forwarding (host/).
  *
- * Nothing is bound before port_bind().  A process that finds the port taken by
- * another user's urnic lives from what that user's processes forward, if share lets it
- * (they can read and change it), and tries again when the connection to it
+ * port_bind() binds the port. If another user's urnic holds it, this process receives
+ * what that user's processes forward, provided that `share` allows it (they can read and
+ * change the packets), and tries again to bind when its connection to that urnic
  * closes.
  */
 #ifndef NIC_PORT_H
@@ -23,45 +23,45 @@ struct port_stats {
 	uint64_t rx, tx, rx_drops, misdelivered, forwarded, rediscoveries;
 };
 
-/* host: for forwarding; its datagrams arrive through port_deliver(). */
+/* host: for forwarding; datagrams from it arrive by port_deliver(). */
 int port_open(struct port **out, struct host *host, uint16_t udp_port,
 	      enum conf_share share);
 void port_close(struct port *port);
 struct link *port_link(struct port *port);
 
-/* See udp_keep_apart().  Before port_bind(). */
+/* udp_keep_apart() for both families; before port_bind(). */
 void port_keep_apart(struct port *port);
 
-/* Bind the address family (AF_INET or AF_INET6) if it is not yet.  0;
- * -EADDRINUSE with one error line that names the holder if it is no urnic, or
- * another user's that may not carry this one's traffic. */
+/* Binds the address family (AF_INET or AF_INET6), unless bound. Returns 0; -EADDRINUSE,
+ * with one error line, if the holder is no urnic or another user's that may not carry
+ * our traffic. */
 int port_bind(struct port *port, int family);
-/* What to sleep on: the receiving socket of a family (-1: not bound, and that
- * may change with port_bind()), and an epoll descriptor for all else. */
+/* What to sleep on: the receiving socket of a family (-1: not bound, until port_bind()),
+ * and an epoll descriptor for everything else. */
 int port_rx_fd(const struct port *port, int family);
 int port_fd(const struct port *port);
 
-/* It receives nothing, nor has anything received: to look costs no system call. */
+/* Is nothing bound and nothing waiting? Then a look for input costs no system call. */
 bool port_is_idle(const struct port *port);
 
-/* The UDP port that datagrams leave from, in both families; opens the sockets.
- * 0: it cannot. */
+/* The UDP source port of sent datagrams, in both families; opens the sockets. 0:
+ * failed. */
 uint16_t port_sport(struct port *port);
 
-/* Of what leaves from there it is told if nobody has the port that it went to, by
- * port_refused(): link/udp.h.  0: it cannot be opened. */
+/* A second source port: port_refused() reports datagrams from it that were refused
+ * because nobody has their destination port (see link/udp.h). 0: it cannot be opened. */
 uint16_t port_ask_port(struct port *port);
 size_t port_refused(struct port *port, uint8_t ip[16], void *quote, size_t max);
 
-/* What host_ops calls. */
+/* Callbacks for host_ops. */
 void port_deliver(struct port *port, const struct dgram *d);
 void port_peer_gone(struct port *port, uint16_t slot);
 
-/* Join or leave the multicast group ip on the interface; counted.  -EADDRINUSE:
- * another user has the port, and multicast is not forwarded. */
+/* Joins or leaves multicast group ip on the interface; calls are counted. Returns 0;
+ * -EADDRINUSE if another user has the port, since multicast is not forwarded; -errno. */
 int port_join(struct port *port, const uint8_t ip[16], uint32_t ifindex, bool join);
 
-/* Steering probes, bind retries: what is due.  Returns the next deadline. */
+/* Does what is due: steering probes, retries of bind. Returns the next deadline, ns. */
 uint64_t port_run(struct port *port, uint64_t now);
 
 const struct port_stats *port_stats(const struct port *port);

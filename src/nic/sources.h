@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sources.h - what a NIC's engine turns: the table of its sources. */
+/* sources.h - the table of sources that a NIC's engine runs. */
 #ifndef NIC_SOURCES_H
 #define NIC_SOURCES_H
 
 struct nic;
 
-/* The engine gets them, and the links. */
+/* Adds nic's sources and links to its engine. */
 void sources_open(struct nic *nic);
 
 #endif

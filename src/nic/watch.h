@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* watch.h - what takes input in: the engine's thread, or the threads that poll; and
- * when a thread that polls lets go of its processor.
+/* watch.h - decides who takes input in, the engine's thread or the threads that poll,
+ * and when a polling thread gives up its processor.
  *
- * Functions of events and time alone.  docs/driver.md has the table.
+ * All functions depend on events and time only. docs/driver.md has the table.
  */
 #ifndef NIC_WATCH_H
 #define NIC_WATCH_H
@@ -11,48 +11,52 @@
 #include <stdint.h>
 
 enum {
-	WATCH_LOOK_NS = 1000000, /* what is left is looked after so often */
-	WATCH_FIRST_NS = 50000,	 /* polled so lately: somebody polls, and takes input in
-				  * before the thread */
-	WATCH_LATE_MAX = 7,	 /* see watch.late */
-	WATCH_SERVED = 2	 /* ... and what ends it */
+	WATCH_LOOK_NS = 1000000, /* ns between looks at input that is left to pollers */
+	/* ns since the last poll: within them, a poller takes input in before the thread
+	 * does */
+	WATCH_FIRST_NS = 50000,
+	WATCH_LATE_MAX = 7, /* largest value of watch.late */
+	WATCH_SERVED = 2    /* value of watch.served that resets watch.late */
 };
 
 /* One kind of input, such as sockets or rings. */
 struct watch {
-	bool left;	     /* to threads that poll; else the thread watches it */
-	uint64_t not_before; /* it is not left again before */
-	unsigned late;	     /* so often, running, it was in vain that it was left: it is
-			      * watched for WATCH_LOOK_NS << late then */
-	unsigned served;     /* looks since then that found others first */
+	bool left;	     /* left to polling threads; else the thread watches it */
+	uint64_t not_before; /* ns; not left to pollers before this time */
+	/* consecutive times that leaving it to pollers was in vain: the thread then
+	 * watches it for WATCH_LOOK_NS << late */
+	unsigned late;
+	unsigned served; /* since then, looks at which pollers had been first */
 };
 
-/* What the thread sees when it wakes. */
+/* What the thread sees when it wakes up. */
 struct watch_seen {
 	uint64_t now;
-	uint64_t slept;	 /* when it went to sleep */
-	uint64_t polled; /* when a thread last polled; 0: never */
+	uint64_t slept;	 /* ns; when it went to sleep */
+	uint64_t polled; /* ns; when a thread last polled; 0: never */
 	bool armed;	 /* a CQ was armed since the last wake-up */
 };
 
-/* rang: this kind of input has woken the thread.
- * late: the thread has taken in some that a program may await without polling. */
+/* Updates w after a wake-up. rang: this kind of input woke the thread. late: the thread
+ * took in input that a program may await without polling. */
 void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late);
 
-/* Does a thread poll so often that it is first? */
+/* Does a thread poll so often that it takes input before the engine's thread? */
 static inline bool watch_is_first(const struct watch_seen *s)
 {
 	return s->polled + WATCH_FIRST_NS > s->now;
 }
 
-/* Does the thread that has woken take the turn?  If not, threads that poll serve what is
- * left to them.  watches: nothing is left; called: it is wanted for more than that. */
+/* Does the thread, just woken, take the turn? If not, polling threads serve the input
+ * that is left to them. watches: none is left to them; called: the thread is wanted for
+ * more than input. */
 static inline bool watch_takes_turn(const struct watch_seen *s, bool watches, bool called)
 {
 	return watches || called || s->armed || !watch_is_first(s);
 }
 
-/* It does not take it: they were first, so what is left to them is so rightly. */
+/* The thread did not take the turn, because pollers were first: leaving them the input
+ * was right. */
 static inline void watch_served(struct watch *w)
 {
 	if (w->left && ++w->served == WATCH_SERVED)
@@ -62,32 +66,37 @@ static inline void watch_served(struct watch *w)
 /* --- a poller's patience ------------------------------------------------------------ */
 
 enum {
-	SPIN_NS = 60000,	  /* it looks for so long, in vain, ... */
-	SPIN_SHARED_NS = 1000,	  /* ... or so long, where others run when it yields: */
-	SPIN_YIELD_MAX_NS = 2000, /* to yield took longer */
-	SPIN_SLICE_NS = 500000,	  /* ... so long: they use up their time slices */
-	SPIN_NAP_NS = 20000,	  /* then it looks so long and sleeps so long, */
-	SPIN_NAPS_NS = 100000000  /* ... until it tries to yield once more */
+	SPIN_NS = 60000, /* how long a poller looks in vain before it yields, */
+	/* or, where other threads run when it yields, this long. */
+	SPIN_SHARED_NS = 1000,
+	/* A yield that takes longer than this ran another thread. */
+	SPIN_YIELD_MAX_NS = 2000,
+	/* A yield that takes longer than this met threads that use up their time
+	 * slices: */
+	SPIN_SLICE_NS = 500000,
+	/* the poller then alternates looking and sleeping for this long each, */
+	SPIN_NAP_NS = 20000,
+	SPIN_NAPS_NS = 100000000 /* and tries yielding again after this long. */
 };
 
-/* The pollers of a process. */
+/* Shared by the polling threads of a process. */
 struct spin {
-	uint64_t busy; /* when a poll last found something, yielded or slept */
+	uint64_t busy; /* ns; when a poll last found something, yielded or slept */
 	bool shared;
-	uint64_t nap_until; /* sleep instead of yielding */
+	uint64_t nap_until; /* ns; until then, sleep instead of yielding */
 };
 
 enum spin_next { SPIN_ON, SPIN_YIELD, SPIN_NAP };
 
-/* What is a thread to do after a poll?  If it yields: spin_yielded(); sleeps:
- * spin_slept(). */
+/* What should a thread do after a poll? If it yields, it reports by spin_yielded(); if
+ * it sleeps, by spin_slept(). */
 enum spin_next spin_polled(struct spin *s, bool found, uint64_t now);
 void spin_yielded(struct spin *s, uint64_t before, uint64_t after);
 void spin_slept(struct spin *s, uint64_t after);
 
-/* A poll found the turn taken; n polls running did, without the end of any turn among
- * them.  Its holder may be a thread that gets no processor: then the caller has a
- * higher priority (SCHED_FIFO), and only its sleep lets the holder run. */
+/* A poll found the turn taken, as n polls in a row did, without any turn ending among
+ * them. The holder may be a thread that gets no processor because the caller has a
+ * higher priority (SCHED_FIFO); only sleep lets the holder run. */
 enum { SPIN_MISSES = 64, SPIN_MISS_YIELDS = 32, SPIN_MISS_NAP_NS = 50000 };
 static inline bool spin_asks(unsigned n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xrc.h - XRC domains whose processes are several (docs/xrc.md): what core and ib ask of
- * the host. */
+/* xrc.h - XRC domains shared by several processes (docs/xrc.md): what core and ib ask of
+ * other processes of this host. */
 #ifndef NIC_XRC_H
 #define NIC_XRC_H
 
@@ -9,9 +9,10 @@
 
 struct nic;
 
-int xrc_open(struct nic *nic); /* 0 or -ENOMEM */
+int xrc_open(struct nic *nic); /* returns 0 or -ENOMEM */
 void xrc_close(struct nic *nic);
-/* From another process of this user's; it has ended; and what is due.  Turn held. */
+/* Events, turn held: a message from another process of this user; that process has
+ * ended; time for what is due. */
 void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len);
 void xrc_gone(struct nic *nic, uint16_t slot);
 uint64_t xrc_next(struct nic *nic, uint64_t now);
