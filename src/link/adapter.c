@@ -16,12 +16,15 @@ struct adapter {
 	void (*kick)(void *arg);
 	void *arg;
 	atomic_bool cut;
-	/* Our own counters: what stands in sh may be anything. */
+	/* This end's own copies of its counters, because the fabric may overwrite those
+	 * in sh. */
 	uint32_t tx_head, freed_tail, rx_tail;
-	_Atomic uint32_t rx_at; /* next one to be received: [rx_tail, rx_at) are lent */
-	unsigned frees;		/* buffers that are free: */
+	/* next packet to be received; those in [rx_tail, rx_at) are lent to the
+	 * caller */
+	_Atomic uint32_t rx_at;
+	unsigned frees; /* number of entries in free[]: */
 	uint16_t free[ADAPTER_BUFS];
-	bool out[ADAPTER_BUFS]; /* the fabric has it */
+	bool out[ADAPTER_BUFS]; /* buffers that the fabric has */
 };
 
 static struct adapter *adapter_of(struct link *link)
@@ -64,8 +67,8 @@ static void take_back(struct adapter *a)
 	atomic_store_explicit(&a->sh->freed_tail, head, memory_order_release);
 }
 
-/* Memory that is gone by now is a packet lost: its work request fails when it is sealed
- * again. */
+/* Copies d into a free buffer and queues it. If d's memory is unmapped by now, the
+ * packet is lost, and the work request fails when the packet is sealed again. */
 static void put(struct adapter *a, const struct dgram *d)
 {
 	uint16_t buf = a->free[a->frees - 1];
@@ -94,7 +97,7 @@ static int adapter_send(struct link *link, struct dgram *v, unsigned n, uint64_t
 		take_back(a);
 	for (i = 0; i < n && a->frees > 0; i++)
 		put(a, &v[i]);
-	if (i == 0) /* its buffers are all there: the fabric knows of them */
+	if (i == 0) /* the fabric has every buffer, and so has been told of them */
 		return 0;
 	atomic_store_explicit(&a->sh->tx_head, a->tx_head, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
@@ -119,12 +122,14 @@ static void give_back(struct adapter *a)
 		a->kick(a->arg);
 }
 
-/* The descriptor is read once. */
+/* Describes received packet `at` in *d. The descriptor is copied once, because the
+ * fabric may change it. */
 static void show(struct adapter *a, uint32_t at, struct dgram *d)
 {
 	const struct adapter_desc desc = a->sh->rx[at % ADAPTER_BUFS];
 
-	atomic_signal_fence(memory_order_seq_cst); /* it is not read again */
+	/* keep the compiler from reading it again */
+	atomic_signal_fence(memory_order_seq_cst);
 	*d = (struct dgram){
 		.addr = desc.addr,
 		.ip_id = -1,
@@ -173,7 +178,8 @@ void adapter_link_sleeps(struct link *link, bool sleeps)
 	if (atomic_load_explicit(&a->sh->program_sleeps, memory_order_relaxed) == sleeps)
 		return;
 	atomic_store_explicit(&a->sh->program_sleeps, sleeps, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst); /* then it looks once more */
+	/* the caller then looks for input once more */
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 static uint64_t adapter_deadline(struct link *link)

@@ -26,7 +26,7 @@ struct dgram *batch_next(struct batch *b)
 	return d;
 }
 
-/* May d be cut by the kernel from the buffer in which prev is the last? */
+/* Can the kernel cut d from the buffer whose last datagram is prev? */
 static bool joins(const struct batch *b, const struct dgram *prev, const struct dgram *d)
 {
 	const struct dgram *first = prev - prev->seg;
@@ -58,7 +58,7 @@ static void take_out_last(struct batch *b)
 
 	b->iov_used -= d->iovcnt;
 	b->run_bytes -= d->len;
-	/* Alone it ended the run before it, which so gets no longer. */
+	/* d had ended the run before it; that run may not grow again. */
 	if (d->seg == 0)
 		b->run_bytes = RUN_BYTES_MAX;
 }

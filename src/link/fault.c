@@ -12,11 +12,12 @@
 #include "sys/rand.h"
 
 enum {
-	WAITING_MAX = 4096, /* each way; more are not held back */
+	WAITING_MAX = 4096, /* datagrams per direction; more are not held back */
 	PASS_MAX = 4,	    /* datagrams that overtake a reordered one */
 	REORDER_NS = 1000000,
-	RETRY_NS = 50000, /* the inner link was full */
-	ROUNDS = 16,	  /* of a recv in which all are dropped */
+	RETRY_NS = 50000, /* before a retry, when the inner link was full */
+	/* attempts of one recv() to find a datagram that is not dropped */
+	ROUNDS = 16,
 };
 
 enum fate {
@@ -30,9 +31,11 @@ enum fate {
 struct way {
 	struct fault_rules rules;
 	struct prng rng;
-	struct list delayed; /* by due, earliest first */
-	struct list passed;  /* in order; out when after is 0, or due */
-	unsigned waiting;    /* in both */
+	struct list delayed; /* sorted by due time, earliest first */
+	/* reordered ones in order of arrival; released when `after` reaches 0, or when
+	 * due */
+	struct list passed;
+	unsigned waiting; /* datagrams in both lists */
 	struct fault_stats stats;
 };
 
@@ -40,8 +43,8 @@ struct fault {
 	struct link link;
 	struct link *inner;
 	struct way way[FAULT_DIRS];
-	struct list lent; /* received copies, until the next recv */
-	bool ordered;	  /* what waits is overtaken by nothing */
+	struct list lent; /* copies given out, until the next recv() */
+	bool ordered;	  /* keep order: nothing may overtake a waiting datagram */
 	void (*describe)(const struct dgram *d, char *buf, size_t size);
 };
 
@@ -65,8 +68,8 @@ static bool is_nth(const struct fault_rules *r, uint64_t count)
 	return false;
 }
 
-/* Every datagram takes the same number of draws, so that one rule's outcome
- * does not depend on another's. */
+/* Decides what happens to the next datagram. Every datagram takes the same number of
+ * draws, so that one rule's outcome does not depend on another's. */
 static unsigned judge(struct way *w)
 {
 	const struct fault_rules *r = &w->rules;
@@ -120,7 +123,7 @@ static void count(struct fault_stats *s, unsigned fate)
 	s->corrupted += (fate & CORRUPT) != 0;
 }
 
-/* d, as it was, has met its fate. */
+/* Counts and logs the fate of d, before d is changed. */
 static void note(const struct fault *f, struct way *w, unsigned fate,
 		 const struct dgram *d)
 {
@@ -157,7 +160,7 @@ static void wait_for_others(struct way *w, struct parcel *p, uint64_t now)
 	w->waiting++;
 }
 
-/* A datagram went by: those it overtook have waited for one more. */
+/* A datagram went past the reordered ones: each waits for one fewer. */
 static void went_by(struct way *w)
 {
 	list_for(n, &w->passed)
@@ -169,7 +172,7 @@ static void went_by(struct way *w)
 	}
 }
 
-/* What waits and may go now, out of its list; or NULL. */
+/* Removes and returns a waiting datagram that may go now; NULL: none. */
 static struct parcel *take_due(struct way *w, uint64_t now)
 {
 	struct parcel *p = first(&w->delayed);
@@ -208,7 +211,7 @@ static uint64_t way_deadline(const struct way *w)
 	return due;
 }
 
-/* Do to p what fate says: true if it, or its first copy, goes on now. */
+/* Applies fate to p. Returns true if p, or the first of its copies, goes on now. */
 static bool suffer(const struct fault *f, struct way *w, struct parcel *p, unsigned fate,
 		   uint64_t now)
 {
@@ -234,7 +237,7 @@ static bool suffer(const struct fault *f, struct way *w, struct parcel *p, unsig
 
 /* --- the link ------------------------------------------------------------ */
 
-/* The inner link was full: p is the first again. */
+/* The inner link was full: p is sent again later; on an ordered link it stays first. */
 static void try_again(const struct fault *f, struct way *w, struct parcel *p,
 		      uint64_t now)
 {
@@ -247,7 +250,7 @@ static void try_again(const struct fault *f, struct way *w, struct parcel *p,
 	w->waiting++;
 }
 
-/* Where all are delayed, no more than can wait are taken. */
+/* On an ordered link with a delay: would n more datagrams exceed what may wait? */
 static bool is_full(const struct fault *f, const struct way *w, unsigned n)
 {
 	return f->ordered && w->rules.delay && w->waiting + n > WAITING_MAX;
@@ -270,9 +273,9 @@ static int send_due(struct fault *f, uint64_t now)
 	return 0;
 }
 
-/* 1: taken, 0: the inner link is full, -errno: broken.  One that is refused
- * comes again, so it must not have been judged; one that a fault has touched is
- * taken in any case. */
+/* Returns 1 if d was taken, 0 if the inner link is full, -errno if it is broken. A
+ * datagram that is refused is passed again, so its draws are undone; one that a fault
+ * has touched is always taken. */
 static int send_one(struct fault *f, struct dgram *d, uint64_t now)
 {
 	struct way *w = &f->way[FAULT_TX];
@@ -319,7 +322,7 @@ static int fault_send(struct link *link, struct dgram *v, unsigned n, uint64_t n
 		if (rc <= 0)
 			return i > 0 ? (int)i : rc;
 	}
-	rc = send_due(f, now); /* second copies */
+	rc = send_due(f, now); /* sends the duplicates that became due */
 	return n > 0 || rc >= 0 ? (int)n : rc;
 }
 
@@ -332,8 +335,8 @@ static void move(struct dgram *to, const struct dgram *from)
 		to->iov = &to->one;
 }
 
-/* Of v[at..n), which inner has given, leave those that get through now, from
- * v[at] on.  Returns where they end. */
+/* Filters v[at..n), which came from the inner link: moves those that are received now to
+ * v[at...]. Returns the end of those. */
 static unsigned sift(struct fault *f, struct dgram *v, unsigned at, unsigned n,
 		     uint64_t now)
 {
@@ -374,7 +377,8 @@ static int fault_recv(struct link *link, struct dgram *v, unsigned n, uint64_t n
 		list_add_tail(&f->lent, &p->node);
 		parcel_show(p, &v[got++]);
 	}
-	/* 0 means that none waits, so not when all of a lot were lost. */
+	/* A result of 0 would mean that no datagram waits, so try again when all of a
+	 * batch were dropped. */
 	for (int round = 0; got < n && round < ROUNDS; round++) {
 		if (is_full(f, &f->way[FAULT_RX], n - got))
 			break;

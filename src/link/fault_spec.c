@@ -10,7 +10,8 @@
 
 #include "sys/pair.h"
 
-/* Each takes its text off *s and says whether it was right. */
+/* The take_ functions parse the text at *s, advance *s and return false if it is
+ * malformed. */
 
 static bool take_u64(const char **s, uint64_t *out)
 {
@@ -26,8 +27,8 @@ static bool take_u64(const char **s, uint64_t *out)
 	return true;
 }
 
-/* A probability, 0 to 1, with up to six digits after the point: not strtod(),
- * which minds the program's locale. */
+/* Parses a probability, 0 to 1 with up to six decimals, into millionths. strtod() would
+ * depend on the program's locale. */
 static bool take_ppm(const char **s, uint32_t *out)
 {
 	uint64_t whole, ppm;
@@ -143,7 +144,7 @@ __attribute__((format(printf, 3, 4))) static int complain(char *err, size_t errl
 	return -EINVAL;
 }
 
-/* "tx:" or "rx:" before the key: in that direction only. */
+/* "tx:" or "rx:" before the key limits the fault to that direction. */
 static const char *take_direction(const char *key, bool *tx, bool *rx)
 {
 	*tx = strncmp(key, "rx:", 3) != 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ip_addr.c - see ip_addr.h: what RoCE makes of a GRH (IBTA annexes A16, A17). */
+/* ip_addr.c - see ip_addr.h: maps a GRH to IP addresses as RoCE does (IBTA annexes A16,
+ * A17). */
 #include "link/ip_addr.h"
 
 #include "link/link.h"
@@ -14,15 +15,15 @@ static bool is_zero(const uint8_t ip[16])
 	return memcmp(ip, zero, 16) == 0;
 }
 
-/* Does an address mean something on one interface only?  Else the kernel
- * routes by the address: also to another interface's address on this host. */
+/* Is the address valid on one interface only (link-local)? Otherwise the kernel routes
+ * by address, even to another interface of this host. */
 static bool is_scoped(const uint8_t ip[16])
 {
 	return addr_is_multicast(ip) || addr_is_link_local(ip);
 }
 
-/* Programs say 0 or 1, and rely on the kernel, which takes the hop limit of RoCE v2
- * from the route. */
+/* Programs set the hop limit to 0 or 1 and rely on the kernel, which takes RoCE v2's hop
+ * limit from the route. */
 static uint8_t hops(const struct link_to *to)
 {
 	if (to->hop_limit <= 1 && !addr_is_multicast(to->dgid))
@@ -70,9 +71,9 @@ void ip_dest(const struct link_addr *addr, struct link_dest *out)
 	out->group = addr_is_multicast(a->to.ip);
 }
 
-/* A17.4.5.1: the completion says which header came with a datagram.  ibv_wc has no
- * field for it; UCX looks where ConnectX puts it, in sl: bit 3 means UDP, bits 2-0
- * the layer 3 header. */
+/* A17.4.5.1: the completion says which header a datagram came with. ibv_wc has no field
+ * for it; UCX expects it where ConnectX puts it, in sl: bit 3 means UDP, bits 2-0 the
+ * layer 3 header. */
 enum { SL_UDP = 8, SL_IPV6 = 1, SL_IPV4 = 2 };
 
 void ip_head(const struct dgram *d, struct link_head *out)

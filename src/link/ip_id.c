@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ip_id.c - which IPv4 identifications to believe of a packet whose ICRC was
- * solved for it, since a UDP socket does not show it.
+/* ip_id.c - decides which IPv4 identifications to believe. A UDP socket does not show
+ * them, so they are solved for from the packet's ICRC.
  *
- * A solved one leaves 16 of the 32 bits of CRC, so the rule has to make up for
- * the rest.  There are two kinds of sender.  Linux' UDP sockets with DF put the
- * place in a GSO run: small numbers, and nearly always what was guessed.
- * rdma_rxe and adapters count: by one for each packet between two addresses,
- * also those for other processes of ours, and Linux adds up to one for each
- * tick that the counter was idle.  So the longer ago the last one was, the more
- * is believed.  What a sender is its first packet tells; it is believed to have
- * changed when some packets agree that it has.
+ * A solved identification leaves 16 of the CRC's 32 bits to detect errors, so these
+ * rules must make up for the rest. There are two kinds of sender. Linux UDP sockets with
+ * DF number packets by their place in a GSO run: small numbers, nearly always as
+ * guessed. rdma_rxe and adapters count: by one for each packet between two addresses,
+ * including those for other processes of this host, and Linux adds up to one for each
+ * tick that the counter was idle. So the longer ago the last packet was, the larger the
+ * step that is believed. A sender's first packet shows its kind; the sender is believed
+ * to have changed when several packets agree.
  *
- * A packet gets its number before it waits in a queue of the sender, where
- * rdma_rxe keeps up to 64 of each QP: so the QPs of one sender overtake each
- * other by hundreds (691 was seen, with 16 QPs; 1,081 where processors are busy).
- * A number is at most 64 ahead of all that came before, or a few hundred where
- * processors are busy (410 was seen).  What is far behind is believed if it is
- * missing: most numbers are not.
+ * A packet gets its number before it waits in a queue of the sender, where rdma_rxe
+ * keeps up to 64 of each QP. So the QPs of one sender overtake each other by hundreds
+ * (691 was seen with 16 QPs; 1,081 where processors are busy). A number is at most 64
+ * ahead of all that came before, or a few hundred where processors are busy (410 was
+ * seen). A number far behind is believed if it is missing so far, which most numbers are
+ * not.
  *
- * What our own socket had no room for is a gap as well, and it says how many that
- * were, where a run that came as one counts as one.
+ * Datagrams that our own socket had no room for are a gap as well. The socket tells how
+ * many, but counts a merged run as one.
  *
- * What is left of a corrupted packet's chance is 2^-26 for the first kind of
- * sender.  For a busy one of the second kind it is 2^-20 in order, and 2^-19 where
- * nine of ten are missing.
+ * A corrupted packet is still accepted with a chance of 2^-26 for the first kind of
+ * sender. For a busy one of the second kind it is 2^-20 if packets are in order, and
+ * 2^-19 where nine of ten are missing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,37 +34,42 @@
 enum {
 	SOURCES = 256,
 	WAYS = 4,
-	AHEAD = 512,   /* a gap: packets lost, or for others */
-	BEHIND = 64,   /* repeated, or several that count */
-	WINDOW = 4096, /* reordering: 64 QPs of rdma_rxe */
-	OPEN = 1024,   /* ... where the past is not known */
-	RUN = 64,      /* GSO: the place in a run */
-	GUESSES = 8,   /* right in a row: it counts no more */
+	AHEAD = 512, /* largest gap: packets lost, or sent to others */
+	/* largest step back: repeats, or several counters of one sender */
+	BEHIND = 64,
+	WINDOW = 4096, /* packets of reordering: 64 QPs of rdma_rxe */
+	OPEN = 1024,   /* the same, where the past is unknown */
+	RUN = 64,      /* places in a GSO run */
+	/* right guesses in a row that show that the sender no longer counts */
+	GUESSES = 8,
 };
 
-static const uint64_t PACKET_NS = 2000;	   /* the fastest that it counts */
-static const uint64_t ODD_NS = 4000000000; /* a refused one is forgotten */
+static const uint64_t PACKET_NS = 2000;	   /* ns per packet of the fastest counter */
+static const uint64_t ODD_NS = 4000000000; /* ns until a refused number is forgotten */
 
 struct mark {
 	bool known;
 	uint16_t id;
-	uint64_t at, lost; /* ids->lost */
+	uint64_t at, lost; /* at: ns; lost: ids->lost then */
 };
 
 struct source {
 	uint8_t from[16], to[16];
-	bool places;		       /* its packets are numbered by place */
-	unsigned guesses;	       /* right ones since the last that was solved */
-	struct mark last, odd;	       /* the highest; refused: the next agrees,
-					* or not */
-	uint64_t missing[WINDOW / 64]; /* of those before last, by id % WINDOW */
+	/* the sender numbers packets by their place in a run */
+	bool places;
+	/* right guesses since the last solved identification */
+	unsigned guesses;
+	/* last: the highest; odd: a refused number, which the next may confirm */
+	struct mark last, odd;
+	/* which numbers before last are missing, by id % WINDOW */
+	uint64_t missing[WINDOW / 64];
 	uint64_t used;
 };
 
 struct ip_ids {
 	uint64_t clock;
-	uint64_t lost;	       /* by our own socket, ever */
-	struct source *latest; /* the one found last */
+	uint64_t lost;	       /* datagrams ever lost by our own socket */
+	struct source *latest; /* the source found last */
 	struct source v[SOURCES];
 };
 
@@ -109,7 +114,7 @@ static struct source *find(struct ip_ids *ids, const struct dgram *d)
 	return ids->latest = old;
 }
 
-/* Could a counter that stood at m.id then stand at id now? */
+/* Could a counter that showed m.id at m.at show id now? */
 static bool follows(const struct ip_ids *ids, const struct mark *m, uint16_t id,
 		    uint64_t now)
 {
@@ -133,12 +138,12 @@ static bool is_missing(const struct source *s, uint16_t id)
 	       s->missing[id % WINDOW / 64] >> id % 64 & 1;
 }
 
-/* id is the highest now. */
+/* Makes id the highest number of s. */
 static void advance(const struct ip_ids *ids, struct source *s, uint16_t id, uint64_t now)
 {
 	uint16_t n = (uint16_t)(id - s->last.id - 1);
 
-	if (!s->last.known || n >= WINDOW) { /* nobody knows what was between */
+	if (!s->last.known || n >= WINDOW) { /* the numbers between are unknown */
 		memset(s->missing, 0, sizeof(s->missing));
 		n = OPEN;
 	}

@@ -53,7 +53,7 @@ static const char *lid_resolve(const struct link_to *to, struct link_addr *out)
 	return NULL;
 }
 
-/* 9.6.1.5: the LIDs, and the GIDs where the path has some. */
+/* IBTA 9.6.1.5: the LIDs must match, and the GIDs if the path has a GRH. */
 static bool lid_is_from(const struct link_addr *path, const struct dgram *d)
 {
 	const struct lid_addr *p = lid_addr(path), *a = lid_addr(&d->addr);
@@ -71,7 +71,7 @@ static void lid_dest(const struct link_addr *addr, struct link_dest *out)
 	memcpy(out->gid, a->dgid, sizeof(out->gid));
 }
 
-/* len: what follows it, to the ICRC's end. */
+/* len: bytes after the GRH, through the ICRC. */
 static struct grh grh_of(const struct lid_addr *a, size_t len)
 {
 	struct grh g = {
@@ -106,7 +106,7 @@ static void lid_head(const struct dgram *d, struct link_head *out)
 
 /* --- packets ------------------------------------------------------------- */
 
-/* A byte of each page. */
+/* Reads a byte of each page of the datagram. */
 static void touch(void *arg)
 {
 	const struct dgram *d = arg;
@@ -120,7 +120,8 @@ static void touch(void *arg)
 	}
 }
 
-/* Memory that is gone by now fails the work request here: what sends later cannot. */
+/* Checks that the payload is mapped, so that the work request fails here: the code that
+ * sends the packet later cannot report it. */
 static int lid_seal(struct link *link, struct dgram *d)
 {
 	const struct iovec *last = &d->iov[d->iovcnt - 1];

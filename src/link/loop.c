@@ -11,8 +11,8 @@ struct loop {
 	struct link link;
 	struct loop *peer; /* NULL: closed */
 	struct loop_conf conf;
-	struct list coming; /* oldest first; due is set */
-	struct list lent;   /* given out until the next recv */
+	struct list coming; /* datagrams in transit, oldest first; due is set */
+	struct list lent;   /* datagrams given out, until the next recv() */
 	unsigned coming_n;
 	struct loop_stats stats;
 };
@@ -22,7 +22,7 @@ static struct loop *loop_of(const struct link *link)
 	return container_of(link, struct loop, link);
 }
 
-/* How many of v[0..n) are in the run that v[0] begins. */
+/* Returns how many of v[0..n) belong to the run that v[0] begins. */
 static unsigned run_len(const struct dgram *v, unsigned n)
 {
 	unsigned i = 1;

@@ -21,11 +21,10 @@
 
 enum { BUFFER = 1 << 20, FLUSH_NS = 100000000, PATH_LEN = 512, OPEN_MAX_ = 8 };
 
-/* The open captures.  A fork clears them in the child, where writing then does
- * nothing. */
+/* The open captures. After a fork the child clears them, so that it writes nothing. */
 static struct capture {
-	_Atomic int fd;	 /* + 1; 0 is a free place */
-	struct fd_id id; /* the program may close fd */
+	_Atomic int fd;	 /* descriptor + 1; 0: the entry is free */
+	struct fd_id id; /* detects that the program closed fd */
 } captures[OPEN_MAX_];
 
 static atomic_bool leaving;
@@ -34,14 +33,17 @@ struct pcap {
 	struct link link;
 	struct link *inner;
 	struct pcap
-		*to; /* whose file it is: this one's, or all that follows is not used */
+		/* whose file is used: this one's own, or another's, and then the fields
+		 * below are unused */
+		*to;
 	struct capture *file;
-	uint64_t wall_offset; /* wall clock less engine's, ns */
-	uint32_t interfaces;  /* that are in the file: */
+	uint64_t wall_offset; /* wall clock minus the engine's clock, ns */
+	uint32_t interfaces;  /* number of interfaces in the file: */
 	uint32_t interface[PCAPNG_KINDS];
-	bool started;	    /* wall_offset is set */
-	bool stopped;	    /* by an error: file may be another's now */
-	uint64_t flush_due; /* NEVER: the buffer is empty */
+	bool started; /* wall_offset is set */
+	/* by an error: another capture may use the entry `file` by now */
+	bool stopped;
+	uint64_t flush_due; /* ns; NEVER: the buffer is empty */
 	off_t written;
 	size_t used;
 	uint8_t buf[]; /* [BUFFER] */
@@ -52,7 +54,7 @@ static struct pcap *pcap_of(struct link *link)
 	return container_of(link, struct pcap, link);
 }
 
-/* The descriptor to write to, or -1. */
+/* Returns the descriptor to write to, or -1 if the capture has ended. */
 static int writable(struct pcap *p)
 {
 	int fd = p->stopped ? -1 : atomic_load(&p->file->fd) - 1;
@@ -67,7 +69,8 @@ static int writable(struct pcap *p)
 	return -1;
 }
 
-/* After an error nothing more is written, and half a block is cut off. */
+/* Writes the buffer. After an error nothing more is written, and an incomplete block is
+ * cut off. */
 static void flush(struct pcap *p)
 {
 	int fd = writable(p);
@@ -103,7 +106,7 @@ static uint64_t wall_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* The kinds of one link, whose addresses are of one kind. */
+/* Returns the kind of d; a joined link carries InfiniBand only. */
 static enum pcapng_kind kind_of(const struct pcap *by, const struct dgram *d)
 {
 	return by->to != by ? PCAPNG_IB : ip_of(d)->v1 ? PCAPNG_V1 : PCAPNG_IP;
@@ -204,7 +207,7 @@ static const struct link_ops shared_ops = {
 	.close = shared_close,
 };
 
-/* path with every %p replaced. */
+/* Copies path with every %p replaced by the process id. */
 static int expand(char *to, size_t room, const char *path)
 {
 	size_t at = 0;
@@ -223,7 +226,7 @@ static int expand(char *to, size_t room, const char *path)
 	return 0;
 }
 
-/* Put fd into a free place. */
+/* Claims a free entry for fd. Returns NULL if there is none. */
 static struct capture *claim(int fd)
 {
 	for (int i = 0; i < OPEN_MAX_; i++) {
@@ -240,7 +243,8 @@ static struct capture *claim(int fd)
 	return NULL;
 }
 
-/* Emptied, and no other process's as long as it is open.  -EBUSY: it is. */
+/* Opens and truncates the file and locks it against captures of other processes. Returns
+ * the descriptor, or -errno: -EBUSY if another process has it open. */
 static int open_alone(const char *name)
 {
 	int fd = fd_raise(open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pcapng.c - see pcapng.h.  Blocks are in this host's byte order, as the
- * section header's magic tells; packets in the network's. */
+/* pcapng.c - see pcapng.h. Blocks are in this host's byte order, as the section header's
+ * magic tells; packets are in network byte order. */
 #include "link/pcapng.h"
 #include "link/ip_addr.h"
 
@@ -50,7 +50,7 @@ static uint8_t *put_option(uint8_t *at, uint16_t code, const void *v, uint16_t l
 	return pad4(at + len, len);
 }
 
-/* The length stands behind the type and at the block's end. */
+/* Writes the block's length after its type and at its end. */
 static size_t end_block(uint8_t *start, uint8_t *at)
 {
 	uint32_t len = (uint32_t)(at - start) + 4;
@@ -134,7 +134,8 @@ static void put_ip6(uint8_t *at, const struct dgram *d)
 	memcpy(at + 24, ip_of(d)->to.ip, 16);
 }
 
-/* Over the pseudo header (addresses, length, protocol) and what is at udp. */
+/* Writes the checksum over the pseudo header (addresses, length, protocol) and the len
+ * bytes at udp. */
 static void put_udp6_check(uint8_t *udp, size_t len, const struct dgram *d)
 {
 	uint32_t sum = sum16((uint32_t)len + PROTO_UDP, ip_of(d)->from.ip, 16);
@@ -143,7 +144,7 @@ static void put_udp6_check(uint8_t *udp, size_t len, const struct dgram *d)
 	net16(udp + 6, sum == 0xffff ? 0xffff : ~sum & 0xffff);
 }
 
-/* The frame, or 0. */
+/* Writes the Ethernet frame; returns its length, or 0. */
 static size_t put_frame_v1(uint8_t *at, const struct dgram *d)
 {
 	memset(at, 0, ETH_LEN);
@@ -153,7 +154,7 @@ static size_t put_frame_v1(uint8_t *at, const struct dgram *d)
 	return ETH_LEN + raw_grh_build(at + ETH_LEN, d, d->len) + d->len;
 }
 
-/* The packet from its IP header on, or 0. */
+/* Writes the packet from its IP header on; returns its length, or 0. */
 static size_t put_packet(uint8_t *at, const struct dgram *d)
 {
 	bool v4 = addr_is_v4(ip_of(d)->to.ip);
@@ -175,7 +176,7 @@ static size_t put_packet(uint8_t *at, const struct dgram *d)
 	return ip_len + udp_len;
 }
 
-/* The record, or 0. */
+/* Writes the ERF record; returns its length, or 0. */
 static size_t put_erf(uint8_t *at, const struct dgram *d, uint64_t wall_ns)
 {
 	size_t len = lid_frame(at + sizeof(struct erf), d);

@@ -25,10 +25,11 @@
 #include "sys/qpn.h"
 
 enum {
-	SOCK_BUF = 4 << 20,  /* the kernel clips it to its maximum */
-	UDP_EVERY = 8,	     /* while packets keep coming */
-	OURS_NS = 100000000, /* an address is believed to be ours, or not to be */
-	THEIRS = 64,	     /* senders that are remembered; a power of 2 */
+	SOCK_BUF = 4 << 20, /* bytes; the kernel limits it to its maximum */
+	/* receive calls between two looks at UDP while packets keep coming */
+	UDP_EVERY = 8,
+	OURS_NS = 100000000, /* ns that an address's ownership is remembered */
+	THEIRS = 64,	     /* remembered senders; a power of 2 */
 };
 
 struct known_ip {
@@ -47,9 +48,9 @@ struct raw {
 	struct raw_tx *out;
 	struct raw_hold hold;
 	unsigned recvs;
-	struct known_ip ours; /* the address of ours that a packet was for last */
-	struct known_ip theirs[THEIRS]; /* that are not ours; where two fall together
-					 * the later one stays */
+	struct known_ip ours; /* our address that a packet was last sent to */
+	/* addresses that are not ours, hashed; a later one replaces an earlier one */
+	struct known_ip theirs[THEIRS];
 	struct raw_stats stats;
 };
 
@@ -71,8 +72,8 @@ static void know(struct known_ip *k, const uint8_t ip[16], uint64_t now)
 	k->until = now + OURS_NS;
 }
 
-/* The kernel routes, so it is others' packets, too, that come to this interface's MAC
- * address. */
+/* Is ip ours? Others' packets, too, come to this interface's MAC address, because the
+ * kernel routes. */
 static bool is_ours(struct raw *r, const uint8_t ip[16], uint64_t now)
 {
 	if (is_known(&r->ours, ip, now))
@@ -83,8 +84,8 @@ static bool is_ours(struct raw *r, const uint8_t ip[16], uint64_t now)
 	return true;
 }
 
-/* A sender whose address cannot come in by a wire: ours, loopback, a group or none.  Of
- * what comes by UDP the kernel drops it. */
+/* Is ip impossible as a sender on the wire: ours, loopback, a group or none? The kernel
+ * drops such datagrams itself if they come by UDP. */
 static bool is_martian(struct raw *r, const uint8_t ip[16], uint64_t now)
 {
 	static const uint8_t none[16], loopback[16] = { [15] = 1 };
@@ -108,9 +109,9 @@ static bool covers(const struct raw *r, uint32_t ifindex)
 	return false;
 }
 
-/* Did the packet socket get d, which came by UDP, too?  Processes that know nothing of
- * that forward what is for this one.  What this host sends to itself never passes an
- * interface that has one, whatever IP_PKTINFO says. */
+/* Did the packet socket also get d, which came by UDP? Processes without packet sockets
+ * forward to this one what is for it. What this host sends to itself never passes a
+ * covered interface, whatever IP_PKTINFO says. */
 static bool came_twice(const struct raw *r, const struct dgram *d)
 {
 	const struct ip_addr *a = ip_of(d);
@@ -167,7 +168,8 @@ static int recv_frames(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 	return (int)kept;
 }
 
-/* What has waited for a neighbour goes out.  -EBADF. */
+/* Sends the packets whose neighbour has been resolved. Returns -EBADF if the socket is
+ * lost. */
 static int raw_release(struct raw *r, uint64_t now)
 {
 	int rc = raw_hold_release(&r->hold, r->out, now);
@@ -206,7 +208,8 @@ static uint64_t raw_deadline(struct link *link)
 
 /* --- sending ------------------------------------------------------------- */
 
-/* As many of v, from its start, as go the same way: by packets, by UDP, or later. */
+/* Sends as many of v, from its start, as go the same way: by packets, by UDP, or
+ * later. */
 static int send_some(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 {
 	bool no_way;
@@ -230,7 +233,7 @@ static int raw_send(struct link *link, struct dgram *v, unsigned n, uint64_t now
 {
 	struct raw *r = raw_of(link);
 	unsigned taken = 0;
-	int gone = raw_release(r, now); /* first: the order stays */
+	int gone = raw_release(r, now); /* held packets go first, to keep the order */
 
 	if (gone < 0)
 		return gone;
@@ -267,7 +270,7 @@ int raw_cover(struct link *link, uint32_t ifindex)
 		return 0;
 	if (r->wanted.n == RAW_INTERFACES)
 		return -ENOSPC;
-	/* The program may have closed it and have another by that number. */
+	/* The program may have closed the socket and reused its number. */
 	if (!fd_is(r->rx, &r->rx_id))
 		return -EBADF;
 	r->wanted.ifindex[r->wanted.n++] = ifindex;
@@ -296,7 +299,7 @@ static int packet_socket(void)
 {
 	int buf = SOCK_BUF, one = 1, fd;
 
-	/* Protocol 0: it takes in nothing yet. */
+	/* Protocol 0: the socket receives nothing until it is bound. */
 	fd = fd_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
@@ -310,8 +313,8 @@ static int packet_socket(void)
 	return buf;
 }
 
-/* Packets come in once it is bound, and the filter takes none before an interface is
- * covered. */
+/* Opens and binds the receiving socket. Its filter accepts nothing before an interface
+ * is covered. */
 static int open_rx(const struct raw *r)
 {
 	struct sockaddr_ll any = { .sll_family = AF_PACKET,

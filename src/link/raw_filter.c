@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* raw_filter.c - see raw_filter.h.  All offsets are from the IP header, which both kinds
- * of sockets show a filter below SKF_NET_OFF. */
+/* raw_filter.c - see raw_filter.h. Offsets are from the IP header, which filters of both
+ * kinds of sockets reach by SKF_NET_OFF. */
 #include "link/raw_filter.h"
 
 #include <assert.h>
@@ -18,10 +18,10 @@ enum {
 	UDP = 8,
 	DPORT = 2,
 	PROTO_UDP = 17,
-	SLOT_SHIFT = 6, /* of the first two bytes of the QP number */
+	SLOT_SHIFT = 6, /* offset of the slot in the first two bytes of the QP number */
 };
 
-/* Jumps to NO and YES are set when the places are known. */
+/* Placeholder jump targets, replaced when the offsets of the two returns are known. */
 enum { NO = 254, YES = 255 };
 
 struct prog {
@@ -35,7 +35,7 @@ static void put(struct prog *p, unsigned code, unsigned k)
 	p->f[p->n++] = (struct sock_filter){ .code = (uint16_t)code, .k = k };
 }
 
-/* Unless the accumulator is k: no. */
+/* Rejects the packet unless the accumulator is k. */
 static void need(struct prog *p, unsigned k)
 {
 	put(p, BPF_JMP | BPF_JEQ | BPF_K, k);
@@ -52,13 +52,15 @@ static void from_interface(struct prog *p, const struct raw_wanted *w)
 	load(p, BPF_W, ANY + SKF_AD_IFINDEX);
 	for (unsigned i = 0; i < w->n; i++) {
 		put(p, BPF_JMP | BPF_JEQ | BPF_K, w->ifindex[i]);
-		p->f[p->n - 1].jt = (uint8_t)(w->n - i); /* behind the jump below */
+		/* jumps over the jump that follows */
+		p->f[p->n - 1].jt = (uint8_t)(w->n - i);
 	}
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0); /* no interface has that index */
+	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0); /* no interface has index 0 */
 	p->f[p->n - 1].jt = p->f[p->n - 1].jf = NO;
 }
 
-/* What has a VLAN's number is the VLAN's interface's, where it comes in again. */
+/* Checks the interface. A packet with a VLAN tag belongs to the VLAN's interface, where
+ * it is received again. */
 static void of_interface(struct prog *p)
 {
 	load(p, BPF_W, ANY + SKF_AD_PKTTYPE);
@@ -71,8 +73,8 @@ static void of_interface(struct prog *p)
 	need(p, 0);
 }
 
-/* The accumulator is the protocol behind the Ethernet header; returns a jump for others,
- * which is set when it is known where they go. */
+/* Tests the protocol after the Ethernet header, which is in the accumulator. Returns the
+ * jump for other protocols, whose target is set later. */
 static unsigned if_protocol(struct prog *p, unsigned type)
 {
 	put(p, BPF_JMP | BPF_JEQ | BPF_K, type);
@@ -100,7 +102,7 @@ static void to_port(struct prog *p, const struct raw_wanted *w, int ip)
 	to_slot(p, w, ip + UDP);
 }
 
-/* Version 6, and what follows the 40 bytes of an IPv6 header or GRH. */
+/* Checks for version 6 and for `next` as the next header of the IPv6 header or GRH. */
 static void need_next(struct prog *p, unsigned next)
 {
 	load(p, BPF_B, NET);
@@ -135,11 +137,12 @@ unsigned raw_filter(struct sock_filter f[RAW_FILTER_MAX], const struct raw_wante
 	load(&p, BPF_W, ANY + SKF_AD_PROTOCOL);
 	other = if_protocol(&p, ETHERTYPE_IP);
 	load(&p, BPF_B, NET);
-	need(&p, 0x45); /* without options */
+	need(&p, 0x45); /* version 4, no options */
 	load(&p, BPF_B, NET + 9);
 	need(&p, PROTO_UDP);
 	load(&p, BPF_H, NET + 6);
-	put(&p, BPF_JMP | BPF_JSET | BPF_K, 0xbfff); /* all but DF: a fragment */
+	/* all but DF must be clear: no fragment */
+	put(&p, BPF_JMP | BPF_JSET | BPF_K, 0xbfff);
 	p.f[p.n - 1].jt = NO;
 	to_port(&p, w, IP4);
 

@@ -87,8 +87,8 @@ size_t raw_grh_build(uint8_t head[RAW_HEAD_MAX], const struct dgram *d, size_t l
 	return RAW_GRH;
 }
 
-/* The addresses, which both versions have at the end of the header, protocol and length.
- */
+/* Sums the addresses, which both IP versions have at the end of their header, the
+ * protocol and the length. */
 void raw_frame_sum(uint8_t *head)
 {
 	bool v4 = head[0] >> 4 == 4;
@@ -109,7 +109,8 @@ static void map_v4(uint8_t ip[16], const uint8_t *v4)
 	memcpy(ip + 12, v4, 4);
 }
 
-/* How much of the n bytes is the datagram, its IP header included; 0: none is. */
+/* Returns how many of the n bytes belong to the datagram, IP header included; 0:
+ * none. */
 static size_t parse_ip4(struct dgram *d, const uint8_t *at, size_t n)
 {
 	struct ip_addr *a = ip_of(d);
@@ -144,7 +145,7 @@ static size_t parse_ip6(struct dgram *d, const uint8_t *at, size_t n)
 	a->ttl = at[7];
 	memcpy(a->from.ip, at + 8, 16);
 	memcpy(a->to.ip, at + 24, 16);
-	/* A mapped address is none of IPv6's, and here it would be taken for IPv4. */
+	/* Refuses IPv4-mapped addresses in IPv6, which would be taken for IPv4 here. */
 	return addr_is_v4(a->from.ip) || addr_is_v4(a->to.ip) ? 0 : RAW_IP6 + len;
 }
 

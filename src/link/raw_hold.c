@@ -12,8 +12,10 @@
 #include "link/raw_tx.h"
 #include "sys/log.h"
 
-enum { LOOK_NS = 1000000 }; /* nobody says when the neighbour has answered */
-static const uint64_t GIVE_UP_NS = 3000000000; /* as long as the kernel asks for it */
+/* ns between looks: the kernel does not report when a neighbour answers */
+enum { LOOK_NS = 1000000 };
+/* ns; as long as the kernel itself waits for a neighbour */
+static const uint64_t GIVE_UP_NS = 3000000000;
 
 void raw_hold_init(struct raw_hold *h)
 {
@@ -41,7 +43,7 @@ void raw_hold_put(struct raw_hold *h, const struct dgram *d, uint64_t now)
 		lose(h, d, "too many packets wait for their neighbours");
 		return;
 	}
-	p->due = now + GIVE_UP_NS; /* then it is lost */
+	p->due = now + GIVE_UP_NS; /* it is lost after this */
 	list_add_tail(&h->held, &p->node);
 	h->n++;
 	h->look_at = now + LOOK_NS;

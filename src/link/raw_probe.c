@@ -44,7 +44,8 @@ void raw_probe_send(struct raw_probe *p, const struct ip_addr *a)
 		*fd = open_socket(v4);
 	memcpy(&to4.sin_addr, a->to.ip + 12, 4);
 	memcpy(&to6.sin6_addr, a->to.ip, 16);
-	/* Whether it goes is the neighbour table's to say. */
+	/* The neighbour table decides whether the datagram is sent; only the look-up
+	 * matters. */
 	if (v4)
 		(void)sendto(*fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, (void *)&to4,
 			     sizeof(to4));

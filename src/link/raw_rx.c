@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* raw_rx.c - see raw_rx.h.
  *
- * Where the sender's system leaves the cutting of a run to its adapter (GSO) and there is
- * none, as between two namespaces, and where ours has merged what came (GRO), the socket
- * has one datagram with the payload of all.  The header in front of it (PACKET_VNET_HDR)
- * says how long each was. */
+ * A run of datagrams may arrive as one with all their payload: if the sender's system
+ * left the cutting (GSO) to an adapter and there is none, as between two namespaces, or
+ * if ours merged it (GRO). The header before it (PACKET_VNET_HDR) has the size of
+ * each.
+ */
 #include "link/raw_rx.h"
 
 #include <arpa/inet.h>
@@ -23,14 +24,15 @@
 enum { RX_MSGS = 16, RX_BUF = 65536 + 64, RX_CTL = 64, GSO_UDP_L4 = 5 };
 
 struct raw_msg {
-	struct dgram head; /* of the first; len: of all that is left */
-	uint32_t size;	   /* of each but the last */
+	/* headers of the next datagram; len: bytes left of the message */
+	struct dgram head;
+	uint32_t size; /* payload of each datagram but the last, bytes */
 	uint16_t seg;
 };
 
 struct raw_rx {
 	uint16_t port;
-	unsigned got, next; /* m[next..got-1]: not given out */
+	unsigned got, next; /* m[next..got-1] are not given out yet */
 	struct raw_msg m[RX_MSGS];
 	uint64_t dropped;
 	uint8_t (*buf)[RX_BUF]; /* [RX_MSGS] */
@@ -43,7 +45,7 @@ struct raw_rx {
 	_Alignas(struct cmsghdr) char ctl[RX_MSGS][RX_CTL];
 };
 
-/* Where the IP header begins: behind what the interface has in front of it. */
+/* Returns where the IP header begins, after the link-layer header of the interface. */
 static size_t ip_at(struct msghdr *h)
 {
 	struct tpacket_auxdata aux;
@@ -57,7 +59,7 @@ static size_t ip_at(struct msghdr *h)
 	return SIZE_MAX;
 }
 
-/* The n bytes behind the Ethernet header of message i. */
+/* Parses the n bytes after the Ethernet header of message i. */
 static bool parse(struct raw_rx *r, struct dgram *d, unsigned i, uint8_t *at, size_t n)
 {
 	if (r->addr[i].sll_protocol != htons(RAW_TYPE_V1))
@@ -65,7 +67,7 @@ static bool parse(struct raw_rx *r, struct dgram *d, unsigned i, uint8_t *at, si
 	return r->vnet[i].gso_type == VIRTIO_NET_HDR_GSO_NONE && raw_grh_parse(d, at, n);
 }
 
-/* False: it is no datagram of ours. */
+/* Returns false if the message is no datagram of ours. */
 static bool read_msg(struct raw_rx *r, struct raw_msg *m, unsigned i)
 {
 	const struct virtio_net_hdr *v = &r->vnet[i];
@@ -84,7 +86,7 @@ static bool read_msg(struct raw_rx *r, struct raw_msg *m, unsigned i)
 	return v->gso_type == GSO_UDP_L4 && m->size > 0;
 }
 
-/* Headers are made ready when they were used, not before each call. */
+/* Prepares the message headers after each use rather than before each call. */
 static void prepare(struct raw_rx *r, unsigned i)
 {
 	r->iov[i][0] = (struct iovec){ &r->vnet[i], sizeof(r->vnet[i]) };
@@ -104,7 +106,7 @@ int raw_rx_fill(struct raw_rx *r, int fd)
 	int got;
 
 	r->next = r->got = 0;
-	/* Not by way of libc: no thread may be cancelled in here. */
+	/* A raw system call, because libc's wrapper is a cancellation point. */
 	got = (int)syscall(SYS_recvmmsg, fd, r->msg, RX_MSGS, MSG_DONTWAIT, NULL);
 	if (got < 0)
 		return errno == EBADF || errno == ENOTSOCK ? -EBADF : 0;
@@ -125,7 +127,7 @@ static void give(struct raw_msg *m, struct dgram *d)
 
 	*d = m->head;
 	d->seg = m->seg;
-	/* The kernel counts up where it cuts. */
+	/* The kernel increments the identification in each segment that it cuts. */
 	d->ip_id = addr_is_v4(ip_of(d)->to.ip) ? (uint16_t)(m->head.ip_id + m->seg) : 0;
 	d->len = len;
 	d->one = (struct iovec){ at, len };
@@ -167,7 +169,8 @@ struct raw_rx *raw_rx_new(uint16_t port)
 	if (!r)
 		return NULL;
 	r->port = port;
-	/* Large enough to be pages that exist from the first use only. */
+	/* Large enough for malloc() to map it: pages take memory only once they are
+	 * used. */
 	r->buf = malloc(sizeof(*r->buf) * RX_MSGS);
 	if (!r->buf) {
 		free(r);

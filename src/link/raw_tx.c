@@ -26,14 +26,14 @@ enum {
 	TX_IOV = 1024, /* UIO_MAXIOV */
 	RUN_MAX = 64,  /* UDP_MAX_SEGMENTS of older kernels */
 	GSO_UDP_L4 = 5,
-	WAYS = 256,	      /* destinations that are remembered; a power of 2 */
-	FRESH_NS = 200000000, /* a way is looked up again after */
-	UNKNOWN_NS = 1000000, /* ... where there was none */
+	WAYS = 256,	      /* remembered destinations; a power of 2 */
+	FRESH_NS = 200000000, /* ns after which a way is looked up again */
+	UNKNOWN_NS = 1000000, /* the same, if none was found */
 };
 
-/* What a packet socket wants in front of UDP's payload. */
+/* What precedes UDP's payload in a message to a packet socket. */
 struct raw_head {
-	uint16_t fill; /* the IP header is aligned */
+	uint16_t fill; /* aligns the IP header */
 	struct virtio_net_hdr vnet;
 	struct ether_header eth;
 	uint8_t ip[RAW_HEAD_MAX];
@@ -43,13 +43,13 @@ static_assert(offsetof(struct raw_head, eth) ==
 		      offsetof(struct raw_head, vnet) + sizeof(struct virtio_net_hdr),
 	      "no hole");
 
-/* How to get to a destination, as it was last looked up. */
+/* The way to a destination, as last looked up. */
 struct known_way {
-	struct link_addr to; /* what the look-up asked with: see key_of() */
+	struct link_addr to; /* key of the look-up, see key_of() */
 	struct raw_way way;
 	bool found;
 	uint64_t until;	   /* 0: the entry is empty */
-	uint64_t probe_at; /* of RoCE v1: when its neighbour may be probed again */
+	uint64_t probe_at; /* RoCE v1: ns; when the neighbour may be probed again */
 };
 
 struct raw_tx {
@@ -63,14 +63,15 @@ struct raw_tx {
 	unsigned msgs, iovs;
 	struct mmsghdr msg[TX_MSGS];
 	struct sockaddr_ll addr[TX_MSGS];
-	unsigned first[TX_MSGS + 1]; /* datagram with which a message begins */
+	unsigned first[TX_MSGS + 1]; /* index of the datagram that begins each message */
 	struct raw_head head[TX_MSGS];
 	struct iovec iov[TX_IOV];
 };
 
 /* --- where to ------------------------------------------------------------ */
 
-/* What the way depends on: not the ports, nor the time to live. */
+/* Returns the parts of the address that the route depends on: not the ports or the time
+ * to live. */
 static struct link_addr key_of(const struct ip_addr *a)
 {
 	struct ip_addr key = *a;
@@ -78,7 +79,7 @@ static struct link_addr key_of(const struct ip_addr *a)
 
 	key.from.port = key.to.port = 0;
 	key.ttl = 0;
-	key.tclass &= 0xfc; /* ECN is no matter of routes */
+	key.tclass &= 0xfc; /* routes do not depend on ECN */
 	memcpy(&out, &key, sizeof(out));
 	return out;
 }
@@ -92,7 +93,8 @@ static unsigned hash_of(const struct link_addr *key)
 	return (h ^ h >> 16) % WAYS;
 }
 
-/* The kernel probes a neighbour that it sends to; of RoCE v1 it sends nothing. */
+/* Has the neighbour of a RoCE v1 packet probed. The kernel probes only neighbours that
+ * it sends to, and it sends no RoCE v1. */
 static void probe(struct raw_tx *r, struct known_way *w, const struct ip_addr *a,
 		  uint64_t now)
 {
@@ -102,7 +104,8 @@ static void probe(struct raw_tx *r, struct known_way *w, const struct ip_addr *a
 	w->probe_at = now + FRESH_NS;
 }
 
-/* NULL: the kernel sends to a, by UDP; of RoCE v1: there is none yet. */
+/* Returns the way to a. NULL: the kernel has to send to a by UDP, or, for RoCE v1, there
+ * is no way yet. */
 static const struct raw_way *way_to(struct raw_tx *r, const struct ip_addr *a,
 				    uint64_t now)
 {
@@ -121,8 +124,8 @@ static const struct raw_way *way_to(struct raw_tx *r, const struct ip_addr *a,
 			probe(r, w, a, now);
 		return w->found ? &w->way : NULL;
 	}
-	/* The kernel probes a neighbour that it sends to, and this packet can go that
-	 * way as well as any. */
+	/* A stale way is left to the kernel's UDP, which makes the kernel probe the
+	 * neighbour. */
 	return w->found && !w->way.stale ? &w->way : NULL;
 }
 
@@ -145,7 +148,7 @@ static void put_eth(struct raw_head *h, const struct raw_way *way, uint16_t type
 	h->vnet = (struct virtio_net_hdr){ .gso_type = VIRTIO_NET_HDR_GSO_NONE };
 }
 
-/* The headers of a packet of RoCE v1, which is in no run. */
+/* Writes the headers of a RoCE v1 packet, which is in no run. */
 static size_t put_head_v1(struct raw_head *h, const struct dgram *d,
 			  const struct raw_way *way)
 {
@@ -153,8 +156,8 @@ static size_t put_head_v1(struct raw_head *h, const struct dgram *d,
 	return sizeof(h->vnet) + sizeof(h->eth) + raw_grh_build(h->ip, d, d->len);
 }
 
-/* The headers of a run of k that begins with d and has len bytes.  The kernel, or the
- * adapter, cuts it, and sums up what a checksum is over. */
+/* Writes the headers of a run of k datagrams that begins with d and has len bytes. The
+ * kernel or the adapter cuts the run and computes the checksums. */
 static size_t put_head(struct raw_head *h, const struct dgram *d,
 		       const struct raw_way *way, unsigned k, size_t len)
 {
@@ -179,7 +182,7 @@ static size_t put_head(struct raw_head *h, const struct dgram *d,
 	return sizeof(h->vnet) + sizeof(h->eth) + n;
 }
 
-/* The k datagrams at v become a message of their own. */
+/* Adds a message with the run of k datagrams at v. */
 static void add(struct raw_tx *r, const struct dgram *v, unsigned k,
 		const struct raw_way *way)
 {
@@ -216,8 +219,8 @@ static void dropped(struct raw_tx *r, const struct dgram *d, unsigned k, int err
 		 strerror(err), k, d->len, (unsigned long long)r->dropped);
 }
 
-/* Message i, the k datagrams at v, is refused with err: where runs are not known, all
- * later packets are messages of their own. */
+/* The kernel refused the message with the k datagrams at v. If it does not support runs
+ * here, all later packets are messages of their own. */
 static void refused(struct raw_tx *r, const struct dgram *v, unsigned k, int err)
 {
 	if (k > 1 && err == EINVAL && r->run_max > 1) {
@@ -227,14 +230,14 @@ static void refused(struct raw_tx *r, const struct dgram *v, unsigned k, int err
 	dropped(r, v, k, err);
 }
 
-/* What was added for v goes out.  How many were taken, or -EBADF. */
+/* Sends the messages added for v. Returns how many datagrams were taken, or -EBADF. */
 static int put_out(struct raw_tx *r, const struct dgram *v)
 {
 	unsigned done = 0, n = r->msgs;
 
 	r->msgs = r->iovs = 0;
 	while (done < n) {
-		/* Not by way of libc: no thread may be cancelled in here. */
+		/* A raw system call, because libc's wrapper is a cancellation point. */
 		int rc = (int)syscall(SYS_sendmmsg, r->fd, r->msg + done, n - done,
 				      MSG_DONTWAIT | MSG_NOSIGNAL);
 		unsigned at = r->first[done];

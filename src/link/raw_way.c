@@ -24,7 +24,7 @@ int raw_way_open(void)
 	return fd < 0 ? -errno : fd_raise(fd);
 }
 
-/* A question: a header of the kind, and attributes. */
+/* A netlink query: message header, header of its kind, attributes. */
 struct question {
 	struct nlmsghdr h;
 	union {
@@ -46,7 +46,7 @@ static void add(struct question *q, unsigned short type, const void *data, size_
 	q->h.nlmsg_len = NLMSG_ALIGN(q->h.nlmsg_len) + (uint32_t)RTA_SPACE(len);
 }
 
-/* The answer of the kind `wanted`, in buf; NULL: there is none, or an error. */
+/* Returns the answer of the kind `wanted`, in buf; NULL: none, or an error. */
 static const struct nlmsghdr *ask(int fd, struct question *q, unsigned wanted,
 				  uint8_t buf[ANSWER])
 {
@@ -56,7 +56,7 @@ static const struct nlmsghdr *ask(int fd, struct question *q, unsigned wanted,
 	q->h.nlmsg_seq = ++seq;
 	if (send(fd, q, q->h.nlmsg_len, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return NULL;
-	/* What an earlier question has left behind comes first. */
+	/* Skip the answers left over from earlier queries. */
 	for (int i = 0; i < TRIES; i++) {
 		const struct nlmsghdr *h = (const void *)buf;
 		ssize_t n = recv(fd, buf, ANSWER, MSG_DONTWAIT | MSG_TRUNC);
@@ -71,7 +71,7 @@ static const struct nlmsghdr *ask(int fd, struct question *q, unsigned wanted,
 	return NULL;
 }
 
-/* The attribute of that type behind n bytes of header, if it has len bytes. */
+/* Returns the attribute of that type after n bytes of header, if it has len bytes. */
 static const void *attr(const struct nlmsghdr *h, size_t head, unsigned short type,
 			size_t len)
 {
@@ -93,7 +93,7 @@ static const uint8_t *bytes_of(const uint8_t ip[16], bool v4)
 	return v4 ? ip + 12 : ip;
 }
 
-/* The interface that leads to a, and the neighbour that is next on the way. */
+/* Finds the interface that leads to a, and the next hop. */
 static bool find_route(int fd, const struct ip_addr *a, uint32_t *ifindex,
 		       uint8_t next[16])
 {
@@ -155,7 +155,7 @@ static bool find_neighbour(int fd, bool v4, const uint8_t next[16], struct raw_w
 	return true;
 }
 
-/* The interface's own address, if it is Ethernet. */
+/* Finds the interface's own MAC address. Returns false if it is no Ethernet. */
 static bool find_our_mac(int fd, struct raw_way *out)
 {
 	uint8_t buf[ANSWER] __attribute__((aligned(NLMSG_ALIGNTO)));

@@ -61,8 +61,8 @@ static void add_pieces(void *arg)
 	c->crc = crc;
 }
 
-/* The first and the last piece are the sender's own, those between are registered
- * memory, which may be gone. */
+/* The first and the last piece are the sender's own memory; those between are registered
+ * memory, which may be unmapped. */
 static int roce_seal(struct link *link, struct dgram *d)
 {
 	struct roce *r = roce_of(link);
@@ -73,7 +73,7 @@ static int roce_seal(struct link *link, struct dgram *d)
 	struct crc c;
 
 	if (ip_of(d)->v1)
-		d->seg = 0; /* nothing cuts a run of those */
+		d->seg = 0; /* the kernel cannot cut such a run */
 	d->ip_id = addr_is_v4(ip_of(d)->to.ip) ? d->seg : 0;
 	path_of(r, d, &path);
 	path.sport = leaves_from(r, path.sport);
@@ -91,7 +91,7 @@ static int roce_seal(struct link *link, struct dgram *d)
 	return 0;
 }
 
-/* Not before: a run is known by equal addresses. */
+/* Fills in ports only now, because a run is recognised by equal addresses. */
 static void fill_ports(const struct roce *r, struct dgram *d)
 {
 	struct ip_addr *a = ip_of(d);
@@ -117,8 +117,9 @@ static int roce_send(struct link *link, struct dgram *v, unsigned n, uint64_t no
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Of a run that was merged the first one's identification is known.  A sender that cuts
- * counts up from it; one that sends packet by packet may have the same in each. */
+/* Was d merged (GRO) with others? Then only the first one's identification is known. A
+ * sender that cuts runs counts up from it; one that sends single packets may use the
+ * same number in each. */
 static bool is_merged(const struct roce *r, const struct dgram *d, uint32_t want)
 {
 	const uint8_t *at = d->iov[0].iov_base;
@@ -131,8 +132,8 @@ static bool is_merged(const struct roce *r, const struct dgram *d, uint32_t want
 			  d->len - ICRC_LEN) == want;
 }
 
-/* A socket does not show the IPv4 identification that the ICRC covers: where
- * the guess fails it is solved for, and believed if it is plausible. */
+/* Is d's ICRC right? It covers the IPv4 identification, which a socket does not show. If
+ * the guess fails, the identification is solved for and believed if it is plausible. */
 static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 {
 	const uint8_t *at = d->iov[0].iov_base;

@@ -16,15 +16,15 @@ struct end {
 	struct end *peer; /* NULL: closed */
 	struct stream_loop_conf conf;
 	struct prng r;
-	/* Coming: bytes [out, in) of a ring, and when the first so many of them
-	 * may be seen, in order. */
+	/* Received bytes [out, in) of a ring, and the times at which parts of them
+	 * become visible, in order. */
 	uint8_t *ring;
 	uint64_t in, out, seen;
 	struct {
 		uint64_t upto, due;
 	} chunk[CHUNKS];
 	unsigned first, last;
-	bool ended; /* the peer sends no more */
+	bool ended; /* the peer has ended sending */
 	int broken;
 	void (*tap)(void *arg, uint8_t *at, size_t n);
 	void *tap_arg;
@@ -35,7 +35,8 @@ static struct end *end_of(struct stream *s)
 	return container_of(s, struct end, s);
 }
 
-/* All, or a part from a single byte on: mostly not small. */
+/* Returns how many of n bytes one call transfers: all, or at random fewer, from one byte
+ * up. */
 static size_t cut(struct end *e, size_t n)
 {
 	if (!e->conf.seed || n <= 1 || rand_below(&e->r, 3) == 0)

@@ -15,15 +15,15 @@
 #include "sys/log.h"
 
 enum {
-	/* A peer that is gone without a word is noticed after a minute while
-	 * nothing waits to be acknowledged, else when the kernel gives up
-	 * (net.ipv4.tcp_retries2).  Not by TCP_USER_TIMEOUT: that would end one
-	 * that answers and takes nothing, too, as a program does that is
-	 * stopped for a while.  (RDMAP itself has no timeouts.) */
+	/* Keepalive notices a peer that vanished after a minute while nothing is
+	 * unacknowledged; otherwise the kernel's retransmissions give up
+	 * (net.ipv4.tcp_retries2). TCP_USER_TIMEOUT would also end a connection to a
+	 * peer that answers but reads nothing, such as a stopped program. RDMAP itself
+	 * has no timeouts. */
 	IDLE_S = 30,
 	PROBE_S = 6,
 	PROBES = 5,
-	MSS_LEAST = 536, /* RFC 9293, 3.7.1; where the kernel tells none */
+	MSS_LEAST = 536, /* bytes; RFC 9293, 3.7.1: if the kernel tells none */
 };
 
 struct tcp {
@@ -36,13 +36,13 @@ static struct tcp *tcp_of(struct stream *s)
 	return container_of(s, struct tcp, s);
 }
 
-/* The program may have closed it and have another by that number. */
+/* The program may have closed the socket and reused its number. */
 static bool is_ours(struct stream *s)
 {
 	return s->fd >= 0 && fd_is(s->fd, &tcp_of(s)->id);
 }
 
-/* Not lost: the kernel has no room just now. */
+/* The kernel is short of memory for now; the connection is not lost. */
 static bool is_full(int err)
 {
 	return err == EAGAIN || err == ENOBUFS || err == ENOMEM;
@@ -99,8 +99,8 @@ static uint64_t tcp_deadline(struct stream *s)
 	return UINT64_MAX;
 }
 
-/* To close a socket with bytes unread resets the connection, and what was sent
- * last may be lost with it. */
+/* Reads what is left: closing a socket with unread bytes resets the connection, and what
+ * was sent last may be lost. */
 static void drain(int fd)
 {
 	enum { PART = 1 << 20, PARTS = 8 };
@@ -126,7 +126,7 @@ static const struct stream_ops tcp_ops = {
 	tcp_send, tcp_recv, tcp_fin, tcp_deadline, tcp_close,
 };
 
-/* What is refused is not worth a connection. */
+/* An option that is refused does not end the connection. */
 static void set_options(int fd)
 {
 	static const struct {
@@ -177,7 +177,8 @@ int stream_tcp_open(struct stream **out, int fd)
 	}
 	set_options(fd);
 	t->s = (struct stream){ .ops = &tcp_ops, .mss = mss_of(fd) };
-	t->s.fd = fd_raise(fd); /* fd itself may be closed now */
+	/* fd itself may be closed now: it has got another number */
+	t->s.fd = fd_raise(fd);
 	fcntl(t->s.fd, F_SETFD, FD_CLOEXEC);
 	*out = &t->s;
 	return 0;

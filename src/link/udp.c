@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* udp.c - see udp.h.  Receiving first, then sending, then the sockets. */
+/* udp.c - see udp.h. In order: receiving, sending, the sockets. */
 #include "link/udp.h"
 #include "link/ip_addr.h"
 
@@ -25,15 +25,16 @@
 #include "sys/log.h"
 
 enum {
-	DGRAM_MAX = 65507, /* IPv4; IPv6 takes 20 bytes less */
+	DGRAM_MAX = 65507, /* bytes, IPv4; 20 less in IPv6 */
 	RUN_MAX = 64,	   /* UDP_MAX_SEGMENTS of older kernels */
 	TX_MSGS = 32,
 	TX_IOV = 1024, /* UIO_MAXIOV */
 	CTL = 256,
-	ERRORS = 4, /* of others, before one of a sender's fails */
+	/* sends retried after an error that belongs to an earlier datagram */
+	ERRORS = 4,
 };
 
-/* Sockets of both families, on one port of their own. */
+/* Sockets of both families, on one source port of their own. */
 struct senders {
 	int fd[2];     /* [0]: IPv4, [1]: IPv6; -1: none */
 	uint16_t port; /* 0: not open */
@@ -43,14 +44,14 @@ struct udp {
 	struct link link;
 	uint16_t port;
 	int epfd;
-	struct senders tx, ask; /* ask: which the kernel tells of refusals */
+	struct senders tx, ask; /* ask: the kernel reports refusals to these */
 	struct fd_id ask_id[2];
-	/* Made at once, as the user that this process has then; not bound yet.  -1: none
-	 */
+	/* Made at open, with the user id that the process has then; not bound yet. -1:
+	 * none */
 	int unbound[2];
 	bool apart; /* see udp_keep_apart() */
 	struct fd_id unbound_id[2];
-	atomic_int rx[2]; /* bound later; a sleeping thread reads them */
+	atomic_int rx[2]; /* bound later; atomic because a sleeping thread reads them */
 	bool v6_first, said_gso;
 	uint64_t said_drop;
 	struct udp_stats stats;
@@ -59,7 +60,7 @@ struct udp {
 
 	/* Scratch for one system call. */
 	struct mmsghdr msg[TX_MSGS];
-	unsigned first[TX_MSGS + 1]; /* datagram with which a run begins */
+	unsigned first[TX_MSGS + 1]; /* index of the datagram that begins each run */
 	union sock_addr addr[TX_MSGS];
 	_Alignas(struct cmsghdr) char ctl[TX_MSGS][CTL];
 	struct iovec iov[TX_IOV];
@@ -85,11 +86,12 @@ static int udp_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now
 	(void)now;
 	if (!u->in)
 		return 0;
-	/* What is left of the last call first, and alone: its buffers are in
-	 * use until the next. */
+	/* Datagrams left from the last call go first and alone, because their buffers
+	 * are in use until the next call. */
 	if (!udp_rx_left(u->in)) {
 		udp_rx_reset(u->in);
-		u->v6_first = !u->v6_first; /* neither starves the other */
+		/* alternate, so that neither family starves the other */
+		u->v6_first = !u->v6_first;
 		for (int i = 0; i < 2 && !rc; i++) {
 			int fd = atomic_load_explicit(&u->rx[i ^ (int)u->v6_first],
 						      memory_order_relaxed);
@@ -162,7 +164,7 @@ static void address_v6(struct msghdr *h, union sock_addr *a, const struct dgram 
 		put_cmsg(h, IPPROTO_IPV6, IPV6_HOPLIMIT, &hops, sizeof(hops));
 }
 
-/* How many of v[0..n-1] go into one buffer. */
+/* Returns how many of v[0..n-1] go into one buffer. */
 static unsigned run_length(const struct dgram *v, unsigned n)
 {
 	unsigned k = 1;
@@ -172,7 +174,7 @@ static unsigned run_length(const struct dgram *v, unsigned n)
 	return k;
 }
 
-/* Make message i of the k datagrams at v; its pieces go to iov[at..]. */
+/* Builds message i from the k datagrams at v; its pieces go to iov[at..]. */
 static void build(struct udp *u, unsigned i, const struct dgram *v, unsigned k,
 		  unsigned at)
 {
@@ -211,9 +213,8 @@ static void dropped(struct udp *u, const struct dgram *d, unsigned k, int err)
 		 ip, strerror(err), k, d->len, (unsigned long long)u->stats.tx_dropped);
 }
 
-/* The kernel refused the run of k at v with err.  Does it take the first one
- * alone (its identification is the same), then it is the cutting that this
- * route cannot do. */
+/* The kernel refused the run of k datagrams at v with err. If it takes the first one
+ * alone, which keeps its identification, this route does not support cutting. */
 static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int err)
 {
 	if (k > 1 && (err == EIO || err == EINVAL)) {
@@ -241,9 +242,10 @@ static bool is_asked(const struct udp *u, const struct dgram *d)
 	return u->ask.port && ip_of(d)->from.port == u->ask.port;
 }
 
-/* A run of datagrams by the socket that the kernel tells of answers: that lets the
- * next send fail.  It tells of queues that are full, too, which a network is: so
- * that holds up nobody.  k, 0: the socket is full, or -EBADF. */
+/* Sends a run by the socket that gets ICMP errors. An error makes the socket's next send
+ * fail, so sends are retried. The kernel reports full queues to such a socket, too; the
+ * run is then lost, as in a network, and nobody waits. Returns k; 0 if the socket is
+ * full; -EBADF. */
 static int ask(struct udp *u, const struct dgram *v, unsigned k)
 {
 	bool v6 = !addr_is_v4(ip_of(v)->to.ip);
@@ -268,8 +270,8 @@ static int ask(struct udp *u, const struct dgram *v, unsigned k)
 	return (int)k;
 }
 
-/* Send datagrams of one socket from the start of v.  Returns how many were taken,
- * 0 when it is full. */
+/* Sends datagrams of one socket from the start of v. Returns how many were taken; 0: the
+ * socket is full. */
 static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 {
 	bool v4 = addr_is_v4(ip_of(v)->to.ip);
@@ -299,7 +301,7 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 		return (int)k;
 	}
 	while (done < msgs) {
-		/* Not by way of libc: no thread may be cancelled in here. */
+		/* A raw system call, because libc's wrapper is a cancellation point. */
 		int rc = (int)syscall(SYS_sendmmsg, fd, u->msg + done, msgs - done,
 				      MSG_DONTWAIT | MSG_NOSIGNAL);
 		unsigned run = u->first[done];
@@ -311,7 +313,7 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 		if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
 			return (int)run;
 		rc = refused(u, fd, v + run, u->first[done + 1] - run, errno);
-		/* The scratch was used: the rest is built anew. */
+		/* refused() used the scratch memory, so the rest is built again. */
 		return rc ? rc : (int)u->first[done + 1];
 	}
 	return (int)at;
@@ -340,8 +342,8 @@ static int udp_send(struct link *link, struct dgram *v, unsigned n, uint64_t now
 
 /* --- sockets ------------------------------------------------------------- */
 
-/* The port is shared among the sockets that one user made: so they are made when
- * the device is opened, before a daemon may become another user. */
+/* The sockets of one user share the port. So they are made when the device is opened,
+ * before a daemon changes its user. */
 static int make_receiver(struct udp *u, int f)
 {
 	int fd = udp_receiver(f ? AF_INET6 : AF_INET);
@@ -378,7 +380,7 @@ int udp_bind(struct link *link, int family)
 	if (!u->in)
 		return -ENOMEM;
 	fd = u->unbound[f];
-	/* The program may have closed it and have another by that number. */
+	/* The program may have closed the socket and reused its number. */
 	if (fd < 0 || !fd_is(fd, &u->unbound_id[f]))
 		fd = make_receiver(u, f);
 	if (fd < 0)
@@ -437,7 +439,7 @@ size_t udp_refused(struct link *link, uint8_t ip[16], void *quote, size_t max)
 	for (int f = 0; f < 2 && n == 0; f++) {
 		int fd = u->ask.fd[f];
 
-		/* The program may have closed it and have another by that number. */
+		/* The program may have closed the socket and reused its number. */
 		if (fd >= 0 && fd_is(fd, &u->ask_id[f]))
 			n = udp_err_next(fd, ip, quote, max);
 	}

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-/* After time.h. */
+/* Must follow time.h. */
 #include <linux/errqueue.h>
 
 #include "sys/sockaddr.h"
@@ -58,7 +58,8 @@ size_t udp_err_next(int fd, uint8_t ip[16], void *quote, size_t max)
 
 	for (int i = 0; i < AT_ONCE; i++) {
 		_Alignas(struct cmsghdr) char ctl[256];
-		struct sockaddr_storage to; /* the datagram's that it is about */
+		/* destination of the datagram that the error is about */
+		struct sockaddr_storage to;
 		struct iovec iov = { quote, max };
 		struct msghdr m = {
 			.msg_name = &to,

@@ -10,9 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* what one recvmsg gave */
+/* Datagrams that one recvmsg() call received. */
 struct rx_msg {
-	struct dgram head; /* addresses: the same in all segments */
+	struct dgram head; /* the address is the same in all segments */
 	uint32_t len, off, gso;
 	uint16_t seg;
 };
@@ -21,10 +21,10 @@ enum { RX_MSGS = 16, RX_BUF = 65536, RX_CTL = 256 };
 
 struct udp_rx {
 	uint16_t port;
-	unsigned got, next; /* m[next..got-1]: not given out */
+	unsigned got, next; /* m[next..got-1] are not given out yet */
 	struct rx_msg m[RX_MSGS];
 	uint64_t dropped;
-	uint32_t lost;		/* the IPv4 socket's count */
+	uint32_t lost;		/* count of the IPv4 socket */
 	uint8_t (*buf)[RX_BUF]; /* [RX_MSGS] */
 
 	/* For one system call. */
@@ -39,13 +39,14 @@ static int cmsg_int(const struct cmsghdr *c)
 	int n = 0;
 	size_t len = c->cmsg_len - CMSG_LEN(0);
 
-	if (len == 1) /* IP_TOS is a byte */
+	if (len == 1) /* IP_TOS is one byte */
 		return *CMSG_DATA(c);
 	memcpy(&n, CMSG_DATA(c), len < sizeof(n) ? len : sizeof(n));
 	return n;
 }
 
-/* How many the socket has ever lost: another socket begins anew. */
+/* Returns how many datagrams the socket has lost since the last call; a new socket's
+ * count begins again. */
 static uint32_t lost_since(struct udp_rx *r, uint32_t count)
 {
 	uint32_t n = count > r->lost ? count - r->lost : 0;
@@ -95,7 +96,7 @@ static void read_cmsg(struct udp_rx *r, struct rx_msg *m, const struct cmsghdr *
 	}
 }
 
-/* Headers are made ready when they were used, not before each call: polling an
+/* Prepares the message headers after each use rather than before each call: polling an
  * empty socket is the common case. */
 static void prepare(struct udp_rx *r, unsigned i)
 {
@@ -123,7 +124,7 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 	} else {
 		memcpy(ip_of(d)->from.ip, &r->addr[i].v6.sin6_addr, 16);
 		ip_of(d)->from.port = ntohs(r->addr[i].v6.sin6_port);
-		d->ip_id_exact = true; /* IPv6 has none */
+		d->ip_id_exact = true; /* IPv6 has no identification */
 	}
 	ip_of(d)->to.port = r->port;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
@@ -144,7 +145,7 @@ int udp_rx_fill(struct udp_rx *r, int fd, unsigned n)
 
 	if (n > RX_MSGS - at)
 		n = RX_MSGS - at;
-	/* Not by way of libc: no thread may be cancelled in here. */
+	/* A raw system call, because libc's wrapper is a cancellation point. */
 	got = (int)syscall(SYS_recvmmsg, fd, &r->msg[at], n, MSG_DONTWAIT, NULL);
 	if (got < 0)
 		return errno == EBADF || errno == ENOTSOCK ? -EBADF : 0;
@@ -209,7 +210,8 @@ struct udp_rx *udp_rx_new(uint16_t port)
 	if (!r)
 		return NULL;
 	r->port = port;
-	/* Large enough to be pages that exist from the first use only. */
+	/* Large enough for malloc() to map it: pages take memory only once they are
+	 * used. */
 	r->buf = malloc(sizeof(*r->buf) * RX_MSGS);
 	if (!r->buf) {
 		free(r);

@@ -17,8 +17,8 @@
 enum {
 	SPORT_MIN = 0xc000,
 	SPORTS = 0x4000,
-	SOCK_BUF = 4 << 20,    /* the kernel clips it to its maximum */
-	ERRORS_BUF = 64 << 10, /* no datagrams come, but ICMP may */
+	SOCK_BUF = 4 << 20,    /* bytes; the kernel limits it to its maximum */
+	ERRORS_BUF = 64 << 10, /* bytes; no datagrams come, but ICMP errors may */
 	OPTIONS = 12,
 };
 
@@ -37,13 +37,13 @@ static const struct option rx_options[2][OPTIONS] = {
 		{ IPPROTO_IP, IP_RECVTTL, 1, false },
 		{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, false },
 		{ IPPROTO_IP, IP_MULTICAST_ALL, 0, true },
-		{ SOL_SOCKET, SO_RXQ_OVFL, 1, false }, /* link/ip_id.c */
+		{ SOL_SOCKET, SO_RXQ_OVFL, 1, false }, /* for link/ip_id.c */
 	},
 	{
 		{ SOL_SOCKET, SO_REUSEPORT, 1, true },
 		{ SOL_SOCKET, SO_RCVBUF, SOCK_BUF, false },
 		{ SOL_UDP, UDP_GRO, 1, false },
-		{ SOL_UDP, UDP_NO_CHECK6_RX, 1, false }, /* rxe sends 0 */
+		{ SOL_UDP, UDP_NO_CHECK6_RX, 1, false }, /* rdma_rxe sends checksum 0 */
 		{ IPPROTO_IPV6, IPV6_V6ONLY, 1, true },
 		{ IPPROTO_IPV6, IPV6_RECVPKTINFO, 1, true },
 		{ IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true },
@@ -53,7 +53,7 @@ static const struct option rx_options[2][OPTIONS] = {
 	},
 };
 
-/* UDP_NO_CHECK6_TX would forbid UDP_SEGMENT, so checksums are sent. */
+/* UDP_NO_CHECK6_TX would rule out UDP_SEGMENT, so checksums are sent. */
 static const struct option tx_options[2][OPTIONS] = {
 	{
 		{ SOL_SOCKET, SO_SNDBUF, SOCK_BUF, false },
@@ -88,7 +88,7 @@ static int make_socket(int f, const struct option *o)
 	return fd;
 }
 
-/* To the wildcard address.  0 or -errno. */
+/* Binds fd to the wildcard address. Returns 0 or -errno. */
 static int bind_port(int fd, int f, uint16_t port)
 {
 	union sock_addr a = { .v6 = { .sin6_family = AF_INET6,
@@ -100,7 +100,7 @@ static int bind_port(int fd, int f, uint16_t port)
 	return bind(fd, &a.sa, f ? sizeof(a.v6) : sizeof(a.v4)) ? -errno : 0;
 }
 
-/* A socket on the wildcard address and port; -errno. */
+/* Makes a socket bound to the wildcard address and port. Returns it, or -errno. */
 static int make_bound(int f, uint16_t port, const struct option *o)
 {
 	int fd = make_socket(f, o), rc;
@@ -133,7 +133,8 @@ int udp_receive_on(int fd, int family, uint16_t port)
 	return bind_port(fd, family == AF_INET6, port);
 }
 
-/* The port is ours alone; nothing that is sent to it gets past a filter. */
+/* Opens senders on a port of this process alone. A filter discards whatever is sent to
+ * it. */
 static int open_senders(int tx[2], uint16_t port, bool *cuts)
 {
 	struct sock_filter none = { .code = BPF_RET | BPF_K };
