@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fds.h - messages with descriptors over a unix socket.  None blocks. */
+/* fds.h - messages with file descriptors over a unix socket. No call blocks. */
 #ifndef HOST_FDS_H
 #define HOST_FDS_H
 
@@ -8,23 +8,24 @@
 
 #include "host/host.h"
 
-/* fds: n <= HOST_FDS go along.  0; -EAGAIN: there is no room, or the other side takes
- * no descriptors now; -ESRCH: nobody is there. */
+/* Sends a message with n <= HOST_FDS descriptors. Returns 0; -EAGAIN: no room, or the
+ * receiver takes no descriptors now; -ESRCH: there is no receiver. */
 int fds_send(int fd, struct iovec *iov, size_t iovcnt, const int *fds, unsigned n);
 
-/* What came along with a message. */
+/* What arrived with a message. */
 struct fds_got {
-	int fd[HOST_FDS]; /* for fds_let_go(); -1: none */
-	unsigned n;	  /* so many came, of which fd has the first */
-	uid_t uid;	  /* the sender: see fds_recv() */
-	pid_t pid;	  /* .. 0: that cannot be said */
+	int fd[HOST_FDS]; /* to be closed by fds_let_go(); -1: none */
+	unsigned n;	  /* descriptors that came; fd has the first of them */
+	uid_t uid;	  /* the sender's user: see fds_recv() */
+	pid_t pid;	  /* the sender; 0: unknown */
 };
 
-/* As recv() with MSG_TRUNC.  The sender is user uid where the socket has no
+/* Like recv() with MSG_TRUNC. `uid` is taken as the sender's user if the socket has no
  * SO_PASSCRED. */
 ssize_t fds_recv(int fd, uid_t uid, void *buf, size_t size, struct fds_got *got);
-/* Close them: those of another user at some time (sys/closer.h), those of this user, who
- * can do anything in any case, at once. */
+/* Closes the descriptors. Those of another user (`foreign`) are closed at some later
+ * time by a thread (sys/closer.h), because that may block; those of this user at once,
+ * since this user's processes can do us any harm anyway. */
 void fds_let_go(struct fds_got *got, bool foreign);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* host.h - who else is on this host: slots and the connections between them.
+/* host.h - the processes of this host: their slots, and the connections between them.
  *
- * A process owns a slot (1..1022) by listening on the abstract SOCK_SEQPACKET
- * name "\0urnic/<slot>" (the kernel scopes it to the network namespace and
- * removes it with its owner), or by the strongest claim for it if all names are
- * taken; docs/host.md has the rules.  One connection for each pair of processes
- * carries everything that they say to each other: datagrams that came to the
- * wrong process, and what local/ says.  Every message begins with a version.
- * All calls are made by the holder of the engine's turn; none blocks.  ops are
- * called from host_run().
+ * A process owns a slot (1..1022) by listening on the abstract SOCK_SEQPACKET name
+ * "\0urnic/<slot>", which the kernel scopes to the network namespace and removes with
+ * its owner; or, if all names are taken, by the strongest claim for a slot of the
+ * reserve. docs/host.md has the rules. One connection for each pair of processes carries
+ * all their messages: datagrams that came to the wrong process, and the messages of
+ * local/. Every message begins with a version.
+ *
+ * The holder of the engine's turn makes all calls; none blocks. host_run() calls ops.
  */
 #ifndef HOST_HOST_H
 #define HOST_HOST_H
@@ -31,90 +31,94 @@ enum {
 	HOST_PASS_PARTS = 4,
 };
 
-/* What another process says to local/. */
+/* A message from another process to local/. */
 struct host_said {
-	uint16_t slot; /* whose it is, as the kernel confirms */
+	uint16_t slot; /* the sender's slot, as the kernel confirms */
 	uid_t uid;
-	pid_t pid; /* 0: in another pid namespace */
+	pid_t pid; /* the sender; 0: it is in another pid namespace */
 	const void *buf;
 	size_t len;
-	int fd[HOST_FDS]; /* that came along, or -1; to be taken
-			   * over (and set to -1), or closed here */
+	/* descriptors that came with it, or -1. The callback takes one over by setting
+	 * it to -1; the others are closed afterwards */
+	int fd[HOST_FDS];
 };
 
 struct host_ops {
-	/* A datagram for this slot came in by way of another process. */
+	/* A datagram for this slot came by way of another process. */
 	void (*datagram)(void *arg, const struct dgram *d);
 	/* The connection to slot has closed: its process ended or let go. */
 	void (*gone)(void *arg, uint16_t slot);
-	/* NULL: nobody listens. */
+	/* A message for local/. NULL: such messages are dropped. */
 	void (*said)(void *arg, struct host_said *s);
-	/* A process of this user has passed something on; no descriptors came along.
-	 * NULL: nobody listens. */
+	/* A process of this user has sent a message by host_pass(), without descriptors.
+	 * NULL: such messages are dropped. */
 	void (*passed)(void *arg, const struct host_said *s);
 };
 
-/* Take a slot.  -EADDRNOTAVAIL: none. */
+/* Takes a slot. Returns 0, or -EADDRNOTAVAIL if none is free, -ENOMEM ... */
 int host_open(struct host **out, const struct host_ops *ops, void *arg);
 void host_close(struct host *host);
 uint16_t host_slot(const struct host *host);
-int host_fd(const struct host *host); /* epoll: readable = host_run() */
-/* Will it be readable at a time that is set, without anybody's doing? */
+/* epoll descriptor; when readable, call host_run() */
+int host_fd(const struct host *host);
+/* Will host_fd() become readable at a set time although nobody sends anything? */
 bool host_has_alarm(const struct host *h);
-bool host_run(struct host *host); /* bounded; true: there was something */
+/* does a bounded amount of work; true: there was some */
+bool host_run(struct host *host);
 
-/* Send d to slot's process.  0, -EAGAIN (full: dropped and counted),
- * -ESRCH (there is no way to it: host_is_free() tells why). */
+/* Sends d to the process of slot. Returns 0; -EAGAIN: full, so d is dropped and counted;
+ * -ESRCH: unreachable, host_is_free() tells why. */
 int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
 
-/* Say something to slot's process, at most HOST_SAY_MAX bytes; fds: nfds <=
- * HOST_FDS descriptors that go along.  0, -EAGAIN (say it again), -ESRCH. */
+/* Sends a message of at most HOST_SAY_MAX bytes to the process of slot, with nfds <=
+ * HOST_FDS descriptors. Returns 0; -EAGAIN: try again; -ESRCH. */
 int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
 	     const int *fds, unsigned nfds);
 
-/* Pass n <= HOST_PASS_PARTS parts on as one message, HOST_PASS_MAX bytes at most, to
- * slot's process, which is one of this user's.  0, -EAGAIN (it takes nothing now),
- * -ESRCH (no process of this user has the slot), -EFAULT (a part is not there). */
+/* Sends n <= HOST_PASS_PARTS parts as one message of at most HOST_PASS_MAX bytes to
+ * slot's process, which must be one of this user. Returns 0; -EAGAIN: it takes nothing
+ * now; -ESRCH: no process of this user has the slot; -EFAULT: a part is not mapped. */
 int host_pass(struct host *host, uint16_t slot, const struct iovec *part, unsigned n);
 
-/* A process of another user that has this slot may send descriptors from now on, or not
- * any more.  At first nobody but this user's processes may: on kernels that cannot
- * refuse them (before Linux 6.16) they come all the same. */
+/* Allows or forbids descriptors from a process of another user that has this slot. At
+ * first only this user's processes may send any; kernels before Linux 6.16 cannot refuse
+ * descriptors, so they may come all the same. */
 void host_take_fds(struct host *host, uint16_t slot, bool on);
 
-/* No process has that slot: not even one that closes connections, as it has no
- * descriptors left, or takes none. */
+/* Does no process have that slot? False also for a process that closes connections
+ * because it has no descriptors left, or accepts none. */
 bool host_is_free(struct host *host, uint16_t slot);
 
-/* Keep a connection to slot, so that ops->gone tells when it ends.  What is said to
- * slot in this call's turn goes through it, or nowhere.  0, -EAGAIN, -ESRCH. */
+/* Makes a lasting connection to slot, so that ops->gone reports its end. Messages sent
+ * to slot within this turn use it or fail. Returns 0, -EAGAIN, -ESRCH. */
 int host_connect(struct host *host, uint16_t slot);
 
-/* The process at the other end of that connection, which is made if there is none, as
- * the kernel tells it: the user that it was when it took the slot.  0, -EAGAIN,
+/* Asks the kernel for the process at the other end of the connection to slot, which is
+ * made if there is none, and for its user when it took the slot. Returns 0, -EAGAIN,
  * -ESRCH. */
 int host_cred(struct host *host, uint16_t slot, uid_t *uid, pid_t *pid);
 
-/* Is it one of this user's, as both were when they opened? */
+/* Is slot's process one of this user, as both were when they opened? */
 bool host_is_ours(struct host *host, uint16_t slot);
-/* ... and still: has it given up nothing by setuid() since?  Asks /proc. */
+/* Like host_is_ours(), and has the process given up no rights by setuid() since? Reads
+ * /proc. */
 bool host_is_ours_now(struct host *host, uint16_t slot);
-uid_t host_uid(const struct host *host); /* ... as which this one opened */
-/* May uid stand for several users, who look the same in this user namespace? */
+uid_t host_uid(const struct host *host); /* this process's user when it opened */
+/* Can uid stand for several users that look the same in this user namespace? */
 bool host_hides(const struct host *host, uid_t uid);
 
-/* Connect to any process of user uid: its slot; 0: there is none, or uid may stand
- * for several users. */
+/* Connects to any process of user uid. Returns its slot; 0: there is none, or uid may
+ * stand for several users. */
 uint16_t host_connect_user(struct host *host, uid_t uid);
 
-/* Of other users, take datagrams from processes of these n <= 2 alone: who
- * holds a port that we need.  At first nobody's are taken, and never those of a user
- * who may be several. */
+/* Accepts datagrams from processes of these n <= 2 other users, who hold a port that we
+ * need; from all others no longer. At first none are accepted, and never those of a uid
+ * that may stand for several users. */
 void host_accept_foreign(struct host *host, const uid_t *uids, unsigned n);
 
 const struct host_stats *host_stats(const struct host *host);
 
-/* In the child of a fork: close the descriptors, leave the names alone. */
+/* In the child of a fork: closes the descriptors and keeps the names. */
 void host_forked(struct host *host);
 
 #endif

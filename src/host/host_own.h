@@ -15,30 +15,31 @@
 enum {
 	SLOTS = 1 << QPN_SLOT_BITS,
 	BUF = MSG_PAYLOAD_MAX + sizeof(struct msg_dgram) + 1,
-	AGAIN_NS = 1000000, /* between two tries to reach one slot, at least */
+	AGAIN_NS = 1000000, /* ns, at least, between two tries to reach one slot */
 };
 
 struct conn {
 	struct list node; /* host->conns, ->strangers or ->dead */
 	int fd;
-	uint16_t slot; /* whose; 0: not known */
-	bool greeted;  /* what comes now are datagrams */
-	bool foreign;  /* another user's */
-	bool stranger; /* .. and not proven yet */
-	bool took_fds; /* .. whose descriptors were taken for a while: see host_take_fds()
-			*/
-	bool unheard;  /* .. see host_stop_hearing() */
-	unsigned fds;  /* .. so many came */
-	uid_t uid;     /* of a slot's process: when it took the slot */
+	uint16_t slot; /* slot of the other process; 0: not known */
+	bool greeted;  /* the greeting is done; datagrams follow */
+	bool foreign;  /* the other process is another user's */
+	bool stranger; /* foreign, and its slot is not yet proven */
+	/* foreign: descriptors from it were accepted for a while, see host_take_fds() */
+	bool took_fds;
+	bool unheard; /* foreign: not read for now, see host_stop_hearing() */
+	unsigned fds; /* foreign: descriptors that came */
+	uid_t uid;    /* of a process with a slot: its user when it took the slot */
 	pid_t pid;
-	/* Its greeting, while it waits for a verdict: */
-	uint16_t claimed;  /* 0: there is none */
-	struct list wait;  /* host->waiting */
-	uint64_t since;	   /* .. when it came in */
-	uint64_t judge_at; /* .. not before */
+	/* The greeting of the other process, while it waits for a verdict: */
+	uint16_t claimed;  /* slot claimed by the greeting; 0: none */
+	struct list wait;  /* on host->waiting */
+	uint64_t since;	   /* ns; when the greeting came in */
+	uint64_t judge_at; /* ns; judge it no earlier */
 	unsigned tries;
-	pid_t greeter; /* .. who said it, as the kernel has it */
-	bool answered; /* proof is known: of slot's process, or as claimed */
+	pid_t greeter; /* sender of the greeting, from the kernel */
+	/* `proof` is known: as the process of slot sent it, or as claimed */
+	bool answered;
 	struct msg_proof proof;
 };
 
@@ -49,26 +50,32 @@ struct host {
 	struct user user;
 	struct msg_proof proof;
 	int epfd, listen_fd;
-	int spare_fd;	   /* given up to refuse a connection when
-			    * there are no descriptors left */
-	int alarm_fd;	   /* greetings are judged then */
-	uint64_t alarm_at; /* NEVER: none waits */
-	uid_t holders[2];  /* other users whose datagrams are taken */
+	/* closed to accept and refuse a connection when there are no descriptors left */
+	int spare_fd;
+	int alarm_fd;	   /* timerfd; greetings are judged when it expires */
+	uint64_t alarm_at; /* ns; NEVER: none waits */
+	uid_t holders[2];  /* other users whose datagrams are accepted */
 	unsigned nholders;
-	unsigned nown, nforeign, foreign_max; /* connections: this user's, and */
-	unsigned nstrangers;		      /* others', proven and not */
-	struct list conns;		      /* but those of strangers: */
+	/* connections of this user's processes, and */
+	unsigned nown, nforeign, foreign_max;
+	/* of others, proven (nforeign) and not (nstrangers) */
+	unsigned nstrangers;
+	/* connections, except those of strangers */
+	struct list conns;
 	struct list strangers;
-	struct list dead; /* closed; events may still point to them */
+	/* closed ones, to be freed later: epoll events may still point to them */
+	struct list dead;
 	struct list waiting;
-	struct list later;	     /* see later.c */
-	struct conn *by_slot[SLOTS]; /* to send through */
+	struct list later;	     /* messages to be judged later, see later.c */
+	struct conn *by_slot[SLOTS]; /* connections to send by */
 	bool takes_fds[SLOTS];
-	bool deaf; /* to those who connect, and services: see host_stop_hearing() */
+	/* reads neither new connections nor services, see host_stop_hearing() */
+	bool deaf;
 	struct {
 		int rc;
 		uint64_t until;
-	} unreached[SLOTS]; /* what the last try to connect has said */
+		/* result of the last failed connect to each slot, valid until then */
+	} unreached[SLOTS];
 	uint64_t said_full, said_garbage, said_fds, said_claim, said_stranger;
 	struct reserve reserve;
 	struct services services;
@@ -79,68 +86,71 @@ struct host {
 /* --- conn.c ---------------------------------------------------------------------- */
 
 void host_conns_init(struct host *h);
-/* A connection that we made to slot, or that somebody made to us (0).  Takes fd
- * over, also when it fails: NULL. */
+/* Adds a connection that we made to slot, or that another process made to us (slot 0).
+ * Takes fd over, and closes it if it returns NULL. */
 struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
-/* It is slot's, the kernel says, whose process took it as user uid.  False: that
- * user has too many. */
+/* The kernel has shown that c's process owns slot, and took it as user uid. Returns
+ * false if that user has too many connections. */
 bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
-void host_conn_close(struct host *h, struct conn *c); /* is now among the dead */
-void host_conn_hang_up(struct conn *c);		      /* its descriptor alone */
-void host_bury(struct host *h);			      /* free the dead */
-/* Its other end is closed, though what was said before may lie here unread. */
+void host_conn_close(struct host *h, struct conn *c); /* c moves to the list `dead` */
+void host_conn_hang_up(struct conn *c);		      /* closes only c's descriptor */
+/* frees the connections in `dead` */
+void host_bury(struct host *h);
+/* Is the other end closed? Messages sent before may still be unread. */
 bool host_conn_has_ended(const struct conn *c);
-/* What comes in through c is to be taken in, or stays where it is.  False: that
- * cannot be. */
+/* Starts or stops reading c. Returns false if epoll refuses. */
 bool host_conn_watch(struct host *h, struct conn *c, bool on);
-/* Descriptors cannot be closed as fast as they come: what c's user says, who has sent
- * them, stays where it is for a while; with NULL what may be of anybody. */
+/* Descriptors arrive faster than they can be closed: stops reading for a while from c's
+ * user, who sent them, or, if c is NULL, from sources that may be any user's. */
 void host_stop_hearing(struct host *h, struct conn *c);
-/* .. the while is over. */
+/* Ends what host_stop_hearing() began, when its time is over. */
 void host_hear_again(struct host *h);
 enum { UNHEARD_NS = 100000000 };
-/* The connection to send to slot through.  0, -EAGAIN, -ESRCH. */
+/* Finds or makes the connection to send to slot by. Returns 0, -EAGAIN, -ESRCH. */
 int host_conn_get(struct host *h, uint16_t slot, struct conn **out);
 
 /* --- owner.c --------------------------------------------------------------------- */
 
-/* Connect to the owner of slot, as the kernel has it now.  The descriptor, -ESRCH,
- * -EAGAIN ... */
+/* Connects to the current owner of slot, according to the kernel. Returns the
+ * descriptor, -ESRCH, -EAGAIN ... */
 int host_reach(struct host *h, uint16_t slot);
 
-/* A process that the kernel shows as *uid and pid says that slot is its own.  0: it
- * is, and *uid is now the user that it was when it took the slot; -EPERM, -ESRCH: it
- * is not; -EAGAIN: that cannot be said now.  After setuid() the numbers of a process
- * prove nothing, since another program of the same number may have had the connection
- * before: then said, which is NULL unless that process said it, has to be what the
- * owner itself says.  Of the reserve the owner at time since or later counts. */
+/* Does slot belong to the process that the kernel shows as *uid and pid? Returns 0: yes,
+ * and *uid becomes its user when it took the slot; -EPERM, -ESRCH: no; -EAGAIN: cannot
+ * be told now.
+ *
+ * After setuid() the numbers of a process prove nothing, because a program that had the
+ * same numbers before may have made the connection. Then `said` (NULL if that process
+ * sent no proof) must match the proof that the owner sends. For a slot of the reserve,
+ * the owner at time `since` or later counts.
+ */
 int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t pid,
 	      const struct msg_proof *said);
 
 /* --- greet.c --------------------------------------------------------------------- */
 
-/* c's first message, said by process by. */
+/* Handles c's first message, sent by process `by`. */
 void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, pid_t by);
-/* It answers our greeting.  False: it is something else. */
+/* Handles the answer to our greeting. Returns false if the message is no such answer. */
 bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len);
-/* Greet at the other end of fd.  0 or -errno. */
+/* Sends our greeting on fd. Returns 0 or -errno. */
 int host_greet(struct host *h, int fd);
 void host_set_alarm(struct host *h, uint64_t at);
-/* The alarm went off: judge the greetings that wait for it. */
+/* The alarm expired: judges the greetings that wait for it. */
 void host_judge(struct host *h);
 
 /* --- later.c --------------------------------------------------------------------- */
 
 void host_later_now(struct host *h);   /* an owner has answered */
-void host_later_judge(struct host *h); /* the alarm went off */
+void host_later_judge(struct host *h); /* the alarm expired */
 void host_later_free(struct host *h);
 
 /* --- receive.c ------------------------------------------------------------------- */
 
-/* c's process sent what no urnic sends. */
+/* c's process sent a message that no urnic sends. */
 void host_garbage(struct host *h, struct conn *c);
-/* A datagram for a service, as host_take_dgram(), that came in at time since.  0: it was
- * delivered or refused; -EAGAIN: that cannot be said now. */
+/* Judges a datagram for a service, as host_take_dgram() passes it, that came in at time
+ * `since`. Returns 0: delivered or refused; -EAGAIN: cannot be told now. */
 int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len,
 		     uint64_t since);
 

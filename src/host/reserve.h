@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* reserve.h - slots for processes that find no name free, which nobody can squat.
- * docs/host.md has the rules and why they are so. */
+/* reserve.h - slots for processes that find no free name. Nobody can squat these;
+ * docs/host.md has the rules and their reasons. */
 #ifndef HOST_RESERVE_H
 #define HOST_RESERVE_H
 
@@ -16,46 +16,49 @@ enum {
 	RESERVE_NUMBERS = SLOT_LAST - SLOT_NAMED,
 };
 
-/* What is known of one number. */
+/* What is known about one number of the reserve. */
 struct number {
-	struct claim owner; /* the strongest claim; slot 0: there is none */
-	struct claim next;  /* the strongest of the others in the last reading */
-	bool seen;	    /* owner, in the last reading or by claim_check() */
-	bool asked;	    /* owner has told its .. */
+	struct claim owner; /* the strongest claim; slot 0: none */
+	struct claim next;  /* the second strongest claim in the last reading */
+	/* owner was confirmed, in the last reading or by claim_check() */
+	bool seen;
+	bool asked; /* `pid` was asked of the owner */
 	pid_t pid;
 };
 
-/* What one process knows of all numbers. */
+/* What one process knows about all numbers. */
 struct reserve {
-	uid_t uid;		   /* as which this process opened */
-	uint64_t read_at;	   /* when the last reading began; 0: there was none */
-	uint64_t not_before;	   /* the next one */
-	uint64_t check_not_before; /* .. claim_check() */
-	bool news;		   /* the reading has shown something new */
+	uid_t uid; /* this process's user when it opened */
+	/* ns; when the last reading began; 0: there was none */
+	uint64_t read_at;
+	uint64_t not_before;	   /* ns; earliest start of the next reading */
+	uint64_t check_not_before; /* ns; earliest next claim_check() */
+	bool news;		   /* the reading showed something new */
 	struct number at[RESERVE_NUMBERS];
 };
 
 void reserve_init(struct reserve *r, uid_t uid);
 
-/* Claim a number and listen.  The descriptor, and the number in *slot;
- * -EADDRNOTAVAIL: all are others', or there is no reserve for this process. */
+/* Claims a number and listens on it. Returns the descriptor, and the number in *slot;
+ * -EADDRNOTAVAIL: all are taken, or this process may not use the reserve. */
 int reserve_listen(struct reserve *r, uint16_t *slot);
 
-/* Who has slot is told by a reading of the kernel's list that began at time since or
- * later, which is made now if it may be: readings take a small part of the time. */
+/* The owner of slot is found in a reading of the kernel's list of sockets that began at
+ * time `since` or later. The reading is made now if allowed: readings may take only a
+ * small part of the time. */
 
-/* The owner.  0, -ESRCH, or -EAGAIN: not before reserve_due(). */
+/* Finds the owner of slot. Returns 0, -ESRCH, or -EAGAIN: not before reserve_due(). */
 int reserve_owner(struct reserve *r, uint16_t slot, uint64_t since, uid_t *uid,
 		  pid_t *pid);
-/* Connect to the owner.  As name_connect(). */
+/* Connects to the owner of slot. Returns as name_connect() does. */
 int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since);
 uint64_t reserve_due(const struct reserve *r);
 
-/* Connect to a process of user uid that has a number, which is told in *slot.  The
+/* Connects to a process of user uid that has a number, returned in *slot. Returns the
  * descriptor or -ESRCH. */
 int reserve_connect_user(struct reserve *r, uid_t uid, uint16_t *slot);
 
-/* How many numbers somebody claims. */
+/* Returns how many numbers are claimed by any process. */
 unsigned reserve_claimed(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* services.h - the names of one host object; inside host/ only. */
+/* services.h - the service names of one struct host; inside host/ only. */
 #ifndef HOST_SERVICES_H
 #define HOST_SERVICES_H
 
@@ -18,18 +18,19 @@ struct services {
 };
 
 void services_init(struct services *s);
-/* All descriptors: at the end, and in the child of a fork. */
+/* Closes all descriptors: at the end, and in the child of a fork. */
 void services_forked(struct services *s);
-/* The names, at the end. */
+/* Releases the names, at the end. */
 void services_let_go(struct services *s);
-/* What has come in, at most so much in one call. */
+/* Handles datagrams that have come in, a bounded number in one call. */
 void services_run(struct host *h);
 
-/* host.c: */
+/* Defined in host.c: */
 struct services *host_services(struct host *h);
-int host_watch(struct host *h, int fd); /* its epoll set wakes for fd, too */
+int host_watch(struct host *h, int fd); /* makes host_fd() readable when fd is */
 const struct msg_proof *host_proof(const struct host *h);
-/* later.c: a proof and a datagram, from the process pid of uid. */
+/* Defined in later.c: handles a message of a proof and a datagram, sent by process pid
+ * of uid. */
 void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
 
 #endif

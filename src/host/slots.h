@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* slots.h - the numbers of a host's processes. */
+/* slots.h - the range of slot numbers of a host's processes. */
 #ifndef HOST_SLOTS_H
 #define HOST_SLOTS_H
 
 enum {
 	SLOT_FIRST = 1,
 	SLOT_LAST = 1022,
-	SLOT_NAMED = 768, /* those above are in reserve */
+	SLOT_NAMED = 768, /* higher ones are the reserve's */
 };
 
 #endif

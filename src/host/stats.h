@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stats.h - what happened to what the processes of a host say to each other. */
+/* stats.h - counters of messages between processes of this host. */
 #ifndef HOST_STATS_H
 #define HOST_STATS_H
 
@@ -7,9 +7,9 @@
 
 struct host_stats {
 	uint64_t forwarded, received;
-	uint64_t dropped_full; /* the other side is slow */
-	uint64_t dropped_gone; /* no such slot */
-	uint64_t refused;      /* garbage, strangers, too many */
+	uint64_t dropped_full; /* the receiver is slow */
+	uint64_t dropped_gone; /* no process has the slot */
+	uint64_t refused;      /* garbage, from strangers, or too many */
 };
 
 #endif
