@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* adapter.c - see adapter.h.  The fabric is another process: when it ends, the port goes
- * down and what is sent is lost, until the program opens its device anew. */
+/* adapter.c - see adapter.h. The fabric is another process. When it ends, the port goes
+ * down and sent packets are lost until the program opens its device anew. */
 #include "nic/adapter.h"
 
 #include <errno.h>
@@ -32,13 +32,13 @@ enum { AT_ONCE = 64 };
 
 struct adapter {
 	struct nic_link nl;
-	struct link *inner; /* nl.link is around it */
+	struct link *inner; /* the link that nl.link wraps */
 	struct adapter_shared *shared;
 	int fd;
 	struct fd_id id;
 	uint16_t slot;
 	struct cm *cm;
-	uint32_t reregisters; /* as the port's news had it last */
+	uint32_t reregisters; /* reregister count in the last news about the port */
 	atomic_bool gone;     /* the fabric has ended */
 };
 
@@ -53,7 +53,8 @@ static bool carries(const struct nic_link *l, const struct device *dev)
 	return dev->kind == &device_ib;
 }
 
-/* Groups are the subnet manager's: switches bring what has been joined there. */
+/* Joins or leaves a multicast group. The subnet manager keeps the groups: switches
+ * deliver packets of groups that were joined there. */
 static int join(struct nic_link *l, const struct device *dev, const uint8_t gid[16],
 		bool in)
 {
@@ -76,7 +77,7 @@ static unsigned fds(const struct nic_link *l, struct source_fd *fd)
 	return 1;
 }
 
-/* The program may have closed it, and its number be another file's. */
+/* The program may have closed the descriptor and reused its number. */
 static bool is_ours(const struct adapter *a)
 {
 	return fd_is(a->fd, &a->id);
@@ -107,7 +108,7 @@ static void lost(struct adapter *a)
 	registry_hca_port(NULL);
 }
 
-/* The descriptor stays open: another thread may be kicking by it. */
+/* The descriptor stays open, because another thread may be kicking by it. */
 static void told(struct nic_link *l)
 {
 	struct adapter *a = adapter_of(l);
@@ -118,7 +119,7 @@ static void told(struct nic_link *l)
 		lost(a);
 		return;
 	}
-	for (unsigned i = 0; i < AT_ONCE; i++) { /* more of it: with the next turn */
+	for (unsigned i = 0; i < AT_ONCE; i++) { /* the rest is read in the next turn */
 		ssize_t n = recv(a->fd, &news, sizeof(news), MSG_DONTWAIT);
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -128,7 +129,7 @@ static void told(struct nic_link *l)
 			return;
 		}
 		if (n != sizeof(news) || news.say != PLUG_NEWS)
-			continue; /* a kick */
+			continue; /* a kick carries nothing */
 		hca_fill(&port, &news.port);
 		registry_hca_port(&port);
 		if (a->reregisters != port.reregisters)
@@ -168,7 +169,7 @@ static int map(struct adapter *a, int memory)
 	return 0;
 }
 
-/* As nic/ethernet.c does it. */
+/* See wrap_faults in nic/ethernet.c. */
 static int wrap_faults(struct link **link)
 {
 	char why[256];
@@ -205,7 +206,7 @@ static int stack_links(struct adapter *a, struct nic *nic)
 	return rc;
 }
 
-/* An answer, or why there is none. */
+/* Returns rc; logs it if it means that the fabric gave no answer. */
 static int say_silence(int rc)
 {
 	if (rc < 0 && rc != -EHOSTUNREACH && rc != -EADDRINUSE)

@@ -21,24 +21,26 @@
 enum {
 	FEW = CONNS_FEW,
 	EVENTS = 64,
-	EMPTY_MAX = 4,	      /* an idle one is asked once in 16 looks, */
-	REST_NS = 10000,      /* ... or after that, if that is sooner */
-	IN_TURN = 1 << 20,    /* bytes taken in by one turn */
-	OUT_TURN = 256 << 10, /* put out by one QP */
-	SPENT_BYTES = 4096,   /* what a datagram's worth of work is here */
+	/* looks without input after which a connection is looked at in 1 of 16, */
+	EMPTY_MAX = 4,
+	REST_NS = 10000,      /* or after this many ns, if that is sooner */
+	IN_TURN = 1 << 20,    /* bytes received by one turn */
+	OUT_TURN = 256 << 10, /* bytes sent by one QP */
+	SPENT_BYTES = 4096,   /* bytes that count as the work of one datagram */
 };
 
-/* stream->user */
+/* A QP's connection; stream->user points to it. */
 struct conn {
 	struct list node;
 	struct qp *qp;
 	struct stream *stream;
-	bool blocked;	      /* EPOLLOUT is asked for */
-	bool deaf;	      /* nothing more comes */
-	bool stuck;	      /* in the set for ever: the program closed the
-			       * descriptor, and the file lives on */
-	int lost;	      /* nothing more can be sent: -errno, or 0 */
-	unsigned empty, rest; /* looks in vain; so many to be left out */
+	bool blocked; /* EPOLLOUT is requested */
+	bool deaf;    /* the peer sends no more */
+	/* stays in the epoll set for ever: the program closed the descriptor, but the
+	 * file lives on */
+	bool stuck;
+	int lost;	      /* -errno when nothing more can be sent, or 0 */
+	unsigned empty, rest; /* looks without input so far; looks to skip now */
 	uint64_t looked_at;
 };
 
@@ -46,9 +48,9 @@ struct conns {
 	struct core *core;
 	int epfd;
 	struct list all, stuck;
-	_Atomic unsigned n; /* written under the turn */
+	_Atomic unsigned n; /* written with the turn held */
 	unsigned blocked;
-	_Atomic int few[FEW]; /* sockets that are watched by themselves */
+	_Atomic int few[FEW]; /* sockets that a sleeping thread polls directly */
 	void (*kick)(void *arg);
 	void *arg;
 };
@@ -81,7 +83,8 @@ static void set_blocked(struct conns *cs, struct conn *c, bool blocked)
 		watch(cs, c, EPOLL_CTL_MOD);
 }
 
-/* After one came or went, or went deaf. */
+/* Updates which sockets are polled directly, after a connection came, went or went
+ * deaf. */
 static void sort_out(struct conns *cs, bool other_way)
 {
 	unsigned i = 0;
@@ -100,12 +103,13 @@ static void sort_out(struct conns *cs, bool other_way)
 	}
 	while (i < FEW)
 		atomic_store_explicit(&cs->few[i++], -1, memory_order_relaxed);
-	/* Bytes may have come before it was watched, and a poller may be what
-	 * looks next; and one that is slept on is not really closed. */
+	/* Wake the thread: bytes may have come before the socket was watched, and only a
+	 * poller would look next. A socket that a thread sleeps on is also not closed
+	 * until the thread wakes. */
 	cs->kick(cs->arg);
 }
 
-/* Both are about datagrams. */
+/* URNIC_PCAP and URNIC_FAULT act on datagrams only. */
 static void say_what_is_not_seen(void)
 {
 	const struct conf *conf = conf_get();
@@ -141,7 +145,7 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	return 0;
 }
 
-/* An end is told for ever: so nobody listens any more. */
+/* Stops watching: epoll would report the end of the stream for ever. */
 static void be_deaf(struct conns *cs, struct conn *c)
 {
 	if (c->deaf)
@@ -170,7 +174,7 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* Little more than `most` bytes: the rest of an FPDU comes with them. */
+/* Receives a little more than `most` bytes: the rest of an FPDU comes with them. */
 static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t now)
 {
 	struct qp *qp = c->qp;
@@ -198,9 +202,9 @@ static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t no
 	return got > 0 ? (size_t)got : c->deaf;
 }
 
-/* Each that has something gets an equal share: the kernel tells of the same ones
- * again, and one that is left out once would be so for ever.  (Where there are more than
- * EVENTS, it takes turns.) */
+/* Each connection with input gets an equal share. epoll reports the same ones again, so
+ * one that is left out once would be left out for ever. (If there are more than EVENTS,
+ * epoll takes turns.) */
 static size_t take_watched(struct conns *cs, uint64_t now)
 {
 	struct epoll_event ev[EVENTS];
@@ -222,8 +226,8 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 	return bytes + (n > 0);
 }
 
-/* Where there is nothing, again and again, is looked at ever more rarely, but for
- * the one that had something last. */
+/* A connection that stays empty is looked at more and more rarely, except the one that
+ * had input last. */
 static size_t take_few(struct conns *cs, uint64_t now)
 {
 	struct list *first = cs->all.next;
@@ -280,7 +284,7 @@ size_t conns_input(struct conns *cs, uint64_t now)
 
 /* --- out ----------------------------------------------------------------- */
 
-/* False: the stream is full, or there is nothing to send. */
+/* Sends what qp has. Returns false if the stream is full or there is nothing to send. */
 static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t now)
 	REQUIRES(c->qp->lock)
 {
@@ -298,8 +302,8 @@ static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t no
 		all += iov[i].iov_len;
 	took = c->stream->ops->send(c->stream, iov, n, now);
 	if (took < 0 && took != -EFAULT) {
-		/* What had come before is taken in first, to the end of it: it
-		 * may say why. */
+		/* First read what had come before the loss, to its end: it may contain
+		 * the peer's reason. */
 		iwarp_sent(qp, 0, now);
 		c->lost = (int)took;
 		return false;
@@ -388,7 +392,8 @@ void conns_close(struct conns *cs)
 
 int conns_fd(const struct conns *cs)
 {
-	/* An empty set would cost every sleep of a process without iWARP. */
+	/* With an empty epoll set, every sleep of a process without iWARP would take
+	 * longer. */
 	return cs->n ? cs->epfd : -1;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* drive.c - the program's own threads run the engine: in posts and in polls.
+/* drive.c - the program's own threads run the engine, in posts and in polls.
  *
- * The clock is read with the turn held: so time never goes back from one turn to
- * the next, whichever thread has it and however long that waited. */
+ * They read the clock with the turn held, so time never goes back from one turn to the
+ * next, whichever thread has the turn and however long it waited.
+ */
 #include <sched.h>
 
 #include "core/due.h"
@@ -14,14 +15,14 @@
 #include "nic/nic_own.h"
 #include "sys/clock.h"
 
-/* False: that was enough for one call. */
+/* Runs output and gives the turn back. Returns false if one call has done enough. */
 static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->core.turn)
 {
 	struct engine *e = &nic->engine;
 	uint64_t now = clock_ns();
 	struct engine_did did;
 
-	turn_is_held(e->core); /* the NIC's */
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
 	did = engine_output(e, first, now, ENGINE_INLINE);
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
@@ -29,15 +30,15 @@ static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->cor
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
-/* What qp, which was posted to, has to say, if that is all that there is to do: the
- * thread, should it be about to sleep, sees the deadline.  False: not all. */
+/* Sends the requests just posted to qp, if nothing else is to be done. If the thread is
+ * about to sleep, it sees the new deadline. Returns false if more is to be done. */
 static bool send_posted(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
 {
 	struct engine *e = &nic->engine;
 	uint64_t next;
 	bool sent;
 
-	turn_is_held(e->core); /* the NIC's */
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
 	if (!qp->transport->posted || engine_must_turn(e))
 		return false;
 	lock_take(&qp->lock);
@@ -50,11 +51,12 @@ static bool send_posted(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
 	return true;
 }
 
-/* The thread is done soon.  (A program that spins on memory posts its answer while
- * the thread that wrote the question there still has the turn.) */
+/* Takes the turn, waiting a little for the thread to finish. (A program that spins on
+ * memory posts its answer while the thread that wrote the question there still has the
+ * turn.) */
 static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 {
-	enum { SPINS = 50 }; /* 2 us at most */
+	enum { SPINS = 50 }; /* about 2 us */
 	int i = 0;
 
 	if (turn_try_brief(&nic->core.turn))
@@ -67,7 +69,7 @@ static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 	return i > 0 && turn_try_brief(&nic->core.turn);
 }
 
-/* As output_and_give(), of a brief turn. */
+/* Like output_and_give(), starting from a brief turn. */
 static bool prolonged(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)
 {
 	turn_prolong(&nic->core.turn);
@@ -92,8 +94,8 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	while (due_any(&nic->core) && turn_try(&nic->core.turn))
 		if (!output_and_give(nic, NULL))
 			return;
-	/* The turn is taken: not every holder looks at the due list afterwards
-	 * (control calls, fork), so the thread has to. */
+	/* The turn is taken. Not every holder looks at the due list afterwards (control
+	 * calls, fork), so the thread has to. */
 	if (due_any(&nic->core))
 		engine_settle(e, clock_ns(), 0);
 }
@@ -126,13 +128,13 @@ int nic_fence(struct nic *nic, uint32_t qpn)
 {
 	int rc = direct_fence(&nic->core, qpn);
 
-	/* While a QP was taken out of the due list a poster found nothing there. */
+	/* While this thread had a QP off the due list, a poster found the list empty. */
 	if (due_any(&nic->core))
 		engine_settle(&nic->engine, 0, 0);
 	return rc;
 }
 
-/* Somebody else is at it, for a while: see let_others(). */
+/* Another thread has had the turn for a while: lets it work, see let_others(). */
 static void let_work(struct nic *nic)
 {
 	struct engine *e = &nic->engine;
@@ -152,8 +154,8 @@ static void let_work(struct nic *nic)
 	atomic_store_explicit(&e->pollers.missed, n, memory_order_relaxed);
 }
 
-/* A program that spins for long takes the processor from those that it waits
- * for: sixteen senders on two cores are twice as fast if they let go of it. */
+/* A program that spins for long takes the processor from the processes that it waits
+ * for: sixteen senders on two cores are twice as fast if they give it up. */
 static void let_others(struct nic *nic, enum spin_next how)
 {
 	struct spin *spin = &nic->engine.pollers.spin;
@@ -198,7 +200,8 @@ bool nic_poll(struct nic *nic)
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
 	turn_is_held(e->core);
-	/* The thread leaves the input to us: so we poll often. */
+	/* If the thread leaves the input to pollers, this caller polls often and may put
+	 * ACKs off. */
 	did = engine_turn(e, now,
 			  !atomic_load_explicit(&e->thread.watching,
 						memory_order_relaxed));

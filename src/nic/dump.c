@@ -19,8 +19,8 @@
 
 enum {
 	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,
-	TEXT_MAX = 64 << 20, /* that an asker takes */
-	PAUSE_NS = 50000,    /* between pieces: others have the turn */
+	TEXT_MAX = 64 << 20, /* bytes that an asker accepts */
+	PAUSE_NS = 50000,    /* ns between pieces, in which others have the turn */
 };
 
 static const uint8_t magic[8] = "urnicdmp";
@@ -42,7 +42,7 @@ bool dump_is(const struct host_said *s, struct dump_msg *out)
 	return !memcmp(out->magic, magic, sizeof(magic));
 }
 
-/* A descriptor, or -errno. */
+/* Makes sealed memory with the text. Returns its descriptor, or -errno. */
 static int memory_of(const char *text, size_t len)
 {
 	int fd = fd_memory("urnic-dump", len), rc = 0;
@@ -80,7 +80,7 @@ static void forget(struct dumper *d)
 	d->askers = 0;
 }
 
-/* One that does not read its connection gets none. */
+/* Sends the dump to slot. A process that does not read its connection gets none. */
 static void say(struct dumper *d, uint16_t slot, int fd)
 {
 	struct dump_msg m;
@@ -89,7 +89,7 @@ static void say(struct dumper *d, uint16_t slot, int fd)
 	(void)host_say(d->host, slot, &m, sizeof(m), &fd, fd >= 0);
 }
 
-/* It is written: all processes that asked get it. */
+/* The dump is complete: sends it to all processes that asked. */
 static void answer(struct dumper *d)
 {
 	bool whole = !ferror(d->text.out);
@@ -135,7 +135,7 @@ static void run(struct source *s, uint64_t now)
 	cancel_let(was);
 }
 
-/* The child was not asked. */
+/* Drops the dump in a forked child, which nobody asked. */
 static void forked(struct source *s)
 {
 	forget(dumper_of(s));
@@ -162,7 +162,7 @@ void dumper_fini(struct dumper *d)
 
 /* --- asked ------------------------------------------------------------------- */
 
-/* 0 or -errno. */
+/* Begins a dump. Returns 0 or -errno. */
 static int begin(struct dumper *d, uint64_t now)
 {
 	FILE *out;
@@ -177,7 +177,7 @@ static int begin(struct dumper *d, uint64_t now)
 	return 0;
 }
 
-/* 0 or -errno. */
+/* Adds slot to those that get the dump. Returns 0 or -errno. */
 static int add_asker(struct dumper *d, uint16_t slot)
 {
 	for (unsigned i = 0; i < d->askers; i++)
@@ -196,7 +196,8 @@ void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now)
 	if (!host_is_ours_now(d->host, s->slot))
 		return;
 	was = cancel_hold();
-	/* Keys and addresses are for processes that could read them in /proc. */
+	/* A dump has keys and addresses, so it is refused where /proc would not show
+	 * them either. */
 	rc = prctl(PR_GET_DUMPABLE) == 1 ? begin(d, now) : -EPERM;
 	if (!rc)
 		rc = add_asker(d, s->slot);

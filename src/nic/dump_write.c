@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump_write.c - the objects of a NIC in words.
+/* dump_write.c - writes the objects of a NIC as text.
  *
- * In pieces: other turns come in between, and what goes meanwhile is left out.  While
- * the turn is held QPs and connections stay.  All others are found in the table of
- * what lives, which is held for a part of a piece; a lock under which their numbers
- * change is tried and not waited for: its holder may wait for that table. */
+ * It writes in pieces with other turns in between; objects destroyed meanwhile are left
+ * out. QPs and connections stay while the turn is held. All other objects are found in
+ * the table of live objects, which is locked for part of a piece. A lock that protects
+ * an object's numbers is only tried, because its holder may wait for that table.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -22,9 +23,9 @@
 #include "sys/live.h"
 
 enum {
-	MOST = 1 << 16, /* of a kind: an asker takes 64 MiB of text */
-	PIECE = 32,	/* objects shown in a turn: 0.1 ms or so */
-	PLACES = 4096,	/* of QPs */
+	MOST = 1 << 16, /* objects of a kind: an asker accepts 64 MiB of text */
+	PIECE = 32,	/* objects shown in a turn: about 0.1 ms */
+	PLACES = 4096,	/* number of indices for QPs */
 };
 
 static bool room(struct dump_text *d)
@@ -220,7 +221,7 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 	lock_give(&qp->lock);
 }
 
-/* False: that was all. */
+/* Returns false when all QPs have been shown. */
 static bool show_qps(struct dump_text *d)
 {
 	const uint64_t end = d->at + PLACES < QPN_INDICES ? d->at + PLACES : QPN_INDICES;

@@ -16,7 +16,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { FLUSH_NS = 1000000 /* an ACK waits less than that */ };
+enum { FLUSH_NS = 1000000 /* ns; an ACK waits less than that */ };
 
 static void put_last(struct sources *list, bool has, struct source *s)
 {
@@ -66,7 +66,7 @@ void engine_break(struct engine *e, const char *what)
 	share_break(e->core);
 }
 
-/* A program that closes one of ours closes this descriptor, too. */
+/* Checks one descriptor: a program that closes one of ours closes this one, too. */
 bool engine_lost(const struct engine *e)
 {
 	return atomic_load(&e->broken) || !fd_is(e->thread.kick_tx, &e->thread.kick_id);
@@ -76,7 +76,8 @@ void engine_timer(struct engine *e, struct qp *qp, uint64_t at)
 {
 	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
 		return;
-	(void)heap_set(&e->timers, &qp->timer, at); /* has room for all QPs */
+	/* cannot fail: the heap has room for all QPs */
+	(void)heap_set(&e->timers, &qp->timer, at);
 }
 
 static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
@@ -89,8 +90,8 @@ static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->tu
 	}
 }
 
-/* The program ends, perhaps in the middle of a call: what it has locked stays
- * locked, and nobody wants completions any more. */
+/* The program ends, perhaps in the middle of a call: locks that it holds stay held, and
+ * nobody wants completions any more. */
 static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 	REQUIRES(e->core->turn)
 {
@@ -100,7 +101,7 @@ static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 	lock_give(&qp->lock);
 }
 
-/* No output before: its link was full, or another way that it goes. */
+/* Returns when qp may send again, ns: its link, or its way within the host, was full. */
 static uint64_t full_until(const struct qp *qp)
 {
 	const struct link *link = qp->transport->stream ? NULL : qp->ctx->link;
@@ -122,7 +123,7 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->c
 			next = full;
 	} else {
 		more = out_ask(e, qp, now);
-		if (!qp->planned) /* else commit() looks at the time */
+		if (!qp->planned) /* otherwise commit() checks the time */
 			next = qp->transport->run(qp, now);
 	}
 	lock_give(&qp->lock);
@@ -142,7 +143,7 @@ static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
 	return at;
 }
 
-/* Of all that output may have changed. */
+/* Returns the earliest deadline that output may have changed. */
 static uint64_t output_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	struct heap_node *top = heap_top(&e->timers);
@@ -156,8 +157,8 @@ uint64_t engine_deadline(struct engine *e, uint64_t now)
 	return first_of(&e->run, output_deadline(e, now), now);
 }
 
-/* Nobody but a thread that sleeps has to be told: it says so with the turn held, and
- * looks itself then. */
+/* Only a thread that sleeps must be told of deadlines: it sets its flags with the turn
+ * held and then checks the deadline itself. */
 static bool is_asleep(const struct engine *e)
 {
 	return atomic_load_explicit(&e->thread.sleeping, memory_order_relaxed) &&
@@ -175,8 +176,7 @@ void engine_wake(struct engine *e)
 	each_source(s, &e->flush)(*s)->ops->flush(*s);
 }
 
-/* One turn may not last for as long as a thousand QPs want: the rest is due
- * still. */
+/* A turn must not last as long as a thousand QPs want: the rest stay due. */
 static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
 {
 	for (struct qp *next; qp; qp = next) {
@@ -247,7 +247,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	};
 }
 
-/* With what is not about QPs. */
+/* Runs output, including output that belongs to no QP. */
 static struct engine_did output_all(struct engine *e, uint64_t now, unsigned limit)
 	REQUIRES(e->core->turn)
 {
@@ -286,8 +286,8 @@ static void take_input(struct engine *e, enum source_kind kind, struct source_go
 		engine_break(e, "receiving");
 }
 
-/* To look at sockets is a system call, at pipes it is not: while those are busy
- * the sockets have to wait for a few turns. */
+/* A look at sockets is a system call, a look at pipes is not. While pipes are busy the
+ * sockets wait for a few turns. */
 static bool skips_sockets(struct engine *e, uint64_t now)
 {
 	enum { BUSY_NS = 50000, EVERY = 8 };
@@ -295,8 +295,8 @@ static bool skips_sockets(struct engine *e, uint64_t now)
 	return now - e->piped < BUSY_NS && ++e->turns % EVERY != 0;
 }
 
-/* A timer is to be judged by what has come in until now, and by all of it: so
- * pollers look where else only the thread does. */
+/* Before a timer expires, all input that came before now must be read. So pollers also
+ * look where otherwise only the thread looks. Returns whether there was any input. */
 static bool begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool any = false;
@@ -309,8 +309,8 @@ static bool begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn
 	return any;
 }
 
-/* any: there was something, so there may be more.  But no socket or ring holds
- * more than so many turns take in. */
+/* any: there was input, so there may be more. But no socket or ring holds more than
+ * TURNS turns take in. */
 static void have_heard(struct engine *e, bool any) REQUIRES(e->core->turn)
 {
 	enum { TURNS = 64 };
@@ -345,7 +345,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_sockets(e, now)) {
-		/* The answer may be there, and is not older than what it answers. */
+		/* The answer to what was just sent may have come; it is not older than
+		 * what it answers, so the time is read again. */
 		take_input(e, SOURCE_SOCKETS, &sockets,
 			   did.output ? went_out(e->core, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
@@ -366,7 +367,7 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 {
 	uint64_t until;
 
-	/* One that leaves something to pollers wakes by itself, soon. */
+	/* A thread that leaves input to pollers wakes up soon by itself. */
 	if (!atomic_load(&e->thread.sleeping) ||
 	    !atomic_load_explicit(&e->thread.watching, memory_order_relaxed))
 		return;

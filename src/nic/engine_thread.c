@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* engine_thread.c - the thread that drives the engine while nobody polls.
+/* engine_thread.c - the thread that drives the engine while no thread of the program
+ * polls.
  *
- * It sleeps in ppoll().  Sockets and rings may be left to threads that poll
- * (watch.h): then it does not sleep on those sockets, writers to the rings do not
- * kick, and it wakes after WATCH_LOOK_NS to see whether somebody still polls.
+ * It sleeps in ppoll(). Sockets and rings may be left to polling threads (watch.h). The
+ * thread then does not sleep on those sockets, writers to the rings do not kick, and it
+ * wakes after WATCH_LOOK_NS to see whether any thread still polls.
  *
- * To set a timer costs microseconds on a virtual machine, and every message
- * moves a deadline.  So the alarm is only ever set for an earlier time: one
- * that goes off too early is set again for what is then the next deadline.  Nor
- * is the thread told of a deadline behind the alarm.
+ * Setting a timer costs microseconds on a virtual machine, and every message moves a
+ * deadline. So the alarm is only ever set to an earlier time; when it expires too early,
+ * it is set to the next deadline. For the same reason the thread is not told of
+ * deadlines later than the alarm.
  *
- * Sleeping is free of lost wake-ups: the thread sets `sleeping` with the turn held and
- * then looks once more; a thread that makes work publishes it and then looks at
- * `sleeping`; all of that in one total order (seq_cst).  Deadlines change under the turn
- * alone: so the next holder works out the next one and wakes the thread if need be.
+ * No wake-up is lost. The thread sets `sleeping` with the turn held and then looks for
+ * work once more; a thread that makes work publishes it and then looks at `sleeping`;
+ * all in one total order (seq_cst). Deadlines change only with the turn held, so the
+ * next holder computes the next deadline and wakes the thread if need be.
  */
 #include <errno.h>
 #include <poll.h>
@@ -37,10 +38,10 @@
 
 enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + ENGINE_SOURCES * SOURCE_FDS };
 
-/* What the thread sleeps on. */
+/* The descriptors that the thread sleeps on. */
 struct bed {
 	struct pollfd p[P_ALL];
-	struct source *source[P_ALL]; /* whose it is */
+	struct source *source[P_ALL]; /* source that each descriptor belongs to */
 	struct source_fd fd[P_ALL];
 	unsigned n;
 };
@@ -74,15 +75,15 @@ void engine_kick(struct engine *e)
 	if (atomic_exchange(&e->thread.kicked, true))
 		return;
 	was = cancel_hold();
-	/* A socket, not an eventfd: should the program have closed it and
-	 * taken its number for a file, nothing is written into that. */
+	/* A socket rather than an eventfd: if the program closed it and reused its
+	 * number for a file, send() writes nothing to that file. */
 	if (send(e->thread.kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno != EAGAIN)
 		log_debug("cannot wake the engine thread: errno %d", errno);
 	cancel_let(was);
 }
 
-/* The alarm goes off at `at` or earlier. */
+/* Makes the alarm expire at `at` (ns) or earlier. */
 static void set_alarm(struct engine *e, uint64_t at)
 {
 	struct itimerspec when = { .it_value = { (time_t)(at / 1000000000u),
@@ -94,7 +95,7 @@ static void set_alarm(struct engine *e, uint64_t at)
 		e->thread.alarm_at = at;
 }
 
-/* It has gone off, and is readable until it is set again. */
+/* The alarm has expired, and stays readable until it is set again. */
 static void alarm_off(struct engine *e)
 {
 	timerfd_settime(e->thread.alarm, 0, &(struct itimerspec){ 0 }, NULL);
@@ -108,13 +109,13 @@ static void rang(struct engine *e, struct source *s, const struct source_fd *fd)
 	e->thread.woken.call |= fd->always && !s->ops->told;
 }
 
-/* What woke it?  False: descriptors are gone. */
+/* Records what woke the thread. Returns false if descriptors are gone. */
 static bool see_why(struct engine *e, const struct bed *b)
 {
 	char byte[16];
 
-	/* A sleeper keeps what it sleeps on: only the other end of the kick
-	 * shows that all were closed.  (Connections come and go.) */
+	/* ppoll() keeps the files it sleeps on, so only the other end of the kick shows
+	 * that all descriptors were closed. (Connections come and go.) */
 	for (unsigned i = 0; i < b->n; i++)
 		if (b->p[i].revents & (POLLNVAL | POLLHUP) &&
 		    (i < P_SOURCES || !b->fd[i].stream))
@@ -126,8 +127,9 @@ static bool see_why(struct engine *e, const struct bed *b)
 			rang(e, b->source[i], &b->fd[i]);
 	if (b->p[P_ALARM].revents)
 		alarm_off(e);
-	/* The flag last: a kick in between is one whose cause is seen below;
-	 * the other way round its byte would go and the flag stay, for ever. */
+	/* Clear the flag last: the cause of a kick in between is seen below. In the
+	 * other order the kick's byte could be read while its flag stays set for
+	 * ever. */
 	if (b->p[P_KICK].revents || atomic_load(&e->thread.kicked)) {
 		while (recv(e->thread.kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
 			;
@@ -152,8 +154,8 @@ static bool has_ring_to_cool(const struct engine *e)
 	return !e->thread.watch[SOURCE_RINGS].left && engine_is_hot(e);
 }
 
-/* The thread is about to sleep.  The next holder of the turn sees that, and has to wake
- * it for what comes before the time which it finds here. */
+/* The thread is about to sleep. The next holder of the turn sees that, and wakes it for
+ * deadlines earlier than the one found here. */
 static void lie_down(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool watch = watches_all(e);
@@ -166,14 +168,15 @@ static void lie_down(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 	atomic_store(&e->thread.sleeping, true);
 }
 
-/* Until when it may sleep: looks at what others have left since it lay down. */
+/* Returns until when the thread may sleep; looks at what other threads have left since
+ * lie_down(). */
 static uint64_t sleeps_until(struct engine *e, uint64_t now)
 {
 	bool watch = atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
 
 	if (!watch)
 		atomic_store(&e->thread.sleeping,
-			     true); /* it may not have had the turn */
+			     true); /* the thread may not have had the turn */
 	if (atomic_load(&e->thread.stop) || (!watch && atomic_load(&e->thread.armed)) ||
 	    has_ring_to_cool(e))
 		return now;
@@ -184,7 +187,7 @@ static uint64_t sleeps_until(struct engine *e, uint64_t now)
 	return atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
 }
 
-/* Sleep until something has to be done.  False: descriptors are gone. */
+/* Sleeps until there is something to do. Returns false if descriptors are gone. */
 static bool nap(struct engine *e)
 {
 	uint64_t now = clock_ns(), until = sleeps_until(e, now);
@@ -210,14 +213,15 @@ static struct watch_seen look_around(struct engine *e)
 		.armed = atomic_exchange(&e->thread.armed, false),
 	};
 
-	/* Such a poll reads no clock: it was after that. */
+	/* A poll that only sets the flag reads no clock, but it came after the thread
+	 * went to sleep. */
 	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
 	    s.polled < e->thread.slept)
 		s.polled = e->thread.slept;
 	return s;
 }
 
-/* What takes input in from now on?  Turn held. */
+/* Decides who takes each kind of input in from now on. The turn must be held. */
 static void watch_all(struct engine *e, const struct watch_seen *s, struct engine_did did)
 {
 	const bool late[SOURCE_KINDS] = {
@@ -246,14 +250,14 @@ static void hear_who_rang(struct engine *e)
 			(*s)->ops->rang(*s, (*s)->rang);
 }
 
-/* For what is left to nobody. */
+/* Was the thread woken for something that pollers do not take in? */
 static bool is_called(const struct engine *e)
 {
 	return e->thread.woken.call || e->thread.woken.by[SOURCE_SOCKETS] ||
 	       has_ring_to_cool(e);
 }
 
-/* One wake-up.  The next one is when the engine's deadline says. */
+/* Handles one wake-up; the engine's deadline says when the next is due. */
 static void wake_up(struct engine *e)
 {
 	struct watch_seen seen = look_around(e);
@@ -265,7 +269,7 @@ static void wake_up(struct engine *e)
 		return;
 	}
 	if (!turn_try(&e->core->turn)) {
-		seen.polled = seen.now; /* somebody was at it */
+		seen.polled = seen.now; /* another thread had the turn, so it polls */
 		turn_take(&e->core->turn);
 	}
 	atomic_store_explicit(&e->thread.serving, true, memory_order_relaxed);
@@ -281,14 +285,15 @@ static void *engine_main(void *arg)
 {
 	struct engine *e = arg;
 
-	/* Where none of them is allowed any more it stays where its maker is. */
+	/* If none of these processors is allowed any more, the thread keeps its
+	 * maker's. */
 	if (e->thread.cpus_known &&
 	    sched_setaffinity(0, sizeof(e->thread.cpus), &e->thread.cpus))
 		log_info("the engine's thread has the affinity of the thread that "
 			 "opened the device: errno %d",
 			 errno);
 	prctl(PR_SET_NAME, "urnic");
-	prctl(PR_SET_TIMERSLACK, 1000); /* ns */
+	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us */
 	turn_take(&e->core->turn);
 	lie_down(e, clock_ns());
 	turn_give(&e->core->turn);
@@ -308,7 +313,8 @@ static int make_fds(struct engine *e)
 {
 	int pair[2], rc;
 
-	/* Connected: a thread that sleeps on one end learns that the other is gone. */
+	/* Connected sockets: a thread that sleeps on one end learns that the other was
+	 * closed. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	e->thread.kick_rx = fd_raise(pair[0]);

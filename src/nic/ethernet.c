@@ -28,8 +28,8 @@ struct ethernet {
 	struct nic_link nl;
 	struct nic *nic;
 	struct port *port;
-	struct link *raw;  /* URNIC_LINK=raw; NULL: UDP alone */
-	struct link *pcap; /* URNIC_PCAP; NULL: there is none */
+	struct link *raw;  /* URNIC_LINK=raw; NULL: UDP only */
+	struct link *pcap; /* URNIC_PCAP; NULL: no capture */
 };
 
 static struct ethernet *eth_of(struct nic_link *l)
@@ -58,11 +58,11 @@ static int bind_families(struct port *port, const uint8_t *gid)
 	if (rc)
 		return rc;
 	rc = port_bind(port, AF_INET6);
-	return rc == -EAFNOSUPPORT ? 0 : rc; /* IPv6 is off */
+	return rc == -EAFNOSUPPORT ? 0 : rc; /* IPv6 is disabled */
 }
 
-/* dev's packets come by a packet socket.  lo's do not: what the kernel sends there does
- * not leave it. */
+/* Receives dev's packets by a packet socket, except on lo: what the kernel sends there
+ * does not leave it. */
 static int cover(struct ethernet *eth, const struct device *dev)
 {
 	int rc = 0;
@@ -79,7 +79,7 @@ static int cover(struct ethernet *eth, const struct device *dev)
 	return rc == -ENOSPC ? 0 : rc;
 }
 
-/* The thread is to sleep on one more socket, perhaps. */
+/* The engine's thread may have to sleep on one more socket. */
 static int eth_listen(struct nic_link *l, const struct device *dev, const uint8_t *gid)
 {
 	struct ethernet *eth = eth_of(l);
@@ -201,8 +201,7 @@ static int wrap_raw(struct ethernet *eth, const struct conf *conf)
 	return rc;
 }
 
-/* What goes out passes fault first, so that a capture shows what the wire
- * carried. */
+/* Sent packets pass the faults first, so that a capture shows what the wire carried. */
 static int stack_links(struct ethernet *eth, const struct conf *conf)
 {
 	struct link *link = port_link(eth->port);

@@ -17,7 +17,7 @@ const char *forwarder_family(int family)
 	return family == AF_INET ? "IPv4" : "IPv6";
 }
 
-/* "user 1000, process 4711" */
+/* Writes "user 1000, process 4711". */
 static const char *name_of(const struct forwarding *g, const struct forwarder *f,
 			   char text[WHO])
 {
@@ -32,7 +32,7 @@ static const char *name_of(const struct forwarding *g, const struct forwarder *f
 	return text;
 }
 
-/* May f carry what is ours? */
+/* May f carry our traffic? */
 static int trust(const struct forwarding *g, int family, struct forwarder *f)
 {
 	char who[WHO];
@@ -79,7 +79,7 @@ static void say_none(const struct forwarding *g, int family, int rc, struct hold
 		  forwarder_family(family), who);
 }
 
-/* Processes of this user would have shared the port. */
+/* The holder is another user's: this user's processes would have shared the port. */
 int forwarder_find(const struct forwarding *g, int family, bool again,
 		   struct forwarder *f)
 {

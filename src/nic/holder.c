@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A line of /proc/net/udp: "sl local:port remote:port st tx:rx tr:when retrnsmt
+/* Parses a line of /proc/net/udp: "sl local:port remote:port st tx:rx tr:when retrnsmt
  * uid timeout inode ..." */
 static bool parse_line(const char *line, uint16_t port, struct holder *out)
 {
@@ -28,8 +28,8 @@ static bool parse_line(const char *line, uint16_t port, struct holder *out)
 	return true;
 }
 
-/* Line n, from 0 on, of those of path with port, if there are so many.  Returns how
- * many there are, n + 1 at most. */
+/* Finds the n-th line of `path` with port, from 0. Returns how many there are, at most n
+ * + 1. */
 static unsigned search(const char *path, uint16_t port, unsigned n, struct holder *out)
 {
 	FILE *f = fopen(path, "re");
@@ -107,7 +107,7 @@ int holder_nth(int family, uint16_t port, unsigned n, struct holder *out)
 
 	if (family == AF_INET)
 		found = search("/proc/thread-self/net/udp", port, n, out);
-	/* A socket of IPv6 may hold the port in IPv4, too. */
+	/* An IPv6 socket may hold the port in IPv4, too. */
 	if (!found)
 		found = search("/proc/thread-self/net/udp6", port, n, out);
 	return found > n ? 0 : -ESRCH;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inbox.c - see inbox.h.  Two trays: one is filled while the other, which the
+/* inbox.c - see inbox.h. There are two trays: one is filled while the other, which the
  * datagrams given out point into, is emptied. */
 #include "nic/inbox.h"
 
@@ -47,7 +47,7 @@ unsigned inbox_take(struct inbox *box, struct dgram *v, unsigned n)
 	struct tray *t = box->out;
 	unsigned got = 0;
 
-	if (inbox_empty(box)) /* which every turn asks: nothing is written */
+	if (inbox_empty(box)) /* the usual case of every turn: write nothing */
 		return 0;
 	if (t->next == t->n) {
 		t->n = t->next = 0;

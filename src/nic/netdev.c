@@ -17,7 +17,7 @@
 
 enum {
 	BUF = 32768,
-	RETRIES = 8, /* of a dump that changes met */
+	RETRIES = 8, /* of a dump during which something changed */
 	WAIT_MS = 1000,
 };
 
@@ -106,7 +106,7 @@ static int on_addr(struct table *t, const struct nlmsghdr *h)
 		if (a->rta_type == IFA_ADDRESS && n == want)
 			ip = RTA_DATA(a);
 		else if (a->rta_type == IFA_LOCAL && n == want)
-			local = RTA_DATA(a); /* ADDRESS is the peer's then */
+			local = RTA_DATA(a); /* IFA_ADDRESS is then the peer's address */
 		else if (a->rta_type == IFA_FLAGS && n == sizeof(flags))
 			memcpy(&flags, RTA_DATA(a), n);
 	}
@@ -142,13 +142,13 @@ static int ask(int fd, uint16_t type, uint32_t seq)
 	return send(fd, &req, sizeof(req), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* One answer.  1: there are more; 0: it was the last. */
+/* Handles one answer. Returns 1: more follow; 0: it was the last; -errno. */
 static int answer(struct table *t, const struct nlmsghdr *h)
 {
 	int rc = 0;
 
 	if (h->nlmsg_flags & NLM_F_DUMP_INTR)
-		return -EAGAIN; /* something changed on the way */
+		return -EAGAIN; /* the tables changed during the dump */
 	switch (h->nlmsg_type) {
 	case NLMSG_DONE:
 		return 0;
@@ -201,7 +201,8 @@ static int netlink(int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A socket for each try: what is left of a broken dump goes with it. */
+/* Opens a socket for each try, so that the rest of a broken dump is discarded with
+ * it. */
 static int read_tables(struct table *t, char *buf)
 {
 	struct timeval tv = { WAIT_MS / 1000, WAIT_MS % 1000 * 1000 };
@@ -298,8 +299,8 @@ bool netdev_monitor_drain(struct netdev_monitor *m)
 	bool changed = false;
 
 	for (;;) {
-		/* What it says does not matter; cut off it is as good.  ENOBUFS:
-		 * there was more than the socket could hold. */
+		/* The message's contents do not matter, so it may be truncated. ENOBUFS:
+		 * more came than the socket could hold. */
 		if (recv(m->fd, buf, sizeof(buf), MSG_DONTWAIT) < 0 && errno != ENOBUFS &&
 		    errno != EINTR)
 			return changed;

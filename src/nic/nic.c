@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* nic.c - the process's one NIC: made at the first open, taken apart
- * at the last close, left behind by fork.  (rooms.c puts it together.) */
+/* nic.c - the process's one NIC: made at the first open, taken apart at the last close,
+ * left behind by fork. rooms.c builds it. */
 #include "nic/nic.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include "sys/live.h"
 
 static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nic *the_nic; /* under nic_lock */
+static struct nic *the_nic; /* protected by nic_lock */
 
 uint64_t nic_now(void)
 {
@@ -62,10 +62,10 @@ struct link *nic_link(struct nic *nic, const struct device *dev)
 
 /* --- fork ---------------------------------------------------------------- */
 
-static int fork_cancel; /* the forking thread's; nic_lock */
+static int fork_cancel; /* of the forking thread; protected by nic_lock */
 
-/* Nobody else holds a lock of ours while the process is copied, and who does is not
- * cancelled: fork() is no cancellation point. */
+/* Takes all locks, so that no other thread holds one while the process is copied.
+ * Cancellation is held off too, since fork() is no cancellation point. */
 NO_TSA static void before_fork(void)
 {
 	int cancel = cancel_hold();
@@ -107,10 +107,10 @@ static void close_all(struct engine *e)
 			(*s)->ops->forked(*s);
 }
 
-/* The child has the NIC's memory and descriptors but not its thread: names
- * and port would outlive their owner.  Its contexts answer EIO from now on; a
- * fresh open makes a NIC of its own.  First of all its memory is its own: the NIC may lie
- * in a region, whose pages it has from its parent. */
+/* The child has the NIC's memory and descriptors but not its thread: names and port
+ * would outlive their owner. Its contexts answer EIO from now on; a new open makes a NIC
+ * of its own. Registered memory comes first: the NIC may lie in a region, whose pages
+ * are still shared with the parent. */
 NO_TSA static void fork_child(void)
 {
 	struct nic *nic = the_nic;
@@ -130,7 +130,7 @@ NO_TSA static void fork_child(void)
 		e->thread.started = false;
 		the_nic = NULL;
 		turn_forked(&nic->core.turn);
-		lock_init(&nic->core.xrc_lock); /* another thread may have had it */
+		lock_init(&nic->core.xrc_lock); /* another thread may have held it */
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);
 	}
@@ -197,7 +197,7 @@ unlock:
 	return rc;
 }
 
-/* All under the lock: a fork waits, lest its child keep descriptors that it
+/* Under the lock throughout: a fork waits, so the child inherits no descriptors that it
  * does not know of. */
 void nic_close(struct nic *nic)
 {
@@ -207,21 +207,20 @@ void nic_close(struct nic *nic)
 	last = --nic->users == 0;
 	if (last && nic == the_nic)
 		the_nic = NULL;
-	/* What was lost or forked is not ours to take apart. */
+	/* A NIC that was lost or forked is not taken apart. */
 	if (last && !nic->core.dead && !notice_loss(&nic->engine, "closing"))
 		nic_stop(nic);
 	pthread_mutex_unlock(&nic_lock);
 }
 
-/* Each peer that the program is connected to is told, in portions; a link that
- * stays full ends it. */
+/* Tells each connected peer, in portions; a link that stays full ends this. */
 static void say_goodbye(struct nic *nic) REQUIRES(nic->core.turn)
 {
 	enum { ROUNDS = 400 };
 	const struct timespec moment = { 0, 100000 };
 
 	turn_is_held(nic->engine.core);
-	(void)engine_flush(&nic->engine, clock_ns()); /* data before DREQs */
+	(void)engine_flush(&nic->engine, clock_ns()); /* data goes before DREQs */
 	for (int i = 0; i < ROUNDS; i++) {
 		bool more = cm_leave(nic->cm, clock_ns());
 
@@ -233,8 +232,8 @@ static void say_goodbye(struct nic *nic) REQUIRES(nic->core.turn)
 	}
 }
 
-/* The same when a program ends with its QPs still there.  It may end inside a
- * call of ours, so it does not wait for the turn for ever. */
+/* Does the same when a program ends with QPs still in use. It may end inside one of our
+ * calls, so the wait for the turn is limited. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct nic *nic = the_nic;

@@ -12,12 +12,12 @@
 #include "sys/clock.h"
 
 enum {
-	RETRY_FULL_NS = 100000, /* a full link is tried again after this */
-	RETRY_PIPE_NS = 20000,	/* ... a full pipe */
-	COPY_ROOM = 8192,	/* for any copied datagram, MTU 4096 */
+	RETRY_FULL_NS = 100000, /* ns until a full link is tried again */
+	RETRY_PIPE_NS = 20000,	/* ns until a full pipe is tried again */
+	COPY_ROOM = 8192,	/* bytes for any copied datagram, MTU 4096 */
 };
 
-/* The part of the batch that v[i] is in; NULL: it is no QP's. */
+/* Returns the part of the batch that v[i] belongs to; NULL: it belongs to no QP. */
 static struct part *part_of(struct engine *e, unsigned i)
 {
 	for (struct part *p = e->out.part; p < e->out.part + e->out.parts; p++)
@@ -26,7 +26,7 @@ static struct part *part_of(struct engine *e, unsigned i)
 	return NULL;
 }
 
-/* v[i] was not taken, and so nothing that its QP has behind it may be. */
+/* v[i] was not taken, so nothing that its QP has behind v[i] may be sent. */
 static void not_taken(struct engine *e, unsigned i)
 {
 	struct part *p = part_of(e, i);
@@ -36,7 +36,7 @@ static void not_taken(struct engine *e, unsigned i)
 		e->out.batch.v[j].len = 0;
 }
 
-/* Each QP learns what the link has taken of its part. */
+/* Tells each QP how many of its datagrams were taken. */
 static void commit(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	const struct batch *b = &e->out.batch;
@@ -61,8 +61,8 @@ static void commit(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 	e->out.parts = 0;
 }
 
-/* Where the run at v[i] goes within the host; NULL: by its link.  (All of a run have
- * one destination.) */
+/* Returns the source that carries the run at v[i] within the host; NULL: its link does.
+ * (A run has one destination.) */
 static struct source *way_of(struct engine *e, unsigned i)
 {
 	const struct dgram *d = &e->out.batch.v[i];
@@ -79,7 +79,7 @@ static unsigned run_end(const struct batch *b, unsigned i)
 	return i;
 }
 
-/* There is no room for v[i]: its QP alone waits. */
+/* There is no room for v[i]: only its QP waits. */
 static void no_room(struct engine *e, unsigned i, uint64_t retry)
 {
 	struct part *p = part_of(e, i);
@@ -100,7 +100,7 @@ static void send_within(struct engine *e, struct source *way, unsigned i, unsign
 	}
 }
 
-/* A link that is full is not asked again for a while. */
+/* A full link is not tried again for a while. */
 static void send_linked(struct engine *e, unsigned i, unsigned end, uint64_t now)
 	REQUIRES(e->core->turn)
 {
@@ -135,8 +135,8 @@ void out_flush(struct engine *e, uint64_t now)
 	for (; i < b->n; i = end) {
 		end = run_end(b, i);
 		if (!b->v[i].len) {
-			/* A run is sealed for its places in it: without its
-			 * head the rest cannot be sent either. */
+			/* A run is sealed for the places of its datagrams, so without
+			 * its first the rest cannot be sent. */
 			while (++i < b->n && b->v[i].seg)
 				not_taken(e, i);
 			end = i;

@@ -7,7 +7,7 @@
 
 static const char between[] = ", ";
 
-/* The next name of the list from *at on, not terminated; NULL: no more. */
+/* Returns the next name of the list from *at on, not terminated; NULL: no more. */
 static const char *next(const char **at, size_t *len)
 {
 	const char *name = *at + strspn(*at, between);
@@ -22,7 +22,7 @@ static bool is(const char *name, size_t len, const char *wanted)
 	return len == strlen(wanted) && !strncmp(name, wanted, len);
 }
 
-/* Is it KIND_netdev? */
+/* Is name "KIND_netdev"? */
 static bool is_device(const char *name, size_t len, const struct device_kind *kind,
 		      const char *netdev)
 {
@@ -32,7 +32,7 @@ static bool is_device(const char *name, size_t len, const struct device_kind *ki
 	       is(name + n + 1, len - n - 1, netdev);
 }
 
-/* Is it the name of that interface, or of a device of it? */
+/* Is name that of the interface, or of a device of it? */
 static bool names(const char *name, size_t len, const char *netdev)
 {
 	bool it = is(name, len, netdev);
@@ -76,7 +76,7 @@ bool pick_some(const char *list, const struct netdev *net, int n)
 	return false;
 }
 
-/* Appends to out, which holds a string. */
+/* Appends name to the string in out. */
 static void append(char *out, size_t size, const char *name, size_t len)
 {
 	size_t n = strlen(out);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* placement.c - see placement.h.
  *
- * What the process was started with can only be known at its start: later one
- * cannot tell a program that has pinned its main thread from one that was started
- * by taskset.  So this is the one thing that the library does when it is loaded;
- * it only asks.
+ * The affinity at the process's start is known only then: later, a program that has
+ * pinned its main thread looks like one started by taskset. So reading it is the one
+ * thing that the library does when it is loaded.
  */
 #include "nic/placement.h"
 
@@ -16,7 +15,7 @@ static int unknown = -ENOSYS;
 
 __attribute__((constructor)) static void ask_at_start(void)
 {
-	/* The main thread's: a plugin may be loaded by another. */
+	/* Of the main thread: another thread may load a plugin. */
 	unknown = sched_getaffinity(getpid(), sizeof(started), &started) ? -errno : 0;
 }
 
@@ -26,8 +25,8 @@ void placement_less(cpu_set_t *out, const cpu_set_t *all, const cpu_set_t *first
 	const cpu_set_t *base = all;
 	cpu_set_t both;
 
-	/* The process has gone elsewhere, or was moved into another cpuset: where it
-	 * started is no measure any more, and somebody else's may run there. */
+	/* The process has moved, perhaps into another cpuset. Where it started no longer
+	 * matters; another process may run there. */
 	CPU_AND(&both, all, first);
 	if (!CPU_EQUAL(&both, first))
 		base = first;

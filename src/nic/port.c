@@ -21,22 +21,23 @@
 #include "wire/gsi.h"
 
 enum {
-	ROUNDS = 4,		/* of receiving nothing but others' */
-	HOST_EVERY = 32,	/* recv calls that find nothing between host_run()s */
-	RETRY_MIN_NS = 1000000, /* after the holder went */
+	/* receive calls that yield only other processes' datagrams */
+	ROUNDS = 4,
+	HOST_EVERY = 32,	/* empty receive calls between calls of host_run() */
+	RETRY_MIN_NS = 1000000, /* ns, after the holder of the port went away */
 	RETRY_MAX_NS = 1000000000,
 };
 
 struct family {
 	int af;
 	enum { CLOSED, BOUND, FOREIGN } state;
-	struct steer *steer; /* BOUND */
-	/* FOREIGN: another user's urnic has the port. */
+	struct steer *steer; /* while BOUND */
+	/* While FOREIGN: the other user's urnic that has the port. */
 	struct forwarder forwarder;
 	uint64_t retry_at, retry_ns;
 };
 
-/* multicast */
+/* A multicast group that was joined. */
 struct group {
 	struct list node;
 	uint8_t ip[16];
@@ -53,7 +54,7 @@ struct port {
 	struct forwarding forwarding;
 	struct family fam[2];
 	struct list groups;
-	uint64_t due; /* steering, retries; 0: at once */
+	uint64_t due; /* ns; of steering and retries; 0: at once */
 	unsigned recvs;
 	struct port_stats stats;
 };
@@ -70,7 +71,8 @@ static struct family *family_of(struct port *p, const uint8_t ip[16])
 
 /* --- receiving ----------------------------------------------------------- */
 
-/* What becomes of d, which came in by a socket?  True: it is ours. */
+/* Decides what becomes of d, which a socket received. Returns true if it is for this
+ * process. */
 static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 {
 	struct family *f = family_of(p, ip_of(d)->from.ip);
@@ -85,7 +87,8 @@ static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 	if (f->steer && steer_input(f->steer, d))
 		return false;
 	slot = qpn_slot(qpn_of_packet(b));
-	/* Slot 0 is the host's: any process may get it.  The last is multicast. */
+	/* Slot 0 stands for the host: any process may get the datagram. Multicast is
+	 * everybody's. */
 	if (slot == p->slot || slot < SLOT_FIRST || slot > SLOT_LAST ||
 	    addr_is_multicast(ip_of(d)->to.ip))
 		return true;
@@ -134,9 +137,10 @@ static int port_recv(struct link *link, struct dgram *v, unsigned n, uint64_t no
 	rc = recv_sockets(p, v + got, n - got, now);
 	if (rc < 0)
 		return rc;
-	/* While a program polls with a real-time priority, on the one processor that the
-	 * engine's thread has, nobody else looks at what is forwarded.  Not before the
-	 * sockets are empty: the end of a process comes after what it has sent. */
+	/* A program that polls with real-time priority on the only processor that the
+	 * engine's thread has keeps the thread from reading forwarded datagrams, so read
+	 * them here. Only when the sockets are empty: the news that a process ended must
+	 * come after its datagrams. */
 	if (got + (unsigned)rc == 0 && p->recvs++ % HOST_EVERY == 0)
 		host_run(p->host);
 	if (p->due <= now || (p->fam[0].steer && steer_active(p->fam[0].steer)) ||
@@ -158,7 +162,7 @@ static bool is_ours(const struct port *p, const struct dgram *d)
 
 void port_deliver(struct port *p, const struct dgram *d)
 {
-	/* A process that forwards may err, or lie; d is never passed on. */
+	/* A process that forwards may err or lie; d is never forwarded again. */
 	if (!is_ours(p, d) || !inbox_put(p->inbox, d))
 		p->stats.rx_drops++;
 	else
@@ -224,7 +228,7 @@ static void rejoin(struct port *p, const struct family *f)
 	}
 }
 
-/* The port is taken. */
+/* The port is taken: looks for a process that forwards. */
 static int find_forwarder(struct port *p, struct family *f)
 {
 	int rc =
@@ -235,7 +239,7 @@ static int find_forwarder(struct port *p, struct family *f)
 	return rc;
 }
 
-/* 0, -EADDRINUSE or another error; f->state follows. */
+/* Tries to bind and sets f->state. Returns 0, -EADDRINUSE or another error. */
 static int try_bind(struct port *p, struct family *f)
 {
 	int rc = udp_bind(p->udp, f->af);
@@ -292,7 +296,7 @@ void port_peer_gone(struct port *p, uint16_t slot)
 		if (f->state != FOREIGN || f->forwarder.slot != slot)
 			continue;
 		f->forwarder.slot = 0;
-		f->retry_ns = RETRY_MIN_NS; /* its sockets go one by one */
+		f->retry_ns = RETRY_MIN_NS; /* the holder's sockets close one by one */
 		f->retry_at = 0;
 		p->due = 0;
 	}
@@ -304,7 +308,7 @@ static void retry_bind(struct port *p, struct family *f, uint64_t now)
 		return;
 	f->retry_ns = f->retry_ns * 4 < RETRY_MAX_NS ? f->retry_ns * 4 : RETRY_MAX_NS;
 	f->retry_at = now + f->retry_ns;
-	/* Another of that user's processes may have it. */
+	/* Another process of that user may have the port. */
 	if (!f->forwarder.slot && f->retry_ns == RETRY_MAX_NS)
 		find_forwarder(p, f);
 	update_foreign(p);
@@ -395,7 +399,7 @@ int port_join(struct port *p, const uint8_t ip[16], uint32_t ifindex, bool join)
 
 /* --- opening ------------------------------------------------------------- */
 
-/* The stack of links is taken apart before port_close(). */
+/* Does nothing: the stack of links is taken apart before port_close(). */
 static void keep_open(struct link *link)
 {
 	(void)link;

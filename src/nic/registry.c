@@ -21,20 +21,21 @@
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list all = { &all, &all };
-static struct device *hca;   /* URNIC_HCA's; in no list, and NULL until it was seen */
-static bool hca_here;	     /* at the last look */
-static struct core *watcher; /* its contexts are told of changes; or NULL */
+/* URNIC_HCA's device, not in `all`; NULL until it was seen */
+static struct device *hca;
+static bool hca_here;	     /* the adapter was there at the last look */
+static struct core *watcher; /* changes become events of its contexts; may be NULL */
 
-/* The host's addresses as of the last look, also where URNIC_DEVICES hides the
- * interface: so both ends see the same.  A lock of its own, the innermost: a
- * caller holds the turn, under which neither the registry's lock is taken nor the
- * kernel asked. */
+/* The host's addresses at the last look, including those of interfaces that
+ * URNIC_DEVICES hides, so that both ends of a connection see the same. Protected by a
+ * lock of its own, the innermost: callers hold the turn, under which neither the
+ * registry's lock is taken nor the kernel asked. */
 static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t (*ips)[16];
 static unsigned nips;
 
-/* Why there is no device, and names in URNIC_DEVICES that are of no interface, at the
- * first look: an interface that goes later was there. */
+/* At the first look, logs why there is no device, and which names in URNIC_DEVICES match
+ * no interface. Not later, when an interface may only have gone. */
 static void say_unknown(const struct netdev *net, int n)
 {
 	const char *list = conf_get()->devices;
@@ -61,7 +62,7 @@ static void say_unknown(const struct netdev *net, int n)
 			  unknown, names);
 }
 
-/* The interfaces as of this look. */
+/* The interfaces found by one look. */
 struct look {
 	struct netdev *net;
 	int n;
@@ -75,8 +76,8 @@ static bool is_here(const struct look *look, uint32_t ifindex)
 	return false;
 }
 
-/* An interface that is renamed keeps its index, and its device.  One that was
- * deleted and made again has another index, and the device is the name's. */
+/* Finds the device of interface net. A renamed interface keeps its index and its device.
+ * One that was deleted and made again has another index; its device is found by name. */
 static struct device *find(const struct look *look, const struct netdev *net,
 			   const struct device_kind *kind)
 {
@@ -125,7 +126,7 @@ static bool is_taken(const char *name)
 	return false;
 }
 
-/* Not that of a device whose interface has been renamed. */
+/* Names the device; adds the interface's index if a renamed device has the name. */
 static void name_device(struct identity *id, const struct netdev *net,
 			const struct device_kind *kind)
 {
@@ -138,7 +139,7 @@ static void name_device(struct identity *id, const struct netdev *net,
 		snprintf(id->name + len, sizeof(id->name) - len, "_%u", net->ifindex);
 }
 
-/* conf has checked it already.  Without a name. */
+/* Parses the identity, which conf has checked already, without the name. */
 static int read_identity(struct ident *ident, struct identity *id)
 {
 	char why[160];
@@ -157,7 +158,7 @@ static int read_identity(struct ident *ident, struct identity *id)
 	return 0;
 }
 
-/* The identity's name is for the device that an interface has without being asked. */
+/* Makes a device. The name of the identity is for the kind that every interface gets. */
 static int add(const struct netdev *net, const struct device_kind *kind)
 {
 	static int made;
@@ -192,7 +193,7 @@ static void update(struct device *dev, const struct netdev *net)
 	raise_changes(dev, device_update(dev, net));
 }
 
-/* The interface of dev is gone: its port goes down, its addresses too. */
+/* The interface of dev is gone: its port goes down and loses its addresses. */
 static void withdraw(struct device *dev)
 {
 	raise_changes(dev, device_update(dev, NULL));
@@ -220,7 +221,8 @@ static int note_addresses(const struct netdev *net, int n)
 	return 0;
 }
 
-/* A program at an adapter has that alone, and what it names. */
+/* Should net get a device of this kind? A program at an adapter has only that, and what
+ * it names. */
 static bool is_wanted(const struct netdev *net, const struct device_kind *kind)
 {
 	const struct conf *conf = conf_get();
@@ -246,7 +248,8 @@ static int add_or_update(const struct look *look)
 	return rc;
 }
 
-/* An open NIC is told by the fabric itself, in order (adapter.c). */
+/* Updates the adapter's device. While a NIC is open the fabric itself sends the changes,
+ * in order (adapter.c). */
 static int look_at_hca(void)
 {
 	const struct conf *conf = conf_get();
@@ -329,8 +332,8 @@ void registry_let_go(void)
 	pthread_mutex_unlock(&registry_lock);
 }
 
-/* Devices change under registry_lock only: a thread that held a device's own lock
- * did but read. */
+/* Devices change under registry_lock only, so a thread that held a device's own lock at
+ * the fork was only reading. */
 void registry_forked(void)
 {
 	if (hca)
@@ -390,7 +393,7 @@ static int place_of(const struct device *dev)
 	return i;
 }
 
-/* By kind, Ethernet before loopback, then as the kernel numbers them. */
+/* Sorts by kind, Ethernet before loopback, then in the kernel's order. */
 static int by_use(const void *a, const void *b)
 {
 	struct net_device *x = net_device_of(*(struct device *const *)a);

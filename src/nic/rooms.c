@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rooms.c - a NIC is put together room by room, and taken apart the other way round. */
+/* rooms.c - builds a NIC room by room, and takes it apart in reverse order. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -122,7 +122,7 @@ static void close_ib(struct nic *nic)
 	ib_close(&nic->core);
 }
 
-/* Its thread may sleep without what the rule needs. */
+/* The thread may be asleep without the descriptors that rules need. */
 static void on_first_rule(void *arg)
 {
 	engine_kick(arg);
@@ -157,7 +157,7 @@ static void close_conns(struct nic *nic)
 
 /* --- the same host ----------------------------------------------------------- */
 
-/* QPs were promised memory that is not there after all. */
+/* The other process lent no memory after all: the QP uses the wire. */
 static void on_refused(void *arg, struct qp *qp)
 {
 	route_to_wire(arg, qp);
@@ -184,8 +184,8 @@ static const struct local_ops local_ops = {
 	ib_lane_told, on_piped,	     on_sooner,
 };
 
-/* Faults are a wire's, and a capture is of packets: why all has to be packets.  NULL:
- * it has not. */
+/* Returns the setting that requires packets, because faults and captures act on packets;
+ * NULL: none. */
 static const char *needs_packets(const struct conf *conf)
 {
 	return *conf->pcap    ? "URNIC_PCAP is set"
@@ -193,14 +193,14 @@ static const char *needs_packets(const struct conf *conf)
 			      : NULL;
 }
 
-/* Why not by memory?  NULL: it may be. */
+/* Returns why processes of this host must not use shared memory; NULL: they may. */
 static const char *local_is_off(const struct conf *conf)
 {
 	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
 }
 
-/* A program sees that such memory is not private, in some cases: fewer where it is told
- * what the program does with it (docs/direct.md). */
+/* Chooses whether private memory is shared. A program can notice that such memory is not
+ * private, in fewer cases if urnic knows how the program uses it (docs/direct.md). */
 static void share_private(struct core *core, enum conf_local way)
 {
 	enum notice notice = way == CONF_LOCAL_MAP ? notice_start() : NOTICE_NOT_THERE;
@@ -269,7 +269,7 @@ static void close_cm(struct nic *nic)
 {
 	struct cm *cm = nic->cm;
 
-	nic->cm = NULL; /* other processes may part meanwhile */
+	nic->cm = NULL; /* other processes may leave meanwhile */
 	cm_close(cm);
 }
 
@@ -317,7 +317,7 @@ static int open_engine(struct nic *nic, const struct conf *conf)
 	(void)conf;
 	e->core = &nic->core;
 	heap_init(&e->timers);
-	rc = heap_reserve(&e->timers, 1); /* QP1's; others reserve their own */
+	rc = heap_reserve(&e->timers, 1); /* for QP1; other QPs reserve their own */
 	if (rc)
 		return rc;
 	nic->core.timers = &e->timers;
@@ -330,7 +330,7 @@ static int open_engine(struct nic *nic, const struct conf *conf)
 	return rc;
 }
 
-/* The thread has ended already. */
+/* The thread has ended before. */
 static void close_engine(struct nic *nic)
 {
 	dumper_fini(&nic->dumper);
@@ -341,7 +341,7 @@ static void close_engine(struct nic *nic)
 /* --- all of them, from the bottom up ------------------------------------------ */
 
 static const struct room {
-	int (*open)(struct nic *nic, const struct conf *conf); /* 0 or -errno */
+	int (*open)(struct nic *nic, const struct conf *conf); /* returns 0 or -errno */
 	void (*close)(struct nic *nic);
 } rooms[] = {
 	/* clang-format off */
@@ -378,7 +378,7 @@ int nic_start(struct nic *nic, const struct conf *conf)
 		}
 	}
 	registry_watch(&nic->core);
-	(void)registry_refresh(); /* what the monitor was too late for */
+	(void)registry_refresh(); /* what changed before the monitor was open */
 	return 0;
 }
 

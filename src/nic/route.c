@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* route.c - see route.h.
  *
- * The choice is made anew each time that a QP leaves INIT: before the peer is
- * known there is nothing to choose.
+ * The choice is made each time that a QP leaves INIT, because the peer is not known
+ * before.
  */
 #include "nic/route.h"
 
@@ -22,7 +22,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-/* A link-local address is the host's on its own interface alone. */
+/* A link-local address belongs to the host on its own interface only. */
 bool same_host(struct device *dev, const uint8_t ip[16])
 {
 	if (addr_is_multicast(ip) || !dev->kind->lanes)
@@ -50,7 +50,7 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 	return l != NULL;
 }
 
-/* Through the states that the QP has passed. */
+/* Takes the transport through the states that the QP has already passed. */
 static int catch_up(struct qp *qp, uint64_t now)
 {
 	const enum ibv_qp_state to = qp->state;
@@ -73,7 +73,7 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 	uint64_t now = clock_ns();
 	int was = cancel_hold();
 	struct link_dest dest;
-	bool known = qp->path.link; /* else it is on its way to RTR in this moment */
+	bool known = qp->path.link; /* otherwise the QP is just entering RTR */
 	int rc;
 
 	if (known)

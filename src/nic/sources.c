@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sources.c - each room that brings input, as the engine sees it (sys/source.h).
+/* sources.c - a source of the engine (sys/source.h) for each room that has input.
  *
- * What may be a cancellation point is held off here: the thread that turns the engine
- * may be one of the program's. */
+ * Cancellation is held off around possible cancellation points, because the thread that
+ * runs the engine may be one of the program's.
+ */
 #include "nic/sources.h"
 
 #include "cm/cm.h"
@@ -19,9 +20,9 @@
 #include "sys/cancel.h"
 #include "sys/clock.h"
 
-/* In the order in which input is taken in: what TCP's sockets of connection management
- * show is looked at first and taken in last, so that a peer which parts and connects
- * again is told in that order.  The links (nic/links.h) come after that look. */
+/* In the order in which input is taken in. TCP sockets of connection management are
+ * looked at first (CM_LOOK) and read last (CM), so that a peer which disconnects and
+ * connects again is seen in that order. The links (nic/links.h) come after CM_LOOK. */
 enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC };
 
 static struct nic *nic_of(struct source *s, enum which i)
@@ -29,7 +30,7 @@ static struct nic *nic_of(struct source *s, enum which i)
 	return container_of(s, struct nic, sources.source[i]);
 }
 
-/* Always slept on: what is no input. */
+/* Descriptors that are always slept on, because what they announce is no input. */
 static unsigned call_fd(struct source_fd *fd, int n)
 {
 	*fd = (struct source_fd){ .fd = n, .always = true };
@@ -111,7 +112,7 @@ static uint64_t on_cm_deadline(struct source *s, uint64_t now)
 	return cm_deadline(nic_of(s, CM)->cm);
 }
 
-/* Programs are told of what has happened, by a write. */
+/* Tells programs what has happened, by a write to their descriptors. */
 static void on_cm_run(struct source *s, uint64_t now)
 {
 	int was = cancel_hold();

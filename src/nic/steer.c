@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* steer.c - see steer.h.
  *
- * A discovery is one or more passes.  A pass asks place after place, a few at
- * a time, until a place is answered by a slot that was met before: past the
- * end of the group the kernel chooses by hash, the same socket each time.
- * What was found is attached, and the next pass has to find the same: the
- * program that was in place before may have been none at all, or another
- * process may have changed the group meanwhile.  The group has one program;
- * the last to attach wins, and a wrong one shows as misdelivery.
+ * A discovery is one or more passes. A pass probes place after place, a few at a time,
+ * until a slot answers that was met before: past the end of the group the kernel chooses
+ * by hash, which gives the same socket each time. The map is then attached, and the next
+ * pass has to find the same: no program may have been in place before, or another
+ * process may have changed the group meanwhile.
+ *
+ * The group has one program. The last to attach one wins; a wrong one shows itself by
+ * misdelivered datagrams.
  */
 #include "nic/steer.h"
 #include "link/ip_addr.h"
@@ -30,25 +31,25 @@
 #include "wire/be.h"
 
 enum {
-	WINDOW = 8, /* places asked at once */
+	WINDOW = 8, /* places probed at once */
 	TRIES = 3,
 	PASSES = 4,
-	ANSWER_NS = 20000000,	 /* wait so long for an answer */
-	FIRST_NS = 10000000,	 /* after bind: up to this */
-	LATER_NS = 2000000,	 /* after a misdelivery: up to this */
-	PAUSE_MIN_NS = 50000000, /* between discoveries that change */
+	ANSWER_NS = 20000000,	 /* ns to wait for an answer */
+	FIRST_NS = 10000000,	 /* ns after bind, at most */
+	LATER_NS = 2000000,	 /* ns after a misdelivery, at most */
+	PAUSE_MIN_NS = 50000000, /* ns between discoveries, if they change the map */
 };
-static const uint64_t PAUSE_MAX_NS = 5000000000; /* ... nothing */
+static const uint64_t PAUSE_MAX_NS = 5000000000; /* ns, if they change nothing */
 
 enum probe_kind { PROBE_ASK = 1, PROBE_ANSWER = 2 };
 
-/* where a BTH would be */
+/* A probe's payload; stands where a BTH would be. */
 struct probe {
 	uint8_t opcode, kind;
 	be16_t place;
 	uint8_t version;
-	be24_t qpn;  /* 0: the host's */
-	be16_t slot; /* of the sender */
+	be24_t qpn;  /* slot 0, the host's */
+	be16_t slot; /* slot of the sender */
 	uint8_t zero[2];
 	be32_t nonce;
 };
@@ -63,27 +64,28 @@ struct slot_set {
 
 struct steer {
 	int family, rx_fd, epfd;
-	int ask_fd; /* while ASKING; connected to the port */
+	int ask_fd; /* open while ASKING; connected to the port */
 	uint16_t port, slot;
 	enum { IDLE, WAITING, ASKING } state;
-	bool newcomer; /* WAITING: since bind */
-	uint64_t at;   /* deadline of the state; 0: choose one */
+	bool newcomer; /* WAITING since bind */
+	uint64_t at;   /* ns; deadline of the state; 0: choose one */
 	struct prng rand;
 
-	/* The pass. */
+	/* The current pass: */
 	uint32_t nonce;
-	unsigned base;		 /* the window: [base, base + WINDOW) */
-	uint16_t answer[WINDOW]; /* slot; 0: none yet */
+	unsigned base;		 /* places being probed: [base, base + WINDOW) */
+	uint16_t answer[WINDOW]; /* slot that answered; 0: none yet */
 	unsigned tries, passes;
 	struct steer_map found, attached;
 
-	/* Between discoveries. */
-	struct steer_map last; /* what the last one found */
+	/* Kept between discoveries: */
+	struct steer_map last; /* map that the last discovery found */
 	uint64_t pause, earliest;
-	struct slot_set wanted; /* misdelivered since */
-	struct slot_set absent; /* have no socket; until absent_until */
+	struct slot_set wanted; /* slots misdelivered since then */
+	struct slot_set absent; /* slots without a socket, until absent_until */
 	uint64_t absent_until;
-	uint32_t count[STEER_SLOTS]; /* misdelivered, for the busiest */
+	/* misdelivered datagrams, to find the busiest slots */
+	uint32_t count[STEER_SLOTS];
 	uint64_t discoveries;
 	bool said_nomem;
 };
@@ -117,7 +119,7 @@ static int by_slot(const void *a, const void *b)
 	return *(const uint16_t *)a - *(const uint16_t *)b;
 }
 
-/* The slots of the map, most misdelivered first. */
+/* Lists the slots of the map, most misdelivered first. */
 static unsigned rank(const struct steer *s, struct ranked *r)
 {
 	unsigned n = 0;
@@ -150,8 +152,8 @@ static int attach_first(struct steer *s, const struct ranked *r, unsigned n,
 	return 0;
 }
 
-/* The kernel limits a program's size (net.core.optmem_max): then only the
- * busiest slots are in it. */
+/* Attaches the program. The kernel limits its size (net.core.optmem_max); if need be it
+ * has only the busiest slots. */
 static int attach(struct steer *s)
 {
 	struct ranked r[STEER_SLOTS];
@@ -230,7 +232,7 @@ static void ask_window(struct steer *s, uint64_t now)
 		if (s->answer[i])
 			continue;
 		p.place = be16((uint16_t)(s->base + i));
-		/* What is not sent is not answered, and asked again. */
+		/* A probe that is not sent is not answered, and so is repeated. */
 		send(s->ask_fd, &p, sizeof(p), MSG_DONTWAIT | MSG_NOSIGNAL);
 	}
 	s->tries++;
@@ -261,8 +263,8 @@ static void begin(struct steer *s, uint64_t now)
 	begin_pass(s, now);
 }
 
-/* The discovery is over.  One that found what the last did was of no use, and
- * the next has to wait longer. */
+/* Ends the discovery. If it found the same as the last one, the next has to wait
+ * longer. */
 static void finish(struct steer *s, uint64_t now)
 {
 	bool same = !memcmp(&s->found, &s->last, sizeof(s->found));
@@ -321,7 +323,7 @@ static void read_answers(struct steer *s)
 	struct probe p;
 	ssize_t n;
 
-	/* An error that waits is reported once, and may hide an answer. */
+	/* A pending error is reported once, and may hide an answer. */
 	for (int i = 0; i < 2 * WINDOW; i++) {
 		unsigned at, slot;
 
@@ -351,11 +353,11 @@ uint64_t steer_run(struct steer *s, uint64_t now)
 	if (s->state == IDLE)
 		return NEVER;
 	if (s->state == WAITING) {
-		if (s->at == 0) /* the first time after bind */
+		if (s->at == 0) /* first time after bind */
 			s->at = now + rand_below(&s->rand, FIRST_NS);
 		if (now < s->at)
 			return s->at;
-		if (open_ask(s)) { /* no lo, no descriptors */
+		if (open_ask(s)) { /* no lo, or no descriptors left */
 			finish(s, now);
 			return NEVER;
 		}
@@ -405,8 +407,8 @@ static bool from_loopback(const struct dgram *d)
 		(const struct in6_addr *)(const void *)ip_of(d)->from.ip);
 }
 
-/* From the socket on the port: only a process of this user can send from it,
- * so the asker can trust the answer. */
+/* Answers by the socket on the port, which only this user's processes can send from, so
+ * the asker can trust the answer. */
 static void reply(struct steer *s, const struct dgram *d, struct probe *p)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET,
@@ -433,11 +435,11 @@ bool steer_input(struct steer *s, const struct dgram *d)
 	memcpy(&p, d->iov[0].iov_base, sizeof(p));
 	if (p.opcode != STEER_OPCODE)
 		return false;
-	/* Nothing sent from the port is answered, or answers would go round. */
+	/* Nothing sent from the port itself is answered, or answers would circulate. */
 	if (p.kind != PROBE_ASK || p.version != PROBE_VERSION ||
 	    ip_of(d)->from.port == s->port)
 		return true;
-	/* Another process is at it, and has found this one. */
+	/* Another process runs a discovery, and has found this one. */
 	if (s->state == WAITING && s->newcomer && get_be16(p.slot) != s->slot)
 		s->state = IDLE;
 	reply(s, d, &p);

@@ -8,11 +8,12 @@
 #include "sys/qpn.h"
 
 enum {
-	SLOT_SHIFT = 16 - QPN_SLOT_BITS, /* in the first two bytes of the QPN */
-	PLACE_AT = 2,			 /* in a probe: struct probe, steer.c */
+	/* offset of the slot in the first two bytes of the QPN */
+	SLOT_SHIFT = 16 - QPN_SLOT_BITS,
+	PLACE_AT = 2, /* offset in a probe (struct probe, steer.c) */
 	IP4_SRC = 12,
-	IP6_SRC = 8, /* in the network header */
-	LEAF = 4,    /* slots compared one by one */
+	IP6_SRC = 8, /* offset in the IPv6 header */
+	LEAF = 4,    /* slots that are compared one by one */
 };
 
 struct program {
@@ -43,7 +44,7 @@ static void answer(struct program *p, uint32_t place)
 	put(p, BPF_RET | BPF_K, place, 0, 0);
 }
 
-/* Only this host may ask: 127/8 and ::1 do not come in from outside. */
+/* Answers probes from this host only: 127/8 and ::1 never come in from outside. */
 static void put_probe(struct program *p, int family)
 {
 	uint32_t net = (uint32_t)SKF_NET_OFF;
@@ -69,7 +70,8 @@ static void put_probe(struct program *p, int family)
 	answer(p, STEER_NONE);
 }
 
-/* The slot is in the accumulator: a tree with short lists at its ends. */
+/* Compares the slot, which is in the accumulator: a binary tree with short lists as
+ * leaves. */
 static void put_slots(struct program *p, const struct steer_map *m, const uint16_t *slot,
 		      unsigned n)
 {

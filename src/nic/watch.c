@@ -9,7 +9,8 @@ static void keep(struct watch *w, uint64_t until)
 		w->not_before = until;
 }
 
-/* The program looks at its memory rather than polls, or was not given its processor. */
+/* Leaving the input to pollers was in vain: the program looks at its memory instead of
+ * polling, or had no processor. */
 static void was_late(struct watch *w, uint64_t now)
 {
 	keep(w, now + ((uint64_t)WATCH_LOOK_NS << w->late));

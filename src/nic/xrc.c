@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xrc.c - see xrc.h.
  *
- * A process that has a domain of an inode owns a name (host/service.h) that says so, with
- * its user and slot.  Nothing is sent there: whether it exists is what others look at.
+ * A process that has the domain of an inode owns a name (host/service.h) that tells the
+ * inode, its user and its slot. Nothing is sent to the name: other processes only look
+ * whether it exists.
  */
 #include "nic/xrc.h"
 
@@ -72,7 +73,7 @@ static int pass(void *arg, uint16_t slot, const struct iovec *part, unsigned n)
 	struct nic *nic = arg;
 	int rc = host_pass(nic->host, slot, part, n);
 
-	/* The turn may be a verb's: the thread looks for what waits now. */
+	/* The turn may be a verb's, so the engine's thread has to retry what waits. */
 	if (rc == -EAGAIN)
 		engine_settle(&nic->engine, clock_ns(), 0);
 	return rc;
@@ -80,9 +81,9 @@ static int pass(void *arg, uint16_t slot, const struct iovec *part, unsigned n)
 
 /* --- target QPs that others have opened ------------------------------------------- */
 
-/* As verbs have it for a QP of the caller's: what comes for its address has to reach this
- * process.  (The fault guard was armed when memory was registered.)  What is wrong with
- * the path is said by who modifies. */
+/* Makes ready what verbs make ready for a caller's own QP: packets for its address must
+ * reach this process. (The fault guard was armed when memory was registered.) The caller
+ * that modifies the QP reports errors of the path. */
 static int prepare(void *arg, struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct nic *nic = arg;
