@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* claim.c - see claim.h.
  *
- * The kernel lists the listening unix sockets of this network namespace by
- * sock_diag(7), to anybody, with name, inode and owner.
+ * sock_diag(7) lists the listening unix sockets of this network namespace for any
+ * process, with name, inode and owner.
  */
 #include "host/claim.h"
 
@@ -32,9 +32,9 @@ static_assert(sizeof(struct nlmsghdr) % NLMSG_ALIGNTO == 0 &&
 	      "nothing needs padding");
 
 enum {
-	LISTENS = 10,  /* TCP_LISTEN, of unix sockets too */
-	PIECE = 16384, /* of the list, in one datagram */
-	MORE = 1,      /* pieces are to come */
+	LISTENS = 10,  /* TCP_LISTEN, which unix sockets use too */
+	PIECE = 16384, /* bytes of the list in one datagram */
+	MORE = 1,      /* take_piece(): more pieces follow */
 };
 
 uint64_t claim_strength(uid_t uid, uint16_t slot)
@@ -74,7 +74,7 @@ bool claim_is(const struct claim *a, const struct claim *b)
 
 /* --- asking ---------------------------------------------------------------------- */
 
-/* Is it this process's lack of something, or are there no answers at all? */
+/* Tells a shortage in this process (-EAGAIN) from a kernel that gives no answers. */
 static int failure(int error)
 {
 	switch (error) {
@@ -110,8 +110,9 @@ int claim_uids_count(void)
 	return rc;
 }
 
-/* All who listen (NLM_F_DUMP), or the socket ino.  The descriptor to read the answer
- * from, which comes with the request: there is nothing to wait for. */
+/* Asks for all listening sockets (NLM_F_DUMP) or for socket ino. Returns the descriptor
+ * to read the answer from, or -errno. The answer comes with the request, so nothing
+ * waits for it. */
 static int ask(uint16_t flags, uint32_t ino)
 {
 	const struct {
@@ -157,11 +158,12 @@ static bool parse_name(const char *name, size_t len, struct claim *c)
 		return false;
 	c->slot = (uint16_t)slot;
 	c->tag = tag;
-	/* Many texts are read as the same numbers. */
+	/* Several texts parse as the same numbers; only the one that name_of() writes
+	 * counts. */
 	return name_of(c, again) == (int)len - 1 && !memcmp(text, again, len - 1);
 }
 
-/* The claim that a socket is, if it is one. */
+/* Reads a claim from the description of a socket. Returns false if it is no claim. */
 static bool parse_socket(const struct nlmsghdr *h, struct claim *c)
 {
 	const struct unix_diag_msg *m = (const void *)(h + 1);
@@ -196,7 +198,8 @@ static bool parse_socket(const struct nlmsghdr *h, struct claim *c)
 
 typedef void claim_fn(void *arg, const struct claim *c);
 
-/* 0: that was all; MORE; -errno as the kernel says, or -EAGAIN. */
+/* Reads one piece of the answer. Returns 0: it was the last; MORE; the kernel's -errno,
+ * or -EAGAIN. */
 static int take_piece(int diag, claim_fn *fn, void *arg)
 {
 	_Alignas(struct nlmsghdr) uint8_t buf[PIECE];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* conn.c - the connections of a process, and how many each user may have.
  *
- * A connection that we made to a slot leads to its owner.  One that somebody made
- * to us claims a slot in its greeting (greet.c); the claim holds if the kernel
- * names the same process behind that slot, and the connection is then used to send
- * as well.  Where both sides connected at once there are two.
+ * A connection that this process made to a slot leads to the slot's owner. One that
+ * another process made to this one claims a slot in its greeting (greet.c). The claim
+ * holds if the kernel names the same process as the slot's owner; the connection is then
+ * used to send as well. If both sides connected at once there are two.
  */
 #include <assert.h>
 #include <errno.h>
@@ -29,7 +29,8 @@ enum {
 
 /* --- how many -------------------------------------------------------------------- */
 
-/* Anybody may connect, and must not use up the program's descriptors. */
+/* Limits other users' connections: anybody may connect, and must not use up the
+ * program's descriptors. */
 static unsigned foreign_max(void)
 {
 	struct rlimit lim;
@@ -54,7 +55,7 @@ static unsigned count_user(const struct list *conns, uid_t uid)
 	return n;
 }
 
-/* As many as are left to all others after it. */
+/* A user may have as many connections as are then left to all others. */
 static bool has_room(const struct host *h, uid_t uid, bool foreign)
 {
 	if (!foreign)
@@ -62,7 +63,7 @@ static bool has_room(const struct host *h, uid_t uid, bool foreign)
 	return h->nforeign + count_user(&h->conns, uid) < h->foreign_max;
 }
 
-/* The oldest of the user who has most. */
+/* Closes the oldest stranger of the user who has most. */
 static void close_a_stranger(struct host *h)
 {
 	struct conn *victim = NULL;
@@ -103,7 +104,7 @@ static bool watch(struct host *h, int fd, void *who, bool on)
 	return epoll_ctl(h->epfd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &ev) == 0;
 }
 
-/* Whether descriptors may come in through c, as far as the kernel can refuse them. */
+/* Accepts descriptors on c or refuses them, as far as the kernel can. */
 static void set_rights(struct host *h, struct conn *c)
 {
 	bool foreign_ones = c->slot && h->takes_fds[c->slot];
@@ -132,11 +133,12 @@ void host_take_fds(struct host *h, uint16_t slot, bool on)
 bool host_conn_watch(struct host *h, struct conn *c, bool on)
 {
 	if (on && c->unheard)
-		return true; /* see host_hear_again() */
+		return true; /* host_hear_again() adds it later */
 	return watch(h, c->fd, c, on);
 }
 
-/* False: that cannot be, and nobody is heard. */
+/* Watches or ignores new connections and services. Returns false if epoll refuses; then
+ * none is watched. */
 static bool hear_anybody(struct host *h, bool on)
 {
 	bool done = watch(h, h->listen_fd, NULL, on);
@@ -175,7 +177,7 @@ static void hear_all(struct host *h, struct list *conns)
 	}
 }
 
-/* Nobody hears the end of one that is not heard. */
+/* Finds a connection that has ended while it is not read, and so unnoticed. */
 static struct conn *ended_unheard(struct host *h)
 {
 	list_for(node, &h->conns)
@@ -189,7 +191,7 @@ static struct conn *ended_unheard(struct host *h)
 	return NULL;
 }
 
-/* .. so another may have its slot. */
+/* Releases the slots of such connections, so that other processes may have them. */
 static void let_slots_go(struct host *h)
 {
 	struct conn *c;
@@ -257,7 +259,8 @@ bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 	return true;
 }
 
-/* A process of this user can do anything in any case. */
+/* A process of this user could do us any harm anyway, so its connection is simply
+ * closed. */
 void host_conn_hang_up(struct conn *c)
 {
 	if (c->foreign)
@@ -282,7 +285,8 @@ void host_conn_close(struct host *h, struct conn *c)
 		return;
 	c->claimed = 0;
 	list_del(&c->wait);
-	/* Not by close() alone: a copy of the process may hold it open. */
+	/* close() is not enough: a forked copy of this process may hold the connection
+	 * open. */
 	host_conn_watch(h, c, false);
 	host_conn_hang_up(c);
 	*count_of(h, c) -= 1;
@@ -305,7 +309,7 @@ void host_bury(struct host *h)
 
 /* --- ours to others -------------------------------------------------------------- */
 
-/* fd leads to slot's process.  Takes it over. */
+/* Greets on fd, which leads to slot's process, and takes fd over. */
 static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 {
 	struct conn *c;
@@ -323,7 +327,8 @@ static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
 	return 0;
 }
 
-/* Each try is a few system calls, and packets come for slots that nobody has. */
+/* Remembers a failed try: each costs a few system calls, and packets may come for slots
+ * that no process has. */
 static int remember(struct host *h, uint16_t slot, int rc)
 {
 	uint64_t until = clock_ns() + AGAIN_NS;
@@ -362,7 +367,7 @@ int host_connect(struct host *h, uint16_t slot)
 	return host_conn_get(h, slot, &c);
 }
 
-/* To the process that has slot's name now, if it is user uid's. */
+/* Connects to the process that has slot's name now, if it is user uid's. */
 static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 {
 	struct conn *c = h->by_slot[slot];

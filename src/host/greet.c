@@ -24,7 +24,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { TRIES_MAX = 8 }; /* after so many the wait does not get longer */
+enum { TRIES_MAX = 8 }; /* tries after which the wait grows no longer */
 
 void host_set_alarm(struct host *h, uint64_t at)
 {
@@ -59,7 +59,8 @@ static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
 static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
 {
 	h->stats.refused++;
-	/* One that ended meanwhile is no liar, though another has its slot now. */
+	/* A process that ended meanwhile did not lie, even if another has its slot
+	 * now. */
 	if (why != -ESRCH && !host_conn_has_ended(c) && log_allowed(&h->said_claim))
 		log_warn("process %d of user %u says that slot %u is its own, but the "
 			 "kernel does not confirm it%s: what it says is ignored",
@@ -75,12 +76,12 @@ static void confirm(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 		return;
 	}
 	if (h->by_slot[slot])
-		return; /* it is for receiving only */
+		return; /* this connection is for receiving only */
 	h->by_slot[slot] = c;
 	h->unreached[slot].rc = 0;
 }
 
-/* False: that cannot be said now. */
+/* Judges the claim of slot. Returns false if that cannot be done now. */
 static bool judge(struct host *h, struct conn *c, uint16_t slot)
 {
 	uid_t uid = c->uid;
@@ -117,7 +118,7 @@ void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, p
 		return;
 	}
 	c->answered = true;
-	/* One that has ended is not greeted, but what it said before counts. */
+	/* A process that has ended gets no answer, but what it sent before counts. */
 	if (host_greet(h, c->fd) == -EAGAIN) {
 		host_conn_close(h, c);
 		return;
@@ -138,7 +139,7 @@ bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
 		return false;
 	c->answered = true;
 	c->proof = proof;
-	/* That is what some may wait for. */
+	/* Greetings that wait may be waiting for this connection's answer. */
 	list_for(n, &h->waiting)
 	{
 		struct conn *w = container_of(n, struct conn, wait);

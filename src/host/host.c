@@ -135,7 +135,7 @@ static void close_fds(struct host *h)
 {
 	int *fds[] = { &h->epfd, &h->listen_fd, &h->spare_fd, &h->alarm_fd };
 
-	/* The epoll set is shared with the parent: nothing is taken out. */
+	/* The epoll set is shared with the parent, so nothing is removed from it. */
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] >= 0)
 			close(*fds[i]);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* later.c - datagrams for services whose sender cannot be judged yet: after setuid() it
- * is what its slot says, and the slot's owner has not answered.  They keep their order.
- */
+/* later.c - datagrams for services whose sender cannot be judged yet: after setuid() its
+ * slot decides, and the slot's owner has not answered. They keep their order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,8 @@
 #include "host/services.h"
 #include "sys/clock.h"
 
-/* They are few, and of a user that does not fill them up alone. */
+/* At most ALL_MAX wait, EACH_MAX of one user, so that no user can fill the list
+ * alone. */
 enum { ALL_MAX = 64, EACH_MAX = 16, TRIES_MAX = 8 };
 
 struct later {
@@ -29,7 +29,8 @@ static struct later *later_of(struct list *node)
 	return container_of(node, struct later, node);
 }
 
-/* A look that an answer brought, perhaps another's, is no try. */
+/* Waits on. A look caused by an answer, which may be another process's, does not count
+ * as a try. */
 static void wait_on(struct host *h, struct later *l)
 {
 	if (l->at)
@@ -38,7 +39,7 @@ static void wait_on(struct host *h, struct later *l)
 	host_set_alarm(h, l->at);
 }
 
-/* False: there is no room. */
+/* Keeps a copy of the datagram. Returns false if there is no room. */
 static bool keep(struct host *h, uid_t uid, pid_t pid, const void *buf, size_t len)
 {
 	struct later *l;
@@ -87,7 +88,7 @@ void host_later_now(struct host *h)
 		host_set_alarm(h, clock_ns());
 }
 
-/* False: it waits on. */
+/* Judges the datagram. Returns false if it has to wait on. */
 static bool judge(struct host *h, struct later *l)
 {
 	int rc = host_judge_dgram(h, l->uid, l->pid, l->buf, l->len, l->since);

@@ -73,7 +73,8 @@ void name_let_go(int fd)
 	while ((conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC)) >= 0 || errno == EINTR)
 		if (conn >= 0)
 			closer_hang_up(conn);
-	if (errno == EAGAIN || errno == EINVAL) /* nobody waits, and nobody can come */
+	/* no connection waits, and none can come */
+	if (errno == EAGAIN || errno == EINVAL)
 		close(fd);
 	else
 		closer_put(geteuid(), fd);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* owner.c - which process has a slot, as the kernel says.
+/* owner.c - finds the process that has a slot, as the kernel tells.
  *
- * Of a slot the kernel tells the user that its owner was when it took the slot, of
- * a connection the user that made it.  They differ after setuid(), and the first is
- * the one that counts.
+ * For a slot the kernel tells its owner's user when it took the slot; for a connection,
+ * the user that made it. They differ after setuid(), and the first counts.
  */
 #include <errno.h>
 #include <string.h>
@@ -20,7 +19,7 @@ int host_reach(struct host *h, uint16_t slot)
 				 : name_connect(slot);
 }
 
-/* Who listens on the name says it to all who connect. */
+/* Asks the kernel who listens on slot's name, by connecting to it. */
 static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
 {
 	int fd = name_connect(slot), rc;
@@ -40,7 +39,8 @@ static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid
 	if (slot < SLOT_FIRST || slot > SLOT_LAST)
 		return -ESRCH;
 	c = h->by_slot[slot];
-	/* An owner that has ended is none, but what it said last comes first. */
+	/* An owner that has ended does not count, but what it sent last must be read
+	 * first. */
 	if (c && host_conn_has_ended(c))
 		return -EAGAIN;
 	if (c) {
@@ -98,7 +98,7 @@ bool host_is_ours_now(struct host *h, uint16_t slot)
 
 /* --- after setuid() -------------------------------------------------------------- */
 
-/* Is that what the owner of slot says on a connection that leads to it? */
+/* Compares `said` with what the owner of slot sends on a connection that leads to it. */
 static int compare(struct host *h, uint16_t slot, const struct msg_proof *said)
 {
 	struct conn *c;
@@ -117,7 +117,7 @@ int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t p
 
 	if (rc)
 		return rc;
-	/* A number of 0 is of another pid namespace, as many are. */
+	/* pid 0 is a process of another pid namespace, as many may be. */
 	if (its != pid)
 		return -EPERM;
 	if (!user_is_same(&h->user, owner, *uid) && (!pid || owner != *uid))

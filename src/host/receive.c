@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* receive.c - what other processes send is taken in: see host.h, host.c. */
+/* receive.c - takes in what other processes send: see host.h, host.c. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 
-/* A run is bounded. */
+/* Limits of one host_run(). */
 enum { RUN_EVENTS = 32, RUN_ACCEPT = 16, RUN_MSGS = 16 };
 
 void host_accept_foreign(struct host *h, const uid_t *uids, unsigned n)
@@ -38,7 +38,8 @@ static bool is_holder(const struct host *h, uid_t uid)
 	return false;
 }
 
-/* Who forwards can claim any sender. */
+/* May this sender forward datagrams? A process that forwards can claim any sender for
+ * them. */
 static bool may_forward(const struct host *h, uid_t uid, pid_t pid)
 {
 	return user_is_ours(&h->user, uid, pid) || is_holder(h, uid);
@@ -57,7 +58,8 @@ void host_garbage(struct host *h, struct conn *c)
 static void refuse(struct host *h, uid_t uid, pid_t pid)
 {
 	h->stats.refused++;
-	/* The last of who had the UDP port until now may come in the same way. */
+	/* The last datagrams from the former holder of the UDP port may come this way,
+	 * too, so this is no warning. */
 	if (log_level >= LOG_INFO && log_allowed(&h->said_stranger))
 		log_info("process %d of user %u forwards datagrams, but only processes "
 			 "of user %u%s may: dropped",
@@ -84,7 +86,7 @@ int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 		h->stats.refused++;
 		return 0;
 	}
-	/* After setuid() its slot tells whose it is. */
+	/* After setuid() the slot tells whose process it is. */
 	if (!may_forward(h, uid, pid) && slot)
 		rc = host_owns(h, slot, since, &uid, pid, said);
 	if (rc == -EAGAIN)
@@ -96,7 +98,7 @@ int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 	return 0;
 }
 
-/* What local/ of c's process says. */
+/* Handles a message for local/ from c's process. */
 static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got)
 {
 	struct host_said s = {
@@ -120,8 +122,8 @@ static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got
 	memcpy(got->fd, s.fd, sizeof(s.fd));
 }
 
-/* It has passed something on.  Whoever can pass may have this process write to its
- * memory. */
+/* Handles a message that c's process sent by host_pass(). A process allowed to do that
+ * may have this process write to its memory. */
 static void take_passed(struct host *h, struct conn *c, size_t len)
 {
 	const struct conn *owner = h->by_slot[c->slot];
@@ -171,7 +173,8 @@ static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got
 		refuse(h, c->uid, c->pid);
 }
 
-/* An offer of a pipe brings one. */
+/* Has c's process sent more descriptors than it may? Every offer of a pipe brings
+ * one. */
 static bool brings_too_many(struct conn *c, unsigned n)
 {
 	enum { FDS_MAX = 4 };
@@ -184,7 +187,7 @@ static void conn_run(struct host *h, struct conn *c)
 {
 	struct fds_got got;
 
-	/* It may have been closed for another that came in the same run. */
+	/* The connection may have been closed because of another one in the same run. */
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
 		bool foreign = c->foreign;
 		ssize_t n;
@@ -196,22 +199,22 @@ static void conn_run(struct host *h, struct conn *c)
 		n = fds_recv(c->fd, c->uid, h->buf, sizeof(h->buf), &got);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		/* Said once, of one that ended with something unread; what it
-		 * had sent is behind it. */
+		/* Reported once, if the peer ended with something unread; the messages
+		 * that it sent follow. */
 		if (n < 0 && errno == ECONNRESET)
 			continue;
 		if (n <= 0)
 			host_conn_close(h, c);
 		else if (brings_too_many(c, got.n))
 			host_garbage(h, c);
-		else /* cut off: its length alone is refused */
+		else /* truncated: refused for its length */
 			take(h, c, (size_t)n, &got);
 		fds_let_go(&got, foreign);
 	}
 }
 
-/* No descriptor is left to take the connection with, and it would keep the
- * listening socket readable: give up the spare one for a moment. */
+/* No descriptor is left to accept a connection, which would keep the listening socket
+ * readable: closes the spare one for a moment. */
 static bool accept_and_refuse(struct host *h)
 {
 	int fd;
@@ -250,7 +253,7 @@ static void accept_some(struct host *h)
 bool host_run(struct host *h)
 {
 	struct epoll_event ev[RUN_EVENTS];
-	/* Not by way of libc: no thread may be cancelled in here. */
+	/* A raw system call, because libc's wrapper is a cancellation point. */
 	int n = (int)syscall(SYS_epoll_pwait, h->epfd, ev, RUN_EVENTS, 0, NULL, 0), was;
 
 	if (n <= 0)

@@ -14,10 +14,11 @@
 #include "sys/secret.h"
 
 enum {
-	NEAR = 16,	     /* power of two: so many numbers are equally good */
-	LISTS_MAX = 8,	     /* in one reading */
-	PART = 8,	     /* readings take at most 1/8 of the time, checks as much */
-	FAILED_NS = 1000000, /* after a reading that failed */
+	NEAR = 16,     /* a power of two; this many numbers rank as equally good */
+	LISTS_MAX = 8, /* lists read in one reading */
+	/* readings take at most 1/8 of the time, and checks as much */
+	PART = 8,
+	FAILED_NS = 1000000, /* ns to wait after a reading that failed */
 };
 
 void reserve_init(struct reserve *r, uid_t uid)
@@ -33,7 +34,8 @@ static struct number *number_of(struct reserve *r, uint16_t slot)
 
 /* --- reading ------------------------------------------------------------------- */
 
-/* The stronger first; of one user, who has two only by some mistake, any one. */
+/* Is a stronger than b? For two claims of one user, who has two only by mistake, any
+ * order will do. */
 static bool is_stronger(const struct claim *a, const struct claim *b)
 {
 	uint64_t x, y;
@@ -71,7 +73,8 @@ static void keep(void *arg, const struct claim *c)
 	}
 }
 
-/* What is known of owners stays, to be checked where a reading does not show it. */
+/* Reads the claims. Owners known before stay, and are checked if the reading does not
+ * show them. */
 static int read_now(struct reserve *r)
 {
 	uint64_t began = clock_ns(), took;
@@ -94,7 +97,8 @@ static int read_now(struct reserve *r)
 	return rc;
 }
 
-/* Know what was so at since, or later. */
+/* Makes sure that what is known was true at `since` or later. Returns false if that is
+ * not possible now. */
 static bool is_known(struct reserve *r, uint64_t since)
 {
 	if (r->read_at && r->read_at >= since)
@@ -105,8 +109,8 @@ static bool is_known(struct reserve *r, uint64_t since)
 /* --- opening ------------------------------------------------------------------- */
 
 enum pass {
-	POLITE,	  /* numbers that nobody claims */
-	STRONGER, /* .. that those claim who are weaker */
+	POLITE,	  /* try numbers that nobody claims */
+	STRONGER, /* then numbers whose claims are all weaker */
 	PASSES
 };
 
@@ -116,7 +120,7 @@ static int read_afresh(struct reserve *r)
 	return read_now(r);
 }
 
-/* Is there a claim besides mine that is in the way of it? */
+/* Does a claim other than `mine` stand in its way? */
 static bool is_taken(struct reserve *r, const struct claim *mine, enum pass pass)
 {
 	const struct number *n = number_of(r, mine->slot);
@@ -127,14 +131,15 @@ static bool is_taken(struct reserve *r, const struct claim *mine, enum pass pass
 					  claim_strength(r->uid, mine->slot));
 }
 
-/* Reads before and after it listens.  The descriptor; -EADDRINUSE: it is somebody
- * else's. */
+/* Claims slot; reads the claims before and after listening. Returns the descriptor;
+ * -EADDRINUSE: the number is another's; -errno. */
 static int try_to_claim(struct reserve *r, uint16_t slot, enum pass pass)
 {
 	const struct claim mine = { .slot = slot, .tag = rand_start() };
 	int fd, rc;
 
-	/* Nobody is to find two of this user's, not even for a moment. */
+	/* Even for a moment, no process may see two claims of this user for one
+	 * number. */
 	if (is_taken(r, &mine, pass))
 		return -EADDRINUSE;
 	fd = claim_listen(&mine);
@@ -149,7 +154,7 @@ static int try_to_claim(struct reserve *r, uint16_t slot, enum pass pass)
 }
 
 struct choice {
-	unsigned owners; /* numbers that this number's owner has */
+	unsigned owners; /* how many numbers the owner of this number has */
 	uint64_t strength;
 	uint16_t slot;
 };
@@ -172,9 +177,9 @@ static int by_choice(const void *a, const void *b)
 	return (x->strength < y->strength) - (x->strength > y->strength);
 }
 
-/* Where a weaker user must lose a number, the user who has most of them does, so that
- * nobody who has one loses it to root in place of a squatter.  Then where this user is
- * strongest; root is as strong everywhere. */
+/* Orders the numbers to try. If a weaker user must lose a number, it is the user with
+ * most of them, so that nobody who has only one loses it to root in place of a squatter.
+ * Next come numbers for which this user is strongest; root is equally strong for all. */
 static void rank(struct reserve *r, enum pass pass, uint16_t order[RESERVE_NUMBERS])
 {
 	struct choice c[RESERVE_NUMBERS];
@@ -224,7 +229,7 @@ int reserve_listen(struct reserve *r, uint16_t *slot)
 
 /* --- finding ------------------------------------------------------------------- */
 
-/* The next strongest has the number now. */
+/* Drops the owner; the next strongest has the number now. */
 static void drop_owner(struct number *n)
 {
 	struct claim next = n->next;
@@ -233,7 +238,8 @@ static void drop_owner(struct number *n)
 	set_owner(n, &next);
 }
 
-/* A hostile process can hide a claim from a reading, not from a check. */
+/* Checks owners that a reading did not show: a hostile process can hide a claim from a
+ * reading, but not from a check. */
 static int check_unseen(struct reserve *r, struct number *n)
 {
 	uint64_t began = clock_ns();
@@ -252,7 +258,7 @@ static int check_unseen(struct reserve *r, struct number *n)
 	return rc == -EAGAIN ? rc : 0;
 }
 
-/* 0, and somebody has the number; -ESRCH, -EAGAIN. */
+/* Returns 0: the number has an owner; -ESRCH; -EAGAIN. */
 static int find_owner(struct reserve *r, uint16_t slot, uint64_t since)
 {
 	struct number *n = number_of(r, slot);
@@ -262,7 +268,8 @@ static int find_owner(struct reserve *r, uint16_t slot, uint64_t since)
 		return -EAGAIN;
 	if (!n->owner.slot)
 		return known ? -ESRCH : -EAGAIN;
-	/* Somebody may have come since, and be stronger, but than root. */
+	/* A stronger claim may have appeared since, unless the owner is root or this
+	 * user. */
 	return known || n->owner.uid == 0 || n->owner.uid == r->uid ? 0 : -EAGAIN;
 }
 

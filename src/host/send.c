@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* send.c - what goes to other processes: see host.h. */
+/* send.c - sends messages to other processes: see host.h. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -45,7 +45,7 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 				 "%llu datagrams dropped so far",
 				 slot, (unsigned long long)h->stats.dropped_full);
 		break;
-	default: /* host_run() closes it, after what it said last */
+	default: /* host_run() closes it, after reading its last messages */
 		h->stats.dropped_gone++;
 	}
 	return rc;

@@ -21,7 +21,7 @@
 #include "sys/rights.h"
 
 enum { RUN_EVENTS = 16, RUN_MSGS = 16, BUF = 2048 };
-static const uid_t NOBODY = (uid_t)-1; /* a sender of whom the kernel tells nothing */
+static const uid_t NOBODY = (uid_t)-1; /* a sender that the kernel does not name */
 
 struct service {
 	struct list node;
@@ -110,7 +110,8 @@ free_service:
 	return rc;
 }
 
-/* Its name is free then, so it is closed here where that can be: empty. */
+/* Empties the socket and closes it here, if possible, so that the name is free at
+ * once. */
 static void let_go(struct service *s)
 {
 	uint8_t byte;
@@ -126,7 +127,8 @@ static void let_go(struct service *s)
 	s->fd = -1;
 }
 
-/* Events that point to s may not wait: services_run() keeps none. */
+/* Safe while s has pending epoll events, because services_run() keeps none between
+ * calls. */
 void service_close(struct service *s)
 {
 	list_del(&s->node);
@@ -193,8 +195,7 @@ static bool take_one(struct service *s)
 	return true;
 }
 
-/* What is delivered goes into a box and frees no service, so the events stay
- * good. */
+/* Delivered datagrams go into a queue and free no service, so the events stay valid. */
 void services_run(struct host *h)
 {
 	struct services *all = host_services(h);
@@ -229,7 +230,7 @@ void services_let_go(struct services *s)
 	list_for(n, &s->list) let_go(container_of(n, struct service, node));
 }
 
-/* Names are their owners' to close, but for a child's copies. */
+/* Closes a forked child's copies; otherwise the owners close their names. */
 void services_forked(struct services *s)
 {
 	list_for(n, &s->list)
