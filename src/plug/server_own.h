@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server_own.h - between the files of the fabric's end. */
+/* server_own.h - declarations shared by the files of the fabric's side. */
 #ifndef PLUG_SERVER_OWN_H
 #define PLUG_SERVER_OWN_H
 
@@ -14,7 +14,7 @@
 #include "sys/user.h"
 #include "umad/umad.h"
 
-/* What epoll watches. */
+/* Kinds of descriptors that epoll watches. */
 enum watch_kind { WATCH_LISTEN, WATCH_STOP, WATCH_CONN, WATCH_PIPE };
 struct watch {
 	enum watch_kind kind;
@@ -33,62 +33,66 @@ enum conn_kind {
 
 struct conn {
 	struct watch sock, pipe;
-	struct list node;  /* server.fresh, files, issms, controls,
-			    * captures, attaches, services or dead */
-	struct list ready; /* server.ready: its file has messages */
+	/* in one of the server's lists fresh, files, issms, controls, captures,
+	 * attaches, services, dead */
+	struct list node;
+	struct list ready; /* in server.ready while its file has messages */
 	enum conn_kind kind;
 	int fd;
 	uid_t uid;
 	pid_t pid;
-	uint64_t deadline; /* CONN_NEW: for its request */
-	uint32_t ca;	   /* index of its adapter, or of a capture's node */
+	uint64_t deadline; /* CONN_NEW: ns; its request must have come by then */
+	uint32_t ca;	   /* index of its adapter, or of the node that it captures */
 	uint8_t port;
 	struct umad_file *file;
 	struct capture *capture;
 	struct attached *attached;
-	uint16_t slot; /* CONN_ATTACHED, CONN_SERVICE: whose it is */
+	uint16_t slot; /* CONN_ATTACHED, CONN_SERVICE: the program's slot */
 	uint64_t service;
-	struct list groups; /* CONN_ATTACHED: what it is in, or wants to be */
+	/* CONN_ATTACHED: multicast groups that it has joined or wants to join */
+	struct list groups;
 	unsigned ngroups;
-	bool woken;   /* CONN_ATTACHED: something has come for it */
-	bool full;    /* its socket has no room: EPOLLOUT is watched */
-	int pipe_fd;  /* CONN_ISSM: the write end; -1 */
-	bool is_open; /* ... somebody has the path open */
+	bool woken;   /* CONN_ATTACHED: packets have come since its last kick */
+	bool full;    /* its socket is full: EPOLLOUT is watched */
+	int pipe_fd;  /* CONN_ISSM: the write end, or -1 */
+	bool is_open; /* CONN_ISSM: some process has the path open */
 };
 
 struct plug_server {
-	struct user user; /* whose the fabric is */
+	struct user user; /* user that runs the fabric */
 	const struct topo *topo;
 	struct fabric *fabric;
 	struct umad *umad;
 	uint64_t now;
 	int epoll, listener;
-	bool deaf;    /* nobody can be let in: not listening */
-	bool behind;  /* .. as the closer is full */
-	uint32_t tid; /* of the last request that is the fabric's own */
+	bool deaf;    /* not listening: there is no room for a connection */
+	bool behind;  /* not listening, because the closer is full */
+	uint32_t tid; /* of the fabric's own last request */
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, controls, captures, attaches, services;
 	struct list dead, ready;
-	struct list leaving; /* group.c: what ports are to be out of */
+	struct list leaving; /* group.c: groups that ports are to leave */
 	unsigned nleaving;
-	uint64_t leaving_next; /* when one of them is due, or before */
+	uint64_t leaving_next; /* ns; when the first of them is due, or earlier */
 	plug_answer *answer;   /* NULL: no control connections */
 	void *answer_ctx;
-	uint8_t room[MESSAGE_LONG + 64]; /* for one message */
+	uint8_t room[MESSAGE_LONG + 64]; /* scratch for one message */
 };
 
-/* conn.c */
+/* Functions of conn.c: */
 void plugged_in(struct plug_server *s);
-/* False: what others have sent cannot be closed as it comes, so call this again. */
+/* Returns false if received descriptors cannot be closed as fast as they come; it must
+ * then be called again. */
 bool plugged_closes(struct plug_server *s);
 void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
-void plugged_end(struct plug_server *s, struct conn *c); /* is freed at the turn's end */
+/* c is freed at the end of the turn */
+void plugged_end(struct plug_server *s, struct conn *c);
 void plugged_flush(struct plug_server *s, struct conn *c);
 void plugged_free(struct conn *c);
-/* Looks whether its socket has room, which c->full says, or not any more. */
+/* Watches whether c's socket has room again, or no longer, as c->full says. */
 bool plugged_watch(struct plug_server *s, struct conn *c);
 
-/* request.c: the first message of a connection, and what a file says. */
+/* Functions of request.c: the first message of a connection, and messages of a file. */
 void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
 		int passed);
 void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
@@ -96,7 +100,7 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len);
 
-/* capture.c: of a node, or of all where `all` is set; port 0 is all of its ports. */
+/* capture.c: captures a node, or all nodes if `all`; port 0: all of its ports. */
 bool capture_begin(struct conn *c, bool all);
 void capture_end(struct conn *c);
 void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t vl,
@@ -104,56 +108,60 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 void capture_flush(struct plug_server *s, struct conn *c);
 void capture_flush_all(struct plug_server *s);
 
-/* attach.c.  A program at c's port has that slot: a descriptor of the memory that is
- * shared with it, or -errno. */
+/* attach.c: attaches the program with that slot at c's port. Returns a descriptor of the
+ * memory shared with it, or -errno. */
 int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot);
 void attach_end(struct conn *c);
-/* See struct fabric_ops. */
+/* See fabric_ops.take. */
 enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 			     const struct mad_pkt *pkt);
 void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 		 const struct mad_pkt *pkt);
 void attach_done(struct fabric_data *d);
-/* A message for QP1 of the program that has this slot at the port; slot 0: of any.
- * False: there is none. */
+/* Passes a message for QP1 to the program with this slot at the port; slot 0: to any.
+ * Returns false if there is none. */
 bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		const struct mad_pkt *pkt);
-bool attach_run(struct plug_server *s);	  /* what programs have sent; false: nothing */
-void attach_flush(struct plug_server *s); /* they are told */
-/* Programs kick from now on, or not. */
+/* moves packets that programs have sent; false: there were none */
+bool attach_run(struct plug_server *s);
+/* kicks the programs that packets have come for */
+void attach_flush(struct plug_server *s);
+/* Asks programs to kick from now on, or not to. */
 void attach_sleeps(struct plug_server *s, bool sleeps);
-bool attach_has(const struct plug_server *s); /* .. something to take */
+bool attach_has(const struct plug_server *s); /* has any program sent a packet? */
 
-/* request.c: what there is to say of a port. */
+/* request.c: describes a port for an answer. */
 void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 		     struct plug_port *to);
 
-/* service.c.  0 or -errno: c is this service's from now on. */
+/* service.c: gives the service to c. Returns 0 or -errno. */
 int service_begin(struct plug_server *s, struct conn *c, const struct plug_request *req);
-/* A message to QP1 of an adapter's port is for a program that is attached there. */
+/* Passes a MAD for QP1 of an adapter's port to the program attached there. Returns false
+ * if there is none for it. */
 bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
 		     const struct mad_pkt *pkt);
-/* A port's first GID. */
+/* Gets a port's first GID. */
 void service_own_gid(const struct plug_server *s, uint32_t ca, uint8_t port,
 		     uint8_t gid[16]);
-/* The GID of the port with that address.  False: there is none. */
+/* Finds the GID of the port with that IP address. Returns false if there is none. */
 bool service_find(struct plug_server *s, const uint8_t ip[16], uint8_t gid[16]);
 
-/* group.c.  c's program sends that to the SA.  True: the fabric has answered it. */
+/* group.c: c's program sends pkt to the SA. Returns true if the fabric has answered
+ * it. */
 bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt);
-/* .. and that is what the SA says to the program with this slot. */
+/* The SA sends pkt to the program with this slot. */
 void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		    const struct mad_pkt *pkt);
 void group_end(struct plug_server *s, struct conn *c);
-/* The SA is asked again; when that will be. */
+/* Repeats requests to the SA to leave groups; group_next() says when that is due. */
 void group_run(struct plug_server *s);
 uint64_t group_next(const struct plug_server *s);
 void group_free(struct plug_server *s);
 
-/* issm.c */
+/* Functions of issm.c: */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);
 void issm_look(struct plug_server *s, struct conn *c);
-void issm_look_all(struct plug_server *s); /* at those that are not open */
+void issm_look_all(struct plug_server *s); /* looks at those whose path is not open */
 void issm_end(struct plug_server *s, struct conn *c);
 
 #endif
