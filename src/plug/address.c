@@ -13,7 +13,7 @@
 
 #include "plug/plug.h"
 
-enum { LISTENS = 0x10000 }; /* __SO_ACCEPTCON, in /proc/net/unix */
+enum { LISTENS = 0x10000 }; /* __SO_ACCEPTCON in /proc/net/unix: listening */
 
 static bool good_name(const char *name)
 {
@@ -95,7 +95,8 @@ int plug_address(const char *fabric, uid_t self, struct sockaddr_un *a, socklen_
 	return 0;
 }
 
-/* The first of them that is set and a number; NULL: none is. */
+/* Returns the first of the launchers' rank variables that is set to a number; NULL:
+ * none. */
 static const char *own_rank(void)
 {
 	static const char *const vars[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
@@ -193,7 +194,8 @@ int plug_peer(int fd, uid_t *uid, pid_t *pid)
 	return 0;
 }
 
-/* /proc/PID/stat: the state is the letter behind the name, which may be anything. */
+/* In /proc/PID/stat the state is the letter after the name, which may contain
+ * anything. */
 bool plug_is_stopped(pid_t pid)
 {
 	char path[32], text[128];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* attach.c - the fabric's end of the memory that it shares with a program at an adapter
- * (link/adapter_ring.h).  Nothing in there is believed, and each descriptor is read once.
+ * (link/adapter_ring.h). Nothing in the memory is trusted, and each descriptor is read
+ * once.
  *
- * An attached program stands under its slot, the upper bits of its QP numbers: what is
- * for one of them is the program's.  A program that is gone is kept until the packets
- * that it has sent are gone, too, since their bytes lie in its memory.
+ * An attached program is known by its slot, the upper bits of its QP numbers: packets to
+ * such a QP are for the program. After a program has ended, its memory is kept until the
+ * packets that it sent are gone, because their bytes lie in that memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,16 +30,21 @@ enum { BTH_LEN = 12, DETH_LEN = 8, AT_ONCE = 256 };
 
 struct attached {
 	struct plug_server *s;
-	struct conn *c; /* NULL: the program is gone */
+	struct conn *c; /* NULL: the program has ended */
 	uint32_t ca;
 	uint8_t port;
 	uint16_t slot;
 	struct adapter_shared *sh;
-	uint32_t tx_tail, rx_head, freed_head; /* ours: those in sh may be anything */
-	bool late;			       /* what is for it is lost */
-	unsigned busy;			       /* packets of its that are under way */
-	struct plug_port told;		       /* of its port, */
-	uint32_t seen;			       /* .. as of fabric_changes() */
+	/* this end's own copies, because the program may overwrite those in sh */
+	uint32_t tx_tail, rx_head, freed_head;
+	/* packets for the program are dropped at once if there is no room */
+	bool late;
+	/* its packets that are still in the fabric */
+	unsigned busy;
+	/* last description of its port that it was told, */
+	struct plug_port told;
+	/* and the value of fabric_changes() at that time */
+	uint32_t seen;
 	struct packet {
 		struct fabric_data d;
 		struct attached *a;
@@ -56,7 +62,7 @@ static void let_go(struct attached *a)
 	free(a);
 }
 
-/* Sealed memory, whose descriptor is the program's. */
+/* Makes the sealed memory. Returns its descriptor, which is for the program. */
 static int share(struct attached *a)
 {
 	int fd = fd_memory("urnic-adapter", sizeof(*a->sh)), rc = fd < 0 ? fd : 0;
@@ -132,8 +138,8 @@ static void wake(struct attached *a)
 
 /* --- from the program ------------------------------------------------------------ */
 
-/* What the fabric goes by; the packet may be anything.  False: nothing that a program
- * may send. */
+/* Copies the fields that the fabric relies on; the packet's bytes may be anything.
+ * Returns false if a program may not send such a packet. */
 static bool read_packet(const struct attached *a, const struct adapter_desc *desc,
 			struct fabric_data *d, struct mad_pkt *pkt)
 {
@@ -168,7 +174,7 @@ static bool read_packet(const struct attached *a, const struct adapter_desc *des
 	       (pkt->sqpn == QP_GSI || qpn_slot(pkt->sqpn) == a->slot);
 }
 
-/* To the program, which is there. */
+/* Gives the buffer back to the program, which must not have ended. */
 static void give_back(struct attached *a, struct packet *p)
 {
 	p->busy = false;
@@ -191,7 +197,7 @@ void attach_done(struct fabric_data *d)
 	let_go(a);
 }
 
-/* A message to a QP1 travels as a MAD. */
+/* Sends a packet for a QP1 as a MAD. */
 static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt *pkt)
 {
 	enum { HEAD = BTH_LEN + DETH_LEN, SEND_ONLY = 0x64 };
@@ -215,7 +221,8 @@ static bool take_one(struct attached *a)
 	struct packet *p = &a->packet[buf % ADAPTER_BUFS];
 	struct mad_pkt pkt;
 
-	atomic_signal_fence(memory_order_seq_cst); /* it is not read again */
+	/* keep the compiler from reading it again */
+	atomic_signal_fence(memory_order_seq_cst);
 	if (buf >= ADAPTER_BUFS || p->busy || desc.len > ADAPTER_BUF || desc.len % 4)
 		return false;
 	p->d = (struct fabric_data){ .bytes = a->sh->tx_buf[buf], .len = desc.len };
@@ -230,7 +237,8 @@ static bool take_one(struct attached *a)
 	return true;
 }
 
-/* How many it took; -1: the program says what cannot be. */
+/* Takes the packets that the program has sent. Returns how many; -1: an impossible
+ * counter or buffer. */
 static int take_all(struct attached *a)
 {
 	uint32_t head = atomic_load_explicit(&a->sh->tx_head, memory_order_acquire);
@@ -244,8 +252,9 @@ static int take_all(struct attached *a)
 	return n;
 }
 
-/* What it has sent goes out, as on hardware: its send was complete.  Then it is in no
- * list any more: what goes through the lists finds programs that are attached. */
+/* Sends the packets that are still in the program's ring, as hardware would, since their
+ * sends may have completed. Then removes the program from all lists, which hold attached
+ * programs only. */
 void attach_end(struct conn *c)
 {
 	struct attached *a = c->attached;
@@ -257,14 +266,15 @@ void attach_end(struct conn *c)
 	list_init(&c->node);
 	c->attached = NULL;
 	a->c = NULL;
-	fabric_room(a->s->fabric, a->ca, a->port); /* what is for it need not wait */
+	/* packets for it need not wait any more */
+	fabric_room(a->s->fabric, a->ca, a->port);
 	let_go(a);
 }
 
 /* --- to the program ---------------------------------------------------------------- */
 
-/* All of it is written anew, so nothing that the sender changes now tells it apart from
- * what the fabric went by. */
+/* Writes all headers anew from what the fabric relied on, so later changes by the sender
+ * have no effect. */
 static bool put(struct attached *a, const struct mad_pkt *pkt)
 {
 	const struct fabric_data *d = pkt->data;
@@ -301,7 +311,7 @@ static bool put(struct attached *a, const struct mad_pkt *pkt)
 	return true;
 }
 
-/* As the sender's port would have written it: BTH, DETH, the MAD and room for an ICRC. */
+/* Writes the MAD as the sender's port would: BTH, DETH, MAD and room for an ICRC. */
 static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
 {
 	uint8_t bytes[FABRIC_MAD + ICRC_LEN] = { 0 };
@@ -314,7 +324,7 @@ static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
 	return put(a, &whole);
 }
 
-/* One without room loses it, as a QP1 without a receive does. */
+/* Without room the MAD is lost, as at a QP1 without a receive. */
 bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		const struct mad_pkt *pkt)
 {
@@ -330,8 +340,8 @@ bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 	return false;
 }
 
-/* One that was late is given packets again when it has taken all that there was: by room
- * for one at a time it would make others wait for each. */
+/* A program that was late gets packets again once it has emptied its ring. With room for
+ * one packet at a time it would make other programs wait for each. */
 static bool still_late(struct attached *a)
 {
 	if (a->late &&
@@ -358,7 +368,7 @@ enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 
 		if (!is_for(c, ca, port, pkt))
 			continue;
-		/* A group's packet does not wait for one of its programs. */
+		/* A group's packet does not wait for a single program. */
 		if (!group && still_late(c->attached))
 			return FABRIC_LOST;
 		if (!put(c->attached, pkt) && !group)
@@ -409,7 +419,7 @@ static void tell_port(struct plug_server *s, struct conn *c)
 		return;
 	}
 	if (rc)
-		return; /* when there is room, or the connection's end comes */
+		return; /* continues when there is room, or when the connection ends */
 	c->attached->told = news.port;
 	c->attached->seen = changes;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* capture.c - what crosses links, as ERF records, for programs that look on.
+/* capture.c - writes packets that cross links as ERF records for programs that capture.
  *
- * Nothing waits for such a program: what it has not taken is kept up to CAPTURE_MAX, then
- * lost and counted in the next record.
+ * Nothing waits for such a program: records that it has not read are kept up to
+ * CAPTURE_MAX bytes, then dropped and counted in the next record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static void add(struct capture *p, const uint8_t *frame, size_t len)
 	p->lost = 0;
 }
 
-/* Is this its end of the link, or the other one? */
+/* Does the capture see the link from this end, rather than from the other? */
 static bool sees(const struct plug_server *s, const struct conn *c, uint32_t node,
 		 uint8_t port)
 {
@@ -111,7 +111,7 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 	}
 }
 
-/* As many whole records as one message takes. */
+/* Returns the size of as many whole records as fit in one message. */
 static size_t records(const struct capture *p)
 {
 	size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.c - see plug.h: the program's end. */
+/* client.c - see plug.h: the program's side. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,11 +18,11 @@
 #include "sys/fd.h"
 #include "sys/user.h"
 
-/* An answer takes microseconds; after that it is looked whether the fabric can give one.
- */
+/* An answer takes microseconds. If none has come by FIRST_LOOK_MS, check whether the
+ * fabric is able to answer. */
 enum { ANSWER_SECONDS = 10, FIRST_LOOK_MS = 10, LOOK_MS = 100 };
 
-/* EOF or a broken connection: the fabric is gone. */
+/* Maps EOF and a broken connection to -EIO: the fabric has ended. */
 static int gone(int err)
 {
 	return err == EAGAIN ? -ETIMEDOUT : -EIO;
@@ -37,8 +37,8 @@ static bool is_stopped(int fabric)
 	return !plug_peer(fabric, &uid, &pid) && plug_is_stopped(pid);
 }
 
-/* Until fd can be read: 0.  A fabric that is stopped is not waited for, but two looks
- * have to find it so: a debugger stops it for a moment. */
+/* Waits until fd is readable, then returns 0. Does not wait for a stopped fabric, but
+ * only if two looks find it stopped, because a debugger stops it for a moment. */
 static int wait_answer(int fd, int fabric)
 {
 	const uint64_t until = clock_ns() + UINT64_C(1000000000) * ANSWER_SECONDS;
@@ -90,7 +90,7 @@ static int dial(const char *fabric)
 	return rc;
 }
 
-/* The fabric takes a descriptor only when it has looked who connects. */
+/* The fabric accepts a descriptor only after it has checked the user who connects. */
 static int introduce(int fd, const struct plug_request *req, int pass)
 {
 	enum { TRIES = ANSWER_SECONDS * 1000 };
@@ -112,7 +112,8 @@ static int fill(struct plug_request *req, const char *hca, enum plug_op op, uint
 	return plug_hca(hca, req->hca);
 }
 
-/* Asks, and takes the answer, which begins with its status.  A descriptor. */
+/* Sends the request and reads the answer, which begins with a status. Returns a
+ * descriptor. */
 static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 		   void *answer, size_t len)
 {
@@ -131,7 +132,7 @@ static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 		memcpy(&status, answer, sizeof(status));
 	if (!rc && n < 0)
 		rc = gone(errno);
-	else if (!rc && status) /* that is all of the answer then */
+	else if (!rc && status) /* an error's answer has the status only */
 		rc = status < 4096 ? -(int)status : -EIO;
 	else if (!rc && n != (ssize_t)len)
 		rc = -EIO;
@@ -185,8 +186,8 @@ int plug_open(const char *fabric, const char *hca, uint32_t port)
 	return ask(fabric, hca, PLUG_OPEN, port, -1, &status, sizeof(status));
 }
 
-/* The descriptors stay low: for a high one the kernel makes a larger table, which
- * takes a program with threads 10 ms and more. */
+/* The descriptors keep low numbers: for a high one the kernel enlarges the table, which
+ * takes 10 ms and more in a program with threads. */
 int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, size_t size)
 {
 	uint32_t status = 0;
@@ -194,7 +195,7 @@ int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, si
 
 	if (pipe2(p, O_CLOEXEC))
 		return -errno;
-	close(p[0]); /* who opens the path is the reader */
+	close(p[0]); /* the process that opens the path becomes the reader */
 	n = snprintf(path, size, "/proc/self/fd/%d", p[1]);
 	fd = n < 0 || (size_t)n >= size
 		     ? -ENAMETOOLONG
@@ -240,14 +241,15 @@ int plug_send(int fd, const void *msg, size_t len)
 	return message_send_any(fd, &say, sizeof(say), msg, len, false);
 }
 
-/* To look and to take are two calls: no other thread may come between. */
+/* Held across two calls, looking at a message and taking it, so that no other thread
+ * takes it. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
-/* A fabric sends one descriptor with a message at most.  Any more are closed as nobody's,
- * so that the user is not asked for with each message, which is a system call. */
+/* A fabric sends at most one descriptor with a message. Further ones are closed as those of
+ * no user: asking for the process's own user would be a system call for each message. */
 static const uid_t nobodys = (uid_t)-1;
 
-/* All of a long message, or as much as tells its length. */
+/* Receives a long message, or enough of it to tell its length. */
 static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
 {
 	long len = message_length(passed);
@@ -284,7 +286,7 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need)
 	int state;
 	long n;
 
-	/* recvmsg() is where a thread can be cancelled; not with the lock */
+	/* No cancellation while the lock is held: recvmsg() is a cancellation point. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&taking);
 	n = take(fd, msg, size, need);
@@ -307,7 +309,7 @@ int plug_capture(const char *fabric, const char *node, uint32_t port)
 	return ask(fabric, node, PLUG_CAPTURE, port, -1, &status, sizeof(status));
 }
 
-/* The answer to ATTACH: its status, and the memory. */
+/* Reads the answer to ATTACH: its status and the shared memory. */
 static int take_memory(int fd, int *memory)
 {
 	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
@@ -392,7 +394,7 @@ int plug_kick(int fd)
 	return message_send(fd, NULL, 0, &kick, sizeof(kick), -1, true);
 }
 
-/* What can be read now, in memory that is long enough. */
+/* Reads one message into memory allocated for its length. */
 static long recv_all(int fd, char **to, size_t size)
 {
 	long n = -ENOSPC;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.c - one connection of a program, as the fabric has it. */
+/* conn.c - the connection of one program, on the fabric's side. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +55,8 @@ static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 		plugged_end(s, c);
 }
 
-/* No more descriptors, or none more that another user can leave to be closed: those that
- * wait to connect wait until there is room. */
+/* Stops or starts listening. It stops when there are no descriptors left, or no more
+ * that another user may leave to be closed; programs that connect then wait. */
 static void listen_or_not(struct plug_server *s, bool deaf)
 {
 	struct epoll_event ev = { .events = deaf ? 0 : EPOLLIN,
@@ -132,7 +132,7 @@ void plugged_end(struct plug_server *s, struct conn *c)
 	listen_or_not(s, false);
 }
 
-/* As much of what its file has as its socket takes. */
+/* Sends as many messages of c's file as its socket takes. */
 void plugged_flush(struct plug_server *s, struct conn *c)
 {
 	const void *msg;
@@ -144,7 +144,7 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 	while (!rc && (msg = umad_peek(c->file, &len))) {
 		rc = message_send_any(c->fd, NULL, 0, msg, len, true);
 		if (rc && rc != -EAGAIN && rc != -EIO)
-			rc = 0; /* no memory for it: lost */
+			rc = 0; /* no memory for the message: it is lost */
 		if (!rc)
 			umad_pop(c->file);
 	}
@@ -157,8 +157,8 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
-/* One message.  Where there are more, epoll says so again: who asks and waits for the
- * answer, as programs mostly do, has it without a look for another message first. */
+/* Takes one message. If there are more, epoll says so again: programs mostly send one and
+ * wait for the answer, which they get without a look for a second message first. */
 static void read_one(struct plug_server *s, struct conn *c)
 {
 	uint8_t *msg = s->room;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* group.c - multicast groups of programs at an adapter.
  *
- * To the subnet's administrator a port is in a group or it is not, while several of its
- * programs may be.  A kernel counts them; here the fabric does, as it sees what they ask
- * and what they are answered: a program that leaves takes the port out of the group if it
- * was the last, and one that ends leaves what it was in.  A program asks until it is
- * answered; what it has left behind the fabric asks for, as often.
+ * To the subnet administrator a port either is in a group or is not, while several
+ * programs at the port may be in it. On real hosts the kernel counts them; here the
+ * fabric does, from their requests and the answers. If the last program of a group
+ * leaves, the port leaves it; when a program ends, it leaves all its groups. A program
+ * repeats a request until it is answered; the fabric repeats requests for programs that
+ * have ended.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,25 +16,27 @@
 #include "sys/clock.h"
 #include "wire/sa.h"
 
-/* No program has that slot, no file that agent. */
+/* Transaction IDs of no program's slot and no file's agent. */
 #define NOBODYS_TID (UINT64_C(0xffffffff) << 32)
 
 enum {
-	GROUPS_MAX = 1024,     /* of a program: more are not counted */
-	LEAVING_MAX = 1 << 14, /* .. are not sent again */
+	GROUPS_MAX = 1024,     /* groups of one program; more are not counted */
+	LEAVING_MAX = 1 << 14, /* requests to leave; more are not repeated */
 };
 
 static const uint64_t FIRST_NS = 100000000, PATIENCE_NS = 6000000000;
 
 struct membership {
-	struct list node; /* conn.groups, or server.leaving */
+	struct list node; /* in conn.groups or server.leaving */
 	uint8_t mgid[16];
 	uint8_t state;
-	bool granted; /* else it has been asked for */
-	bool leaves;  /* by the Delete with this transaction ID, not answered yet */
-	bool heir;    /* another's Delete did not go out because of this one */
+	bool granted; /* the join was granted; else it has been requested */
+	/* left by the Delete with this transaction ID, which is not answered yet */
+	bool leaves;
+	/* another program's Delete was not sent because of this membership */
+	bool heir;
 	uint64_t tid;
-	/* server.leaving */
+	/* Used in server.leaving: */
 	uint32_t ca;
 	uint8_t port;
 	uint64_t at, wait_ns, until;
@@ -79,7 +82,7 @@ static struct membership *keep(struct conn *c, const struct sa_group *g)
 	return m;
 }
 
-/* Is another program of c's port in that group, or asks for it? */
+/* Finds another program of c's port that is in the group, or asks to join it. */
 static struct membership *other(const struct plug_server *s, const struct conn *c,
 				const struct sa_group *g)
 {
@@ -106,7 +109,8 @@ static void left(struct plug_server *s, struct membership *m)
 	free(m);
 }
 
-/* False: no subnet manager is there, so none knows of it. */
+/* Asks the SA to take the port out of the group. Returns false if there is no subnet
+ * manager, which then knows of no group. */
 static bool say_leave(struct plug_server *s, const struct membership *m)
 {
 	struct mad_pkt pkt = { .sqpn = QP_GSI, .dqpn = QP_GSI, .qkey = QKEY_GSI };
@@ -125,7 +129,7 @@ static bool say_leave(struct plug_server *s, const struct membership *m)
 	return true;
 }
 
-/* One whose Delete has gone out waits for its answer first. */
+/* A membership whose Delete has been sent waits for its answer first. */
 static void leave(struct plug_server *s, struct conn *c, struct membership *m)
 {
 	c->ngroups--;
@@ -182,7 +186,7 @@ void group_free(struct plug_server *s)
 		left(s, container_of(node, struct membership, node));
 }
 
-/* Else a Delete that is sent again would come behind the join. */
+/* Stops repeating a Delete, which would otherwise follow the new join. */
 static void leave_no_more(struct plug_server *s, const struct conn *c,
 			  const struct sa_group *g)
 {
@@ -220,7 +224,7 @@ static void asked_to_join(struct plug_server *s, struct conn *c, const struct sa
 	struct membership *m;
 
 	if (!g->mgid[0])
-		return; /* the SA chooses one */
+		return; /* the SA will choose the group */
 	leave_no_more(s, c, g);
 	m = keep(c, g);
 	if (m)
@@ -254,7 +258,8 @@ bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pk
 	return true;
 }
 
-/* The port may be in the group for one that has left it meanwhile. */
+/* The join was refused. The port may still be in the group because of a program that has
+ * left meanwhile. */
 static void refused(struct plug_server *s, struct conn *c, struct membership *m,
 		    const struct sa_group *g)
 {
@@ -308,7 +313,7 @@ void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t s
 	if (rc == -EPROTO || (method == METHOD_GET_RESP && !g.mgid[0]))
 		return;
 	if (!fabric_port(s->fabric, ca, port, &v) || v.info->sm_lid != pkt->slid)
-		return; /* anybody could say so */
+		return; /* not from the SA: anybody could send this */
 	if (method == METHOD_DELETE_RESP)
 		answered_leave(s, NULL, tid_of(pkt));
 	list_for(node, &s->attaches)

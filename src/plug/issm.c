@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* issm.c - is a port's issm path open?  The path is a pipe's write end without a
- * reader; to open it makes one, and POLLERR goes. */
+/* issm.c - is a port's issm path open? The path names a pipe whose write end the fabric
+ * holds, with no reader. Opening the path makes a reader, and POLLERR ends. */
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ static bool has_reader(int fd)
 	return poll(&p, 1, 0) >= 0 && !(p.revents & (POLLERR | POLLNVAL));
 }
 
-/* A port is a subnet manager's while one of its paths is open. */
+/* A port is a subnet manager's while at least one of its paths is open. */
 static void tell(struct plug_server *s, const struct conn *c)
 {
 	bool is = false;
@@ -65,7 +65,8 @@ bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd)
 
 void issm_end(struct plug_server *s, struct conn *c)
 {
-	/* the program has the same open file, so to close it does not unwatch it */
+	/* closing does not remove it from the epoll set, since the program has the same
+	 * open file */
 	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->pipe_fd, NULL);
 	close(c->pipe_fd);
 	c->pipe_fd = -1;

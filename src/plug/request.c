@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.c - what programs ask of their fabric.  Nothing they say is believed. */
+/* request.c - requests of programs to their fabric. Nothing in them is trusted. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 
 static_assert((int)PLUG_HDR == (int)UMAD_HDR, "ib_user_mad");
 
-/* What programs call the adapter: ib_ and its name where that is a good one. */
+/* Writes the adapter's name for programs: ib_ and its own name, if that is a valid
+ * one. */
 static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NAME])
 {
 	const char *id = s->topo->node[ca].id;
@@ -31,7 +32,7 @@ static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NA
 		snprintf(to, PLUG_CA_NAME, "ib_%u", ca);
 }
 
-/* No room, or nobody there: the connection ends in either case. */
+/* Sends an answer. Without room or a receiver, the connection ends. */
 static bool answer(struct conn *c, const void *what, size_t len)
 {
 	return message_send(c->fd, NULL, 0, what, len, -1, true) == 0;
@@ -69,7 +70,7 @@ void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 	const struct port_info *pi;
 	struct fabric_port_view v;
 
-	memset(to, 0, sizeof(*to)); /* compared as bytes */
+	memset(to, 0, sizeof(*to)); /* for comparison as bytes */
 	fabric_port(s->fabric, ca, port, &v);
 	pi = v.info;
 	to->state = pi->state;
@@ -127,7 +128,7 @@ static void open_file(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
-/* -1: the pipe is the connection's now. */
+/* Returns -1 if the pipe is now the connection's. */
 static int open_issm(struct plug_server *s, struct conn *c, int passed)
 {
 	uint32_t status = 0;
@@ -304,7 +305,7 @@ static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, si
 								       r.methods[1] } });
 	else
 		done.agent = umad_unregister(c->file, r.agent);
-	/* whatever was passed: it is the program that waits for this */
+	/* whatever was passed: the program waits for this message on it */
 	message_send(passed, NULL, 0, &done, sizeof(done), -1, true);
 }
 
@@ -321,7 +322,7 @@ static void mad(struct plug_server *s, struct conn *c, const uint8_t *msg, size_
 		umad_refuse(c->file, msg, len, (uint32_t)-rc);
 }
 
-/* A message that lies in a memfd. */
+/* Takes a MAD from a memfd. */
 static void long_mad(struct plug_server *s, struct conn *c, int passed)
 {
 	long len = message_length(passed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server.c - see server.h: the loop, and the clock. */
+/* server.c - see server.h: the main loop and the clock. */
 #include "plug/server.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static int do_listen(struct plug_server *s, const char *name)
 		return -EINVAL;
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
-	rights_refuse(s->listener); /* until it is known who connects */
+	rights_refuse(s->listener); /* until the user who connects is known */
 	if (s->listener < 0 || s->epoll < 0 ||
 	    bind(s->listener, (struct sockaddr *)&a, len) ||
 	    listen(s->listener, BACKLOG) ||
@@ -85,7 +85,7 @@ static int do_listen(struct plug_server *s, const char *name)
 	return 0;
 }
 
-/* Each open port of each program is a descriptor of ours. */
+/* Raises the limit: each open port of each program takes one descriptor here. */
 static void more_descriptors(void)
 {
 	struct rlimit lim;
@@ -197,7 +197,7 @@ unsigned plug_server_programs(const struct plug_server *s)
 	return (unsigned)programs;
 }
 
-/* Those that have connected and say nothing. */
+/* Ends connections that have sent no request in time. */
 static void silent(struct plug_server *s)
 {
 	list_for_safe(node, &s->fresh)
@@ -205,7 +205,7 @@ static void silent(struct plug_server *s)
 		struct conn *c = container_of(node, struct conn, node);
 
 		if (c->deadline > s->now)
-			break; /* they stand in order */
+			break; /* the list is in order of deadlines */
 		plugged_end(s, c);
 	}
 }
@@ -227,7 +227,7 @@ static uint64_t next(const struct plug_server *s)
 	return at;
 }
 
-/* Milliseconds, rounded up; a deadline that is there is 0. */
+/* Returns the timeout in ms, rounded up; 0 if a deadline has passed. */
 static int timeout(struct plug_server *s)
 {
 	uint64_t at = next(s), now = clock_ns(), ms;
@@ -267,7 +267,7 @@ static bool event(struct plug_server *s, const struct epoll_event *ev)
 	return true;
 }
 
-/* Time passes in the model, and what it has for programs goes out. */
+/* Runs the model up to the present, and passes on what it has for programs. */
 static void run(struct plug_server *s)
 {
 	issm_look_all(s);

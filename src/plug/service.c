@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* service.c - connection management of programs at an adapter: which of them serves what,
- * whose a message to QP1 is, and which port has an IP address.
+/* service.c - connection management of programs at an adapter: which program serves
+ * which service, which program gets a MAD for QP1, and which port has an IP address.
  *
- * A kernel has one communication manager for each adapter.  Here each program has its
- * own, and the fabric tells their messages apart: a request by its service, all else by
- * the communication ID of its receiver, and answers of the SA by their transaction ID,
- * whose upper bits are the slot of the program that asked, as those of its QP numbers
- * are.
+ * A kernel has one communication manager for each adapter. Here each program has its
+ * own, and the fabric directs MADs to them: a request by its service, other messages by
+ * the receiver's communication ID, and answers of the SA by their transaction ID, whose
+ * upper bits are the slot of the program that asked, as in its QP numbers.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +33,7 @@ int service_begin(struct plug_server *s, struct conn *c, const struct plug_reque
 	return 0;
 }
 
-/* 0: nobody's. */
+/* Returns the slot that serves `service`; 0: none. */
 static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port,
 			  uint64_t service)
 {
@@ -48,7 +47,8 @@ static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port
 	return 0;
 }
 
-/* No program is there.  A kernel would be, and say so. */
+/* Rejects a request because no program is there. On a real host the kernel would reject
+ * it. */
 static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
 		   const struct mad_pkt *pkt, const struct cm_msg *m)
 {
@@ -61,7 +61,7 @@ static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
 	(void)fabric_answer(s->fabric, ca, port, &back);
 }
 
-/* A request for a service that nobody has is refused by any program that is there. */
+/* Any program at the port refuses a request for a service that no program has. */
 static void deliver_cm(struct plug_server *s, uint32_t ca, uint8_t port,
 		       const struct mad_pkt *pkt)
 {
