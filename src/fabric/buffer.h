@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* buffer.h - where packets of data lie: a queue for each VL of a port. */
+/* buffer.h - the buffers of data packets: a queue for each VL of a port. */
 #ifndef FABRIC_BUFFER_H
 #define FABRIC_BUFFER_H
 
 #include "fabric/model.h"
 
-enum { BLOCK = 64, VL_BLOCKS = 512 /* 32 KiB for each VL */ };
+enum { BLOCK = 64, VL_BLOCKS = 512 /* BLOCK: bytes; VL_BLOCKS: 32 KiB for each VL */ };
 
-/* Bytes of a packet, as credits and weights count them. */
+/* The size of a packet in blocks, as credits and weights count it. */
 static inline uint32_t blocks_of(const struct mad_pkt *pkt)
 {
 	return (pkt_words(pkt) * 4 + BLOCK - 1) / BLOCK;
@@ -18,15 +18,15 @@ static inline struct flight *buffer_first(const struct vl_queue *q)
 	return container_of(q->fl.next, struct flight, node);
 }
 
-/* Its first packet may be able to go: it looks for its way. */
+/* The first packet of q may be able to go: has fabric_run() look for its outlet. */
 static inline void buffer_ready(struct vl_queue *q)
 {
 	list_del(&q->stand);
 	list_add_tail(&q->port->node->f->ready, &q->stand);
 }
 
-/* Buffers are made for the first packet: most ports of a large subnet see none.  NULL:
- * no memory. */
+/* Makes the port's buffers, on its first packet only: most ports of a large subnet see
+ * none. Returns NULL if memory is short. */
 struct port_data *buffer_make(struct fab_port *p);
 
 static inline struct port_data *buffers(struct fab_port *p)
@@ -34,9 +34,10 @@ static inline struct port_data *buffers(struct fab_port *p)
 	return p->data ? p->data : buffer_make(p);
 }
 
-/* Last in q, which was looked at: hops is what it has made by now.  0 or -ENOMEM. */
+/* Appends a packet to q, which has room for it. hops: the number it has made so far.
+ * Returns 0 or -ENOMEM. */
 int buffer_put(struct vl_queue *q, const struct mad_pkt *pkt, uint8_t hops);
-/* The first packet is gone. */
+/* Removes the first packet. */
 void buffer_pop(struct vl_queue *q);
 
 #endif

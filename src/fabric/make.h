@@ -18,13 +18,14 @@
 
 #include "fabric/topo.h"
 
-/* Does it begin as one of these does? */
+/* Does spec begin with one of these names? */
 bool make_is(const char *spec);
 
-/* 0; -ENOMEM; -EINVAL and why in err. */
+/* Makes the topology. Returns 0; -ENOMEM; -EINVAL, with the reason in err. */
 int make_topo(struct topo *out, const char *spec, char err[TOPO_ERR]);
 
-/* As topo_parse() reads it, both ends of every link.  Its errors are f's. */
+/* Prints t in the form that topo_parse() reads, with both ends of every link. Write
+ * errors show in ferror(f). */
 void make_print(FILE *f, const struct topo *t);
 
 #endif

@@ -18,8 +18,8 @@ struct fabric_data {
 	uint8_t bth[12];
 };
 
-/* A MAD on its way, with what its LRH, GRH, BTH and DETH say of it; or a packet of data,
- * which has no mad. */
+/* A MAD with the fields of its LRH, GRH, BTH and DETH; or a data packet, which has no
+ * mad. */
 struct mad_pkt {
 	struct fabric_data *data; /* NULL: it is a MAD */
 	uint16_t slid, dlid, pkey;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_own.h - between the files of the topology reader. */
+/* topo_own.h - declarations shared by the files of the topology reader. */
 #ifndef FABRIC_TOPO_OWN_H
 #define FABRIC_TOPO_OWN_H
 
@@ -10,21 +10,21 @@ struct topo_text {
 	size_t len;
 };
 
-/* One end of a link, as its line has it. */
+/* One end of a link, as written in its line. */
 struct topo_end {
 	uint32_t line, file, node;
 	uint8_t port, peer_port;
-	char peer_id[TOPO_ID]; /* or an alias, MODULE@NAME */
+	char peer_id[TOPO_ID]; /* may be an alias, MODULE@NAME */
 };
 
-/* A name of a port. */
+/* A name given to a port. */
 struct topo_alias {
 	uint32_t line, file, node;
 	uint8_t port;
 	char name[TOPO_ID]; /* MODULE@NAME */
 };
 
-enum { TOPO_FILES = 256, TOPO_DEPTH = 8 /* of includes, as ibsim's */ };
+enum { TOPO_FILES = 256, TOPO_DEPTH = 8 /* limits of includes, as in ibsim */ };
 
 struct topo_count {
 	uint64_t base, next, port;
@@ -37,43 +37,44 @@ struct topo_read {
 	uint32_t ends, end_cap;
 	struct topo_alias *alias;
 	uint32_t aliases, alias_cap;
-	char module[TOPO_ID]; /* "": none */
-	topo_open *open;      /* NULL: nothing is included */
+	char module[TOPO_ID]; /* "": no module */
+	topo_open *open;      /* NULL: `include' is refused */
 	const char *file_name[TOPO_FILES];
-	uint32_t files, file, depth; /* file: that is being read */
-	const char *name;	     /* .. its name */
+	uint32_t files, file, depth; /* file: index of the one being read */
+	const char *name;	     /* name of that file */
 	char *err;
 	uint32_t line;		       /* from 1 */
-	const char *start, *at, *stop; /* of the line; what was read; its end */
+	const char *start, *at, *stop; /* start of the line; next character; end */
 	bool in_node;
-	/* for the nodes to come; sys_guid for the next one only */
+	/* count: for the nodes that follow; sys_guid: for the next one only */
 	struct topo_count count[2]; /* adapters, switches */
 	uint64_t sys_guid;
 	uint32_t vendor, device;
 	struct topo_port usual;
 };
 
-/* topo_text.c: the words of a line.  Blanks in front are passed over. */
+/* topo_text.c: read the words of a line, and skip blanks before them. */
 bool text_next_line(struct topo_read *r, const char **text, size_t *len);
-bool text_end(struct topo_read *r);	/* ... or a comment begins */
-bool text_comment(struct topo_read *r); /* goes behind its '#' */
+bool text_end(struct topo_read *r);	/* true at a comment, too */
+bool text_comment(struct topo_read *r); /* skips its '#' */
 bool text_char(struct topo_read *r, char c);
-bool text_word(struct topo_read *r, const char *word); /* the whole word */
+bool text_word(struct topo_read *r, const char *word); /* the whole word must match */
 bool text_option(struct topo_read *r, char name);      /* name= */
-/* base 0: 0x is hexadecimal.  0, or -EINVAL and nothing is passed over. */
+/* Reads a number; with base 0, 0x means hexadecimal. Returns 0, or -EINVAL and skips
+ * nothing. */
 int text_number(struct topo_read *r, int base, uint64_t max, uint64_t *out);
 int text_quoted(struct topo_read *r, struct topo_text *out);
-/* Of a comment: all up to the words that ibnetdiscover puts there. */
+/* In a comment: reads up to the words that ibnetdiscover writes there. */
 int text_until_words(struct topo_read *r, struct topo_text *out);
 bool text_starts(struct topo_read *r, const char *what);
-/* Anywhere in the rest of the line; a number that is absent or too large is 0. */
+/* Searches the rest of the line; an absent or too large number gives 0. */
 bool text_has(struct topo_read *r, const char *what);
 uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max);
 void text_rate(struct topo_read *r, struct topo_port *p); /* 4xQDR, at the end */
 bool text_rate_word(struct topo_text word, struct topo_port *p);
 void text_copy(char *to, size_t size, struct topo_text from);
 
-/* "name:line:column: expected ..., not ...".  -EINVAL. */
+/* Writes "name:line:column: expected ..., not ..." as the error. Returns -EINVAL. */
 int topo_fail(struct topo_read *r, const char *expected);
 int topo_fail_at_start(struct topo_read *r, const char *expected);
 int topo_fail_line(struct topo_read *r, uint32_t file, uint32_t line, const char *fmt,
@@ -83,20 +84,21 @@ int topo_fail_line(struct topo_read *r, uint32_t file, uint32_t line, const char
 int topo_lines(struct topo_read *r, const char *text, size_t len);
 int topo_port_options(struct topo_read *r, struct topo_port *p);
 
-/* topo_module.c: names of nodes and ports in a module, and files in a file. */
-/* The node's name into `to'; false: it is too long, or has a '#' or '@'. */
+/* topo_module.c: names of nodes and ports in modules; included files. */
+/* Writes the node's name to `to'; false: it is too long, or contains '#' or '@'. */
 bool topo_node_name(const struct topo_read *r, struct topo_text base, char to[TOPO_ID]);
-/* .. and as ports name it, or an alias. */
+/* Does the same for a name by which ports refer to a node, or for an alias. */
 bool topo_peer_name(const struct topo_read *r, struct topo_text base, char to[TOPO_ID]);
 int topo_module_line(struct topo_read *r);
 int topo_include_line(struct topo_read *r);
-int topo_alias_line(struct topo_read *r); /* behind its "@[" */
-/* NULL: no port is called so. */
+int topo_alias_line(struct topo_read *r); /* begins after the line's "@[" */
+/* Returns NULL if no port has that name. */
 const struct topo_alias *topo_find_alias(const struct topo_read *r, const char *name);
 void topo_end_files(struct topo_read *r);
 
 /* topo_link.c */
 int topo_add_end(struct topo_read *r, const struct topo_end *e);
-int topo_join(struct topo_read *r); /* all names, links and GUIDs are right */
+/* checks that all names, links and GUIDs are consistent */
+int topo_join(struct topo_read *r);
 
 #endif
