@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* input.c - what comes to QP0 or QP1 of an adapter's port: whose is it? */
+/* input.c - finds the agent for a packet that came to QP0 or QP1 of an adapter's
+ * port. */
 #include <string.h>
 
 #include "umad/rmpp.h"
 
 enum {
 	VENDOR_OUI = 37
-}; /* of a vendor class with one: 13.6.2, RMPP's
-    * header and a reserved byte before it */
+}; /* for a vendor class with an OUI: 13.6.2, after RMPP's header and a reserved byte */
 
 static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		 size_t len)
@@ -25,7 +25,7 @@ static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 	if (!fabric_port(port->u->f, port->node, port->num, &v))
 		return;
 	hdr.path_bits = (uint8_t)(pkt->dlid & ((1u << v.info->lmc) - 1));
-	if (a->qpn == QP_GSI) /* the port has heard it, so there is one */
+	if (a->qpn == QP_GSI) /* the packet came by this port, so the port exists */
 		hdr.pkey_index = (uint16_t)pkey_find(v.pkey, v.pkeys, pkt->pkey);
 	if (pkt->grh) {
 		hdr.hop_limit = pkt->hop_limit;
@@ -74,7 +74,8 @@ static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
 	return NULL;
 }
 
-/* Nobody serves that: Linux says so to a Get or a Set, and to nothing else. */
+/* No agent serves the MAD: reports that to the sender of a Get or a Set, as Linux does,
+ * and of nothing else. */
 static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 {
 	struct mad_pkt back = *pkt;
@@ -88,9 +89,8 @@ static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 	send_back(p, &back);
 }
 
-/* An answer that comes when all is over, or that nobody asked for, is dropped; but a
- * program that does RMPP by itself gets all segments, of which the first ends the
- * request. */
+/* A late or unexpected answer is dropped. But a program that does RMPP by itself gets
+ * all segments, the first of which ends the request. */
 void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		  size_t len)
 {

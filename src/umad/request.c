@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.c - what programs send: a request is kept until its answer, and sent
- * again in the meantime. */
+/* request.c - messages from programs: a request is kept until its answer comes, and is
+ * sent again in the meantime. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "umad/rmpp.h"
 
-enum { TIMED_OUT = 110 }; /* the program's errno is Linux's */
+enum { TIMED_OUT = 110 }; /* the value of Linux' ETIMEDOUT */
 
 static struct list *bucket(struct umad_file *file, uint64_t tid)
 {
@@ -61,7 +61,7 @@ void requests_drop(struct umad_file *file, const struct agent *a)
 
 void send_from(const struct uport *p, const struct mad_pkt *pkt)
 {
-	/* no memory: lost, as on a wire */
+	/* without memory the packet is lost, as on a wire */
 	fabric_send(p->u->f, p->node, p->num, pkt);
 }
 
@@ -70,7 +70,7 @@ void send_back(const struct uport *p, const struct mad_pkt *pkt)
 	fabric_answer(p->u->f, p->node, p->num, pkt);
 }
 
-/* The MAD's header comes back, as of a request that nobody answered. */
+/* The request has had no answer: its MAD's header is returned to the program. */
 void request_failed(struct req *r)
 {
 	r->hdr.status = TIMED_OUT;
@@ -91,7 +91,7 @@ void request_run(struct req *r)
 	}
 }
 
-/* The packet that hdr asks for, but for the MAD. */
+/* Fills in the packet that hdr describes, except the MAD. */
 static int address(const struct umad_file *file, const struct agent *a,
 		   const struct umad_hdr *hdr, struct mad_pkt *pkt)
 {
@@ -152,7 +152,7 @@ struct req *request_keep(struct agent *a, const struct umad_hdr *hdr,
 	return r;
 }
 
-/* The TID of a request begins with its agent's number; its answer's does, too. */
+/* Puts the agent's number into the TID's upper half; the answer will have it, too. */
 static void own_tid(const struct agent *a, uint8_t *mad)
 {
 	struct mad_hdr *h = (struct mad_hdr *)mad;
@@ -179,7 +179,7 @@ static int write_from(struct agent *a, const struct umad_hdr *hdr, const uint8_t
 	size_t head = len < MAD_SIZE ? len : MAD_SIZE;
 	struct mad_pkt pkt;
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt.mad;
-	/* as in Linux, the flag is all that a program sets of RMPP's header */
+	/* as in Linux, a program sets only the flag in RMPP's header */
 	bool active = rmpp_is_active(mad), rmpp = active && rmpp_serves(a);
 	int rc = address(a->file, a, hdr, &pkt);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rmpp.h - messages longer than a MAD, in segments (IBA 13.6), as Linux does it
- * for agents that ask for it: rmpp_tx.c sends, rmpp_rx.c receives.
+/* rmpp.h - messages longer than a MAD, in segments (IBTA vol. 1, 13.6), for agents that
+ * ask for it, as in Linux; rmpp_tx.c sends, rmpp_rx.c receives.
  *
- * A message is the first segment's headers and the data of all of them.
+ * A message consists of the first segment's headers and the data of all segments.
  */
 #ifndef UMAD_RMPP_H
 #define UMAD_RMPP_H
@@ -13,7 +13,7 @@ enum rmpp_type { RMPP_DATA = 1, RMPP_ACK, RMPP_STOP, RMPP_ABORT };
 
 enum { RMPP_ACTIVE = 1, RMPP_FIRST = 2, RMPP_LAST = 4, RMPP_FLAGS = 7 };
 
-/* 13.6.2.1, and Linux' names */
+/* 13.6.2.1, with Linux' names */
 enum rmpp_status {
 	RMPP_OK,
 	RMPP_NO_RESOURCES = 1,
@@ -28,7 +28,7 @@ enum rmpp_status {
 };
 
 enum {
-	RMPP_HEAD = 36, /* where the payload length counts from */
+	RMPP_HEAD = 36, /* offset from which the payload length counts */
 	RMPP_PAYLOAD = MAD_SIZE - RMPP_HEAD,
 };
 
@@ -36,7 +36,7 @@ struct rmpp_hdr {
 	struct mad_hdr h;
 	uint8_t version, type, rtime_flags, status;
 	be32_t segment;
-	be32_t length; /* of an ACK: the new window's last segment */
+	be32_t length; /* in an ACK: the last segment of the new window */
 } MAD_OVERLAY;
 
 static_assert(sizeof(struct rmpp_hdr) == RMPP_HEAD, "RMPP");
@@ -46,7 +46,8 @@ static inline struct rmpp_hdr *rmpp_of(uint8_t *mad)
 	return (struct rmpp_hdr *)mad;
 }
 
-/* Where a class's data begin, behind its own header; 0: it has no RMPP. */
+/* Returns the offset of a class's data, behind its own header; 0: the class has no
+ * RMPP. */
 static inline unsigned rmpp_data_at(uint8_t class)
 {
 	switch (class) {
@@ -54,7 +55,7 @@ static inline unsigned rmpp_data_at(uint8_t class)
 		return 56;
 	case 0x06:
 	case 0x10:
-	case 0x12: /* device management and its like */
+	case 0x12: /* device management and similar classes */
 		return 64;
 	default:
 		return class >= MAD_VENDOR2 && class <= MAD_VENDOR2_LAST ? 40 : 0;
@@ -68,27 +69,28 @@ static inline bool rmpp_is_active(const uint8_t *mad)
 	return rmpp_data_at(r->h.class) && r->rtime_flags & RMPP_ACTIVE;
 }
 
-/* Does it do RMPP for the agent?  Else segments are MADs like others. */
+/* Does umad do RMPP for the agent? Otherwise segments are treated as other MADs. */
 static inline bool rmpp_serves(const struct agent *a)
 {
 	return a->reg.rmpp && !a->reg.own_rmpp;
 }
 
-/* A message that an agent sends: its first segment goes out.  0 or -errno. */
+/* Begins to send a message of an agent, with its first segment. Returns 0 or -errno. */
 int rmpp_send(struct agent *a, const struct umad_hdr *hdr, const struct mad_pkt *pkt,
 	      const uint8_t *msg, size_t len);
 void rmpp_tx_due(struct req *r);
 
-/* What comes for an agent with RMPP.  False: it is none of RMPP's. */
+/* Handles a packet for an agent with RMPP. Returns false if it does not belong to
+ * RMPP. */
 bool rmpp_input(struct agent *a, const struct mad_pkt *pkt);
 
-/* rmpp_tx.c, of rmpp_input(): an ACK, STOP or ABORT. */
+/* rmpp_tx.c, called by rmpp_input(): handles an ACK, STOP or ABORT. */
 void rmpp_tx_answer(struct agent *a, const struct mad_pkt *pkt);
-/* rmpp_rx.c: a segment. */
+/* rmpp_rx.c: handles a segment. */
 void rmpp_rx_data(struct agent *a, const struct mad_pkt *pkt);
-void rmpp_rx_drop(struct agent *a); /* all of them */
+void rmpp_rx_drop(struct agent *a); /* drops all messages that are being received */
 
-/* An RMPP packet without data, back to where pkt came from. */
+/* Sends an RMPP packet without data to where pkt came from. */
 void rmpp_reply(struct agent *a, const struct mad_pkt *pkt, enum rmpp_type type,
 		uint8_t status, uint32_t segment, uint32_t window);
 

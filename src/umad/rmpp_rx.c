@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rmpp_rx.c - a long message comes in (see rmpp.h).  Segments are taken in their
- * order; one that is ahead of its time is left to the sender's repetition. */
+/* rmpp_rx.c - receives long messages (see rmpp.h). Segments are accepted in order only;
+ * the sender repeats one that came too early. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 enum { WINDOW = 64, AT_ONCE = 256, REMEMBERED = 1024 };
 static const uint64_t unfinished = 40000000000, finished = 10000000000;
 
-/* Same message: who sends it, and what it is. */
+/* Does pkt belong to the message: same sender, same kind? */
 static bool same(const struct rmpp_rx *x, const struct mad_pkt *pkt)
 {
 	return memcmp(x->tid, pkt->mad + 8, 8) == 0 && x->slid == pkt->slid &&
@@ -109,7 +109,7 @@ static bool append(struct rmpp_rx *x, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* The last segment says how much of it is payload, class header and all. */
+/* Returns how much of the last segment is payload, including the class header. */
 static size_t used(const struct rmpp_hdr *h, size_t data)
 {
 	uint32_t length = get_be32(h->length), pad;
@@ -123,7 +123,7 @@ static void ack(struct rmpp_rx *x, const struct mad_pkt *pkt)
 	rmpp_reply(x->agent, pkt, RMPP_ACK, 0, x->segment, x->window);
 }
 
-/* Kept a while, without its bytes, to answer what is sent again. */
+/* Keeps the message for a while, without its bytes, to acknowledge repeated segments. */
 static void remember(struct rmpp_rx *x)
 {
 	struct agent *a = x->agent;

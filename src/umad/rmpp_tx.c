@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rmpp_tx.c - a long message goes out, a window at a time (see rmpp.h).  It is a
- * request like others (struct req) with more to it, and stays until its last ACK;
- * one that is itself a request then waits for its answer. */
+/* rmpp_tx.c - sends long messages, a window at a time (see rmpp.h). A message is a
+ * request (struct req) with more state; it stays until its last ACK, and if it is a
+ * request in itself, then waits for its answer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ void rmpp_tx_due(struct req *r)
 	send_window(r);
 }
 
-/* All of it is there.  An answer is awaited, or that was all. */
+/* The last segment was acknowledged. Waits for the answer, or ends. */
 static void delivered(struct req *r, const struct mad_pkt *pkt)
 {
 	if (r->answer || !r->hdr.timeout_ms) {
@@ -109,7 +109,7 @@ static void delivered(struct req *r, const struct mad_pkt *pkt)
 		return;
 	}
 	request_due(r, r->hdr.timeout_ms);
-	/* 13.6.6.3: two-sided; the window of the answer opens */
+	/* 13.6.6.3: two-sided transfer; opens the window for the answer */
 	rmpp_reply(r->agent, pkt, RMPP_ACK, 0, 0, 1);
 }
 
@@ -118,7 +118,7 @@ static void acked(struct req *r, const struct mad_pkt *pkt, uint32_t segment,
 {
 	struct rmpp_tx *t = r->tx;
 
-	if (t->acked == t->segments) { /* again */
+	if (t->acked == t->segments) { /* a repeated ACK */
 		if (!r->answer)
 			rmpp_reply(r->agent, pkt, RMPP_ACK, 0, 0, 1);
 		return;
@@ -129,7 +129,7 @@ static void acked(struct req *r, const struct mad_pkt *pkt, uint32_t segment,
 		return;
 	}
 	if (window < t->window || segment < t->acked)
-		return; /* an old one */
+		return; /* an outdated ACK */
 	if (segment > t->acked) {
 		t->acked = segment;
 		r->tries = r->hdr.retries;

@@ -95,7 +95,7 @@ static bool has_oui(uint8_t class)
 	return class >= MAD_VENDOR2 && class <= MAD_VENDOR2_LAST;
 }
 
-/* Do two want the same unsolicited MADs? */
+/* Do both register for some of the same unsolicited MADs? */
 static bool meet(const struct umad_reg *a, const struct umad_reg *b)
 {
 	return a->class == b->class && a->version == b->version &&
@@ -140,7 +140,7 @@ int umad_register(struct umad_file *file, const struct umad_reg *reg)
 	a->id = id;
 	a->reg = *reg;
 	a->qpn = reg->class == MAD_SM_LID || reg->class == MAD_SM_DR ? QP_SMI : QP_GSI;
-	/* the upper half of TIDs; the top bit is for the fabric's own */
+	/* upper half of its TIDs; those of the fabric itself have the top bit set */
 	a->hi_tid = ++file->port->u->last_tid & 0x7fffffff;
 	list_init(&a->receiving);
 	list_init(&a->received);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad.h - QP0 and QP1 of a fabric's adapters, shared by programs: what ib_umad
- * and ib_mad do in Linux.  A file is what an open /dev/infiniband/umadN is: it
- * has agents, which send requests and get answers, and are given what nobody
- * asked for if they registered for it.  No system call, no clock.
- */
+/* umad.h - QP0 and QP1 of a fabric's adapters, shared by programs: what ib_umad and
+ * ib_mad do in Linux. A file corresponds to an open /dev/infiniband/umadN. It has
+ * agents, which send requests and get answers; an agent also gets unsolicited MADs that
+ * it registered for. No system call, no clock. */
 #ifndef UMAD_UMAD_H
 #define UMAD_UMAD_H
 
@@ -20,13 +19,13 @@ struct umad;
 struct umad_file;
 
 enum {
-	UMAD_AGENTS = 32,	     /* of a file, as in Linux */
-	UMAD_REQUESTS = 16384,	     /* of a file, without an answer */
-	UMAD_UNREAD = 16384,	     /* messages of a file that wait */
-	UMAD_MESSAGE_MAX = 64 << 20, /* bytes of one, by RMPP */
+	UMAD_AGENTS = 32,	     /* per file, as in Linux */
+	UMAD_REQUESTS = 16384,	     /* unanswered requests per file */
+	UMAD_UNREAD = 16384,	     /* unread messages per file */
+	UMAD_MESSAGE_MAX = 64 << 20, /* bytes of a message, by RMPP */
 };
 
-/* In front of each MAD, both ways: struct ib_user_mad of rdma-core. */
+/* Header of each MAD, both ways: struct ib_user_mad of rdma-core. */
 struct umad_hdr {
 	uint32_t agent, status, timeout_ms, retries, length;
 	be32_t qpn, qkey;
@@ -48,8 +47,8 @@ static_assert(offsetof(struct umad_hdr, pkey_index) == 56, "ib_user_mad");
 struct umad_reg {
 	uint8_t class, version, rmpp;
 	bool own_rmpp;	     /* the program does RMPP by itself (UMAD_USER_RMPP) */
-	uint32_t oui;	     /* of classes 0x30 to 0x4f */
-	uint64_t methods[2]; /* that nobody asked for; 0: none */
+	uint32_t oui;	     /* for classes 0x30 to 0x4f */
+	uint64_t methods[2]; /* bitmap of unsolicited methods; 0: none */
 };
 
 struct umad_ops {
@@ -58,34 +57,35 @@ struct umad_ops {
 };
 
 int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops, void *ctx);
-void umad_free(struct umad *u); /* all files are closed */
+void umad_free(struct umad *u); /* all files must be closed */
 
-/* owner: the caller's own.  0, -ENODEV: no adapter has such a port, -ENOMEM. */
+/* Opens a port for MADs; owner is the caller's own. Returns 0; -ENODEV: no adapter has
+ * such a port; -ENOMEM. */
 int umad_open(struct umad *u, uint32_t node, uint8_t port, void *owner,
 	      struct umad_file **out);
 void umad_close(struct umad_file *file);
 
-/* The agent's number in its file, the lowest that is free; -EINVAL: somebody at
- * this port has one of the methods, or what is asked for makes no sense;
- * -ENOSPC: there are UMAD_AGENTS. */
+/* Registers an agent. Returns its number in the file, the lowest free one; -EINVAL:
+ * another agent at this port has one of the methods, or reg is inconsistent; -ENOSPC:
+ * the file has UMAD_AGENTS already. */
 int umad_register(struct umad_file *file, const struct umad_reg *reg);
-int umad_unregister(struct umad_file *file, uint32_t agent); /* or -EINVAL */
+int umad_unregister(struct umad_file *file, uint32_t agent); /* returns 0 or -EINVAL */
 
-/* msg: a struct umad_hdr and a MAD.  Goes into the fabric with its next run.  0;
- * -EINVAL: the message, its agent, or a TID that is out; -ENOSPC. */
+/* Sends msg, a struct umad_hdr and a MAD, with the fabric's next run. Returns 0;
+ * -EINVAL: bad message or agent, or its TID is in use; -ENOSPC. */
 int umad_write(struct umad_file *file, const void *msg, size_t len, uint64_t now);
 
-/* The oldest message, which stays; NULL: there is none. */
+/* Returns the oldest message and leaves it in the file; NULL: there is none. */
 const void *umad_peek(const struct umad_file *file, size_t *len);
 void umad_pop(struct umad_file *file);
 
-/* To be read by the file itself: a message that came back with that status. */
+/* Returns msg to the file's own reader, with that status. */
 void umad_refuse(struct umad_file *file, const void *msg, size_t len, uint32_t status);
 
-/* fabric_ops.deliver */
+/* for fabric_ops.deliver */
 void umad_input(struct umad *u, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
 
-/* Sends again, gives up: what is due.  fabric_run() is to follow. */
+/* Does what is due: resends, and gives requests up. fabric_run() must follow. */
 void umad_run(struct umad *u, uint64_t now);
 uint64_t umad_next(const struct umad *u);
 
