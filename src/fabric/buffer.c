@@ -97,7 +97,7 @@ int buffer_put(struct vl_queue *q, const struct mad_pkt *pkt, uint8_t hops)
 	return 0;
 }
 
-/* Its credits go to whoever sends to this buffer. */
+/* The freed blocks become credits of the port that sends to this buffer. */
 void buffer_pop(struct vl_queue *q)
 {
 	struct fab_port *p = q->port;

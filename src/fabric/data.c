@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* data.c - packets of data and of QP1 go from buffer to buffer (IBTA vol.
- * 1, 7.9, 18.2.5).
+/* data.c - moves packets of data and of QP1 from buffer to buffer (IBTA vol. 1, 7.9,
+ * 18.2.5).
  *
- * A packet lies in the buffer of its VL at the port where it came in until its output
- * has credits: until the port at the other end of that link has as many free blocks of
- * 64 bytes in the buffer of the VL that it gets there.  Buffers are queues: what is
- * behind a packet that cannot go waits with it.  So nothing is lost on a link, and what a
- * receiver does not take fills one buffer after the other, up to the sender.
+ * A packet stays in the buffer of its VL at the port where it came in until its output
+ * has credits, that is, until the port at the other end of that link has enough free
+ * blocks of 64 bytes for the VL that the packet gets there. Buffers are queues: packets
+ * behind one that cannot go wait with it. So no packet is lost on a link, and if a
+ * receiver takes none, one buffer after the other fills, up to the sender.
  *
- * A packet too old at the head of its queue is dropped (HOQLife of the output), as is
- * one too long in a switch (LifeTimeValue), and one that its program has no room for.
+ * A packet is dropped if it waits too long at the head of its queue (HOQLife of the
+ * output), stays too long in a switch (LifeTimeValue), or its program has no room for
+ * too long.
  *
- * Here the first packet of a queue finds its outlet; outlet.c has what happens there.
+ * Here the first packet of a queue finds its outlet; outlet.c does the rest.
  */
 #include <errno.h>
 
@@ -20,14 +21,14 @@
 #include "fabric/model.h"
 #include "fabric/outlet.h"
 
-enum { MADS_MAX = 4096 }; /* of a QP1, on a VL that takes none */
+enum { MADS_MAX = 4096 }; /* MADs of a QP1 that may wait for a VL that takes none */
 
 static bool is_group(uint16_t lid)
 {
 	return lid > LID_UNICAST_LAST && lid != LID_PERMISSIVE;
 }
 
-/* It goes nowhere: dropped, and counted where that was decided. */
+/* Removes a packet without output; the place that decided so has counted it. */
 static void drop(struct vl_queue *q)
 {
 	buffer_pop(q);
@@ -43,14 +44,14 @@ static void up(struct vl_queue *q, const struct flight *fl)
 		outlet_gone(q, 0);
 }
 
-/* A group's: which ports it has yet to go to. */
+/* Does a group's packet still have to leave by that port? */
 static bool has_port(const struct flight *fl, unsigned port)
 {
 	return fl->ports[port / 64] >> port % 64 & 1;
 }
 
-/* Which ports a group's packet goes to: those of the table but for the one that it came
- * in by; at an adapter, up, and out if it comes from there. */
+/* Selects the ports for a group's packet: those of the table except the one it came by;
+ * at an adapter, its programs, and the link if it came from a program. */
 static void spread(struct vl_queue *q, struct flight *fl)
 {
 	struct fab_node *n = q->port->node;
@@ -94,7 +95,7 @@ static void to_group(struct vl_queue *q, struct flight *fl)
 		outlet_gone(q, num);
 }
 
-/* A MAD needs nobody's room: whom it is for has a queue of its own. */
+/* Handles a MAD. It needs no room, because its receiver has a queue of its own. */
 static void mad(struct vl_queue *q)
 {
 	struct mad_pkt own = buffer_first(q)->pkt;
@@ -103,7 +104,7 @@ static void mad(struct vl_queue *q)
 	mad_here(q->port, &own);
 }
 
-/* The first packet of q stands at its outlet, or is dropped. */
+/* Puts the first packet of q in line at its outlet, or drops it. */
 static void place(struct vl_queue *q)
 {
 	struct flight *fl = buffer_first(q);
@@ -144,8 +145,8 @@ static void place_all(struct fabric *f)
 	}
 }
 
-/* Programs come last: by then all that could come to an adapter is there, and its VLs
- * have their shares of what room there is. */
+/* Programs are served last: by then every packet that could reach an adapter is there,
+ * and its VLs share the room that programs have. */
 unsigned data_run(struct fabric *f, unsigned max)
 {
 	const struct list *alone = NULL;

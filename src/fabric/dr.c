@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dr.c - a directed route, one node at a time (IBA 14.2.2).
+/* dr.c - a directed route, one node at a time (IBTA 14.2.2).
  *
- * A request on its way out has the hop pointer at the number of links that it
- * has crossed or is about to; the return path is written as it goes.  An answer
- * counts back.  A part before (DrSLID) or behind (DrDLID) goes by LID.
+ * In a request on its way out, the hop pointer is the number of links that it has
+ * crossed or is about to cross; the return path is written on the way. In an answer the
+ * pointer counts down. A part before (DrSLID) or after (DrDLID) the directed one goes by
+ * LID.
  */
 #include "fabric/fabric.h"
 #include "fabric/model.h"
@@ -17,7 +18,7 @@ static struct dr_step out_by(uint8_t port, uint8_t ports)
 	return (struct dr_step){ DR_OUT, port, LID_PERMISSIVE };
 }
 
-/* The directed part is over.  An adapter forwards nothing but its own. */
+/* The directed part is over. An adapter forwards only packets of its own. */
 static struct dr_step routed(be16_t lid, bool may_forward)
 {
 	uint16_t dlid = get_be16(lid);
@@ -34,18 +35,18 @@ static struct dr_step outgoing(struct smp *smp, bool is_switch, uint8_t ports, u
 	uint8_t count = smp->h.hop_count, *ptr = &smp->h.hop_ptr;
 	bool from_link = in && !lid_routed;
 
-	if (*ptr > count) { /* behind the directed part */
+	if (*ptr > count) { /* after the directed part */
 		if (*ptr != count + 1)
 			return drop;
 		return count == 0 || lid_routed ? here : drop;
 	}
-	if (*ptr == 0 && count) { /* it begins here */
+	if (*ptr == 0 && count) { /* the directed part begins here */
 		if (from_link)
 			return drop;
 		*ptr = 1;
 		return out_by(smp->initial[1], ports);
 	}
-	if (*ptr == count) { /* ... and ends here */
+	if (*ptr == count) { /* the directed part ends here */
 		if (count) {
 			if (!from_link)
 				return drop;
@@ -76,7 +77,7 @@ static struct dr_step returning(struct smp *smp, bool is_switch, uint8_t ports,
 		*ptr = count;
 		return out_by(smp->back[*ptr], ports);
 	}
-	if (*ptr == 0) /* it came by LID the rest of its way */
+	if (*ptr == 0) /* it came by LID on the last part of its way */
 		return count == 0 || lid_routed ? here : drop;
 	if (*ptr == 1) {
 		*ptr = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric.c - see fabric.h: how a subnet is made, and its clockwork. */
+/* fabric.c - see fabric.h: builds a subnet, and runs its timers. */
 #include "fabric/fabric.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ enum {
 	DEVICE_SWITCH = 0x0002,
 	WIDTH_USUAL = 1 | 2, /* 1x, 4x */
 	SPEED_USUAL = 7,
-	EXT_USUAL = 3, /* to EDR */
+	EXT_USUAL = 3, /* up to EDR */
 	MTU_4096 = 5,
 	VLS_8 = 4,
 };
@@ -65,8 +65,8 @@ static uint32_t cap_mask(const struct fab_port *p)
 	       CAP_MASK_NOTICE | CAP_REREGISTER;
 }
 
-/* A port can do what the topology says that it has enabled: a subnet manager
- * enables all that is supported, and the link is to stay as fast as it is. */
+/* A port supports what the topology says is enabled. A subnet manager enables all that
+ * is supported, and the link should keep its speed. */
 static void init_port_info(struct fab_port *p, const struct topo_port *t)
 {
 	bool said = t->width || t->speed || t->ext;
@@ -187,7 +187,8 @@ static void connect_all(struct fabric *f, const struct topo *t)
 	}
 }
 
-/* One of each kind for every port that has a LID, so that none can fail later. */
+/* Reserves room for the deadlines of every port with a LID, so that setting one cannot
+ * fail later. */
 static int reserve_deadlines(struct fabric *f)
 {
 	uint32_t n = 0;
@@ -322,14 +323,14 @@ int fabric_answer(struct fabric *f, uint32_t node, uint8_t port,
 	return fly(f, p, true, &back);
 }
 
-/* A port has two deadlines, in two heaps. */
+/* Handles due deadlines: a port has two, in two heaps. */
 static void due_run(struct fabric *f)
 {
 	struct heap_node *top;
 
 	while ((top = heap_top(&f->lease_due)) && top->at <= f->now) {
 		heap_del(&f->lease_due, top);
-		/* 14.2.4.2: the key stays, unguarded */
+		/* 14.2.4.2: the M_Key stays, without protection */
 		container_of(top, struct fab_port, lease_due)->pi.mkey_protect = 0;
 	}
 	while ((top = heap_top(&f->trap_due)) && top->at <= f->now) {

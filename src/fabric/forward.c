@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* forward.c - a packet arrives at a port: it is the node's own, or goes on. */
+/* forward.c - a packet arrives at a port: it is for this node, or is forwarded. */
 #include <string.h>
 
 #include "fabric/fabric.h"
@@ -16,7 +16,7 @@ static void count_up(uint64_t *c)
 		++*c;
 }
 
-/* The switch does not relay it. */
+/* Counts a packet that the switch does not relay. */
 void no_way(struct fab_port *in, enum rcv_detail why)
 {
 	count_up(&in->count.rcv_relay);
@@ -29,8 +29,8 @@ void count_discard(struct fab_port *by, enum xmit_detail why)
 	count_up(&by->detail.xmit[why]);
 }
 
-/* What the link carries: VL15 as soon as it is up, anything else when active; and no
- * more than its MTU (7.7.8: headers, ICRC and VCRC are 126 bytes at most). */
+/* Does the link carry pkt? VL15 once the link is up, other VLs if it is active; at most
+ * its MTU (7.7.8: headers, ICRC and VCRC are 126 bytes at most). */
 bool leaves(struct fab_port *by, const struct mad_pkt *pkt)
 {
 	bool up = by->peer && by->pi.phys_state == PHYS_LINK_UP;
@@ -72,7 +72,7 @@ void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 	fly(by->node->f, by->peer, false, &next);
 }
 
-/* The VL that a packet from port `in` has on `out`; false: it is dropped there. */
+/* Finds the VL on port `out` of a packet from port `in`; false: it is dropped there. */
 bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
 	     uint8_t *vl)
 {
@@ -92,7 +92,7 @@ static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
 	return pkey_find(p->pkey, p->pkeys, pkey) < p->pkeys;
 }
 
-/* A switch's port that enforces partitions. */
+/* Checks the partition at a switch's port that enforces partitions. */
 bool may_leave(struct fab_port *out, const struct mad_pkt *pkt)
 {
 	if (by_vl15(pkt) || !is_switch(out->node) || !out->pi.enforce_out ||
@@ -133,7 +133,7 @@ void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
 	if (has_lid(from, pkt->dlid))
 		fly(from->node->f, from, false, pkt);
 	else if (!by_vl15(pkt))
-		(void)data_begin(from, pkt); /* no memory: lost */
+		(void)data_begin(from, pkt); /* without memory it is lost */
 	else if (is_switch(from->node))
 		by_table(from->node, from, pkt);
 	else if (find_vl(from, 0, pkt, &vl))
@@ -144,7 +144,7 @@ void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
 
 static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed);
 
-/* A directed route SMP at this node. */
+/* Handles a directed route SMP at this node. */
 static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 		     bool lid_routed)
 {
@@ -188,7 +188,7 @@ void answer_head(const struct fab_port *own, struct mad_pkt *pkt)
 	memcpy(pkt->dgid, asked.sgid, sizeof(pkt->dgid));
 }
 
-/* The node's own answer to what is in pkt, which it was made from in place. */
+/* Sends the node's own answer, which was made in place in pkt. */
 static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
 	const struct fab_port *own = lid_port(in);
@@ -213,7 +213,7 @@ static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool li
 		send_routed(lid_port(in), pkt);
 }
 
-/* For this node: its agents answer, or an adapter's QP gets it. */
+/* Handles a packet for this node: an agent answers it, or an adapter's QP gets it. */
 static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
 	struct smp *smp = (struct smp *)pkt->mad;
@@ -229,7 +229,7 @@ static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_
 	} else if (pkt->dqpn == QP_GSI && !mad_is_smp(&smp->h)) {
 		mine = pma_answer(in, pkt->mad);
 	} else {
-		return; /* 13.5.1: classes keep to their QP */
+		return; /* 13.5.1: a class is valid on its own QP only */
 	}
 	if (mine)
 		answer(in, pkt, local, lid_routed);
@@ -238,7 +238,7 @@ static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_
 					  pkt);
 }
 
-/* By its class: a directed route goes its way, all else is here. */
+/* Dispatches by class: directed routes are forwarded, all else is for this node. */
 static void at_node(struct fab_port *in, struct mad_pkt *pkt, bool lid_routed)
 {
 	struct smp *smp = (struct smp *)pkt->mad;
@@ -249,9 +249,9 @@ static void at_node(struct fab_port *in, struct mad_pkt *pkt, bool lid_routed)
 		here(in, pkt, false, lid_routed);
 }
 
-/* Is its sender in that partition?  A subnet manager gives a switch's port the table of
- * the adapter's port there, and limited members say of themselves that they are limited.
- */
+/* Is the sender in that partition? A subnet manager gives a switch's port the table of
+ * the adapter's port at its other end, and limited members identify themselves as
+ * limited. */
 static bool may_say(const struct fab_port *p, uint16_t pkey)
 {
 	for (unsigned i = 0; i < p->pkeys; i++) {
@@ -312,7 +312,7 @@ void mad_here(struct fab_port *in, struct mad_pkt *pkt)
 	from_link(in, pkt);
 }
 
-/* An adapter's QP0 or QP1 sends. */
+/* An adapter's QP0 or QP1 sends pkt. */
 static void from_above(struct fab_port *p, struct mad_pkt *pkt)
 {
 	struct smp *smp = (struct smp *)pkt->mad;

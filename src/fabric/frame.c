@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* frame.c - the bytes of a packet on its link. */
+/* frame.c - writes the bytes of a packet on its link. */
 #include <string.h>
 
 #include "fabric/fabric.h"
@@ -40,7 +40,8 @@ size_t fabric_mad(uint8_t to[FABRIC_MAD], const struct mad_pkt *pkt)
 	return len + MAD_SIZE;
 }
 
-/* The sender's bytes may change meanwhile; what the fabric went by does not. */
+/* The sender may change its bytes meanwhile; the fields that the fabric relied on are
+ * written from its copies. */
 static size_t put_data(uint8_t *at, const struct fabric_data *d)
 {
 	memcpy(at, d->bytes, d->len - ICRC_LEN);

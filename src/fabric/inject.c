@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inject.c - what programs at an adapter send: as much of it as their port may say. */
+/* inject.c - packets from programs at an adapter, checked against what their port may
+ * send. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,7 +37,7 @@ static struct fab_port *adapter_port(const struct fabric *f, uint32_t node, uint
 	return &f->node[node].port[port];
 }
 
-/* What a program says of itself is what its port has; its LID is put in. */
+/* Checks that the source fields are those of the port, and fills in its LID. */
 static bool may_say(struct fab_port *p, struct mad_pkt *pkt)
 {
 	if (!has_lid(p, pkt->slid))
@@ -68,7 +69,7 @@ int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 	return 0;
 }
 
-/* The other end's VCRC is wrong (7.3, 16.1.3.5: PortRcvErrors). */
+/* The VCRC is wrong at the other end (7.3, 16.1.3.5: PortRcvErrors). */
 void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port)
 {
 	struct fab_port *p = adapter_port(f, node, port);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* link.c - when a link is up, and how fast it is. */
+/* link.c - decides when a link is up, and how fast it is. */
 #include <stdio.h>
 
 #include "fabric/fabric.h"
@@ -106,7 +106,8 @@ static unsigned lanes(const struct port_info *info)
 static const struct speed {
 	const char *name;
 	uint8_t speed, ext; /* LinkSpeedActive, LinkSpeedExtActive */
-	uint16_t tenths;    /* of Gb/s a lane, without the coding of the extended */
+	/* units of 0.1 Gb/s per lane, less the coding of extended speeds */
+	uint16_t tenths;
 } speeds[] = {
 	{ "SDR", 1, 0, 25 },   { "DDR", 2, 0, 50 },  { "QDR", 4, 0, 100 },
 	{ "FDR", 0, 1, 140 },  { "EDR", 0, 2, 250 }, { "HDR", 0, 4, 500 },

@@ -13,7 +13,7 @@ enum { ARGS = 4, ARG_MAX_ = 65536 };
 struct maker {
 	struct topo t;
 	uint32_t cap;
-	int rc; /* the first thing that went wrong */
+	int rc; /* first error */
 	unsigned arg[ARGS];
 };
 
@@ -62,7 +62,7 @@ static uint8_t free_port(const struct topo_node *n)
 	return 0;
 }
 
-/* By the first free port of each. */
+/* Links the first free port of each. */
 static void cable(struct maker *m, uint32_t a, uint32_t b)
 {
 	struct topo_node *x = &m->t.node[a], *y = &m->t.node[b];
@@ -71,7 +71,7 @@ static void cable(struct maker *m, uint32_t a, uint32_t b)
 	if (m->rc)
 		return;
 	p = free_port(x);
-	x->port[p].peer_port = 1; /* taken, should b be a */
+	x->port[p].peer_port = 1; /* marks the port as taken, in case b is a */
 	q = free_port(y);
 	x->port[p] = (struct topo_port){ .peer = b, .peer_port = q };
 	y->port[q] = (struct topo_port){ .peer = a, .peer_port = p };
@@ -93,7 +93,8 @@ static void star(struct maker *m)
 	hosts(m, node(m, TOPO_SWITCH, m->arg[0], "S-switch"), m->arg[0], &count);
 }
 
-/* x by y by z switches; edges meet where wrap says so and there are 3 or more. */
+/* Makes x by y by z switches. Opposite edges are linked if `wrap` says so and there are
+ * 3 or more. */
 static void grid(struct maker *m, const unsigned dim[3], unsigned each, bool wrap)
 {
 	unsigned count = 0, step[3] = { 1, dim[0], dim[0] * dim[1] };
@@ -153,8 +154,9 @@ static void clos(struct maker *m)
 	}
 }
 
-/* Level 0 has the adapters.  A switch is a number of n-1 digits to the base k; it
- * is linked to those of the next level that differ in that level's digit only. */
+/* Level 0 has the adapters. A switch has a number of n-1 digits to the base k, and is
+ * linked to the switches of the next level whose numbers differ in that level's digit
+ * only. */
 static void fattree(struct maker *m)
 {
 	unsigned k = m->arg[0], n = m->arg[1], count = 0;
@@ -243,7 +245,7 @@ bool make_is(const char *spec)
 	return find(spec) != NULL;
 }
 
-/* The numbers behind the colon, each 1 to 65536. */
+/* Reads the numbers after the colon, each 1 to 65536. */
 static bool numbers(const struct rule *r, const char *at, unsigned to[ARGS])
 {
 	unsigned n = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* outlet.c - see outlet.h; who is next (7.6.9), and how long a packet may wait.
+/* outlet.c - see outlet.h; selects the next packet (7.6.9), and limits how long packets
+ * wait.
  *
- * At each outlet the queues of a VL stand in line, and each sends one packet before it
- * stands behind the others.  The first of a line waits for credits (or its program's
- * room), and the line with it.  Of several VLs that could send the link's arbiter picks
- * one; where one VL alone is there nobody is asked.
+ * At each outlet the queues of a VL stand in line; each sends one packet and then goes
+ * to the end of the line. The first of a line waits for credits (or its program's room),
+ * and the line with it. If several VLs could send, the link's arbiter picks one; a
+ * single VL needs no arbiter.
  */
 #include "fabric/outlet.h"
 
@@ -15,7 +16,9 @@
 enum {
 	LIFE_EVER = 20,
 	LIFE_UP =
-		16, /* for a program's room: OpenSM's HOQLife of the link to an adapter */
+		/* limit of the wait for a program's room: OpenSM's HOQLife for links to
+		 * adapters */
+	16,
 };
 
 static const uint64_t life_unit = 4096;
@@ -60,7 +63,8 @@ void outlet_stand_up(struct vl_queue *q)
 	stand(&q->port->node->f->ups, &q->port->data->up, q, q->vl);
 }
 
-/* True: that was the last of a group's ports. */
+/* Notes that a group's packet has left by that port. Returns true if it was the last
+ * one. */
 static bool sent_by(struct flight *fl, unsigned port)
 {
 	fl->ports[port / 64] &= ~((uint64_t)1 << port % 64);
@@ -71,7 +75,7 @@ void outlet_gone(struct vl_queue *q, unsigned num)
 {
 	struct flight *fl = buffer_first(q);
 
-	q->since = 0; /* how long it waits for the next one is another time */
+	q->since = 0; /* its wait for the next port is counted anew */
 	if (!fl->spread || sent_by(fl, num))
 		buffer_pop(q);
 	list_del(&q->stand);
@@ -84,7 +88,7 @@ static bool several(const struct outlet *o)
 	return o->may & (o->may - 1);
 }
 
-/* Of several VLs that may send; by is the port whose link it is. */
+/* Picks one of several VLs that may send; by: the port whose link it is. */
 static struct vlarb_pick ask(const struct outlet *o, const struct fab_port *by)
 {
 	const struct vlarb_tables t = { { by->vl_arb[0], by->vl_arb[2] },
@@ -101,7 +105,8 @@ static unsigned alone(const struct outlet *o)
 /* --- how long a packet may wait ------------------------------------------------------
  */
 
-/* At an adapter for room of a program: it waits for credits as long as that takes. */
+/* At an adapter this limits the wait for a program's room; there is no limit for
+ * credits. */
 static uint64_t life_of(const struct fab_port *out)
 {
 	if (!is_switch(out->node))
@@ -123,7 +128,7 @@ static uint64_t oldest(const struct list *l)
 	return at;
 }
 
-/* The first of a line has stood there for the longest. */
+/* The first of a line has waited longest. */
 static uint64_t oldest_of_lines(const struct outlet *o)
 {
 	uint64_t at = UINT64_MAX;
@@ -145,7 +150,7 @@ static void set_life(struct fab_port *out)
 	(void)heap_set(&out->node->f->life_due, &out->data->life_due, at);
 }
 
-/* 18.2.5.4: that many in a row, and the VL drops all for a while. */
+/* 18.2.5.4: after so many in a row, the VL drops all packets for a while. */
 static void may_stall(struct fab_port *out, unsigned vl)
 {
 	struct port_data *d = out->data;
@@ -157,7 +162,7 @@ static void may_stall(struct fab_port *out, unsigned vl)
 	d->stalled[vl] = out->node->f->now + 8 * life_of(out);
 }
 
-/* There was no room for it: PortBufferOverrunErrors. */
+/* The packet had no room: PortBufferOverrunErrors. */
 static void overrun(struct fab_port *p)
 {
 	p->count.rcv_errors++;
@@ -175,7 +180,7 @@ static void drop_old(struct fab_port *out)
 	struct outlet *o = &out->data->link;
 
 	if (!is_switch(out->node)) {
-		data_room(out); /* outlet_deliver() looks how old they are */
+		data_room(out); /* outlet_deliver() checks their age */
 		return;
 	}
 	for (unsigned i = 0; i < DATA_VLS; i++) {
@@ -208,7 +213,7 @@ void data_life(struct fabric *f)
 	}
 }
 
-/* 18.2.5.4: too long in this switch. */
+/* 18.2.5.4: has the packet been in this switch for too long? */
 static bool too_old(const struct vl_queue *q, const struct flight *fl)
 {
 	const struct fab_node *n = q->port->node;
@@ -220,7 +225,7 @@ static bool too_old(const struct vl_queue *q, const struct flight *fl)
 /* --- by a link -----------------------------------------------------------------------
  */
 
-/* False: it waits for credits. */
+/* Sends the first packet of q. Returns false if it waits for credits. */
 static bool send(struct vl_queue *q, struct fab_port *out, uint8_t vl)
 {
 	struct flight *fl = buffer_first(q);
@@ -247,7 +252,8 @@ static bool send(struct vl_queue *q, struct fab_port *out, uint8_t vl)
 	mine->lost[vl] = 0;
 	count_out(out, vl, &fl->pkt);
 	if (take_in(out->peer, &fl->pkt))
-		(void)buffer_put(&theirs->in[vl], &fl->pkt, hops); /* no memory: lost */
+		/* without memory it is lost */
+		(void)buffer_put(&theirs->in[vl], &fl->pkt, hops);
 	return true;
 }
 
@@ -300,8 +306,8 @@ static bool is_for(const struct vl_queue *q, uint16_t slot)
 	return qpn_slot(buffer_first(q)->pkt.dqpn) == slot;
 }
 
-/* A program without room has none for any VL: who is asked a moment later would have the
- * turn of the one before. */
+/* A program without room has none for any VL: otherwise the VL that is asked next would
+ * take the turn of the one before. */
 static void full(struct port_data *d, uint16_t slot)
 {
 	for (unsigned i = 0; i < DATA_VLS; i++) {
@@ -319,7 +325,7 @@ static void full(struct port_data *d, uint16_t slot)
 	set_life(d->port);
 }
 
-/* It takes what the arbiter gives it: what waits for it meanwhile waits for its turn. */
+/* The program has taken a packet: the age of others that wait for it starts anew. */
 static void not_late(struct port_data *d, uint16_t slot)
 {
 	for (unsigned i = 0; i < DATA_VLS; i++)
@@ -332,7 +338,7 @@ static void not_late(struct port_data *d, uint16_t slot)
 		}
 }
 
-/* False: it waits for room. */
+/* Passes the first packet of q to its program. Returns false if it waits for room. */
 static bool take(struct fab_port *p, const struct vl_queue *q)
 {
 	const struct fabric *f = p->node->f;

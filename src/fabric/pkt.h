@@ -8,9 +8,9 @@
 
 #include "wire/mad.h"
 
-/* What is not a MAD: its bytes, from the BTH to the ICRC, lie with whoever sent it, and
- * stay there until nothing refers to them any more.  Hostile, they may change: what the
- * fabric goes by is in the struct mad_pkt, and in bth. */
+/* A packet other than a MAD. Its bytes, BTH to ICRC, belong to the caller that injected
+ * it and must stay until done(). A hostile owner may change them, so the fabric relies
+ * only on the copies in struct mad_pkt and in bth. */
 struct fabric_data {
 	const uint8_t *bytes;
 	uint32_t len; /* a multiple of 4 */

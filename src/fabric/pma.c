@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pma.c - the performance management agent (IBA 16.1): counters of a port, or of
- * all of a switch's ports as one. */
+/* pma.c - the performance management agent (IBTA 16.1): counters of a port, or of all of
+ * a switch's ports together. */
 #include <string.h>
 
 #include "fabric/fabric.h"
@@ -17,12 +17,12 @@ enum {
 	RESP_TIME = 18,
 };
 
-/* Counters are kept at their longest; short ones stop at their maximum. */
+/* A counter. It is kept at full length; shorter attributes stop at their maximum. */
 struct counter {
-	uint16_t ext;	   /* in struct port_counters_ext */
-	uint16_t at, size; /* in struct port_counters */
+	uint16_t ext;	   /* offset in struct port_counters_ext */
+	uint16_t at, size; /* offset and bytes in struct port_counters */
 	uint64_t max;
-	int8_t bit, ext_bit; /* of CounterSelect; -1: of none */
+	int8_t bit, ext_bit; /* bit in CounterSelect; -1: none */
 };
 
 #define COUNTER(m, max, bit, ext_bit)                                                    \
@@ -98,7 +98,8 @@ static void sum(struct fab_port *in, unsigned from, unsigned to,
 	}
 }
 
-/* select: a bit for each counter of the short or the extended attribute. */
+/* Clears the counters in `select`, which has a bit for each counter of the short or the
+ * extended attribute. */
 static void clear(struct fab_port *in, unsigned from, unsigned to, uint32_t select,
 		  bool ext)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pma_detail.c - attributes that take a port's counters apart (IBA 16.1.4): errors and
+/* pma_detail.c - attributes with details of a port's counters (IBTA 16.1.4): errors and
  * discards by cause, data by service level, waiting for credits by VL.
  *
- * Each is a row of counters of one width behind PortSelect and CounterSelect, of which
- * bit i names the i-th.
+ * Each is a row of counters of one width after PortSelect and CounterSelect, whose bit i
+ * selects the i-th.
  */
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 enum { AT_SELECT = 8, AT_COUNTERS = 16, AT_ROW = 32, PERF_DATA = 192 };
 
 static const struct detail {
-	uint16_t attr, offset; /* of the first, in struct port_detail */
+	uint16_t attr, offset; /* offset: of the first counter in struct port_detail */
 	uint8_t count, bits;
 } details[] = {
 	{ ATTR_RCV_ERROR_DETAILS, offsetof(struct port_detail, rcv), RCV_DETAILS, 16 },

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sma_port.c - PortInfo (IBA 14.2.5.6): a Set is checked as a whole before any of
- * it is done. */
+/* sma_port.c - PortInfo (IBTA 14.2.5.6): a Set is checked completely before any of it is
+ * applied. */
 #include "fabric/fabric.h"
 #include "fabric/model.h"
 
 enum { MOD_EXT_SPEEDS = 1u << 31, EXT_NONE = 30, EXT_ALL = 31, LMC_MAX = 7 };
 
-/* Which port the modifier means: of an adapter 0 is the one it came in by. */
+/* Returns the port that the modifier selects; 0 at an adapter is the port of the
+ * request. */
 static struct fab_port *port_of(struct fab_port *in, uint32_t mod)
 {
 	struct fab_node *n = in->node;
@@ -47,7 +48,7 @@ static bool good_state(const struct fab_port *p, const struct port_info *new)
 	}
 }
 
-/* Bits that are enabled are some of those that are there; `all` means them all. */
+/* Enabled bits must be supported ones; `all` stands for all of those. */
 static bool good_bits(uint8_t enabled, uint8_t supported, uint8_t all)
 {
 	return enabled == all || !(enabled & ~supported);
@@ -82,7 +83,7 @@ static void set_bits(uint8_t *to, uint8_t enabled, uint8_t supported, uint8_t al
 		*to = enabled == all ? supported : enabled;
 }
 
-/* What holds for the node's end of all its links. */
+/* Sets what applies to all links at this node's end. */
 static void set_lids(struct fab_port *p, const struct port_info *new)
 {
 	struct port_info *pi = &p->pi;
@@ -169,7 +170,7 @@ uint16_t port_info_set(struct fab_port *in, uint32_t mod, uint8_t *data)
 	}
 	rc = port_info_get(in, mod, data);
 	if (new.reregister && p->pi.cap_mask &CAP_REREGISTER) {
-		data[51] |= 0x80; /* the answer says it was heard */
+		data[51] |= 0x80; /* the answer confirms the client reregister request */
 		p->reregisters++;
 	}
 	return rc;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sma_table.c - attributes that are blocks of a table (IBA 14.2.5.5, .7 to .12):
- * the modifier says which block, a Get copies it out and a Set in. */
+/* sma_table.c - attributes that are blocks of a table (IBTA 14.2.5.5, .7 to .12): the
+ * modifier selects a block, which a Get reads and a Set writes. */
 #include <string.h>
 
 #include "fabric/fabric.h"
 #include "fabric/model.h"
 
-/* Where a block is, and how its entries lie in the MAD. */
+/* The place of a block, and the layout of its entries in the MAD. */
 struct block {
 	void *at;
 	unsigned entries, size; /* bytes of an entry */
@@ -49,7 +49,8 @@ static bool sl2vl(struct fab_port *in, uint32_t mod, struct block *b)
 	return true;
 }
 
-/* Blocks 1 and 2 are the low table, 3 and 4 the high one, of 32 entries each. */
+/* Blocks 1 and 2 are the low-priority table, 3 and 4 the high-priority one, with 32
+ * entries each. */
 static bool vl_arb(struct fab_port *in, uint32_t mod, struct block *b)
 {
 	struct fab_port *p = port_by(in, mod & 0xffff);
@@ -151,7 +152,7 @@ uint16_t table_set(struct fab_port *in, uint16_t attr, uint32_t mod, uint8_t *da
 		return MAD_BAD_FIELD;
 	copy_in(&b, data);
 	if (attr == ATTR_GUID_INFO && mod == 0)
-		lid_port(in)->guids[0] = lid_port(in)->guid; /* cannot be set */
+		lid_port(in)->guids[0] = lid_port(in)->guid; /* entry 0 cannot be set */
 	copy_out(&b, data);
 	return MAD_OK;
 }

@@ -15,7 +15,7 @@ static bool has(struct topo_text text, char c)
 	return text.len && memchr(text.at, c, text.len);
 }
 
-/* prefix, between, text; false: that is too long. */
+/* Joins prefix, between and text; false: too long. */
 static bool compose(char to[TOPO_ID], const char *prefix, const char *between,
 		    struct topo_text text)
 {
@@ -134,7 +134,7 @@ static int read_lines(struct topo_read *r, const char *name, const char *text, s
 	return rc;
 }
 
-/* What it sets holds behind it, too: it is as if its lines stood here. */
+/* Settings of an included file stay in force after it, as if its lines stood here. */
 int topo_include_line(struct topo_read *r)
 {
 	char *name, *text = NULL;
@@ -165,7 +165,7 @@ int topo_include_line(struct topo_read *r)
 	return rc;
 }
 
-/* The first one's name is the caller's. */
+/* The name of the first file belongs to the caller. */
 void topo_end_files(struct topo_read *r)
 {
 	for (uint32_t i = 1; i < r->files; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_set.c - what is said of a topology in a file of its own; topo.h has its form. */
+/* topo_set.c - settings for a topology in a file of their own; topo.h has the form. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -7,14 +7,14 @@
 
 #include "fabric/topo_own.h"
 
-/* Which ports the lines mean. */
+/* The ports that the lines apply to. */
 struct section {
 	bool is;
 	uint32_t node;
-	uint8_t port; /* 0: all of the node's */
+	uint8_t port; /* 0: all ports of the node */
 };
 
-/* A word: letters up to a blank, the comment or `stop`. */
+/* Reads a word: letters up to a blank, a comment or `stop`. */
 static struct topo_text word(struct topo_read *r, char stop)
 {
 	struct topo_text w = { r->at, 0 };
@@ -57,7 +57,7 @@ static int node_name(struct topo_read *r, struct section *s)
 	return topo_fail(r, "the name of a node of the topology");
 }
 
-/* [NODE] or [NODE PORT], behind the bracket. */
+/* Reads [NODE] or [NODE PORT], after the bracket. */
 static int section(struct topo_read *r, struct section *s)
 {
 	uint64_t port = 0;
@@ -88,7 +88,7 @@ static void set_rate(struct topo_port *to, const struct topo_port *rate)
 	to->ext = rate->ext;
 }
 
-/* Of a link both ends. */
+/* Sets the rate at both ends of a link. */
 static int rate(struct topo_read *r, const struct section *s)
 {
 	struct topo_node *n = &r->t.node[s->node];

@@ -181,7 +181,7 @@ uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max)
 	return v;
 }
 
-/* The codes of PortInfo; FDR10 is QDR to it. */
+/* Codes of PortInfo, in which FDR10 is the same as QDR. */
 /* clang-format off */
 static const struct { const char *name; uint8_t speed, ext; } rates[] = {
 	{ "SDR", 1, 0 }, { "DDR", 3, 0 }, { "QDR", 7, 0 }, { "FDR10", 7, 0 },
@@ -235,7 +235,7 @@ void text_copy(char *to, size_t size, struct topo_text from)
 	to[n] = '\0';
 }
 
-/* The word at which reading stopped, as a reader of the message can see it. */
+/* Copies the word at which reading stopped, in printable form. */
 static void stopped_at(struct topo_read *r, char *to, size_t size)
 {
 	size_t n = 0;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trap.c - what a port tells its subnet manager unasked (IBA 13.4.9, 14.2.5.1,
- * 14.3.9).
+/* trap.c - traps from a port to its subnet manager (IBTA 13.4.9, 14.2.5.1, 14.3.9).
  *
- * A trap is sent again until TrapRepress comes, and a port sends no two within
- * its SubnetTimeOut (4.096 us * 2^n).  Of each kind one is out at most:
- * what happens again meanwhile changes it.
+ * A trap is repeated until TrapRepress comes, and a port sends no two within its
+ * SubnetTimeOut (4.096 us * 2^n). At most one of each kind is outstanding; a new event
+ * of the kind changes it.
  */
 #include <string.h>
 
@@ -13,7 +12,7 @@
 
 enum { URGENT = 1, SECURITY = 2, INFO = 4 };
 
-/* Where details lie in the notice. */
+/* Offsets of details in the notice. */
 enum {
 	AT_128_LID = 10,
 	AT_LID = 12,
@@ -47,7 +46,7 @@ enum {
 /* DataValid of trap 259: the LIDs, the P_Key, the SL and the QPs; and the GIDs. */
 enum { VALID_LRH = 0x3f, VALID_GRH = 0xc0 };
 
-/* Of the top bit: TIDs of programs have an agent's number there. */
+/* Top bit of the fabric's own TIDs: programs' TIDs have an agent's number there. */
 #define TRAP_TID (1ull << 63)
 
 static void put16(uint8_t *at, uint16_t v)
@@ -89,7 +88,7 @@ static void send_trap(struct fab_port *p, const struct trap *t)
 	fly(p->node->f, p, true, &pkt);
 }
 
-/* The port's next trap, in turn; then it is quiet for a while. */
+/* Sends the port's next trap, in turn; then the port waits. */
 void trap_run(struct fab_port *p)
 {
 	if (!p->pi.sm_lid || !p->pi.lid) {
@@ -117,7 +116,7 @@ void trap_drop(struct fab_port *p)
 	heap_del(&p->node->f->trap_due, &p->trap_due);
 }
 
-/* The common part; the details stay. */
+/* Writes the common part of the notice; the details stay. */
 static void notice_put(uint8_t *to, const struct notice *n)
 {
 	uint8_t whole[SMP_DATA];

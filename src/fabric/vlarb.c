@@ -4,7 +4,8 @@
 
 enum { HIGH_UNIT = 4096 / 64 };
 
-/* The entry whose turn it is comes first, with what it has left if it has begun. */
+/* Picks from one table. The current entry comes first, with its remaining weight if it
+ * has begun. */
 static bool of_list(const struct vlarb *a, const struct vlarb_tables *t, uint8_t list,
 		    unsigned wait, struct vlarb_pick *p)
 {
@@ -31,7 +32,7 @@ static bool high_may(const struct vlarb *a, uint8_t limit)
 	       a->high < (uint32_t)limit * HIGH_UNIT;
 }
 
-/* One packet of each in turn. */
+/* The VLs in neither table send one packet each in turn. */
 static uint8_t after(uint8_t vl, unsigned wait)
 {
 	do
