@@ -37,10 +37,11 @@ enum {
 enum topo_type { TOPO_CA = 1, TOPO_SWITCH = 2, TOPO_ROUTER = 3 }; /* NodeInfo's */
 
 struct topo_port {
-	uint32_t peer;		   /* index of a node */
-	uint8_t peer_port;	   /* 0: no link */
-	uint8_t width, speed, ext; /* enabled, as PortInfo codes them; 0: the usual */
-	uint16_t lid;		   /* 0: none yet */
+	uint32_t peer;	   /* index of a node */
+	uint8_t peer_port; /* 0: no link */
+	/* enabled ones, coded as in PortInfo; 0: the default */
+	uint8_t width, speed, ext;
+	uint16_t lid; /* 0: none yet */
 	uint8_t lmc;
 	uint32_t address; /* IPv4, in host order; 0: not said */
 	uint64_t guid;	  /* 0: the node's plus the port's number */
@@ -62,14 +63,14 @@ struct topo {
 	uint32_t nodes;
 };
 
-/* Read len bytes of text.  0; -ENOMEM; -EINVAL with "file:line:column: what was
- * expected" in err.  name is the file's, for that. */
+/* Parses len bytes of text. Returns 0; -ENOMEM; -EINVAL, with "file:line:column: what
+ * was expected" in err, where `name` is the file. */
 int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
 	       char err[TOPO_ERR]);
-/* What an included file has, as its includer calls it; the caller frees *text.  0 or
- * -errno. */
+/* Opens an included file by the name that its includer uses; the caller frees *text.
+ * Returns 0 or -errno. */
 typedef int topo_open(const char *name, char **text, size_t *len);
-/* As topo_parse(), which refuses `include'. */
+/* Like topo_parse(), but supports `include'. */
 int topo_parse_files(struct topo *out, const char *name, const char *text, size_t len,
 		     topo_open *open, char err[TOPO_ERR]);
 void topo_free(struct topo *t);
@@ -85,15 +86,16 @@ void topo_free(struct topo *t);
 int topo_set(struct topo *t, const char *name, const char *text, size_t len,
 	     char err[TOPO_ERR]);
 
-/* The first port of each adapter that has no address gets one, of 127.NET.0.0/16, whose
- * NET is the fabric's: 1 of "default" and of those of `urnic fabric exec`. */
+/* Gives an address of 127.NET.0.0/16 to the first port of each adapter that has none.
+ * NET depends on the fabric: it is 1 for "default" and for fabrics of `urnic fabric
+ * exec`. */
 void topo_give_addresses(struct topo *t, const char *fabric);
 
-/* The adapter of that name: its ID with or without "H-", its description, or its
- * GUID as 0x...; or #N, the Nth from 0 on, counted round; -ENOENT, or -ENOTUNIQ where a
- * description is several's. */
+/* Finds an adapter by name: its ID with or without "H-", its description, its GUID as
+ * 0x..., or #N for the Nth from 0, modulo their number. Returns 0; -ENOENT; -ENOTUNIQ if
+ * several have that description. */
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node);
-/* Of any type; "S-" and "R-" may be left out as well. */
+/* The same for nodes of any type; "S-" and "R-" may be left out, too. */
 int topo_find_node(const struct topo *t, const char *name, uint32_t *node);
 
 #endif
