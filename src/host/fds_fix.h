@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fds_fix.h - for tests: a process of another user that sends descriptors which cannot
- * be closed.  A process that has such a descriptor cannot end, not even by SIGKILL,
- * before stuck_end(); so those that are to end earlier are forked before stuck_begin().
- */
+ * be closed. A process that holds such a descriptor cannot end, not even by SIGKILL,
+ * before stuck_end(); so children that must end earlier are forked before
+ * stuck_begin(). */
 #ifndef HOST_FDS_FIX_H
 #define HOST_FDS_FIX_H
 
@@ -26,9 +26,9 @@
 
 enum { NOBODY = 65534, DAEMON = 1, PASSRIGHTS = 83 };
 
-static bool older; /* a kernel that cannot refuse descriptors */
+static bool older; /* act as on a kernel that cannot refuse descriptors */
 static struct stuck stuck;
-static int sent = -1; /* in its place, where it is not -1 */
+static int sent = -1; /* descriptor to send instead, unless -1 */
 static struct side a;
 static uint64_t began;
 
@@ -51,7 +51,7 @@ static inline int set_up(void **state)
 	return set_up_without(state);
 }
 
-/* Also after a failure: or this process could not end. */
+/* Must run after a failure, too; otherwise this process could not end. */
 static inline int tear_down(void **state)
 {
 	(void)state;
@@ -84,14 +84,14 @@ static inline void send_stuck(int to, const void *what, size_t len, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = sent < 0 ? stuck.fd : sent;
 	rights_put(&m, &u.head, fds, n);
-	/* So many may be under way (RLIMIT_NOFILE). */
+	/* Limit of descriptors in flight (RLIMIT_NOFILE). */
 	if (sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
 		    ? !older
 		    : errno != (older ? ETOOMANYREFS : EPERM))
 		_exit(1);
 }
 
-/* It has done so, and stays. */
+/* Forks a process of user uid, which runs does() and then stays. */
 static inline pid_t as_user(uid_t uid, void (*does)(void))
 {
 	int ready[2];
@@ -117,7 +117,7 @@ static inline pid_t another_user(void (*does)(void))
 	return as_user(NOBODY, does);
 }
 
-/* What hangs goes on; not before could any process that has the file end. */
+/* Lets blocked closes go on; before that, no process that has the file could end. */
 static inline void end_of(pid_t pid)
 {
 	stuck_end(&stuck);
@@ -142,14 +142,14 @@ static inline void expect_another_gets_in(void)
 	host_close(b.host);
 }
 
-/* Until something comes in, or for 10 ms. */
+/* Runs until something comes in, or for 10 ms. */
 static inline void run_a_while(void)
 {
 	poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, 10);
 	host_run(a.host);
 }
 
-/* On this kernel, and as on one that lets everybody send descriptors. */
+/* Runs all tests on this kernel, and as on one where anybody may send descriptors. */
 static inline int run_on_both(int (*run_all)(void))
 {
 	int fd, rc = 0;

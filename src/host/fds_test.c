@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Descriptors that a process of another user sends, and that cannot be closed: nothing
- * of ours waits.  On this kernel, and as on one that lets everybody send some. */
+/* Another user's process sends descriptors that cannot be closed: none of our threads
+ * waits. On this kernel, and as on one where anybody may send descriptors. */
 #include "host/fds.h"
 
 #include <netinet/in.h>
@@ -67,8 +67,9 @@ static void test_in_a_greeting(void **state)
 	end_of(pid);
 }
 
-/* What lies unread is not flushed as it is closed, so a FUSE file holds up nobody there.
- * A TCP socket with SO_LINGER does, whose other end reads nothing.  That end. */
+/* A FUSE file that lies unread is not flushed when it is closed, so it blocks nobody. A
+ * TCP socket with SO_LINGER does, if its other end reads nothing. Returns that other
+ * end. */
 static int make_lingering(void)
 {
 	const struct linger on = { .l_onoff = 1, .l_linger = older ? STUCK_S : 0 };
@@ -93,7 +94,7 @@ static int make_lingering(void)
 	return other;
 }
 
-/* The only copy that is left is the one that lies there. */
+/* Leaves the only copy of the descriptor in the unread message. */
 static void leave_it_there(pid_t pid)
 {
 	kill(pid, SIGKILL);
@@ -107,7 +108,7 @@ static void end_of_lingering(int other)
 	close(other);
 }
 
-/* In a connection that nobody has taken yet. */
+/* In a connection that has not been accepted yet. */
 static void test_unread_at_the_end(void **state)
 {
 	int other = make_lingering();
@@ -156,7 +157,7 @@ static void test_unread_in_a_service(void **state)
 	end_of_lingering(other);
 }
 
-/* They do not use up ours, nor keep the thread busy that looks for more; and when they
+/* Many descriptors neither use up ours nor keep the closer's thread busy, and after they
  * are closed all is as before. */
 static void hold_very_many(void (*does)(void), bool deaf)
 {
@@ -186,7 +187,7 @@ static void test_very_many(void **state)
 	hold_very_many(connect_with_many, false);
 }
 
-/* A connection that is not accepted tells nobody whose it is. */
+/* For a connection that is not accepted, the user is not known. */
 static void test_very_many_connections(void **state)
 {
 	(void)state;
@@ -215,7 +216,7 @@ static void test_without_a_thread(void **state)
 
 /* --- what is taken after all ------------------------------------------------------- */
 
-/* The peer has a slot, and sends one when it is told. */
+/* The peer has a slot, and sends a descriptor when it is told to. */
 static void peer(int tell, int answer)
 {
 	struct side b;

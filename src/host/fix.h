@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - for tests: several processes of one host, as far as host/ goes, in one. */
+/* fix.h - for tests: several processes of one host, as seen by host/, within one
+ * process. */
 #ifndef HOST_FIX_H
 #define HOST_FIX_H
 
@@ -40,7 +41,7 @@ static inline unsigned open_fds(void)
 	return n;
 }
 
-/* A child says over a pipe that it is ready, and stays until it is killed. */
+/* In a child: reports by a pipe that it is ready, and waits to be killed. */
 static inline _Noreturn void stay_ready(const int ready[2])
 {
 	(void)!write(ready[1], "", 1);
@@ -92,7 +93,7 @@ static inline void begin(struct side *s)
 	assert_int_equal(host_open(&s->host, &ops, s), 0);
 }
 
-/* Of a process that proves nothing. */
+/* Builds the greeting of a process without proof. */
 static inline void put_hello(struct msg_hello *m, uint16_t slot)
 {
 	msg_put_hello(m, slot, &(struct msg_proof){ { 0 } });
@@ -106,7 +107,7 @@ static inline void run(struct side *s)
 		host_run(s->host);
 }
 
-/* Run until the n-th datagram is there, or give up. */
+/* Runs until the n-th datagram has come, or gives up. */
 static inline void run_until(struct side *s, unsigned n)
 {
 	struct pollfd p = { .fd = host_fd(s->host), .events = POLLIN };
@@ -135,8 +136,8 @@ static inline int forward(struct side *from, uint16_t slot, const char *text)
 	return host_forward(from->host, slot, &d);
 }
 
-/* Room for many descriptors, and for names: they are the network namespace's.
- * In one of our own, if that may be, no other process is in the way. */
+/* Makes room for many descriptors and for names, which belong to the network namespace.
+ * If possible uses a namespace of its own, where no other process interferes. */
 static inline void enter(void)
 {
 	struct rlimit lim;

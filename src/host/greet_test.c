@@ -20,7 +20,7 @@ enum { MS = 1000000 };
 
 static int squatted[SLOT_NAMED + 1];
 
-/* No name is left: who opens gets a number. */
+/* Takes all names, so that a process that opens gets a number of the reserve. */
 static void squat_names(void)
 {
 	for (uint16_t i = SLOT_FIRST; i <= SLOT_NAMED; i++) {
@@ -41,14 +41,14 @@ static void begin_in_reserve(struct side *s)
 	assert_in_range(host_slot(s->host), RESERVE_FIRST, SLOT_LAST);
 }
 
-/* As after a reading that took long. */
+/* Forbids a reading for now, as after one that took long. */
 static void forbid_reading(struct side *s)
 {
 	s->host->reserve.read_at = 0;
 	s->host->reserve.not_before = clock_ns() + UINT64_C(1000000) * MS;
 }
 
-/* The time has come. */
+/* Allows a reading again. */
 static void allow_reading(struct side *s)
 {
 	s->host->reserve.not_before = 0;
@@ -71,7 +71,8 @@ static unsigned waiting(const struct side *s)
 	return n;
 }
 
-/* The connection is not looked at, even if it ends, and then all of it is taken in. */
+/* The connection is ignored while its greeting waits, even if it ends; then all of it is
+ * read. */
 static void test_a_greeting_waits_for_a_reading(void **state)
 {
 	struct side a, b, c;
@@ -97,7 +98,7 @@ static void test_a_greeting_waits_for_a_reading(void **state)
 	run_until(&a, 3);
 	assert_int_equal(a.got, 3);
 	assert_int_equal(waiting(&a), 0);
-	/* c was gone by then: its slot is not confirmed, which is no lie. */
+	/* c had ended by then: its slot is not confirmed, but it did not lie. */
 	assert_int_equal(host_stats(a.host)->refused, 1);
 	assert_int_equal(a.host->said_claim, 0);
 	host_close(a.host);
@@ -105,7 +106,7 @@ static void test_a_greeting_waits_for_a_reading(void **state)
 	let_names();
 }
 
-/* One reading, which began after them, judges all. */
+/* One reading that began after the greetings judges them all. */
 static void test_greetings_share_a_reading(void **state)
 {
 	enum { N = 20 };
@@ -136,7 +137,7 @@ static void test_greetings_share_a_reading(void **state)
 	let_names();
 }
 
-/* A reading that could not be made says nothing about anybody. */
+/* After a reading that failed, nobody is judged. */
 static void test_a_reading_that_fails(void **state)
 {
 	struct rlimit old, none;
@@ -168,8 +169,8 @@ static void test_a_reading_that_fails(void **state)
 	let_names();
 }
 
-/* The owner of a name lets nobody in for a while, which makes no liar of it; and who
- * hangs up meanwhile leaves nothing. */
+/* An owner that accepts nobody for a while does not count as a liar, and a process that
+ * hangs up meanwhile leaves nothing behind. */
 static void test_an_owner_whose_backlog_is_full(void **state)
 {
 	struct side a, b, c;
@@ -219,7 +220,7 @@ static pid_t hold_sockets(int n)
 	return pid;
 }
 
-/* Reading takes long then, and all who are honest are heard. */
+/* A reading takes long then, and all honest processes are heard. */
 static void test_among_many_sockets(void **state)
 {
 	enum { N = 40, HOLDERS = 3, EACH = 6000 };
@@ -250,7 +251,7 @@ static void test_among_many_sockets(void **state)
 	let_names();
 }
 
-/* Packets for numbers cost no reading each, nor a connection. */
+/* Packets for numbers of the reserve cost neither a reading nor a connection each. */
 static void test_packets_for_numbers(void **state)
 {
 	struct side a, b;
@@ -275,7 +276,8 @@ static void test_packets_for_numbers(void **state)
 	host_close(b.host);
 }
 
-/* A process ended after its greeting, and another had its slot when that was read. */
+/* A process ended after its greeting, and another had its slot when the greeting was
+ * read. */
 static void test_who_has_ended_is_no_liar(void **state)
 {
 	struct msg_hello hello;
