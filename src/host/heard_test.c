@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who may speak for a slot, on connections that outlive the hold on it. */
+/* Which process may speak for a slot, on connections that outlive its hold on the
+ * slot. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -21,7 +22,7 @@ static void on_said(void *arg, struct host_said *s)
 	said++;
 }
 
-/* The owner of slot connects to a, as the process and user that this one is. */
+/* Connects to a as the owner of slot, from this process and its current user. */
 static int greet_as(struct side *a, uint16_t slot)
 {
 	int fd = name_connect(host_slot(a->host));
@@ -51,8 +52,8 @@ static void expect_said(struct side *a, unsigned n, uint64_t refused)
 	assert_int_equal(host_stats(a->host)->refused, refused);
 }
 
-/* A connection outlives its process's hold on the slot, which another process has taken,
- * or another user's. */
+/* A connection outlives its process's hold on the slot, which another process or another
+ * user has taken. */
 static void test_who_had_the_slot(void **state)
 {
 	const struct host_ops with = { .datagram = on_datagram,
@@ -111,7 +112,7 @@ static void test_who_had_the_slot(void **state)
 	host_close(a.host);
 }
 
-/* The owner of a slot answers for another one. */
+/* The owner of a slot answers for another slot. */
 static void test_an_answer_for_another_slot(void **state)
 {
 	struct msg_hello hello;

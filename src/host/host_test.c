@@ -104,14 +104,14 @@ static void test_what_is_passed_on(void **state)
 	while (!rc);
 	assert_int_equal(rc, -EAGAIN);
 	assert_int_equal(host_pass(b.host, host_slot(a.host), part, 2), 0);
-	run(&a); /* which nobody takes there */
+	run(&a); /* b has nobody who takes it */
 	assert_int_equal(host_stats(a.host)->refused, 1);
 	assert_int_equal(host_pass(a.host, 1000, part, 2), -ESRCH);
 	host_close(a.host);
 	host_close(b.host);
 }
 
-/* It ends with something unread: what it said before counts. */
+/* The process ends with something unread: its own last messages count. */
 static void test_last_words(void **state)
 {
 	struct side a, b;
@@ -131,7 +131,7 @@ static void test_last_words(void **state)
 	host_close(b.host);
 }
 
-/* It ends before it is greeted. */
+/* The process ends before it is greeted. */
 static void test_only_words(void **state)
 {
 	struct side a, b;
@@ -152,7 +152,7 @@ static void test_only_words(void **state)
 	host_close(b.host);
 }
 
-/* We find out that it has ended before we read what it said. */
+/* a finds out that the process has ended before it reads the last messages. */
 static void test_last_words_to_one_who_writes(void **state)
 {
 	struct side a, b;
@@ -202,7 +202,8 @@ static void test_no_such_slot(void **state)
 	host_close(a.host);
 }
 
-/* It is the process at the other end of the connection that is then used. */
+/* The result is the process at the other end of the connection that is used from then
+ * on. */
 static void test_cred(void **state)
 {
 	struct side a, b;
@@ -219,7 +220,7 @@ static void test_cred(void **state)
 	assert_int_equal(uid, geteuid());
 	assert_int_equal(pid, getpid());
 	run(&b);
-	assert_int_equal(open_fds(), fds + 2); /* its two ends */
+	assert_int_equal(open_fds(), fds + 2); /* the two ends of the connection */
 	assert_int_equal(host_stats(b.host)->refused, 0);
 	assert_int_equal(forward(&a, host_slot(b.host), "hello"), 0);
 	run(&b);
@@ -252,7 +253,7 @@ static void test_gone_and_back(void **state)
 	usleep(2000);
 	assert_int_equal(forward(&a, slot, "again"), 0);
 	close(fd);
-	/* Found out while sending, but what it may have said last comes first. */
+	/* Found out while sending, but the owner's last messages come first. */
 	assert_int_equal(forward(&a, slot, "more"), -ESRCH);
 	assert_int_equal(a.gone, 1);
 	run(&a);
@@ -350,7 +351,7 @@ static void test_fork(void **state)
 	run(&b);
 	assert_int_equal(b.got, 2);
 	assert_int_equal(b.gone, 0);
-	/* The name ends with the parent's, though the child lives. */
+	/* The name is released with the parent's close, though the child lives. */
 	host_close(b.host);
 	run(&a);
 	assert_int_equal(a.gone, 1);

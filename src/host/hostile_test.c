@@ -30,7 +30,7 @@ static void test_squatted_names_are_skipped(void **state)
 	begin(&other); /* see reserve_test.c */
 	assert_true(host_slot(other.host) > SLOT_NAMED);
 	host_close(other.host);
-	/* A squatter is sent things like anyone, and never blocks us. */
+	/* Messages to a squatter are sent like any others, and never block. */
 	for (int i = 0; i < 100000; i++)
 		if (forward(&a, 7, "for a squatter") == -EAGAIN)
 			break;
@@ -41,8 +41,8 @@ static void test_squatted_names_are_skipped(void **state)
 	host_close(a.host);
 }
 
-/* Closed and counted: at the other end there is nothing but an answer to a greeting,
- * and the end. */
+/* Expects the connection to be closed and counted: at the other end is nothing but an
+ * answer to a greeting, and the end. */
 static void expect_closed(struct side *a, int fd, uint64_t refused)
 {
 	struct msg_hello answer;
@@ -87,7 +87,7 @@ static void test_garbage_closes_the_connection(void **state)
 	expect_closed(&a, stranger(&a, &hello, 5), 2);
 	hello.version = 9;
 	expect_closed(&a, stranger(&a, &hello, sizeof(hello)), 3);
-	/* A greeting as ourselves. */
+	/* A greeting with a's own slot. */
 	put_hello(&hello, host_slot(a.host));
 	expect_closed(&a, stranger(&a, &hello, sizeof(hello)), 4);
 	/* A second greeting, where a datagram ought to be: 5 is the claim. */
@@ -95,12 +95,12 @@ static void test_garbage_closes_the_connection(void **state)
 	fd = stranger(&a, &hello, sizeof(hello));
 	assert_int_equal(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
 	expect_closed(&a, fd, 6);
-	/* A message longer than there are. */
+	/* A message longer than any valid one. */
 	big.m = (struct msg_dgram){ .version = MSG_VERSION, .type = MSG_DGRAM };
 	fd = stranger(&a, &hello, sizeof(hello));
 	assert_int_equal(send(fd, &big, sizeof(big), 0), sizeof(big));
 	expect_closed(&a, fd, 8);
-	/* Nobody else has noticed. */
+	/* Other processes are not affected. */
 	assert_int_equal(forward(&b, host_slot(a.host), "after"), 0);
 	run(&a);
 	assert_int_equal(a.got, 2);
@@ -109,7 +109,7 @@ static void test_garbage_closes_the_connection(void **state)
 	host_close(b.host);
 }
 
-/* A process that claims another's slot does not get what is sent to it. */
+/* A process that claims another's slot does not get messages for that slot. */
 static void test_a_false_claim_is_not_believed(void **state)
 {
 	struct side a, b;
@@ -151,7 +151,7 @@ static void test_a_false_claim_is_not_believed(void **state)
 	host_close(b.host);
 }
 
-/* As a process of its own: has slot, and says hello to a and then n datagrams. */
+/* Forks a process that has slot, greets a and sends n datagrams. */
 static pid_t owner_of(uint16_t slot, struct side *a, int n)
 {
 	struct msg_hello hello;
@@ -179,7 +179,7 @@ static pid_t owner_of(uint16_t slot, struct side *a, int n)
 	return pid;
 }
 
-/* Whoever had the slot before has died, and not all that it said was read yet. */
+/* The former owner of the slot has ended, and not all its messages were read yet. */
 static void test_who_takes_the_slot_of_a_dead_process(void **state)
 {
 	enum { BEFORE = 100 };
@@ -202,7 +202,7 @@ static void test_who_takes_the_slot_of_a_dead_process(void **state)
 	assert_int_equal(a.got, BEFORE + 1);
 	assert_int_equal(a.gone, 1);
 	assert_int_equal(host_stats(a.host)->refused, 0);
-	/* It is the one that is sent to, and whose end is told. */
+	/* Messages go to the second owner, and its end is reported. */
 	assert_int_equal(forward(&a, slot, "for the second"), 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -292,7 +292,7 @@ static void test_out_of_descriptors(void **state)
 	for (int i = 0; i < 10; i++)
 		host_run(a.host);
 	p.fd = host_fd(a.host);
-	/* It does not stay readable: that would be a busy loop. */
+	/* The listening socket does not stay readable, which would be a busy loop. */
 	assert_int_equal(poll(&p, 1, 0), 0);
 	refused = host_stats(a.host)->refused > 0;
 	while (n > 0)
@@ -305,7 +305,8 @@ static void test_out_of_descriptors(void **state)
 	host_close(a.host);
 }
 
-/* As one without descriptors does.  There is no way to it, and it lives. */
+/* A process without descriptors left closes connections. It is unreachable, but it
+ * lives. */
 static void test_who_closes_connections_has_its_slot(void **state)
 {
 	struct side a;
@@ -331,7 +332,7 @@ static void test_who_closes_connections_has_its_slot(void **state)
 
 enum { CROWD = 1500, DAEMON = 1 };
 
-/* As uid: connect many times to a, by that greeting (or with none), and wait. */
+/* As user uid: connects many times to a, with a greeting or without, and waits. */
 static pid_t crowd(struct side *a, uid_t uid, bool greet, int n)
 {
 	int ready[2];
@@ -382,7 +383,7 @@ static void end_of(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* A process of the third user is heard, and its datagram comes. */
+/* A process of the third user is heard, and its datagram arrives. */
 static void expect_another_gets_in(struct side *a)
 {
 	unsigned want = a->got + 1;
@@ -431,7 +432,7 @@ static void test_connections_that_say_nothing(void **state)
 	host_close(a.host);
 }
 
-/* Connect to a as uid, and it accepts. */
+/* Connects to a as uid; a accepts. */
 static int connect_as(struct side *a, uid_t uid)
 {
 	int fd;
@@ -451,7 +452,7 @@ static bool is_closed(int fd)
 	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
-/* It is the oldest of the user who has most that makes room, not the oldest of all. */
+/* The oldest connection of the user who has most makes room, not the oldest of all. */
 static void test_who_makes_room(void **state)
 {
 	enum { FEW = 10, ALL = 64 };

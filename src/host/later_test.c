@@ -16,7 +16,8 @@ static const struct msg_proof proof = { { 1, 2, 3 } };
 
 struct owner {
 	uint16_t slot;
-	int listener, fd; /* the connection on which it is asked; -1: it was not */
+	/* connection on which the owner is asked; -1: it was not asked */
+	int listener, fd;
 };
 
 static struct side a;
@@ -51,7 +52,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The first connection asks who has the slot, and is closed; the second what it says. */
+/* The first connection asks who has the slot and is closed; the second asks for the
+ * proof. */
 static void answer(struct owner *o)
 {
 	struct msg_hello hello;
@@ -62,7 +64,7 @@ static void answer(struct owner *o)
 	assert_int_equal(send(o->fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
 }
 
-/* len bytes come from the n-th other user's process, which says that slot is its own. */
+/* len bytes arrive from the n-th other user's process, which claims slot. */
 static void comes_from(unsigned n, uint16_t slot, uint32_t len)
 {
 	struct {
@@ -103,8 +105,8 @@ static void expect(unsigned got, uint32_t last, uint64_t refused)
 	assert_int_equal(host_stats(a.host)->refused, refused);
 }
 
-/* What could be judged at once waits behind what its sender sent before, and what is
- * refused does not hold up what is behind it. */
+/* A datagram that could be judged at once waits behind its sender's earlier ones; a
+ * refused one does not delay those behind it. */
 static void test_they_keep_their_order(void **state)
 {
 	(void)state;
@@ -130,7 +132,7 @@ static void test_they_keep_their_order(void **state)
 	assert_true(list_empty(&a.host->later));
 }
 
-/* The answer ends the wait, however long that has become. */
+/* The owner's answer ends the wait, however long the interval has become. */
 static void test_an_answer_is_not_waited_for(void **state)
 {
 	(void)state;
@@ -143,8 +145,8 @@ static void test_an_answer_is_not_waited_for(void **state)
 	expect(1, 1, 0);
 }
 
-/* A look that an answer of somebody brings is no try: they would be over before the
- * owner can answer. */
+/* A look caused by some other owner's answer does not count as a try; otherwise tries
+ * would run out before the owner can answer. */
 static void test_answers_of_others_are_no_tries(void **state)
 {
 	uint64_t start = clock_ns();
@@ -164,7 +166,7 @@ static void test_answers_of_others_are_no_tries(void **state)
 	assert_true(clock_ns() - start > 250 * MS);
 }
 
-/* One user has so many, and all together, which others can fill up alone. */
+/* Limits for one user and for all together, which one user cannot fill alone. */
 static void test_how_many_wait(void **state)
 {
 	(void)state;
@@ -181,7 +183,7 @@ static void test_how_many_wait(void **state)
 	expect(ALL + 1, 2, SENDERS * (EACH + 1) - ALL);
 }
 
-/* What waits when the NIC is closed ends with it. */
+/* Datagrams that wait are dropped when the NIC is closed. */
 static void test_they_wait_at_the_end(void **state)
 {
 	(void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process that became another user: it proves whose slot it has by what the owner of
- * the slot says, too. */
+/* A process that changed its user proves its slot with the slot owner's proof as
+ * well. */
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -35,7 +35,7 @@ static void wait_for(int fd)
 			 1);
 }
 
-/* A connection to a, made by this process when it is another user. */
+/* Connects to a from this process while it is another user. */
 static int connect_as_another(struct side *a)
 {
 	int fd;
@@ -56,7 +56,7 @@ static void say(int fd, const void *what, size_t len)
 		_exit(1);
 }
 
-/* fd's end says slot, with that proof, and a datagram. */
+/* Sends, on fd, a claim of slot with that proof, and a datagram. */
 static void claim(int fd, uint16_t slot, const struct msg_proof *proof)
 {
 	struct {
@@ -70,7 +70,7 @@ static void claim(int fd, uint16_t slot, const struct msg_proof *proof)
 	say(fd, &one, sizeof(one));
 }
 
-/* What those who are no owners can say. */
+/* Proofs that processes other than the owner can give. */
 enum proof { NONE, BY_ANOTHER, TRUE_ONE, PROOFS };
 
 static void serve(struct side *s)
@@ -96,7 +96,7 @@ static void end_of(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* The owner of a slot, on whose old connection somebody claims it. */
+/* Forks the owner of a slot, on whose old connection another process claims the slot. */
 static pid_t claimant(struct side *a, enum proof what)
 {
 	pid_t pid = spawn();
@@ -125,7 +125,7 @@ static pid_t claimant(struct side *a, enum proof what)
 	return 0;
 }
 
-/* What comes in, until n datagrams are believed or refused. */
+/* Runs until n datagrams have been believed or refused. */
 static void run_until_judged(struct side *a, unsigned n)
 {
 	struct pollfd p = { .fd = host_fd(a->host), .events = POLLIN };
@@ -148,8 +148,8 @@ static bool cannot_become_another(void)
 	return true;
 }
 
-/* Whoever had the process's number when the connection was made may have become the
- * program that has the slot, and left the connection to another. */
+/* The process that had this process number when the connection was made may have become
+ * the program that has the slot, and left the connection to another process. */
 static void test_numbers_of_a_process_prove_nothing(void **state)
 {
 	struct side a;
@@ -170,7 +170,7 @@ static void test_numbers_of_a_process_prove_nothing(void **state)
 	}
 }
 
-/* Everybody is given the same proof. */
+/* Every process is given the same proof. */
 static void test_who_was_greeted_can_spoil_nothing(void **state)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX, .sun_path = "\0spoilt" };
@@ -224,7 +224,7 @@ static void test_who_was_greeted_can_spoil_nothing(void **state)
 	host_close(a.host);
 }
 
-/* Each asks the other, and neither waits for an answer to give its own. */
+/* Each asks the other, and neither waits for an answer before it gives its own. */
 static void test_both_became_another(void **state)
 {
 	struct side a, b;
@@ -261,7 +261,8 @@ static void test_both_became_another(void **state)
 	host_close(a.host);
 }
 
-/* It was ours when it opened, and is for what it said then; for new rights it is not. */
+/* The process was this user's when it opened: that counts for its datagrams, but not for
+ * new rights. */
 static void test_ours_but_not_now(void **state)
 {
 	int p[2], go[2];
@@ -341,7 +342,7 @@ static void test_a_datagram_for_a_service(void **state)
 	host_close(a.host);
 }
 
-/* So many wait of one user whose process never answers, and not for ever. */
+/* A limited number waits for a user whose process never answers, and not for ever. */
 static void test_datagrams_of_one_who_never_answers(void **state)
 {
 	enum { N = 100, ROOM = 16 };
