@@ -95,8 +95,8 @@ int plug_address(const char *fabric, uid_t self, struct sockaddr_un *a, socklen_
 	return 0;
 }
 
-/* Returns the first of the launchers' rank variables that is set to a number; NULL:
- * none. */
+/* This process's rank: the first of the MPI launchers' variables that holds a number, or
+ * NULL. */
 static const char *own_rank(void)
 {
 	static const char *const vars[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
@@ -194,8 +194,8 @@ int plug_peer(int fd, uid_t *uid, pid_t *pid)
 	return 0;
 }
 
-/* In /proc/PID/stat the state is the letter after the name, which may contain
- * anything. */
+/* In /proc/PID/stat the state is the letter after the program's name.  The name stands in
+ * parentheses and may itself hold parentheses, so the last one ends it. */
 bool plug_is_stopped(pid_t pid)
 {
 	char path[32], text[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* answer.h - how a fabric answers requests about itself. */
+/* answer.h - the type of the function that answers requests on control connections. */
 #ifndef PLUG_ANSWER_H
 #define PLUG_ANSWER_H
 
@@ -8,8 +8,8 @@
 
 struct fabric;
 
-/* Answers a request of a control connection with a text of *len bytes, which the caller
- * frees; NULL ends the connection. */
+/* Answers the request `ask`.  Returns a text of *len bytes, which the caller frees, or
+ * NULL, which ends the connection. */
 typedef char *plug_answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
 			  size_t ask_len, size_t *len);
 

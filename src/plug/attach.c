@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* attach.c - the fabric's end of the memory that it shares with a program at an adapter
- * (link/adapter_ring.h). Nothing in the memory is trusted, and each descriptor is read
- * once.
+ * (link/adapter_ring.h).  The program may write anything into that memory at any time, so
+ * all values are checked, and each descriptor is read once.
  *
- * An attached program is known by its slot, the upper bits of its QP numbers: packets to
- * such a QP are for the program. After a program has ended, its memory is kept until the
- * packets that it sent are gone, because their bytes lie in that memory.
+ * An attached program is known by its slot, the upper bits of its QP numbers: a packet
+ * belongs to the program whose slot is in the destination QPN.  The struct attached of a
+ * program that has ended stays until all packets that the program had sent have left the
+ * fabric, since their bytes lie in the shared memory.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,16 +36,12 @@ struct attached {
 	uint8_t port;
 	uint16_t slot;
 	struct adapter_shared *sh;
-	/* this end's own copies, because the program may overwrite those in sh */
+	/* The fabric's own copies: the program can overwrite the counters in sh. */
 	uint32_t tx_tail, rx_head, freed_head;
-	/* packets for the program are dropped at once if there is no room */
-	bool late;
-	/* its packets that are still in the fabric */
-	unsigned busy;
-	/* last description of its port that it was told, */
-	struct plug_port told;
-	/* and the value of fabric_changes() at that time */
-	uint32_t seen;
+	bool late;	       /* packets for the program are dropped; see still_late() */
+	unsigned busy;	       /* packets that it has sent and that are in the fabric */
+	struct plug_port told; /* its port, as the program was last told */
+	uint32_t seen;	       /* fabric_changes() at that time */
 	struct packet {
 		struct fabric_data d;
 		struct attached *a;
@@ -54,6 +51,7 @@ struct attached {
 
 /* --- beginning and end ---------------------------------------------------------- */
 
+/* Frees a once its program has ended and none of its packets is left. */
 static void let_go(struct attached *a)
 {
 	if (a->c || a->busy)
@@ -62,7 +60,7 @@ static void let_go(struct attached *a)
 	free(a);
 }
 
-/* Makes the sealed memory. Returns its descriptor, which is for the program. */
+/* Maps a->sh, sealed memory, and returns its descriptor, to be sent to the program. */
 static int share(struct attached *a)
 {
 	int fd = fd_memory("urnic-adapter", sizeof(*a->sh)), rc = fd < 0 ? fd : 0;
@@ -138,8 +136,8 @@ static void wake(struct attached *a)
 
 /* --- from the program ------------------------------------------------------------ */
 
-/* Copies the fields that the fabric relies on; the packet's bytes may be anything.
- * Returns false if a program may not send such a packet. */
+/* Fills *pkt and d->bth with what the fabric routes the packet by.  The packet may hold
+ * any bytes.  Returns false for a packet that a program may not send. */
 static bool read_packet(const struct attached *a, const struct adapter_desc *desc,
 			struct fabric_data *d, struct mad_pkt *pkt)
 {
@@ -174,7 +172,7 @@ static bool read_packet(const struct attached *a, const struct adapter_desc *des
 	       (pkt->sqpn == QP_GSI || qpn_slot(pkt->sqpn) == a->slot);
 }
 
-/* Gives the buffer back to the program, which must not have ended. */
+/* Returns p's buffer to the program, which must still be attached. */
 static void give_back(struct attached *a, struct packet *p)
 {
 	p->busy = false;
@@ -197,7 +195,8 @@ void attach_done(struct fabric_data *d)
 	let_go(a);
 }
 
-/* Sends a packet for a QP1 as a MAD. */
+/* Sends a packet to QP1 as a MAD; a malformed one is dropped.  Returns false if pkt is
+ * not for QP1.  If it returns true, p's buffer is free again. */
 static bool send_mad(struct attached *a, const struct packet *p, struct mad_pkt *pkt)
 {
 	enum { HEAD = BTH_LEN + DETH_LEN, SEND_ONLY = 0x64 };
@@ -221,7 +220,7 @@ static bool take_one(struct attached *a)
 	struct packet *p = &a->packet[buf % ADAPTER_BUFS];
 	struct mad_pkt pkt;
 
-	/* keep the compiler from reading it again */
+	/* Keeps the compiler from reading the descriptor a second time. */
 	atomic_signal_fence(memory_order_seq_cst);
 	if (buf >= ADAPTER_BUFS || p->busy || desc.len > ADAPTER_BUF || desc.len % 4)
 		return false;
@@ -237,8 +236,8 @@ static bool take_one(struct attached *a)
 	return true;
 }
 
-/* Takes the packets that the program has sent. Returns how many; -1: an impossible
- * counter or buffer. */
+/* Takes up to AT_ONCE packets of the program; returns how many, or -1 if the ring holds
+ * impossible values. */
 static int take_all(struct attached *a)
 {
 	uint32_t head = atomic_load_explicit(&a->sh->tx_head, memory_order_acquire);
@@ -252,9 +251,9 @@ static int take_all(struct attached *a)
 	return n;
 }
 
-/* Sends the packets that are still in the program's ring, as hardware would, since their
- * sends may have completed. Then removes the program from all lists, which hold attached
- * programs only. */
+/* Packets that the program has put into its ring still go out: their sends are complete,
+ * and an adapter would send them.  c leaves its list before fabric_room() runs, since all
+ * who walk s->attaches expect c->attached to be set. */
 void attach_end(struct conn *c)
 {
 	struct attached *a = c->attached;
@@ -266,15 +265,16 @@ void attach_end(struct conn *c)
 	list_init(&c->node);
 	c->attached = NULL;
 	a->c = NULL;
-	/* packets for it need not wait any more */
+	/* Packets that wait for room in this program's ring need not wait any longer. */
 	fabric_room(a->s->fabric, a->ca, a->port);
 	let_go(a);
 }
 
 /* --- to the program ---------------------------------------------------------------- */
 
-/* Writes all headers anew from what the fabric relied on, so later changes by the sender
- * have no effect. */
+/* Copies a packet into the program's ring; returns false if the ring is full.  BTH and
+ * address come from the fabric's own copies: the sender may have changed its buffer
+ * meanwhile, but the receiver gets the headers by which the fabric routed the packet. */
 static bool put(struct attached *a, const struct mad_pkt *pkt)
 {
 	const struct fabric_data *d = pkt->data;
@@ -311,7 +311,8 @@ static bool put(struct attached *a, const struct mad_pkt *pkt)
 	return true;
 }
 
-/* Writes the MAD as the sender's port would: BTH, DETH, MAD and room for an ICRC. */
+/* Puts a MAD into the ring as the packet that the sender's port would have made: BTH,
+ * DETH, MAD and room for an ICRC. */
 static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
 {
 	uint8_t bytes[FABRIC_MAD + ICRC_LEN] = { 0 };
@@ -324,7 +325,7 @@ static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
 	return put(a, &whole);
 }
 
-/* Without room the MAD is lost, as at a QP1 without a receive. */
+/* If the program's ring is full, the MAD is lost, as at a QP1 with no receive posted. */
 bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		const struct mad_pkt *pkt)
 {
@@ -340,8 +341,8 @@ bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 	return false;
 }
 
-/* A program that was late gets packets again once it has emptied its ring. With room for
- * one packet at a time it would make other programs wait for each. */
+/* A late program gets packets again only when it has emptied its ring.  If one free place
+ * were enough, it would keep the packets for others waiting once per packet. */
 static bool still_late(struct attached *a)
 {
 	if (a->late &&
@@ -368,7 +369,7 @@ enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 
 		if (!is_for(c, ca, port, pkt))
 			continue;
-		/* A group's packet does not wait for a single program. */
+		/* A multicast packet never waits: a program without room loses it. */
 		if (!group && still_late(c->attached))
 			return FABRIC_LOST;
 		if (!put(c->attached, pkt) && !group)
@@ -419,7 +420,7 @@ static void tell_port(struct plug_server *s, struct conn *c)
 		return;
 	}
 	if (rc)
-		return; /* continues when there is room, or when the connection ends */
+		return; /* tries again when the socket has room or has been closed */
 	c->attached->told = news.port;
 	c->attached->seen = changes;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs at adapters, over the memory that each shares with the fabric; and some that
- * write there what cannot be. */
+/* Programs at adapters, over the memory that each shares with the fabric; some write
+ * impossible values into it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ struct program {
 	uint32_t head;
 };
 
-/* How many packets of a's were discarded. */
+/* How many packets of adapter a were discarded. */
 static char *discards(void *ctx, struct fabric *f, uint64_t now, const char *ask,
 		      size_t ask_len, size_t *len)
 {
@@ -80,7 +80,8 @@ static void detach(struct program *p)
 	close(p->fd);
 }
 
-/* What the fabric says next: how long it is; 0: the connection has ended. */
+/* Waits for the fabric's next message; returns its length, or 0 if the connection has
+ * ended. */
 static long hear(struct program *p, struct plug_port_news *news)
 {
 	struct pollfd f = { .fd = p->fd, .events = POLLIN };
@@ -107,7 +108,7 @@ static void write_ring(struct program *p, uint16_t buf, uint16_t len, uint8_t op
 	atomic_store(&p->sh->tx_head, p->head);
 }
 
-/* The port has no LID: it is discarded there. */
+/* The port has no LID, so it discards the packet. */
 static void put(struct program *p, uint16_t buf, uint16_t len, uint8_t opcode,
 		uint32_t dqpn)
 {
@@ -150,12 +151,12 @@ static void a_slot_is_one_programs(void **state)
 	q = attach("b", SLOT);
 	detach(&q);
 	detach(&p);
-	/* the fabric sees the end of one before the beginning of the next */
+	/* The fabric sees the end of the first connection before the next one begins. */
 	p = attach("a", SLOT);
 	detach(&p);
 }
 
-/* Without a subnet manager nothing goes anywhere, but each buffer comes back. */
+/* Without a subnet manager no packet arrives, but the program gets each buffer back. */
 static void buffers_come_back(void **state)
 {
 	struct program p = attach("a", SLOT);
@@ -187,7 +188,7 @@ static unsigned long count_discards(void)
 	return n;
 }
 
-/* Its sends are complete, so they go out. */
+/* A program ends right after it has sent: its packets still go out. */
 static void ends_behind_its_last_packet(void **state)
 {
 	struct program p = attach("a", SLOT);
@@ -224,8 +225,8 @@ static void write_mad(struct program *p, uint16_t buf, enum mad_method method)
 	sa_group_ask(at + MAD, 7, method, &group);
 }
 
-/* Its last message is answered by the fabric itself, since another program of the port
- * is in the group. */
+/* The fabric itself answers the program's last message, a Delete, since another program
+ * of the port is in the group. */
 static void leaves_a_group_with_its_last_packet(void **state)
 {
 	struct program other = attach("a", SLOT + 1);
@@ -295,7 +296,7 @@ static void crimes(void **state)
 	detach(&good);
 }
 
-/* Whatever stands there, the fabric lives. */
+/* Random bytes in the shared memory do not harm the fabric. */
 static void random_words(void **state)
 {
 	struct prng r;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* capture.c - writes packets that cross links as ERF records for programs that capture.
+/* capture.c - copies of the packets that cross links, as ERF records, for programs that
+ * capture.
  *
- * Nothing waits for such a program: records that it has not read are kept up to
- * CAPTURE_MAX bytes, then dropped and counted in the next record.
+ * A slow program delays nothing: records that it has not taken are kept up to CAPTURE_MAX
+ * bytes; further ones are dropped, and their number is in the next record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct capture {
 	bool all;
 	uint8_t *buf;
 	size_t begin, end, cap; /* records not yet sent are [begin, end) */
-	uint16_t lost;
+	uint16_t lost;		/* records dropped since the last one */
 };
 
 bool capture_begin(struct conn *c, bool all)
@@ -39,6 +40,7 @@ void capture_end(struct conn *c)
 	c->capture = NULL;
 }
 
+/* Makes room for n more bytes; returns false if that exceeds CAPTURE_MAX or memory. */
 static bool room(struct capture *p, size_t n)
 {
 	size_t cap = p->cap ? p->cap : CAPTURE_FIRST;
@@ -86,7 +88,7 @@ static void add(struct capture *p, const uint8_t *frame, size_t len)
 	p->lost = 0;
 }
 
-/* Does the capture see the link from this end, rather than from the other? */
+/* Does c capture at either end of the link at that port? */
 static bool sees(const struct plug_server *s, const struct conn *c, uint32_t node,
 		 uint8_t port)
 {
@@ -111,7 +113,7 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 	}
 }
 
-/* Returns the size of as many whole records as fit in one message. */
+/* The length in bytes of as many whole records as fit into one message. */
 static size_t records(const struct capture *p)
 {
 	size_t n = 0;

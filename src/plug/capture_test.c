@@ -65,7 +65,7 @@ static void crosses(uint32_t node, uint8_t port, uint8_t number)
 	capture_packet(&s, node, port, 15, &pkt);
 }
 
-/* The number in the MAD of the record that begins there, and how many were lost. */
+/* The number in the MAD of the record r, and how many records were lost before it. */
 static unsigned number_at(size_t at, unsigned *lost)
 {
 	const uint8_t *r = msg + at;
@@ -119,7 +119,7 @@ static void t_which(void **state)
 	c.port = 2;
 	all_cross();
 	sees(2, 3, 4);
-	c.ca = B; /* whose port 2 is at that end */
+	c.ca = B; /* B's port 2 is the other end of the link */
 	all_cross();
 	sees(2, 3, 4);
 	c.port = 1;
@@ -130,8 +130,8 @@ static void t_which(void **state)
 	sees(2, 1, 2);
 }
 
-/* More than the socket and the memory take: what was kept comes in order, whole, and the
- * first after the gap says how many are missing. */
+/* More records than socket and buffer hold: those kept come whole and in order, and the
+ * first one after the gap says how many are missing. */
 static void t_lost(void **state)
 {
 	enum { MANY = 100000 };

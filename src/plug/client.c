@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.c - see plug.h: the program's side. */
+/* client.c - the program's end of a connection to a fabric; see plug.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,17 +18,17 @@
 #include "sys/fd.h"
 #include "sys/user.h"
 
-/* An answer takes microseconds. If none has come by FIRST_LOOK_MS, check whether the
- * fabric is able to answer. */
+/* An answer usually takes microseconds.  A program that has waited FIRST_LOOK_MS checks,
+ * then and every LOOK_MS, whether the fabric's process is stopped. */
 enum { ANSWER_SECONDS = 10, FIRST_LOOK_MS = 10, LOOK_MS = 100 };
 
-/* Maps EOF and a broken connection to -EIO: the fabric has ended. */
+/* The result for err, the errno of a failed recv(). */
 static int gone(int err)
 {
 	return err == EAGAIN ? -ETIMEDOUT : -EIO;
 }
 
-/* fabric: a connection to it. */
+/* Is the process at the other end of this connection stopped? */
 static bool is_stopped(int fabric)
 {
 	uid_t uid;
@@ -37,8 +37,9 @@ static bool is_stopped(int fabric)
 	return !plug_peer(fabric, &uid, &pid) && plug_is_stopped(pid);
 }
 
-/* Waits until fd is readable, then returns 0. Does not wait for a stopped fabric, but
- * only if two looks find it stopped, because a debugger stops it for a moment. */
+/* Waits until fd can be read; `fabric` is a connection to the fabric.  Returns 0,
+ * -ETIMEDOUT, or -EHOSTDOWN if two looks in a row find the fabric's process stopped (one
+ * may be the work of a debugger, which stops a process for a moment). */
 static int wait_answer(int fd, int fabric)
 {
 	const uint64_t until = clock_ns() + UINT64_C(1000000000) * ANSWER_SECONDS;
@@ -90,7 +91,9 @@ static int dial(const char *fabric)
 	return rc;
 }
 
-/* The fabric accepts a descriptor only after it has checked the user who connects. */
+/* Sends the first message, with the descriptor `pass`.  Until the fabric has checked
+ * which user connects, it refuses descriptors (-EAGAIN), so this tries once a
+ * millisecond. */
 static int introduce(int fd, const struct plug_request *req, int pass)
 {
 	enum { TRIES = ANSWER_SECONDS * 1000 };
@@ -112,8 +115,8 @@ static int fill(struct plug_request *req, const char *hca, enum plug_op op, uint
 	return plug_hca(hca, req->hca);
 }
 
-/* Sends the request and reads the answer, which begins with a status. Returns a
- * descriptor. */
+/* Connects, sends req and takes the answer, which begins with a status word.  Returns the
+ * connection's descriptor, or -errno. */
 static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 		   void *answer, size_t len)
 {
@@ -132,7 +135,7 @@ static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 		memcpy(&status, answer, sizeof(status));
 	if (!rc && n < 0)
 		rc = gone(errno);
-	else if (!rc && status) /* an error's answer has the status only */
+	else if (!rc && status) /* a refusal is the status word alone */
 		rc = status < 4096 ? -(int)status : -EIO;
 	else if (!rc && n != (ssize_t)len)
 		rc = -EIO;
@@ -186,8 +189,8 @@ int plug_open(const char *fabric, const char *hca, uint32_t port)
 	return ask(fabric, hca, PLUG_OPEN, port, -1, &status, sizeof(status));
 }
 
-/* The descriptors keep low numbers: for a high one the kernel enlarges the table, which
- * takes 10 ms and more in a program with threads. */
+/* Leaves its descriptors at low numbers, without fd_raise(): for a high number the kernel
+ * enlarges the process's table, which takes 10 ms and more in a program with threads. */
 int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, size_t size)
 {
 	uint32_t status = 0;
@@ -195,7 +198,7 @@ int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, si
 
 	if (pipe2(p, O_CLOEXEC))
 		return -errno;
-	close(p[0]); /* the process that opens the path becomes the reader */
+	close(p[0]); /* a process that opens the path becomes the reader */
 	n = snprintf(path, size, "/proc/self/fd/%d", p[1]);
 	fd = n < 0 || (size_t)n >= size
 		     ? -ENAMETOOLONG
@@ -241,15 +244,16 @@ int plug_send(int fd, const void *msg, size_t len)
 	return message_send_any(fd, &say, sizeof(say), msg, len, false);
 }
 
-/* Held across two calls, looking at a message and taking it, so that no other thread
- * takes it. */
+/* Held by plug_recv(), which looks at a message and takes it with two system calls. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
-/* A fabric sends at most one descriptor with a message. Further ones are closed as those of
- * no user: asking for the process's own user would be a system call for each message. */
+/* A fabric sends at most one descriptor with a message.  Surplus ones are closed on
+ * account of this uid, which is no user's: geteuid() would cost a system call per
+ * message. */
 static const uid_t nobodys = (uid_t)-1;
 
-/* Receives a long message, or enough of it to tell its length. */
+/* Takes a message that lies in the memfd `passed`.  Returns its length; -ENOSPC with the
+ * length in *need if size is too small; or -EIO. */
 static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
 {
 	long len = message_length(passed);
@@ -286,7 +290,7 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need)
 	int state;
 	long n;
 
-	/* No cancellation while the lock is held: recvmsg() is a cancellation point. */
+	/* recvmsg() is a cancellation point; a cancelled thread would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&taking);
 	n = take(fd, msg, size, need);
@@ -309,7 +313,7 @@ int plug_capture(const char *fabric, const char *node, uint32_t port)
 	return ask(fabric, node, PLUG_CAPTURE, port, -1, &status, sizeof(status));
 }
 
-/* Reads the answer to ATTACH: its status and the shared memory. */
+/* Takes the answer to ATTACH: a status word and the shared memory's descriptor. */
 static int take_memory(int fd, int *memory)
 {
 	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
@@ -394,7 +398,7 @@ int plug_kick(int fd)
 	return message_send(fd, NULL, 0, &kick, sizeof(kick), -1, true);
 }
 
-/* Reads one message into memory allocated for its length. */
+/* Takes the next message into *to, allocated to fit.  Returns its length or -errno. */
 static long recv_all(int fd, char **to, size_t size)
 {
 	long n = -ENOSPC;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn.c - the connection of one program, on the fabric's side. */
+/* conn.c - the fabric's end of one connection from a program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "sys/rights.h"
 
 enum { ROOM = sizeof(((struct plug_server *)0)->room) };
-static const uint64_t patience = 10000000000;
+static const uint64_t patience = 10000000000; /* ns; for the first request to come */
 
 static bool watch(struct plug_server *s, struct conn *c, int op)
 {
@@ -55,8 +55,9 @@ static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 		plugged_end(s, c);
 }
 
-/* Stops or starts listening. It stops when there are no descriptors left, or no more
- * that another user may leave to be closed; programs that connect then wait. */
+/* Stops or resumes accepting.  The fabric stops when it has no free descriptor, or when
+ * too many descriptors of other users wait to be closed; new connections stay in the
+ * backlog. */
 static void listen_or_not(struct plug_server *s, bool deaf)
 {
 	struct epoll_event ev = { .events = deaf ? 0 : EPOLLIN,
@@ -132,7 +133,7 @@ void plugged_end(struct plug_server *s, struct conn *c)
 	listen_or_not(s, false);
 }
 
-/* Sends as many messages of c's file as its socket takes. */
+/* Sends the file's messages until the socket is full. */
 void plugged_flush(struct plug_server *s, struct conn *c)
 {
 	const void *msg;
@@ -144,7 +145,7 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 	while (!rc && (msg = umad_peek(c->file, &len))) {
 		rc = message_send_any(c->fd, NULL, 0, msg, len, true);
 		if (rc && rc != -EAGAIN && rc != -EIO)
-			rc = 0; /* no memory for the message: it is lost */
+			rc = 0; /* no memory to send the message: it is lost */
 		if (!rc)
 			umad_pop(c->file);
 	}
@@ -157,8 +158,9 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
-/* Takes one message. If there are more, epoll says so again: programs mostly send one and
- * wait for the answer, which they get without a look for a second message first. */
+/* Reads one message; if there are more, epoll reports the connection again.  Most
+ * programs send one request and wait for the answer, so looking for another message first
+ * would be a wasted system call. */
 static void read_one(struct plug_server *s, struct conn *c)
 {
 	uint8_t *msg = s->room;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control connections: a text is asked, a text is answered. */
+/* Control connections: a text is the request, and a text the answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -87,8 +87,8 @@ static void t_end(void **state)
 	start(state);
 }
 
-/* A descriptor that comes along, and a text of which the fabric hears no more than its
- * first part, end the connection. */
+/* A request that passes a descriptor ends the connection, and so does a request that is
+ * so long that it travels in a memfd. */
 static void t_wrong(void **state)
 {
 	int fd = plug_control(name), well = plug_control(name);
@@ -110,7 +110,7 @@ static void t_wrong(void **state)
 	free(text);
 }
 
-/* Asks and never reads: its connection ends, and others go on. */
+/* A program that asks and never reads: its connection ends, and others go on. */
 static void t_never_reads(void **state)
 {
 	int fd = plug_control(name), well = plug_control(name), rc = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* group.c - multicast groups of programs at an adapter.
  *
- * To the subnet administrator a port either is in a group or is not, while several
- * programs at the port may be in it. On real hosts the kernel counts them; here the
- * fabric does, from their requests and the answers. If the last program of a group
- * leaves, the port leaves it; when a program ends, it leaves all its groups. A program
- * repeats a request until it is answered; the fabric repeats requests for programs that
- * have ended.
+ * The subnet administrator (SA) knows only whether a port is in a group, but several
+ * programs at the port may be members.  On real hosts the kernel counts them.  Here the
+ * fabric counts, by reading the programs' requests to the SA and its answers.  The port
+ * leaves a group when its last member leaves.  When a program ends, the fabric leaves the
+ * program's groups for it.  A program repeats its own requests until the SA answers; the
+ * fabric repeats those that it sends for programs that have ended (server.leaving).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,27 +16,29 @@
 #include "sys/clock.h"
 #include "wire/sa.h"
 
-/* Transaction IDs of no program's slot and no file's agent. */
+/* The upper half of the transaction IDs of the fabric's own requests: the slot of no
+ * program and the agent of no umad file. */
 #define NOBODYS_TID (UINT64_C(0xffffffff) << 32)
 
 enum {
-	GROUPS_MAX = 1024,     /* groups of one program; more are not counted */
-	LEAVING_MAX = 1 << 14, /* requests to leave; more are not repeated */
+	GROUPS_MAX = 1024, /* memberships of a program; further ones are not counted */
+	LEAVING_MAX = 1 << 14, /* length of server.leaving; further Deletes go out once */
 };
 
+/* A Delete is sent again after FIRST_NS, then after twice as long each time, and given up
+ * after PATIENCE_NS. */
 static const uint64_t FIRST_NS = 100000000, PATIENCE_NS = 6000000000;
 
 struct membership {
 	struct list node; /* in conn.groups or server.leaving */
 	uint8_t mgid[16];
 	uint8_t state;
-	bool granted; /* the join was granted; else it has been requested */
-	/* left by the Delete with this transaction ID, which is not answered yet */
-	bool leaves;
-	/* another program's Delete was not sent because of this membership */
-	bool heir;
+	bool granted; /* the SA has granted the join; otherwise it was asked to */
+	bool leaves;  /* the SA has yet to answer the Delete with transaction ID tid */
+	bool heir;    /* another program left while this one was a member: no Delete was
+		       * sent, so the SA counts the port as a member in any case */
 	uint64_t tid;
-	/* Used in server.leaving: */
+	/* Only in server.leaving; at: next Delete, until: the last; ns */
 	uint32_t ca;
 	uint8_t port;
 	uint64_t at, wait_ns, until;
@@ -82,7 +84,8 @@ static struct membership *keep(struct conn *c, const struct sa_group *g)
 	return m;
 }
 
-/* Finds another program of c's port that is in the group, or asks to join it. */
+/* The membership of another program at c's port that is in the group, or has asked to
+ * join; NULL: there is none. */
 static struct membership *other(const struct plug_server *s, const struct conn *c,
 				const struct sa_group *g)
 {
@@ -100,8 +103,9 @@ static struct membership *other(const struct plug_server *s, const struct conn *
 	return NULL;
 }
 
-/* --- what no program asks for any more ----------------------------------------- */
+/* --- Deletes that the fabric sends for programs that have ended ------------------ */
 
+/* Removes m from server.leaving: the SA has answered, or nobody needs the Delete. */
 static void left(struct plug_server *s, struct membership *m)
 {
 	s->nleaving--;
@@ -109,8 +113,8 @@ static void left(struct plug_server *s, struct membership *m)
 	free(m);
 }
 
-/* Asks the SA to take the port out of the group. Returns false if there is no subnet
- * manager, which then knows of no group. */
+/* Sends m's Delete to the SA.  Returns false if the subnet has no manager, and so no SA
+ * that knows of the membership. */
 static bool say_leave(struct plug_server *s, const struct membership *m)
 {
 	struct mad_pkt pkt = { .sqpn = QP_GSI, .dqpn = QP_GSI, .qkey = QKEY_GSI };
@@ -129,7 +133,8 @@ static bool say_leave(struct plug_server *s, const struct membership *m)
 	return true;
 }
 
-/* A membership whose Delete has been sent waits for its answer first. */
+/* Moves m to server.leaving and sends a Delete for it.  If the program itself has already
+ * sent a Delete, the fabric only waits for the answer, and sends again after FIRST_NS. */
 static void leave(struct plug_server *s, struct conn *c, struct membership *m)
 {
 	c->ngroups--;
@@ -186,7 +191,8 @@ void group_free(struct plug_server *s)
 		left(s, container_of(node, struct membership, node));
 }
 
-/* Stops repeating a Delete, which would otherwise follow the new join. */
+/* c's program is about to join: the fabric stops repeating a Delete for the same group,
+ * which could otherwise reach the SA after the join. */
 static void leave_no_more(struct plug_server *s, const struct conn *c,
 			  const struct sa_group *g)
 {
@@ -199,8 +205,9 @@ static void leave_no_more(struct plug_server *s, const struct conn *c,
 	}
 }
 
-/* --- what programs ask, and are answered ----------------------------------------- */
+/* --- programs' requests, and the SA's answers ------------------------------------ */
 
+/* Answers a program's Delete with success in the SA's place. */
 static void answer_leave(struct plug_server *s, const struct conn *c,
 			 const struct mad_pkt *pkt)
 {
@@ -224,7 +231,7 @@ static void asked_to_join(struct plug_server *s, struct conn *c, const struct sa
 	struct membership *m;
 
 	if (!g->mgid[0])
-		return; /* the SA will choose the group */
+		return; /* the SA chooses the MGID; its answer names it */
 	leave_no_more(s, c, g);
 	m = keep(c, g);
 	if (m)
@@ -258,8 +265,9 @@ bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pk
 	return true;
 }
 
-/* The join was refused. The port may still be in the group because of a program that has
- * left meanwhile. */
+/* The SA has refused m's join.  If m is an heir, the port may still be in the group on
+ * behalf of a program that has left: another membership becomes the heir, or, if there is
+ * none, the fabric sends the Delete that it withheld then. */
 static void refused(struct plug_server *s, struct conn *c, struct membership *m,
 		    const struct sa_group *g)
 {
@@ -313,7 +321,7 @@ void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t s
 	if (rc == -EPROTO || (method == METHOD_GET_RESP && !g.mgid[0]))
 		return;
 	if (!fabric_port(s->fabric, ca, port, &v) || v.info->sm_lid != pkt->slid)
-		return; /* not from the SA: anybody could send this */
+		return; /* not from the subnet manager's LID */
 	if (method == METHOD_DELETE_RESP)
 		answered_leave(s, NULL, tid_of(pkt));
 	list_for(node, &s->attaches)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Groups of programs at an adapter's port, with a fabric that only says what goes out to
- * the SA, which the test is. */
+/* Multicast groups of programs at an adapter's port.  The test plays the SA, with a stub
+ * of the fabric that records what goes out to the SA. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,11 +19,11 @@
 enum { MS = 1000000, SM_LID = 9, STRANGER = 8, PROGRAMS = 3, GROUPS = 1024 };
 
 static struct plug_server s;
-static struct conn prog[PROGRAMS]; /* of port 1 of node 1, but the last: of node 2 */
+static struct conn prog[PROGRAMS]; /* at port 1 of node 1; the last one at node 2 */
 static struct port_info info;
 static const uint16_t pkey = 0xffff;
 
-/* What went out, and the last of it; what the fabric has answered. */
+/* Packets that went out to the SA, and the last of them; answers by the fabric itself. */
 static unsigned sent, answered;
 static struct mad_pkt last, answer;
 static uint32_t sent_from;
@@ -231,7 +231,8 @@ static void one_that_ends(void **state)
 	assert_int_equal(group_next(&s), NEVER);
 }
 
-/* After 100, 200 .. ms, with the same transaction ID, for six seconds. */
+/* A Delete is repeated after 100, 200, 400 .. ms, with the same transaction ID, for six
+ * seconds. */
 static void until_it_is_answered(void **state)
 {
 	uint64_t first;
@@ -275,7 +276,8 @@ static void no_subnet_manager(void **state)
 	assert_int_equal(group_next(&s), NEVER);
 }
 
-/* Else the second Delete would take out who has come meanwhile. */
+/* A program joins while a Delete is being repeated: the fabric stops, since another
+ * Delete would take the new member out of the group. */
 static void another_comes(void **state)
 {
 	(void)state;
@@ -289,7 +291,8 @@ static void another_comes(void **state)
 	assert_int_equal(sent, 2);
 }
 
-/* Its Delete may be under way: only if that was lost the fabric says it again. */
+/* A program sends a Delete and ends.  The Delete may still be answered; the fabric
+ * repeats it only if it was lost. */
 static void ends_before_the_answer(void **state)
 {
 	(void)state;
@@ -305,7 +308,7 @@ static void ends_before_the_answer(void **state)
 	assert_int_equal(group_next(&s), NEVER);
 }
 
-/* Who leaves is no reason that another stays. */
+/* A program whose Delete is under way does not keep the port in the group. */
 static void both_leave_at_once(void **state)
 {
 	(void)state;
@@ -313,7 +316,7 @@ static void both_leave_at_once(void **state)
 	joins(1, 7);
 	assert_true(asks(0, METHOD_DELETE, group(7), 2));
 	assert_false(asks(1, METHOD_DELETE, group(7), 2));
-	assert_false(asks(1, METHOD_DELETE, group(7), 2)); /* once more */
+	assert_false(asks(1, METHOD_DELETE, group(7), 2)); /* repeated */
 	joins(0, 7);
 	assert_true(asks(1, METHOD_DELETE, group(7), 2));
 }
@@ -334,7 +337,8 @@ static void refused(void **state)
 	assert_int_equal(prog[0].ngroups, 1);
 }
 
-/* What another has left is the port's as long as nobody knows; then it is out. */
+/* A program leaves while another's join is open, so no Delete goes out.  If the SA
+ * refuses the join, the fabric sends the Delete. */
 static void refused_after_another_has_left(void **state)
 {
 	(void)state;
@@ -359,7 +363,7 @@ static void a_group_that_the_sa_chooses(void **state)
 	is_delete(7);
 }
 
-/* A program that asks for ever more costs no more than that. */
+/* A program that joins ever more groups costs only GROUPS_MAX memberships. */
 static void too_many(void **state)
 {
 	(void)state;

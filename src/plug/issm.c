@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* issm.c - is a port's issm path open? The path names a pipe whose write end the fabric
- * holds, with no reader. Opening the path makes a reader, and POLLERR ends. */
+/* issm.c - finds out whether a port's issm path is open.  The path leads to the write end
+ * of a pipe that has no reader, so poll() says POLLERR.  A process that opens the path
+ * becomes a reader, and POLLERR goes away. */
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -16,7 +17,7 @@ static bool has_reader(int fd)
 	return poll(&p, 1, 0) >= 0 && !(p.revents & (POLLERR | POLLNVAL));
 }
 
-/* A port is a subnet manager's while at least one of its paths is open. */
+/* Sets the port's IsSM if any of its issm paths is open, and clears it otherwise. */
 static void tell(struct plug_server *s, const struct conn *c)
 {
 	bool is = false;
@@ -65,8 +66,8 @@ bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd)
 
 void issm_end(struct plug_server *s, struct conn *c)
 {
-	/* closing does not remove it from the epoll set, since the program has the same
-	 * open file */
+	/* The program still has the pipe open, so closing this descriptor alone would
+	 * leave the pipe in the epoll set. */
 	epoll_ctl(s->epoll, EPOLL_CTL_DEL, c->pipe_fd, NULL);
 	close(c->pipe_fd);
 	c->pipe_fd = -1;

@@ -66,7 +66,7 @@ static void head_and_body_are_one_message(void **state)
 	assert_memory_equal(got, "head", 4);
 	assert_memory_equal(got + 4, body, 100);
 	assert_int_equal(passed, -1);
-	/* Its whole length is told, also where there is no room for it. */
+	/* message_recv() returns the whole length even if the buffer is too small. */
 	assert_int_equal(message_recv(ends[1], getuid(), got, 2, &passed, MSG_PEEK), 4);
 	assert_int_equal(take(&passed), 4);
 	assert_memory_equal(got, "more", 4);
@@ -114,7 +114,7 @@ static int open_fds(void)
 	return n;
 }
 
-/* One that nobody asked for is closed. */
+/* A passed descriptor that the receiver did not ask for is closed. */
 static void a_descriptor_goes_along(void **state)
 {
 	int fds[2], passed, was;
@@ -132,7 +132,7 @@ static void a_descriptor_goes_along(void **state)
 	was = open_fds();
 	assert_int_equal(send_short(fds[0]), 0);
 	assert_int_equal(take(NULL), 104);
-	while (open_fds() != was) /* a thread closes it: sys/closer.h */
+	while (open_fds() != was) /* closer's thread closes the descriptor */
 		sched_yield();
 	close(fds[0]);
 	close(fds[1]);
@@ -195,7 +195,7 @@ static void no_descriptors_are_left(void **state)
 	none = (struct rlimit){ (rlim_t)fd, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	assert_int_equal(message_send_any(ends[0], "head", 4, body, LONG, true), -EMFILE);
-	/* A descriptor that cannot be had does not take its message along. */
+	/* With the descriptor table full, a message arrives without its descriptor. */
 	assert_int_equal(send_short(ends[0]), 0);
 	assert_int_equal(take(&passed), 104);
 	assert_int_equal(passed, -1);

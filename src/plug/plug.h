@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plug.h - how a program uses an adapter of a fabric: the messages, and the program's
- * side. docs/fabric.md describes the whole.
+/* plug.h - the messages between a program and the process of a fabric, and the calls by
+ * which the program uses a fabric's adapters.  docs/fabric.md describes fabrics.
  *
- * A fabric is named NAME or UID:NAME, an adapter as for topo_find_ca(). Calls return 0
- * or what their comment says, or -errno: -ENOENT: no such fabric runs; -EACCES: another
- * user has its name; -ENODEV: it has no such adapter or port; -EIO: it has ended, or
- * speaks another protocol; -ETIMEDOUT: it does not answer; -EHOSTDOWN: its process is
- * stopped.
+ * A fabric is named NAME or UID:NAME; an adapter is named as topo_find_ca() takes it.
+ * Unless a call says otherwise, it returns 0, or -errno: -ENOENT: no such fabric runs;
+ * -EACCES: another user has the fabric's name; -ENODEV: the fabric has no such adapter or
+ * port; -EIO: the fabric ended or sent an answer that makes no sense; -ETIMEDOUT: it does
+ * not answer; -EHOSTDOWN: its process is stopped.
  */
 #ifndef PLUG_PLUG_H
 #define PLUG_PLUG_H
@@ -40,19 +40,19 @@ enum plug_op {
 /* First message of a connection. */
 struct plug_request {
 	uint32_t version, op, port;
-	uint32_t slot;	  /* ATTACH, SERVICE: upper bits of the program's QP numbers */
-	uint64_t service; /* SERVICE: service ID of connection management */
+	uint32_t slot; /* ATTACH, SERVICE: the upper bits of the program's QP numbers */
+	uint64_t service; /* SERVICE: the service ID of connection management */
 	uint8_t ip[16];	  /* FIND: an IP address; IPv4 as ::ffff:a.b.c.d */
 	char hca[PLUG_HCA];
 };
 
-/* The answers. If status, an errno, is not 0, nothing else is set. */
+/* The answers.  status is 0, or an errno; with an errno, no other field is set. */
 struct plug_ca {
 	uint32_t status;
 	uint32_t ports;
 	uint64_t guid, sys_guid;
 	uint32_t vendor, device;
-	char name[PLUG_CA_NAME]; /* name by which programs call it */
+	char name[PLUG_CA_NAME]; /* the verbs device's name */
 	char desc[65];
 };
 
@@ -65,10 +65,9 @@ struct plug_port {
 	uint16_t pkey[PLUG_PKEYS];
 	/* Coded as in PortInfo: */
 	uint32_t mtu, mtu_cap, width, speed, ext_speed, vls, subnet_timeout;
-	/* how often a subnet manager has asked clients to reregister */
-	uint32_t reregisters;
-	uint64_t guids[PLUG_GUIDS]; /* those of the port, from its first; 0: none */
-	uint32_t address, pad;	    /* IPv4, in host order; 0: none */
+	uint32_t reregisters;	    /* how often a subnet manager set ClientReregister */
+	uint64_t guids[PLUG_GUIDS]; /* the port's first GUIDs; 0: no GUID in this place */
+	uint32_t address, pad;	    /* IPv4 address, host byte order; 0: none */
 };
 
 struct plug_found {
@@ -76,7 +75,7 @@ struct plug_found {
 	uint8_t gid[16];
 };
 
-/* From the fabric to an attached program. The program sends only kicks. */
+/* Messages on an attached connection.  The fabric sends both, the program only kicks. */
 enum plug_news { PLUG_KICK = 1, PLUG_NEWS };
 
 struct plug_port_news {
@@ -84,82 +83,86 @@ struct plug_port_news {
 	struct plug_port port;
 };
 
-/* Header of a message that a program writes to its file. */
+/* The first word of each message that a program sends on a file (plug_open()). */
 enum plug_say { PLUG_MAD = 1, PLUG_REGISTER, PLUG_UNREGISTER };
 
 struct plug_register {
 	uint32_t say;
-	uint32_t agent; /* of UNREGISTER */
-	/* own_rmpp: the program does RMPP by itself */
-	uint8_t class, version, rmpp, own_rmpp;
+	uint32_t agent; /* UNREGISTER */
+	uint8_t class, version, rmpp,
+		own_rmpp; /* own_rmpp: the program does RMPP itself */
 	uint32_t oui;
 	uint64_t methods[2];
 };
 
-/* The answer to PLUG_REGISTER: the agent's number, or -errno. */
+/* The answer to (UN)REGISTER: the agent's number (UNREGISTER: 0), or -errno. */
 struct plug_registered {
 	int32_t agent;
 };
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
-/* Calls fn for each fabric that runs in this network namespace, with its name for
- * URNIC_FABRIC. */
+/* Calls fn with the name of each fabric that runs in this network namespace, in the form
+ * that URNIC_FABRIC takes. */
 void plug_each_running(void (*fn)(void *ctx, const char *fabric), void *ctx);
-/* Writes all these names with commas, or "none"; cut at size. */
+/* Writes the names of all running fabrics, separated by commas, or "none"; cut off at
+ * size. */
 void plug_running(char *out, size_t size);
-/* Returns a text for the error rc (negative) of a call about an adapter. */
+/* A text for the user that explains rc, a negative result of the calls in this header. */
 const char *plug_why(int rc);
 int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out);
 
-/* Opens the adapter's port for MADs. Returns a descriptor that carries messages of
- * struct ib_user_mad and MAD. */
+/* Opens a port for MADs, as /dev/infiniband/umad is opened.  Returns a descriptor, called
+ * a file here; each message on a file is a struct ib_user_mad and a MAD. */
 int plug_open(const char *fabric, const char *hca, uint32_t port);
 
-/* Opens a descriptor that stands for an issm file: the port is a subnet manager's while
- * any process has the file at *path open. Descriptor and path last as long as the
- * process. */
+/* Makes a path that serves as an issm file: while a process has the path open, the port
+ * has IsSM set.  Returns a descriptor.  Descriptor and path last until the process ends.
+ */
 int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
 	      size_t size);
 
-/* Registers an agent on a descriptor from plug_open(). Returns the agent's number. */
+/* Registers an agent at a file; returns the agent's number. */
 int plug_register(int fd, const struct plug_register *reg);
 int plug_unregister(int fd, uint32_t agent);
 int plug_send(int fd, const void *msg, size_t len);
 
-/* Receives the next message without waiting. Returns its length; -EWOULDBLOCK: none;
- * -ENOSPC: it is longer than size. In that case *need is its length, msg has as much as
- * fits, and the message stays. */
+/* Takes the next message without waiting; returns its length.  -EWOULDBLOCK: there is no
+ * message.  -ENOSPC: the message is longer than size; *need is its length, msg may hold
+ * its beginning, and the message stays for the next call. */
 long plug_recv(int fd, void *msg, size_t size, size_t *need);
 
-/* Opens a descriptor for requests to the fabric itself. Each request is a text;
- * plug_tell() waits for the answer, a text that the caller frees. -EOPNOTSUPP: the
- * fabric takes no requests. */
+/* Returns a descriptor for requests to the fabric itself.  -EOPNOTSUPP: the fabric takes
+ * no such requests. */
 int plug_control(const char *fabric);
+/* Sends the text `ask` and waits for the answer: *len bytes, which the caller frees. */
 int plug_tell(int fd, const char *ask, char **answer, size_t *len);
 
-/* Opens a capture of the links of a node ("": all nodes), or of the link at its port (0:
- * all). plug_recv() then gives ERF records of type 21, whole ones in each message. */
+/* Returns a descriptor from which plug_recv() takes the packets that cross the link at
+ * `port` of `node` (port 0: all links of the node; node "": all links of the fabric).
+ * Each message holds whole ERF records of type 21. */
 int plug_capture(const char *fabric, const char *node, uint32_t port);
 
-/* Attaches a program to the adapter. Returns a descriptor for kicks both ways and for
- * news about the port; *memory is the sealed memory that both share
- * (link/adapter_ring.h). -EADDRINUSE: another program has the slot. */
+/* Attaches the program to the port under its slot, to exchange packets.  Returns a
+ * descriptor on which fabric and program kick each other and the fabric sends struct
+ * plug_port_news.  *memory: the sealed memory that both share (link/adapter_ring.h).
+ * -EADDRINUSE: another program has the slot at this adapter. */
 int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		int *memory);
-int plug_kick(int fd); /* does not wait */
+int plug_kick(int fd); /* wakes the fabric; does not wait */
 
-/* Finds the GID of the port with this IP address (IPv4 mapped), as IP over InfiniBand
- * would, or an IPv6 address that is a port's GID. -EHOSTUNREACH: no port has it. */
+/* Finds the GID of the port that has this IP address (IPv4 mapped), as IP over InfiniBand
+ * would learn it.  An IPv6 address that is itself a port's GID is its own result.
+ * -EHOSTUNREACH: no port has the address. */
 int plug_find(const char *fabric, const char *hca, uint32_t port, const uint8_t ip[16],
 	      uint8_t gid[16]);
 
-/* Opens a descriptor for a service of connection management at that port: while it is
- * open, requests for the service go to the program that is attached there with the slot.
- * -EADDRINUSE: another slot has the service. */
+/* Claims a service ID of connection management at the port.  While the returned
+ * descriptor is open, REQs for the service go to the program that is attached there under
+ * the slot. -EADDRINUSE: another slot has claimed the service. */
 int plug_service(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		 uint64_t service);
 
-/* Is `fabric` a valid name? Returns 0 or -EINVAL. */
+/* Checks a fabric's name.  Returns 0 or -EINVAL. */
 int plug_check_name(const char *fabric);
 
 #endif

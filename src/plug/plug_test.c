@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A fabric's process and programs, some of which say what they should not. */
+/* A fabric's process and programs, some of which send invalid messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* An adapter answers as it should: the fabric lives. */
+/* Checks that an adapter answers correctly, so the fabric still works. */
 static void well(void)
 {
 	struct plug_port p;
@@ -110,8 +110,8 @@ static long wait_msg(int fd, struct msg *m)
 	return plug_recv(fd, m, sizeof(*m), &need);
 }
 
-/* NodeInfo of the adapter itself.  Not returned: GCC 12 loses most of such a message
- * then, with -O1. */
+/* Makes a Get of the adapter's own NodeInfo.  Filled in through a pointer: GCC 12 with
+ * -O1 loses most of the message if it is returned by value. */
 static void node_info(struct msg *m, uint32_t agent, uint64_t tid)
 {
 	struct smp s = { .h = { .base_version = 1,
@@ -144,13 +144,13 @@ static void t_file(void **state)
 	assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
 	assert_int_equal(wait_msg(fd, &r), sizeof(r));
 	assert_int_equal(r.mad[3], METHOD_GET_RESP);
-	/* a buffer that is too small: it stays */
+	/* The buffer is too small: the message stays. */
 	assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
 	poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 10000);
 	assert_int_equal(plug_recv(fd, &r, 100, &need), -ENOSPC);
 	assert_int_equal(need, sizeof(r));
 	assert_int_equal(plug_recv(fd, &r, sizeof(r), &need), sizeof(r));
-	/* an agent that is not there: it comes back */
+	/* There is no such agent: the message comes back. */
 	m.hdr.agent = 3;
 	assert_int_equal(plug_send(fd, &m, sizeof(m)), 0);
 	assert_int_equal(wait_msg(fd, &r), UMAD_HDR + MAD_HEAD);
@@ -162,7 +162,7 @@ static void t_file(void **state)
 	close(other);
 }
 
-/* PortInfo's IsSM as the fabric says it: while the path is open. */
+/* The fabric reports PortInfo's IsSM while the issm path is open. */
 static uint32_t cap_mask(void)
 {
 	struct plug_port p;
@@ -206,7 +206,7 @@ static int dial(void)
 	return fd;
 }
 
-/* The connection is closed; what comes before that is passed over. */
+/* Waits for the connection's end, and skips messages that come before it. */
 static void closed(int fd)
 {
 	char buf[1024];
@@ -246,17 +246,17 @@ static void t_wrong_requests(void **state)
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
-	req.op = PLUG_ISSM; /* without a pipe, and with something else */
+	req.op = PLUG_ISSM; /* without a pipe, then with a descriptor of another kind */
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
 	fd = dial();
 	while ((rc = message_send(fd, NULL, 0, &req, sizeof(req), stop, false)) ==
 	       -EAGAIN)
-		poll(NULL, 0, 1); /* it is not accepted yet */
+		poll(NULL, 0, 1); /* the fabric has not accepted the connection yet */
 	assert_int_equal(rc, 0);
 	closed(fd);
-	memset(req.hca, 'a', sizeof(req.hca)); /* without an end */
+	memset(req.hca, 'a', sizeof(req.hca)); /* without the final NUL */
 	req.op = PLUG_CA;
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
@@ -278,18 +278,18 @@ static void t_wrong_messages(void **state)
 	send(fd, &say, sizeof(say), 0);
 	closed(fd);
 	fd = plug_open(name, "a", 1);
-	send(fd, &r, sizeof(r), 0); /* nowhere to answer to */
+	send(fd, &r, sizeof(r), 0); /* passes no socket for the answer */
 	closed(fd);
-	fd = plug_open(name, "a", 1); /* a long message that is none */
+	fd = plug_open(name, "a", 1); /* what it passes is no memfd */
 	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, stop, false), 0);
 	closed(fd);
-	fd = plug_open(name, "a", 1); /* ... that its sender can change */
+	fd = plug_open(name, "a", 1); /* a memfd that its sender can change */
 	mem = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(mem, 100000), 0);
 	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, mem, false), 0);
 	closed(fd);
 	close(mem);
-	/* an answer that nobody can take harms nobody */
+	/* An answer that cannot be delivered harms nobody. */
 	fd = plug_open(name, "a", 1);
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 	for (unsigned i = 0; i < 100; i++)
@@ -302,8 +302,8 @@ static void t_wrong_messages(void **state)
 	well();
 }
 
-/* A program sends and sends and never reads: it is told once it does, and
- * others are served meanwhile. */
+/* A program sends on and on without reading: others are served meanwhile, and it gets its
+ * answers once it reads. */
 static void t_never_reads(void **state)
 {
 	enum { MANY = 20000 };
@@ -358,7 +358,7 @@ static void t_random(void **state)
 	well();
 }
 
-/* The fabric ends: programs are told. */
+/* The fabric ends: programs notice at once. */
 static void t_end(void **state)
 {
 	int fd = plug_open(name, "a", 1);
@@ -403,7 +403,7 @@ static void t_closer_is_full(void **state)
 	assert_true(closer_is_full());
 	waits = dial();
 	assert_int_equal(send(waits, &req, sizeof(req), 0), sizeof(req));
-	for (int i = 0; i < 10; i++) /* an answer shows that the fabric has looked */
+	for (int i = 0; i < 10; i++) /* each answer shows that the fabric's loop ran */
 		assert_int_equal(reg(fd, MAD_PERF, 0), i);
 	assert_int_equal(poll(&(struct pollfd){ .fd = waits, .events = POLLIN }, 1, 300),
 			 0);
@@ -415,7 +415,7 @@ static void t_closer_is_full(void **state)
 	well();
 }
 
-/* Connections of another user come and go, and nothing of theirs stays. */
+/* Connections of another user come and go; no descriptor or memory of theirs stays. */
 static void t_strangers(void **state)
 {
 	pid_t pid;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.c - requests of programs to their fabric. Nothing in them is trusted. */
+/* request.c - carries out the requests of programs to their fabric.  Every value in a
+ * request is checked before use. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
 
 static_assert((int)PLUG_HDR == (int)UMAD_HDR, "ib_user_mad");
 
-/* Writes the adapter's name for programs: ib_ and its own name, if that is a valid
- * one. */
+/* The verbs device's name: "ib_" and the node's id, or its index if the id is too long or
+ * has characters that a device's name must not have. */
 static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NAME])
 {
 	const char *id = s->topo->node[ca].id;
@@ -32,7 +33,8 @@ static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NA
 		snprintf(to, PLUG_CA_NAME, "ib_%u", ca);
 }
 
-/* Sends an answer. Without room or a receiver, the connection ends. */
+/* Returns false if the socket has no room or the program has gone; the caller then ends
+ * the connection. */
 static bool answer(struct conn *c, const void *what, size_t len)
 {
 	return message_send(c->fd, NULL, 0, what, len, -1, true) == 0;
@@ -70,7 +72,8 @@ void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 	const struct port_info *pi;
 	struct fabric_port_view v;
 
-	memset(to, 0, sizeof(*to)); /* for comparison as bytes */
+	memset(to, 0,
+	       sizeof(*to)); /* with the padding: tell_port() compares by memcmp() */
 	fabric_port(s->fabric, ca, port, &v);
 	pi = v.info;
 	to->state = pi->state;
@@ -128,7 +131,8 @@ static void open_file(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
-/* Returns -1 if the pipe is now the connection's. */
+/* Returns -1 if the connection now owns the pipe `passed`; otherwise `passed`, which the
+ * caller closes. */
 static int open_issm(struct plug_server *s, struct conn *c, int passed)
 {
 	uint32_t status = 0;
@@ -215,13 +219,14 @@ void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_
 	size_t n = 0;
 	char *text;
 
-	fabric_run(s->fabric, s->now); /* the answer is as of now */
+	fabric_run(s->fabric, s->now); /* so that the answer describes the present */
 	text = s->answer(s->answer_ctx, s->fabric, s->now, (const char *)msg, len, &n);
 	if (!text || message_send_any(c->fd, NULL, 0, text, n, true))
 		plugged_end(s, c);
 	free(text);
 }
 
+/* Sets c->ca and c->port from the request.  Returns 0 or -ENODEV. */
 static int find(const struct plug_server *s, struct conn *c,
 		const struct plug_request *req)
 {
@@ -305,7 +310,8 @@ static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, si
 								       r.methods[1] } });
 	else
 		done.agent = umad_unregister(c->file, r.agent);
-	/* whatever was passed: the program waits for this message on it */
+	/* The program waits for the answer on the socket that it passed.  If it passed
+	 * anything else, the send fails and only that program is harmed. */
 	message_send(passed, NULL, 0, &done, sizeof(done), -1, true);
 }
 
@@ -322,7 +328,7 @@ static void mad(struct plug_server *s, struct conn *c, const uint8_t *msg, size_
 		umad_refuse(c->file, msg, len, (uint32_t)-rc);
 }
 
-/* Takes a MAD from a memfd. */
+/* Takes a message that the program has put into the memfd `passed`. */
 static void long_mad(struct plug_server *s, struct conn *c, int passed)
 {
 	long len = message_length(passed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server.c - see server.h: the main loop and the clock. */
+/* server.c - the loop of a fabric's process, and its clock; see server.h. */
 #include "plug/server.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static int do_listen(struct plug_server *s, const char *name)
 		return -EINVAL;
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
-	rights_refuse(s->listener); /* until the user who connects is known */
+	rights_refuse(s->listener); /* until plugged_in() has checked the user */
 	if (s->listener < 0 || s->epoll < 0 ||
 	    bind(s->listener, (struct sockaddr *)&a, len) ||
 	    listen(s->listener, BACKLOG) ||
@@ -85,7 +85,7 @@ static int do_listen(struct plug_server *s, const char *name)
 	return 0;
 }
 
-/* Raises the limit: each open port of each program takes one descriptor here. */
+/* Raises the limit of descriptors: each port that a program has open takes one here. */
 static void more_descriptors(void)
 {
 	struct rlimit lim;
@@ -197,7 +197,7 @@ unsigned plug_server_programs(const struct plug_server *s)
 	return (unsigned)programs;
 }
 
-/* Ends connections that have sent no request in time. */
+/* Ends connections whose first request has not come in time. */
 static void silent(struct plug_server *s)
 {
 	list_for_safe(node, &s->fresh)
@@ -205,11 +205,12 @@ static void silent(struct plug_server *s)
 		struct conn *c = container_of(node, struct conn, node);
 
 		if (c->deadline > s->now)
-			break; /* the list is in order of deadlines */
+			break; /* s->fresh is in the order of deadlines */
 		plugged_end(s, c);
 	}
 }
 
+/* The earliest deadline of all parts, in ns of clock_ns(); NEVER: there is none. */
 static uint64_t next(const struct plug_server *s)
 {
 	uint64_t at = fabric_next(s->fabric), umad = umad_next(s->umad);
@@ -227,7 +228,7 @@ static uint64_t next(const struct plug_server *s)
 	return at;
 }
 
-/* Returns the timeout in ms, rounded up; 0 if a deadline has passed. */
+/* Milliseconds until the next deadline, rounded up; 0: it has passed; -1: none. */
 static int timeout(struct plug_server *s)
 {
 	uint64_t at = next(s), now = clock_ns(), ms;
@@ -242,6 +243,7 @@ static int timeout(struct plug_server *s)
 	return ms < 1000000 ? (int)ms : 1000000;
 }
 
+/* Returns false if the server is to stop. */
 static bool event(struct plug_server *s, const struct epoll_event *ev)
 {
 	struct watch *w = ev->data.ptr;
@@ -267,7 +269,7 @@ static bool event(struct plug_server *s, const struct epoll_event *ev)
 	return true;
 }
 
-/* Runs the model up to the present, and passes on what it has for programs. */
+/* Runs the model up to s->now, then sends programs what it has for them. */
 static void run(struct plug_server *s)
 {
 	issm_look_all(s);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server.h - the fabric's side: listens, and moves messages between programs and the
- * model. It has one thread, the caller's, in plug_serve(). */
+/* server.h - the fabric's end: listens for programs, and moves messages between them and
+ * the model of the subnet.  One thread, which the caller provides, does all of it in
+ * plug_serve(). */
 #ifndef PLUG_SERVER_H
 #define PLUG_SERVER_H
 
@@ -9,18 +10,20 @@
 
 struct plug_server;
 
-/* The topology must outlive the server. Returns 0; -EADDRINUSE: a fabric of that name
- * runs; -EINVAL: bad name; -ENOMEM ... */
+/* The caller keeps the topology, for at least as long as the server.  Returns 0 or
+ * -errno: -EADDRINUSE: a fabric of that name runs; -EINVAL: the name is not valid. */
 int plug_server_new(struct plug_server **out, const char *name, const struct topo *t);
-void plug_server_free(struct plug_server *s); /* programs see the end at once */
+/* Closes all connections, so programs notice the fabric's end at once. */
+void plug_server_free(struct plug_server *s);
 
-/* Sets the function that answers control connections; without it there are none. */
+/* Sets the function that answers control requests; without it, control connections are
+ * refused. */
 void plug_server_control(struct plug_server *s, plug_answer *fn, void *ctx);
 
-/* Returns how many processes have something open at the fabric's adapters. */
+/* Counts the processes that have something open at the fabric's adapters. */
 unsigned plug_server_programs(const struct plug_server *s);
 
-/* Serves until the descriptor `stop` is readable. Returns 0 or -errno. */
+/* Runs the fabric until the descriptor `stop` can be read.  Returns 0 or -errno. */
 int plug_serve(struct plug_server *s, int stop);
 
 #endif

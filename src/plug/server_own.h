@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* server_own.h - declarations shared by the files of the fabric's side. */
+/* server_own.h - what the files of the fabric's end share; for src/plug alone. */
 #ifndef PLUG_SERVER_OWN_H
 #define PLUG_SERVER_OWN_H
 
@@ -14,7 +14,7 @@
 #include "sys/user.h"
 #include "umad/umad.h"
 
-/* Kinds of descriptors that epoll watches. */
+/* epoll's data.ptr points to a struct watch, which says what the descriptor is. */
 enum watch_kind { WATCH_LISTEN, WATCH_STOP, WATCH_CONN, WATCH_PIPE };
 struct watch {
 	enum watch_kind kind;
@@ -33,66 +33,67 @@ enum conn_kind {
 
 struct conn {
 	struct watch sock, pipe;
-	/* in one of the server's lists fresh, files, issms, controls, captures,
-	 * attaches, services, dead */
-	struct list node;
-	struct list ready; /* in server.ready while its file has messages */
+	struct list node;  /* server.fresh, files, issms, controls,
+			    * captures, attaches, services or dead */
+	struct list ready; /* server.ready, while c->file has messages */
 	enum conn_kind kind;
 	int fd;
 	uid_t uid;
 	pid_t pid;
-	uint64_t deadline; /* CONN_NEW: ns; its request must have come by then */
-	uint32_t ca;	   /* index of its adapter, or of the node that it captures */
+	uint64_t deadline; /* CONN_NEW: when its first request must have come */
+	uint32_t ca;	   /* index of the adapter; CONN_CAPTURE: of the node */
 	uint8_t port;
 	struct umad_file *file;
 	struct capture *capture;
 	struct attached *attached;
 	uint16_t slot; /* CONN_ATTACHED, CONN_SERVICE: the program's slot */
 	uint64_t service;
-	/* CONN_ATTACHED: multicast groups that it has joined or wants to join */
-	struct list groups;
+	struct list groups; /* CONN_ATTACHED: its multicast memberships (group.c) */
 	unsigned ngroups;
-	bool woken;   /* CONN_ATTACHED: packets have come since its last kick */
-	bool full;    /* its socket is full: EPOLLOUT is watched */
-	int pipe_fd;  /* CONN_ISSM: the write end, or -1 */
-	bool is_open; /* CONN_ISSM: some process has the path open */
+	bool woken; /* CONN_ATTACHED: has new packets; attach_flush() wakes the program */
+	bool full;  /* the socket has no room; epoll watches for EPOLLOUT */
+	int pipe_fd;  /* CONN_ISSM: the pipe's write end; otherwise -1 */
+	bool is_open; /* CONN_ISSM: a process has the path open */
 };
 
 struct plug_server {
-	struct user user; /* user that runs the fabric */
+	struct user user; /* the fabric's owner */
 	const struct topo *topo;
 	struct fabric *fabric;
 	struct umad *umad;
 	uint64_t now;
 	int epoll, listener;
-	bool deaf;    /* not listening: there is no room for a connection */
-	bool behind;  /* not listening, because the closer is full */
-	uint32_t tid; /* of the fabric's own last request */
+	bool deaf;    /* epoll does not watch the listener: no connection can be taken */
+	bool behind;  /* deaf, because the closer (sys/closer.h) is full */
+	uint32_t tid; /* of the fabric's last own request: the lower half */
 	struct watch listen_watch, stop_watch;
 	struct list fresh, files, issms, controls, captures, attaches, services;
 	struct list dead, ready;
-	struct list leaving; /* group.c: groups that ports are to leave */
+	struct list leaving; /* group.c: memberships with a Delete not yet answered */
 	unsigned nleaving;
-	uint64_t leaving_next; /* ns; when the first of them is due, or earlier */
-	plug_answer *answer;   /* NULL: no control connections */
+	uint64_t leaving_next; /* no later than the first time in `leaving` */
+	plug_answer *answer;   /* NULL: control connections are refused */
 	void *answer_ctx;
-	uint8_t room[MESSAGE_LONG + 64]; /* scratch for one message */
+	uint8_t room[MESSAGE_LONG + 64]; /* read_one()'s buffer: one message */
 };
 
-/* Functions of conn.c: */
+/* conn.c */
+/* Accepts one connection, if its user may use this fabric. */
 void plugged_in(struct plug_server *s);
-/* Returns false if received descriptors cannot be closed as fast as they come; it must
- * then be called again. */
+/* Listens again when the closer of descriptors has room.  Returns false if the closer
+ * still has trouble; the caller then calls again soon. */
 bool plugged_closes(struct plug_server *s);
 void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
-/* c is freed at the end of the turn */
+/* Closes the connection.  c itself is freed at the end of the loop's round. */
 void plugged_end(struct plug_server *s, struct conn *c);
 void plugged_flush(struct plug_server *s, struct conn *c);
 void plugged_free(struct conn *c);
-/* Watches whether c's socket has room again, or no longer, as c->full says. */
+/* Makes epoll watch for room in the socket if c->full, and stop watching if not.  Returns
+ * false on an error of epoll. */
 bool plugged_watch(struct plug_server *s, struct conn *c);
 
-/* Functions of request.c: the first message of a connection, and messages of a file. */
+/* request.c: the first message of a connection, a message on a file (CONN_FILE), and a
+ * request on a control connection.  passed: the descriptor that came along, or -1. */
 void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
 		int passed);
 void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
@@ -100,7 +101,7 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 
 void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len);
 
-/* capture.c: captures a node, or all nodes if `all`; port 0: all of its ports. */
+/* capture.c: packets at c's node, or at all nodes if `all`; c->port 0: at all ports. */
 bool capture_begin(struct conn *c, bool all);
 void capture_end(struct conn *c);
 void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t vl,
@@ -108,60 +109,66 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 void capture_flush(struct plug_server *s, struct conn *c);
 void capture_flush_all(struct plug_server *s);
 
-/* attach.c: attaches the program with that slot at c's port. Returns a descriptor of the
- * memory shared with it, or -errno. */
+/* attach.c.  Attaches c's program to its port under the slot.  Returns a descriptor of
+ * the memory shared with the program, or -EINVAL, -EADDRINUSE, -ENOMEM or the like. */
 int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot);
 void attach_end(struct conn *c);
-/* See fabric_ops.take. */
+/* The operations take, late and done of struct fabric_ops. */
 enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 			     const struct mad_pkt *pkt);
 void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 		 const struct mad_pkt *pkt);
 void attach_done(struct fabric_data *d);
-/* Passes a message for QP1 to the program with this slot at the port; slot 0: to any.
- * Returns false if there is none. */
+/* Gives a MAD to QP1 of the program that has this slot at the port; slot 0: to the QP1 of
+ * any program there.  Returns false if there is no such program. */
 bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		const struct mad_pkt *pkt);
-/* moves packets that programs have sent; false: there were none */
+/* Takes packets that programs have sent; returns false if there were none. */
 bool attach_run(struct plug_server *s);
-/* kicks the programs that packets have come for */
+/* Wakes programs that have new packets, and tells them of changes to their port. */
 void attach_flush(struct plug_server *s);
-/* Asks programs to kick from now on, or not to. */
+/* Tells programs whether they have to kick the fabric when they send. */
 void attach_sleeps(struct plug_server *s, bool sleeps);
-bool attach_has(const struct plug_server *s); /* has any program sent a packet? */
+/* Has a program sent packets that attach_run() has not taken? */
+bool attach_has(const struct plug_server *s);
 
-/* request.c: describes a port for an answer. */
+/* request.c: fills *to with the port's present attributes. */
 void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 		     struct plug_port *to);
 
-/* service.c: gives the service to c. Returns 0 or -errno. */
+/* service.c.  Gives the service in req to c's program.  Returns 0, -EINVAL (slot) or
+ * -EADDRINUSE. */
 int service_begin(struct plug_server *s, struct conn *c, const struct plug_request *req);
-/* Passes a MAD for QP1 of an adapter's port to the program attached there. Returns false
- * if there is none for it. */
+/* Gives a MAD to the attached program that it is for.  Returns false if the MAD is not
+ * for attached programs; the caller then gives it to the umad files. */
 bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
 		     const struct mad_pkt *pkt);
-/* Gets a port's first GID. */
+/* Writes the port's first GID. */
 void service_own_gid(const struct plug_server *s, uint32_t ca, uint8_t port,
 		     uint8_t gid[16]);
-/* Finds the GID of the port with that IP address. Returns false if there is none. */
+/* Finds the GID of the port with the IP address.  Returns false if no port has it. */
 bool service_find(struct plug_server *s, const uint8_t ip[16], uint8_t gid[16]);
 
-/* group.c: c's program sends pkt to the SA. Returns true if the fabric has answered
- * it. */
+/* group.c.  Notes what c's program asks of the SA.  Returns true if the fabric has
+ * answered the request itself; pkt then does not go to the SA. */
 bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt);
-/* The SA sends pkt to the program with this slot. */
+/* Notes an answer of the SA to the program with this slot. */
 void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		    const struct mad_pkt *pkt);
+/* c's program has ended: leaves its groups on its behalf. */
 void group_end(struct plug_server *s, struct conn *c);
-/* Repeats requests to the SA to leave groups; group_next() says when that is due. */
+/* Sends Deletes that are due again; group_next() says when the next one is due. */
 void group_run(struct plug_server *s);
 uint64_t group_next(const struct plug_server *s);
 void group_free(struct plug_server *s);
 
-/* Functions of issm.c: */
+/* issm.c */
+/* Takes over pipe_fd, the write end of a pipe.  Returns false if pipe_fd is no pipe or
+ * cannot be watched. */
 bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);
+/* Sets or clears the port's IsSM if the path has been opened or closed. */
 void issm_look(struct plug_server *s, struct conn *c);
-void issm_look_all(struct plug_server *s); /* looks at those whose path is not open */
+void issm_look_all(struct plug_server *s); /* only paths that are not known to be open */
 void issm_end(struct plug_server *s, struct conn *c);
 
 #endif

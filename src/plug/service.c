@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* service.c - connection management of programs at an adapter: which program serves
- * which service, which program gets a MAD for QP1, and which port has an IP address.
+/* service.c - connection management of programs at an adapter: which program serves which
+ * service ID, which program gets a MAD to QP1, and which port has an IP address.
  *
- * A kernel has one communication manager for each adapter. Here each program has its
- * own, and the fabric directs MADs to them: a request by its service, other messages by
- * the receiver's communication ID, and answers of the SA by their transaction ID, whose
- * upper bits are the slot of the program that asked, as in its QP numbers.
+ * A kernel has one communication manager (CM) per adapter.  Here each program has its
+ * own, and the fabric decides which program a MAD is for: a REQ or SIDR_REQ by its
+ * service ID, any other CM message by the receiver's communication ID, an answer of the
+ * SA by its transaction ID.  The upper bits of these two IDs are the program's slot, as
+ * in its QP numbers.
  */
 #include <errno.h>
 #include <string.h>
@@ -33,7 +34,7 @@ int service_begin(struct plug_server *s, struct conn *c, const struct plug_reque
 	return 0;
 }
 
-/* Returns the slot that serves `service`; 0: none. */
+/* The slot of the program that has claimed the service at the port; 0: none has. */
 static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port,
 			  uint64_t service)
 {
@@ -47,8 +48,8 @@ static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port
 	return 0;
 }
 
-/* Rejects a request because no program is there. On a real host the kernel would reject
- * it. */
+/* No program is attached at the port.  A real host's kernel would refuse the message, so
+ * the fabric does. */
 static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
 		   const struct mad_pkt *pkt, const struct cm_msg *m)
 {
@@ -61,7 +62,8 @@ static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
 	(void)fabric_answer(s->fabric, ca, port, &back);
 }
 
-/* Any program at the port refuses a request for a service that no program has. */
+/* Gives a CM message to its program.  A request for a service that no program has claimed
+ * goes to any program at the port, whose CM refuses it. */
 static void deliver_cm(struct plug_server *s, uint32_t ca, uint8_t port,
 		       const struct mad_pkt *pkt)
 {

@@ -35,15 +35,15 @@ static void a_service_is_one_programs(void **state)
 	other = serve_it("a", SLOT + 1, SERVICE + 1);
 	assert_true(other >= 0);
 	close(other);
-	other = serve_it("b", SLOT + 1, SERVICE); /* another adapter's */
+	other = serve_it("b", SLOT + 1, SERVICE); /* at another adapter */
 	assert_true(other >= 0);
 	close(other);
-	other = serve_it("a", SLOT, SERVICE); /* the same program's */
+	other = serve_it("a", SLOT, SERVICE); /* of the same program */
 	assert_true(other >= 0);
 	close(fd);
 	assert_int_equal(serve_it("a", SLOT + 1, SERVICE), -EADDRINUSE);
 	close(other);
-	/* the fabric sees the end of one before the beginning of the next */
+	/* The fabric sees the end of the first connection before the next one begins. */
 	fd = serve_it("a", SLOT + 1, SERVICE);
 	assert_true(fd >= 0);
 	close(fd);
@@ -60,7 +60,7 @@ static void wrong_ones(void **state)
 	assert_int_equal(serve_it("c", SLOT, SERVICE), -ENODEV);
 	p.fd = serve_it("a", SLOT, SERVICE);
 	assert_true(p.fd >= 0);
-	assert_int_equal(send(p.fd, &byte, 1, 0), 1); /* nothing is to be said here */
+	assert_int_equal(send(p.fd, &byte, 1, 0), 1); /* no message is valid here */
 	assert_int_equal(poll(&p, 1, 60000), 1);
 	assert_int_equal(recv(p.fd, &byte, 1, 0), 0);
 	close(p.fd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* serving_testing.h - for tests: a fabric that a thread serves, under a name of its own.
- */
+/* serving_testing.h - for tests: a fabric that a thread of the test serves, under the
+ * name test-PID. */
 #ifndef PLUG_SERVING_TESTING_H
 #define PLUG_SERVING_TESTING_H
 
@@ -33,7 +33,8 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* fn answers what it is asked (plug_control()), with &topo; NULL: nobody does. */
+/* Starts the fabric.  fn answers control requests (plug_control()), with &topo as its
+ * ctx; NULL: control connections are refused. */
 static inline void begin_to_serve(const char *topology, plug_answer *fn)
 {
 	char err[TOPO_ERR];
@@ -48,7 +49,7 @@ static inline void begin_to_serve(const char *topology, plug_answer *fn)
 	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
 }
 
-/* For cmocka. */
+/* A cmocka teardown: stops the thread and frees the fabric. */
 static inline int end(void **state)
 {
 	uint64_t one = 1;

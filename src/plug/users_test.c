@@ -22,7 +22,7 @@
 enum { US = 5, THEM = 6, LET_IN = 0, TURNED_AWAY = 1, WENT_WRONG = 2 };
 
 static char name[PLUG_NAME];
-static int alive[2]; /* processes that serve end when nobody has its write end */
+static int alive[2]; /* a pipe: serving processes end when its write end is closed */
 
 static struct sockaddr_un address(socklen_t *len)
 {
@@ -39,8 +39,8 @@ static int end_of(int rc)
 	return rc == 0 ? LET_IN : rc == -EACCES ? TURNED_AWAY : WENT_WRONG;
 }
 
-/* What does() answers as user uid; hidden: in a user namespace where nobody has a
- * number. */
+/* Returns what does() returns when run as user uid; hidden: in a user namespace that maps
+ * no user. */
 static int as_user(uid_t uid, bool hidden, int (*does)(int), int arg)
 {
 	pid_t pid = fork(), inner;
@@ -54,7 +54,7 @@ static int as_user(uid_t uid, bool hidden, int (*does)(int), int arg)
 	_exit(inner < 0 ? USERS_CANNOT : users_wait(inner));
 }
 
-/* serves() in a process that is still there when this returns true. */
+/* Runs serves() in another process; returns true if that process is serving. */
 static bool start(uid_t uid, bool hidden, int (*serves)(int ready))
 {
 	int ready[2];
@@ -158,7 +158,7 @@ static void started(uid_t uid, bool hidden, int (*serves)(int))
 	skip();
 }
 
-/* The kernel shows it both as user 65534, which it is itself. */
+/* The kernel shows the process both other users as 65534, which is also its own uid. */
 static void a_fabric_lets_its_user_in(void **state)
 {
 	(void)state;
