@@ -116,8 +116,7 @@ int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_po
 int plug_open(const char *fabric, const char *hca, uint32_t port);
 
 /* Makes a path that serves as an issm file: while a process has the path open, the port
- * has IsSM set.  Returns a descriptor.  Descriptor and path last until the process ends.
- */
+ * has IsSM set.  Returns a descriptor.  Both last until the process ends. */
 int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path,
 	      size_t size);
 

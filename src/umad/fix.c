@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.c - see fix.h. */
+/* fix.c - the subnet for tests of umad; see fix.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

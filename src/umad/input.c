@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* input.c - finds the agent for a packet that came to QP0 or QP1 of an adapter's
- * port. */
+/* input.c - finds the agent for a MAD that comes to QP0 or QP1 of an adapter's port. */
 #include <string.h>
 
 #include "umad/rmpp.h"
 
 enum {
 	VENDOR_OUI = 37
-}; /* for a vendor class with an OUI: 13.6.2, after RMPP's header and a reserved byte */
+}; /* offset of the OUI in vendor classes 0x30 to 0x4f (IBA 13.6.2): after RMPP's header
+    * and a reserved byte */
 
 static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		 size_t len)
@@ -25,7 +25,8 @@ static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 	if (!fabric_port(port->u->f, port->node, port->num, &v))
 		return;
 	hdr.path_bits = (uint8_t)(pkt->dlid & ((1u << v.info->lmc) - 1));
-	if (a->qpn == QP_GSI) /* the packet came by this port, so the port exists */
+	if (a->qpn ==
+	    QP_GSI) /* the port has accepted pkt, so a P_Key of its table matches */
 		hdr.pkey_index = (uint16_t)pkey_find(v.pkey, v.pkeys, pkt->pkey);
 	if (pkt->grh) {
 		hdr.hop_limit = pkt->hop_limit;
@@ -74,8 +75,7 @@ static struct agent *by_method(const struct uport *p, const struct mad_hdr *h)
 	return NULL;
 }
 
-/* No agent serves the MAD: reports that to the sender of a Get or a Set, as Linux does,
- * and of nothing else. */
+/* No agent wants pkt.  As in Linux, only a Get or a Set is answered with an error. */
 static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 {
 	struct mad_pkt back = *pkt;
@@ -89,8 +89,9 @@ static void unsupported(const struct uport *p, const struct mad_pkt *pkt)
 	send_back(p, &back);
 }
 
-/* A late or unexpected answer is dropped. But a program that does RMPP by itself gets
- * all segments, the first of which ends the request. */
+/* An answer without an outstanding request is dropped.  The exception is a program that
+ * does RMPP itself: it gets all segments of an answer, although the first one ends the
+ * request. */
 void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
 		  size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* queue.c - messages that a program has not read yet. */
+/* queue.c - a file's queue of messages that the program has not read yet. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.c - messages from programs: a request is kept until its answer comes, and is
- * sent again in the meantime. */
+/* request.c - sends programs' MADs.  A request with a timeout is kept until its answer
+ * comes, and sent again each time that the timeout runs out. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "umad/rmpp.h"
 
-enum { TIMED_OUT = 110 }; /* the value of Linux' ETIMEDOUT */
+enum { TIMED_OUT = 110 }; /* Linux's ETIMEDOUT, as programs expect it */
 
 static struct list *bucket(struct umad_file *file, uint64_t tid)
 {
@@ -61,7 +61,7 @@ void requests_drop(struct umad_file *file, const struct agent *a)
 
 void send_from(const struct uport *p, const struct mad_pkt *pkt)
 {
-	/* without memory the packet is lost, as on a wire */
+	/* Without memory the packet is lost, as it might be on a wire. */
 	fabric_send(p->u->f, p->node, p->num, pkt);
 }
 
@@ -70,7 +70,7 @@ void send_back(const struct uport *p, const struct mad_pkt *pkt)
 	fabric_answer(p->u->f, p->node, p->num, pkt);
 }
 
-/* The request has had no answer: its MAD's header is returned to the program. */
+/* As in Linux, the program gets the MAD's header back. */
 void request_failed(struct req *r)
 {
 	r->hdr.status = TIMED_OUT;
@@ -91,7 +91,7 @@ void request_run(struct req *r)
 	}
 }
 
-/* Fills in the packet that hdr describes, except the MAD. */
+/* Fills in *pkt from hdr, except the MAD.  Returns 0, -ENODEV or -EINVAL (pkey_index). */
 static int address(const struct umad_file *file, const struct agent *a,
 		   const struct umad_hdr *hdr, struct mad_pkt *pkt)
 {
@@ -152,7 +152,8 @@ struct req *request_keep(struct agent *a, const struct umad_hdr *hdr,
 	return r;
 }
 
-/* Puts the agent's number into the TID's upper half; the answer will have it, too. */
+/* Puts the agent's hi_tid into the upper half of a request's TID.  The answer has the
+ * same TID, by which by_tid() finds the agent. */
 static void own_tid(const struct agent *a, uint8_t *mad)
 {
 	struct mad_hdr *h = (struct mad_hdr *)mad;
@@ -179,7 +180,7 @@ static int write_from(struct agent *a, const struct umad_hdr *hdr, const uint8_t
 	size_t head = len < MAD_SIZE ? len : MAD_SIZE;
 	struct mad_pkt pkt;
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt.mad;
-	/* as in Linux, a program sets only the flag in RMPP's header */
+	/* As in Linux, a program sets only the active flag in RMPP's header. */
 	bool active = rmpp_is_active(mad), rmpp = active && rmpp_serves(a);
 	int rc = address(a->file, a, hdr, &pkt);
 
@@ -187,7 +188,8 @@ static int write_from(struct agent *a, const struct umad_hdr *hdr, const uint8_t
 		return rc;
 	memcpy(pkt.mad, mad, head);
 	own_tid(a, pkt.mad);
-	/* all segments of a program's own RMPP have one TID */
+	/* A TID must not be in use, unless a program does RMPP itself: its segments share
+	 * one TID. */
 	if ((rmpp || !active) && request_find(a, h, mad_is_response(h), pkt.dlid))
 		return -EINVAL;
 	if (rmpp)

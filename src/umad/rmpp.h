@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rmpp.h - messages longer than a MAD, in segments (IBTA vol. 1, 13.6), for agents that
- * ask for it, as in Linux; rmpp_tx.c sends, rmpp_rx.c receives.
+/* rmpp.h - messages longer than a MAD, sent in segments by RMPP (IBA 13.6), as Linux does
+ * for agents that ask for it.  rmpp_tx.c sends, rmpp_rx.c receives.
  *
- * A message consists of the first segment's headers and the data of all segments.
+ * The program reads and writes a message as the first segment's headers, followed by the
+ * data of all segments.
  */
 #ifndef UMAD_RMPP_H
 #define UMAD_RMPP_H
@@ -13,7 +14,7 @@ enum rmpp_type { RMPP_DATA = 1, RMPP_ACK, RMPP_STOP, RMPP_ABORT };
 
 enum { RMPP_ACTIVE = 1, RMPP_FIRST = 2, RMPP_LAST = 4, RMPP_FLAGS = 7 };
 
-/* 13.6.2.1, with Linux' names */
+/* IBA 13.6.2.1; the names are Linux's. */
 enum rmpp_status {
 	RMPP_OK,
 	RMPP_NO_RESOURCES = 1,
@@ -28,7 +29,7 @@ enum rmpp_status {
 };
 
 enum {
-	RMPP_HEAD = 36, /* offset from which the payload length counts */
+	RMPP_HEAD = 36, /* bytes; a segment's payload length counts what follows them */
 	RMPP_PAYLOAD = MAD_SIZE - RMPP_HEAD,
 };
 
@@ -36,7 +37,7 @@ struct rmpp_hdr {
 	struct mad_hdr h;
 	uint8_t version, type, rtime_flags, status;
 	be32_t segment;
-	be32_t length; /* in an ACK: the last segment of the new window */
+	be32_t length; /* DATA: payload length; ACK: the last segment of the new window */
 } MAD_OVERLAY;
 
 static_assert(sizeof(struct rmpp_hdr) == RMPP_HEAD, "RMPP");
@@ -46,8 +47,8 @@ static inline struct rmpp_hdr *rmpp_of(uint8_t *mad)
 	return (struct rmpp_hdr *)mad;
 }
 
-/* Returns the offset of a class's data, behind its own header; 0: the class has no
- * RMPP. */
+/* The offset of the data in a MAD of this class, after the class's own header; 0: the
+ * class has no RMPP. */
 static inline unsigned rmpp_data_at(uint8_t class)
 {
 	switch (class) {
@@ -69,28 +70,31 @@ static inline bool rmpp_is_active(const uint8_t *mad)
 	return rmpp_data_at(r->h.class) && r->rtime_flags & RMPP_ACTIVE;
 }
 
-/* Does umad do RMPP for the agent? Otherwise segments are treated as other MADs. */
+/* Does this code do RMPP for the agent?  If not, segments pass like any other MAD. */
 static inline bool rmpp_serves(const struct agent *a)
 {
 	return a->reg.rmpp && !a->reg.own_rmpp;
 }
 
-/* Begins to send a message of an agent, with its first segment. Returns 0 or -errno. */
+/* Sends the first segment of an agent's message; the others follow as ACKs come.  Returns
+ * 0, -EINVAL (shorter than its headers) or -ENOSPC. */
 int rmpp_send(struct agent *a, const struct umad_hdr *hdr, const struct mad_pkt *pkt,
 	      const uint8_t *msg, size_t len);
+/* r's timer has run out: sends again what is not acknowledged, or gives up. */
 void rmpp_tx_due(struct req *r);
 
-/* Handles a packet for an agent with RMPP. Returns false if it does not belong to
- * RMPP. */
+/* Takes an RMPP packet for the agent.  Returns false if the packet has no active RMPP, or
+ * the agent does RMPP itself. */
 bool rmpp_input(struct agent *a, const struct mad_pkt *pkt);
 
-/* rmpp_tx.c, called by rmpp_input(): handles an ACK, STOP or ABORT. */
+/* rmpp_tx.c: takes an ACK, STOP or ABORT; called by rmpp_input(). */
 void rmpp_tx_answer(struct agent *a, const struct mad_pkt *pkt);
-/* rmpp_rx.c: handles a segment. */
+/* rmpp_rx.c: takes a segment. */
 void rmpp_rx_data(struct agent *a, const struct mad_pkt *pkt);
-void rmpp_rx_drop(struct agent *a); /* drops all messages that are being received */
+/* Frees all messages that the agent is receiving or remembers. */
+void rmpp_rx_drop(struct agent *a);
 
-/* Sends an RMPP packet without data to where pkt came from. */
+/* Sends an RMPP packet without data back to the sender of pkt. */
 void rmpp_reply(struct agent *a, const struct mad_pkt *pkt, enum rmpp_type type,
 		uint8_t status, uint32_t segment, uint32_t window);
 

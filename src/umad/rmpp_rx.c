@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rmpp_rx.c - receives long messages (see rmpp.h). Segments are accepted in order only;
- * the sender repeats one that came too early. */
+/* rmpp_rx.c - receives long messages (see rmpp.h).  Segments are taken in order; one that
+ * comes too early is dropped, and the sender repeats it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "umad/rmpp.h"
 
 enum { WINDOW = 64, AT_ONCE = 256, REMEMBERED = 1024 };
+/* ns until an incomplete message is given up, and a complete one is forgotten */
 static const uint64_t unfinished = 40000000000, finished = 10000000000;
 
-/* Does pkt belong to the message: same sender, same kind? */
+/* Is pkt a packet of message x?  TID, sender, class, class version and method tell. */
 static bool same(const struct rmpp_rx *x, const struct mad_pkt *pkt)
 {
 	return memcmp(x->tid, pkt->mad + 8, 8) == 0 && x->slid == pkt->slid &&
@@ -35,6 +36,7 @@ static struct rmpp_rx *find(struct agent *a, const struct mad_pkt *pkt)
 	return x ? x : find_in(&a->received, pkt);
 }
 
+/* Frees the message's bytes. */
 static void let_go(struct rmpp_rx *x)
 {
 	x->agent->file->rx_bytes -= x->cap;
@@ -109,7 +111,8 @@ static bool append(struct rmpp_rx *x, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* Returns how much of the last segment is payload, including the class header. */
+/* How many of the last segment's `data` bytes are in use.  h->length counts what follows
+ * RMPP's header, so the rest of the class's header, too. */
 static size_t used(const struct rmpp_hdr *h, size_t data)
 {
 	uint32_t length = get_be32(h->length), pad;
@@ -123,7 +126,7 @@ static void ack(struct rmpp_rx *x, const struct mad_pkt *pkt)
 	rmpp_reply(x->agent, pkt, RMPP_ACK, 0, x->segment, x->window);
 }
 
-/* Keeps the message for a while, without its bytes, to acknowledge repeated segments. */
+/* Keeps a complete message without its bytes for a while, to acknowledge repetitions. */
 static void remember(struct rmpp_rx *x)
 {
 	struct agent *a = x->agent;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Long messages between two programs, over a subnet that loses some of it. */
+/* Long messages between two programs, over a subnet that loses packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@
 enum { GET_TABLE = 0x12, TABLE_RESP = 0x92, HEAD = 56 };
 
 static struct ufix x;
-static struct umad_file *a, *b; /* asks; answers */
+static struct umad_file *a, *b; /* a sends requests, b answers */
 
 static int start(void **state)
 {
@@ -50,7 +50,7 @@ static uint8_t byte(size_t i)
 	return (uint8_t)(i * 7 + i / 251);
 }
 
-/* A's question as B has it. */
+/* Sends a request from a; returns it as b reads it. */
 static struct ufix_msg ask(uint64_t tid, uint32_t timeout_ms, uint32_t retries)
 {
 	struct ufix_msg m = ufix_msg(0, UFIX_LID_B, MAD_SA, GET_TABLE, 0x35, tid), r;
@@ -62,7 +62,7 @@ static struct ufix_msg ask(uint64_t tid, uint32_t timeout_ms, uint32_t retries)
 	return r;
 }
 
-/* len bytes of data behind the headers of what is answered. */
+/* Sends an answer with len bytes of data. */
 static int answer(const struct ufix_msg *to, size_t len, uint32_t retries)
 {
 	size_t all = UMAD_HDR + HEAD + len;
@@ -74,7 +74,7 @@ static int answer(const struct ufix_msg *to, size_t len, uint32_t retries)
 	h->timeout_ms = 0;
 	h->retries = retries;
 	rmpp_of(m + UMAD_HDR)->h.method = TABLE_RESP;
-	/* version and type are not the program's to set: OpenSM does not */
+	/* A program need not set RMPP's version and type; OpenSM does not. */
 	rmpp_of(m + UMAD_HDR)->rtime_flags = RMPP_ACTIVE;
 	for (size_t i = 0; i < len; i++)
 		m[UMAD_HDR + HEAD + i] = byte(i);
@@ -94,7 +94,7 @@ static void check(const uint8_t *msg, size_t got, size_t len)
 	}
 }
 
-/* Time passes until the file has something, seconds at most. */
+/* Lets time pass until the file has a message, for at most so many seconds. */
 static const uint8_t *wait_for(struct umad_file *f, size_t *len, unsigned seconds)
 {
 	uint64_t until = x.now + seconds * 1000000000ull;
@@ -108,7 +108,7 @@ static const uint8_t *wait_for(struct umad_file *f, size_t *len, unsigned second
 	return m;
 }
 
-/* Every length around the borders of segments and windows. */
+/* Lengths just below, at and above multiples of segments and windows. */
 static void t_lengths(void **state)
 {
 	static const size_t lens[] = {
@@ -136,12 +136,13 @@ static void t_lengths(void **state)
 		assert_int_equal(a->reqs, 0);
 		assert_int_equal(a->rx_bytes, 0);
 	}
-	assert_true(umad_next(x.u) != NEVER); /* to answer repetitions */
+	assert_true(umad_next(x.u) !=
+		    NEVER); /* remembers the message, to answer repetitions */
 	ufix_run(&x, 10000000000);
 	assert_int_equal(a->agent[0]->remembered, 0);
 }
 
-/* Many, one behind the other, within the time that they are remembered. */
+/* Many messages one after the other, within the time for which each is remembered. */
 static void t_many(void **state)
 {
 	(void)state;
@@ -160,7 +161,7 @@ static void t_many(void **state)
 	assert_int_equal(a->rxs, 0);
 }
 
-/* One packet in twenty is lost, both ways; each costs 2 s, of 40 in all. */
+/* One packet in twenty is lost each way.  Each loss costs 2 s, and a message has 40 s. */
 static void t_loss(void **state)
 {
 	(void)state;
@@ -181,12 +182,12 @@ static void t_loss(void **state)
 		x.loss = 0;
 		while (b->reqs)
 			ufix_run(&x, umad_next(x.u) - x.now);
-		assert_null(umad_peek(a, &len)); /* once */
-		assert_null(umad_peek(b, &len)); /* sent for good */
+		assert_null(umad_peek(a, &len)); /* it came only once */
+		assert_null(umad_peek(b, &len)); /* b was told of no failure */
 	}
 }
 
-/* Nobody takes it: the sender is told. */
+/* No agent receives the message: the sender is told. */
 static void t_no_ack(void **state)
 {
 	struct ufix_msg q = ask(1, 1000, 0), r;
@@ -202,10 +203,11 @@ static void t_no_ack(void **state)
 	assert_int_equal(ufix_read(b, &r), UMAD_HDR + MAD_HEAD);
 	assert_int_equal(r.hdr.status, ETIMEDOUT);
 	assert_int_equal(b->reqs, 0);
-	umad_pop(a); /* the question timed out */
+	umad_pop(a); /* the request timed out */
 }
 
-/* The rest does not come: forgotten after 40 s, and the sender hears of it. */
+/* The rest of a message does not come: the receiver gives up after 40 s and sends an
+ * ABORT. */
 static void t_unfinished(void **state)
 {
 	struct ufix_msg q = ask(1, 100000, 0), r;
@@ -226,14 +228,14 @@ static void t_unfinished(void **state)
 	assert_true(a->rx_bytes > 0);
 	x.sent = 0;
 	ufix_run(&x, 40000000000);
-	assert_int_equal(x.sent, 2); /* the ACK, and that it took too long */
+	assert_int_equal(x.sent, 2); /* the ACK and the ABORT */
 	ufix_run(&x, 10000000000);
 	assert_int_equal(a->rx_bytes, 0);
 	assert_int_equal(a->rxs, 0);
 	assert_int_equal(ufix_read(a, &r), 0);
 }
 
-/* A segment that A's program sees, or writes, as it is. */
+/* A segment as a program that does RMPP itself reads or writes it. */
 static struct ufix_msg segment(const struct ufix_msg *of, enum rmpp_type type, uint32_t n,
 			       uint8_t flags, uint32_t length)
 {
@@ -249,8 +251,8 @@ static struct ufix_msg segment(const struct ufix_msg *of, enum rmpp_type type, u
 	return m;
 }
 
-/* A program that registers so gets each segment, also those after the one that has
- * answered its request, and acknowledges them by itself. */
+/* A program that does RMPP itself gets each segment, also those after the first, which
+ * ends its request, and sends the ACKs. */
 static void t_own_answer(void **state)
 {
 	struct umad_reg reg = {
@@ -268,7 +270,7 @@ static void t_own_answer(void **state)
 	/* the window is 1 until it is acknowledged */
 	assert_int_equal(ufix_read(a, &s), sizeof(s));
 	assert_int_equal(get_be32(rmpp_of(s.mad)->segment), 1);
-	assert_int_equal(a->reqs, 0); /* answered */
+	assert_int_equal(a->reqs, 0); /* the request is answered */
 	assert_int_equal(ufix_read(a, &s), 0);
 	for (uint32_t n = 1, window; n <= 65; n = window + 1) {
 		window = n + 9 < 65 ? n + 9 : 65;
@@ -290,7 +292,7 @@ static void t_own_answer(void **state)
 	assert_int_equal(b->reqs, 0);
 }
 
-/* .. and its own segments have one TID; ACKs come to it, as to a server's agent. */
+/* A program that does RMPP itself sends all segments with one TID, and gets the ACKs. */
 static void t_own_question(void **state)
 {
 	struct umad_reg reg = {
@@ -324,14 +326,14 @@ static void t_own_question(void **state)
 	umad_pop(b);
 	assert_int_equal(answer(&q, 0, 3), 0);
 	ufix_run(&x, 0);
-	do /* its own ACKs are answers, too */
+	do /* the program's own ACKs are answers, too */
 		assert_int_equal(ufix_read(a, &r), sizeof(r));
 	while (rmpp_of(r.mad)->type == RMPP_ACK);
 	assert_int_equal(rmpp_of(r.mad)->type, RMPP_DATA);
 	assert_int_equal(a->reqs, 0);
 }
 
-/* A question that is long itself, and its answer. */
+/* A long request, and its answer. */
 static void t_two_sided(void **state)
 {
 	enum { LEN = 5000 };
@@ -356,7 +358,7 @@ static void t_two_sided(void **state)
 	umad_pop(b);
 	assert_int_equal(a->reqs, 1);
 	assert_int_equal(answer(&q, 777, 3), 0);
-	/* its method is the question's */
+	/* The segment has the request's method. */
 	ufix_run(&x, 0);
 	got = umad_peek(a, &len);
 	assert_non_null(got);
@@ -366,7 +368,7 @@ static void t_two_sided(void **state)
 	assert_int_equal(b->reqs, 0);
 }
 
-/* A file closes while messages come and go. */
+/* A file is closed while messages are being sent and received. */
 static void t_close(void **state)
 {
 	struct umad_reg reg = { .class = MAD_SA, .version = 2, .rmpp = 1 };
@@ -380,7 +382,7 @@ static void t_close(void **state)
 	assert_int_equal(umad_open(x.u, UFIX_A, 1, &a, &a), 0);
 	assert_int_equal(umad_register(a, &reg), 0);
 	ufix_run(&x, 1000000000);
-	assert_int_equal(answer(&q, 100, 3), -EINVAL); /* the first is still out */
+	assert_int_equal(answer(&q, 100, 3), -EINVAL); /* the first answer is under way */
 }
 
 /* Segments of any kind do no harm. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rmpp_tx.c - sends long messages, a window at a time (see rmpp.h). A message is a
- * request (struct req) with more state; it stays until its last ACK, and if it is a
- * request in itself, then waits for its answer. */
+/* rmpp_tx.c - sends long messages, one window at a time (see rmpp.h).  A long message is
+ * a struct req with a struct rmpp_tx.  An answer is done with its last ACK; a request
+ * then still waits for its answer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ void rmpp_tx_due(struct req *r)
 	send_window(r);
 }
 
-/* The last segment was acknowledged. Waits for the answer, or ends. */
+/* The last segment has been acknowledged: frees r, or waits for the answer to it. */
 static void delivered(struct req *r, const struct mad_pkt *pkt)
 {
 	if (r->answer || !r->hdr.timeout_ms) {
@@ -109,7 +109,8 @@ static void delivered(struct req *r, const struct mad_pkt *pkt)
 		return;
 	}
 	request_due(r, r->hdr.timeout_ms);
-	/* 13.6.6.3: two-sided transfer; opens the window for the answer */
+	/* IBA 13.6.6.3, a double-sided transfer: this ACK opens the window for the
+	 * answer. */
 	rmpp_reply(r->agent, pkt, RMPP_ACK, 0, 0, 1);
 }
 
@@ -118,7 +119,7 @@ static void acked(struct req *r, const struct mad_pkt *pkt, uint32_t segment,
 {
 	struct rmpp_tx *t = r->tx;
 
-	if (t->acked == t->segments) { /* a repeated ACK */
+	if (t->acked == t->segments) { /* the last ACK, repeated */
 		if (!r->answer)
 			rmpp_reply(r->agent, pkt, RMPP_ACK, 0, 0, 1);
 		return;
@@ -129,7 +130,7 @@ static void acked(struct req *r, const struct mad_pkt *pkt, uint32_t segment,
 		return;
 	}
 	if (window < t->window || segment < t->acked)
-		return; /* an outdated ACK */
+		return; /* an ACK that was overtaken by a later one */
 	if (segment > t->acked) {
 		t->acked = segment;
 		r->tries = r->hdr.retries;

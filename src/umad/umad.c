@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad.c - see umad.h: files and agents. */
+/* umad.c - files and their agents; see umad.h. */
 #include "umad/umad.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ static bool has_oui(uint8_t class)
 	return class >= MAD_VENDOR2 && class <= MAD_VENDOR2_LAST;
 }
 
-/* Do both register for some of the same unsolicited MADs? */
+/* Do a and b want the same unsolicited MADs? */
 static bool meet(const struct umad_reg *a, const struct umad_reg *b)
 {
 	return a->class == b->class && a->version == b->version &&
@@ -103,6 +103,7 @@ static bool meet(const struct umad_reg *a, const struct umad_reg *b)
 	       (a->methods[0] & b->methods[0] || a->methods[1] & b->methods[1]);
 }
 
+/* Linux's conditions for a registration; the agents of one port must not overlap. */
 static bool good_reg(const struct umad_file *file, const struct umad_reg *reg)
 {
 	bool mask = reg->methods[0] || reg->methods[1];
@@ -140,7 +141,7 @@ int umad_register(struct umad_file *file, const struct umad_reg *reg)
 	a->id = id;
 	a->reg = *reg;
 	a->qpn = reg->class == MAD_SM_LID || reg->class == MAD_SM_DR ? QP_SMI : QP_GSI;
-	/* upper half of its TIDs; those of the fabric itself have the top bit set */
+	/* The upper half of the agent's TIDs; the fabric's own have the top bit set. */
 	a->hi_tid = ++file->port->u->last_tid & 0x7fffffff;
 	list_init(&a->receiving);
 	list_init(&a->received);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad.h - QP0 and QP1 of a fabric's adapters, shared by programs: what ib_umad and
- * ib_mad do in Linux. A file corresponds to an open /dev/infiniband/umadN. It has
- * agents, which send requests and get answers; an agent also gets unsolicited MADs that
- * it registered for. No system call, no clock. */
+/* umad.h - QP0 and QP1 of a fabric's adapters, shared by programs; does the work of
+ * Linux's ib_umad and ib_mad.  A file corresponds to an open /dev/infiniband/umadN.  It
+ * has agents, which send requests and get the answers; an agent also gets the unsolicited
+ * MADs whose methods it has registered for.  No system call, no clock; times are in ns.
+ */
 #ifndef UMAD_UMAD_H
 #define UMAD_UMAD_H
 
@@ -20,12 +21,12 @@ struct umad_file;
 
 enum {
 	UMAD_AGENTS = 32,	     /* per file, as in Linux */
-	UMAD_REQUESTS = 16384,	     /* unanswered requests per file */
+	UMAD_REQUESTS = 16384,	     /* outstanding requests per file */
 	UMAD_UNREAD = 16384,	     /* unread messages per file */
-	UMAD_MESSAGE_MAX = 64 << 20, /* bytes of a message, by RMPP */
+	UMAD_MESSAGE_MAX = 64 << 20, /* bytes of a message, which RMPP carries */
 };
 
-/* Header of each MAD, both ways: struct ib_user_mad of rdma-core. */
+/* Precedes each MAD, to and from programs: rdma-core's struct ib_user_mad. */
 struct umad_hdr {
 	uint32_t agent, status, timeout_ms, retries, length;
 	be32_t qpn, qkey;
@@ -46,47 +47,50 @@ static_assert(offsetof(struct umad_hdr, pkey_index) == 56, "ib_user_mad");
 
 struct umad_reg {
 	uint8_t class, version, rmpp;
-	bool own_rmpp;	     /* the program does RMPP by itself (UMAD_USER_RMPP) */
-	uint32_t oui;	     /* for classes 0x30 to 0x4f */
-	uint64_t methods[2]; /* bitmap of unsolicited methods; 0: none */
+	bool own_rmpp;	     /* the program does RMPP itself (UMAD_USER_RMPP) */
+	uint32_t oui;	     /* only of vendor classes 0x30 to 0x4f */
+	uint64_t methods[2]; /* bitmap: the methods of unsolicited MADs that it wants */
 };
 
 struct umad_ops {
-	/* A message came for a file that had none. */
+	/* A file that had no unread message now has one.  owner: as of umad_open(). */
 	void (*readable)(void *ctx, void *owner);
 };
 
 int umad_new(struct umad **out, struct fabric *f, const struct umad_ops *ops, void *ctx);
-void umad_free(struct umad *u); /* all files must be closed */
+void umad_free(struct umad *u); /* the caller has closed all files */
 
-/* Opens a port for MADs; owner is the caller's own. Returns 0; -ENODEV: no adapter has
- * such a port; -ENOMEM. */
+/* Opens a file at an adapter's port; owner is passed to readable().  Returns 0; -ENODEV:
+ * there is no such adapter or port; -ENOMEM. */
 int umad_open(struct umad *u, uint32_t node, uint8_t port, void *owner,
 	      struct umad_file **out);
 void umad_close(struct umad_file *file);
 
-/* Registers an agent. Returns its number in the file, the lowest free one; -EINVAL:
- * another agent at this port has one of the methods, or reg is inconsistent; -ENOSPC:
- * the file has UMAD_AGENTS already. */
+/* Returns the new agent's number, the lowest that is free in the file.  -EINVAL: another
+ * agent at this port has one of the methods, or reg is not valid; -ENOSPC: the file has
+ * UMAD_AGENTS agents; -ENOMEM. */
 int umad_register(struct umad_file *file, const struct umad_reg *reg);
-int umad_unregister(struct umad_file *file, uint32_t agent); /* returns 0 or -EINVAL */
+/* Returns 0, or -EINVAL if the file has no such agent. */
+int umad_unregister(struct umad_file *file, uint32_t agent);
 
-/* Sends msg, a struct umad_hdr and a MAD, with the fabric's next run. Returns 0;
- * -EINVAL: bad message or agent, or its TID is in use; -ENOSPC. */
+/* Sends msg, a struct umad_hdr and a MAD; the packet moves with the next fabric_run().
+ * Returns 0; -EINVAL: the message or its agent is not valid, or a request with the same
+ * TID is outstanding; -ENOSPC: no memory, or UMAD_REQUESTS are outstanding. */
 int umad_write(struct umad_file *file, const void *msg, size_t len, uint64_t now);
 
-/* Returns the oldest message and leaves it in the file; NULL: there is none. */
+/* The oldest unread message, which umad_pop() removes; NULL: there is none. */
 const void *umad_peek(const struct umad_file *file, size_t *len);
 void umad_pop(struct umad_file *file);
 
-/* Returns msg to the file's own reader, with that status. */
+/* Queues msg, which the file has sent, for the file to read, with an error status. */
 void umad_refuse(struct umad_file *file, const void *msg, size_t len, uint32_t status);
 
-/* for fabric_ops.deliver */
+/* Takes a packet that came to QP0 or QP1 of the port (fabric_ops.deliver). */
 void umad_input(struct umad *u, uint32_t node, uint8_t port, const struct mad_pkt *pkt);
 
-/* Does what is due: resends, and gives requests up. fabric_run() must follow. */
+/* Repeats requests that are due, and gives up those that have no tries left.  The caller
+ * then calls fabric_run(). */
 void umad_run(struct umad *u, uint64_t now);
-uint64_t umad_next(const struct umad *u);
+uint64_t umad_next(const struct umad *u); /* when umad_run() has work; NEVER: none */
 
 #endif

@@ -59,7 +59,8 @@ static void t_open(void **state)
 	assert_int_equal(umad_open(x.u, 9, 1, NULL, &f), -ENODEV);
 }
 
-/* A method of a class belongs to one agent of the port; numbers are the lowest. */
+/* A method of a class belongs to one agent of the port; a new agent gets the lowest
+ * number. */
 static void t_register(void **state)
 {
 	struct umad_reg vendor = {
@@ -72,7 +73,7 @@ static void t_register(void **state)
 	assert_int_equal(reg(a2, MAD_SM_LID, 4), -EINVAL);
 	assert_int_equal(reg(a2, MAD_SM_LID, 0x100), 0);
 	assert_int_equal(reg(a2, MAD_SM_DR, 0xa6), 1);
-	assert_int_equal(reg(b, MAD_SM_LID, 0xa6), 0); /* another adapter */
+	assert_int_equal(reg(b, MAD_SM_LID, 0xa6), 0); /* at another adapter */
 	assert_int_equal(umad_unregister(a, 0), 0);
 	assert_int_equal(umad_unregister(a, 0), -EINVAL);
 	assert_int_equal(umad_unregister(a, 77), -EINVAL);
@@ -87,7 +88,7 @@ static void t_register(void **state)
 	assert_int_equal(reg(a, MAD_SM_LID, 0), -ENOSPC);
 }
 
-/* A request to the switch: its answer, to the agent that asked and no other. */
+/* The switch's answer to a request comes to the agent that asked, and to no other. */
 static void t_answer(void **state)
 {
 	struct ufix_msg m, r;
@@ -110,7 +111,7 @@ static void t_answer(void **state)
 	assert_true(umad_next(x.u) == NEVER);
 }
 
-/* Nobody answers: three tries, then the message comes back. */
+/* No answer comes: after three tries the program gets its message back. */
 static void t_timeout(void **state)
 {
 	struct ufix_msg m, r;
@@ -137,7 +138,7 @@ static void t_timeout(void **state)
 	assert_int_equal(ufix_read(a, &r), 0);
 }
 
-/* One that comes after all is over is dropped. */
+/* An answer that comes after the request has timed out is dropped. */
 static void t_late(void **state)
 {
 	struct ufix_msg m, r;
@@ -171,7 +172,7 @@ static void t_refused(void **state)
 	x.deaf = true;
 	m = ufix_msg(0, UFIX_LID_B, MAD_PERF, METHOD_GET, ATTR_PORT_COUNTERS, 5);
 	assert_int_equal(ufix_write(&x, a, &m), 0);
-	assert_int_equal(ufix_write(&x, a, &m), -EINVAL); /* the TID is out */
+	assert_int_equal(ufix_write(&x, a, &m), -EINVAL); /* the TID is in use */
 	m = ufix_msg(1, UFIX_LID_B, MAD_PERF, METHOD_GET, ATTR_PORT_COUNTERS, 6);
 	assert_int_equal(ufix_write(&x, a, &m), -EINVAL);
 	m.hdr.agent = 1u << 31;
@@ -187,7 +188,8 @@ static void t_refused(void **state)
 	assert_int_equal(r.hdr.status, EINVAL);
 }
 
-/* SMInfo is a subnet manager's: the agent that registered for Get, or nobody. */
+/* SMInfo comes to the agent that has registered for Get (a subnet manager), or to none.
+ */
 static void t_unsolicited(void **state)
 {
 	struct ufix_msg m, r;
@@ -221,7 +223,7 @@ static void t_unsolicited(void **state)
 
 enum { KEYS = 4 };
 
-/* 10.9.3, in other words than pkey_match() has. */
+/* IBA 10.9.3, written in another way than in pkey_match(). */
 static bool hears(const uint16_t *table, uint16_t pkey)
 {
 	for (unsigned i = 0; i < KEYS; i++) {
@@ -233,8 +235,8 @@ static bool hears(const uint16_t *table, uint16_t pkey)
 	return false;
 }
 
-/* Few partitions, so that ports often have one in common; no P_Key twice, as a subnet
- * manager writes them. */
+/* Few partitions, so that ports often share one; no P_Key twice in a table, as a subnet
+ * manager would write it. */
 static void draw_table(struct prng *r, uint16_t *table)
 {
 	for (unsigned i = 0; i < KEYS; i++) {
@@ -245,8 +247,8 @@ static void draw_table(struct prng *r, uint16_t *table)
 	}
 }
 
-/* What a sends in the partition at index i comes to b if b hears it, and then what b
- * answers by the index that it was told comes to a. */
+/* a's request in the partition at index i reaches b if b is in that partition; b's
+ * answer, with the pkey_index that b was given, then reaches a. */
 static void ask_by(uint16_t i, const uint16_t *of_a, const uint16_t *of_b, uint64_t tid)
 {
 	struct ufix_msg m, r;
@@ -291,7 +293,7 @@ static void t_partitions(void **state)
 	}
 }
 
-/* Who asks for what nobody serves hears so, be it a limited member. */
+/* A request that no agent serves is answered with an error, also to a limited member. */
 static void t_limited_member_is_refused(void **state)
 {
 	struct ufix_msg m, r;
@@ -305,7 +307,7 @@ static void t_limited_member_is_refused(void **state)
 	assert_int_equal(get_be16(head(&r)->status), MAD_BAD_ATTR);
 }
 
-/* A directed route of no hops stays at home, and says so. */
+/* A directed route of no hops is handled by the port itself, which answers it. */
 static void t_local(void **state)
 {
 	struct ufix_msg m, r;
@@ -320,7 +322,7 @@ static void t_local(void **state)
 	assert_int_equal(get_be16(head(&r)->status), SMP_RETURN);
 }
 
-/* What belongs to a vendor's class is told apart by its OUI. */
+/* Agents of one vendor class are told apart by their OUI. */
 static void t_vendor(void **state)
 {
 	struct umad_reg v = { .class = 0x32,
@@ -345,7 +347,7 @@ static void t_vendor(void **state)
 	assert_int_equal(get_be16(head(&r)->status), MAD_BAD_ATTR);
 }
 
-/* A file that closes leaves nothing that could come back. */
+/* After a file is closed, none of its requests can come back. */
 static void t_close(void **state)
 {
 	struct ufix_msg m, r;
@@ -365,7 +367,7 @@ static void t_close(void **state)
 	assert_int_equal(ufix_read(a, &r), 0);
 }
 
-/* A program that does not read keeps what it has, and loses the newest. */
+/* A program that does not read keeps its oldest messages and loses the newest. */
 static void t_unread(void **state)
 {
 	struct ufix_msg m = ufix_msg(0, 0, MAD_PERF, METHOD_GET, 0, 5), r;
