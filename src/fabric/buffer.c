@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* buffer.c - see buffer.h. */
+/* buffer.c - the buffers of packets of data; see buffer.h. */
 #include "fabric/buffer.h"
 
 #include <errno.h>
@@ -97,7 +97,7 @@ int buffer_put(struct vl_queue *q, const struct mad_pkt *pkt, uint8_t hops)
 	return 0;
 }
 
-/* The freed blocks become credits of the port that sends to this buffer. */
+/* Removes q's first packet, and gives its credits to the sending port. */
 void buffer_pop(struct vl_queue *q)
 {
 	struct fab_port *p = q->port;

@@ -21,14 +21,14 @@
 #include "fabric/model.h"
 #include "fabric/outlet.h"
 
-enum { MADS_MAX = 4096 }; /* MADs of a QP1 that may wait for a VL that takes none */
+enum { MADS_MAX = 4096 }; /* MADs of a QP1 that wait for a VL; further ones are lost */
 
 static bool is_group(uint16_t lid)
 {
 	return lid > LID_UNICAST_LAST && lid != LID_PERMISSIVE;
 }
 
-/* Removes a packet without output; the place that decided so has counted it. */
+/* Drops q's first packet; the caller has counted why. */
 static void drop(struct vl_queue *q)
 {
 	buffer_pop(q);
@@ -44,14 +44,15 @@ static void up(struct vl_queue *q, const struct flight *fl)
 		outlet_gone(q, 0);
 }
 
-/* Does a group's packet still have to leave by that port? */
+/* Does a multicast packet have yet to go to this port? */
 static bool has_port(const struct flight *fl, unsigned port)
 {
 	return fl->ports[port / 64] >> port % 64 & 1;
 }
 
-/* Selects the ports for a group's packet: those of the table except the one it came by;
- * at an adapter, its programs, and the link if it came from a program. */
+/* Sets the ports that a multicast packet goes to.  At a switch: those of the multicast
+ * table, except the one that it came in by.  At an adapter: to the programs, and also out
+ * of the port if a program sent it. */
 static void spread(struct vl_queue *q, struct flight *fl)
 {
 	struct fab_node *n = q->port->node;
@@ -95,7 +96,7 @@ static void to_group(struct vl_queue *q, struct flight *fl)
 		outlet_gone(q, num);
 }
 
-/* Handles a MAD. It needs no room, because its receiver has a queue of its own. */
+/* Handles a MAD at its destination.  It needs no room: umad queues it. */
 static void mad(struct vl_queue *q)
 {
 	struct mad_pkt own = buffer_first(q)->pkt;
@@ -104,7 +105,7 @@ static void mad(struct vl_queue *q)
 	mad_here(q->port, &own);
 }
 
-/* Puts the first packet of q in line at its outlet, or drops it. */
+/* Puts q in line at the outlet of its first packet, or drops the packet. */
 static void place(struct vl_queue *q)
 {
 	struct flight *fl = buffer_first(q);
@@ -126,7 +127,7 @@ static void place(struct vl_queue *q)
 		else
 			drop(q);
 	} else if (!q->inner) {
-		drop(q); /* for another port: adapters forward nothing */
+		drop(q); /* for another port; an adapter does not forward */
 	} else if (find_vl(p, 0, &fl->pkt, &vl)) {
 		outlet_stand(q, p, vl);
 	} else {
@@ -145,8 +146,8 @@ static void place_all(struct fabric *f)
 	}
 }
 
-/* Programs are served last: by then every packet that could reach an adapter is there,
- * and its VLs share the room that programs have. */
+/* Links first, programs last: all packets that could reach an adapter are there before
+ * its arbiter shares the programs' room among the VLs. */
 unsigned data_run(struct fabric *f, unsigned max)
 {
 	const struct list *alone = NULL;

@@ -18,7 +18,7 @@ static struct dr_step out_by(uint8_t port, uint8_t ports)
 	return (struct dr_step){ DR_OUT, port, LID_PERMISSIVE };
 }
 
-/* The directed part is over. An adapter forwards only packets of its own. */
+/* The step after the directed part.  An adapter forwards only its own SMPs. */
 static struct dr_step routed(be16_t lid, bool may_forward)
 {
 	uint16_t dlid = get_be16(lid);
@@ -28,7 +28,7 @@ static struct dr_step routed(be16_t lid, bool may_forward)
 	return may_forward ? (struct dr_step){ DR_ROUTE, 0, dlid } : drop;
 }
 
-/* 14.2.2.1, 14.2.2.2 */
+/* IBA 14.2.2.1, 14.2.2.2: a request */
 static struct dr_step outgoing(struct smp *smp, bool is_switch, uint8_t ports, uint8_t in,
 			       bool lid_routed)
 {
@@ -62,7 +62,7 @@ static struct dr_step outgoing(struct smp *smp, bool is_switch, uint8_t ports, u
 	return out_by(smp->initial[*ptr], ports);
 }
 
-/* 14.2.2.3, 14.2.2.4 */
+/* IBA 14.2.2.3, 14.2.2.4: an answer */
 static struct dr_step returning(struct smp *smp, bool is_switch, uint8_t ports,
 				uint8_t in, bool lid_routed)
 {
@@ -77,7 +77,7 @@ static struct dr_step returning(struct smp *smp, bool is_switch, uint8_t ports,
 		*ptr = count;
 		return out_by(smp->back[*ptr], ports);
 	}
-	if (*ptr == 0) /* it came by LID on the last part of its way */
+	if (*ptr == 0) /* the directed part is over; the SMP came here by LID */
 		return count == 0 || lid_routed ? here : drop;
 	if (*ptr == 1) {
 		*ptr = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric.c - see fabric.h: builds a subnet, and runs its timers. */
+/* fabric.c - makes a subnet, and runs what is due; see fabric.h. */
 #include "fabric/fabric.h"
 
 #include <errno.h>
@@ -65,8 +65,8 @@ static uint32_t cap_mask(const struct fab_port *p)
 	       CAP_MASK_NOTICE | CAP_REREGISTER;
 }
 
-/* A port supports what the topology says is enabled. A subnet manager enables all that
- * is supported, and the link should keep its speed. */
+/* A port supports only the rates that the topology says it has enabled: a subnet manager
+ * enables all that is supported, and that must not make the link faster. */
 static void init_port_info(struct fab_port *p, const struct topo_port *t)
 {
 	bool said = t->width || t->speed || t->ext;
@@ -187,8 +187,7 @@ static void connect_all(struct fabric *f, const struct topo *t)
 	}
 }
 
-/* Reserves room for the deadlines of every port with a LID, so that setting one cannot
- * fail later. */
+/* Reserves heap entries for every port with a LID, so that heap_set() cannot fail. */
 static int reserve_deadlines(struct fabric *f)
 {
 	uint32_t n = 0;
@@ -323,14 +322,14 @@ int fabric_answer(struct fabric *f, uint32_t node, uint8_t port,
 	return fly(f, p, true, &back);
 }
 
-/* Handles due deadlines: a port has two, in two heaps. */
+/* Runs the two deadlines of ports: the end of the M_Key's lease, and the next trap. */
 static void due_run(struct fabric *f)
 {
 	struct heap_node *top;
 
 	while ((top = heap_top(&f->lease_due)) && top->at <= f->now) {
 		heap_del(&f->lease_due, top);
-		/* 14.2.4.2: the M_Key stays, without protection */
+		/* IBA 14.2.4.2: the key stays, but protects nothing */
 		container_of(top, struct fab_port, lease_due)->pi.mkey_protect = 0;
 	}
 	while ((top = heap_top(&f->trap_due)) && top->at <= f->now) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* forward.c - a packet arrives at a port: it is for this node, or is forwarded. */
+/* forward.c - a packet arrives at a port: the node handles it or forwards it. */
 #include <string.h>
 
 #include "fabric/fabric.h"
@@ -29,8 +29,9 @@ void count_discard(struct fab_port *by, enum xmit_detail why)
 	count_up(&by->detail.xmit[why]);
 }
 
-/* Does the link carry pkt? VL15 once the link is up, other VLs if it is active; at most
- * its MTU (7.7.8: headers, ICRC and VCRC are 126 bytes at most). */
+/* Does the link carry pkt?  It carries VL15 as soon as it is up, other VLs when it is
+ * active, and no more than its MTU (IBA 7.7.8: headers, ICRC and VCRC are at most 126
+ * bytes). */
 bool leaves(struct fab_port *by, const struct mad_pkt *pkt)
 {
 	bool up = by->peer && by->pi.phys_state == PHYS_LINK_UP;
@@ -72,7 +73,7 @@ void send_out(struct fab_port *by, uint8_t vl, const struct mad_pkt *pkt)
 	fly(by->node->f, by->peer, false, &next);
 }
 
-/* Finds the VL on port `out` of a packet from port `in`; false: it is dropped there. */
+/* Finds the VL on `out` of a packet from port `in`; false: the packet is dropped. */
 bool find_vl(const struct fab_port *out, uint8_t in, const struct mad_pkt *pkt,
 	     uint8_t *vl)
 {
@@ -92,7 +93,8 @@ static bool pkey_fits(const struct fab_port *p, uint16_t pkey)
 	return pkey_find(p->pkey, p->pkeys, pkey) < p->pkeys;
 }
 
-/* Checks the partition at a switch's port that enforces partitions. */
+/* False if a switch's port enforces partitions and the packet's P_Key is not in its
+ * table. */
 bool may_leave(struct fab_port *out, const struct mad_pkt *pkt)
 {
 	if (by_vl15(pkt) || !is_switch(out->node) || !out->pi.enforce_out ||
@@ -144,7 +146,7 @@ void send_routed(struct fab_port *from, const struct mad_pkt *pkt)
 
 static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed);
 
-/* Handles a directed route SMP at this node. */
+/* Takes a directed-route SMP one step further at this node. */
 static void directed(struct fab_port *in, struct mad_pkt *pkt, bool local,
 		     bool lid_routed)
 {
@@ -188,7 +190,7 @@ void answer_head(const struct fab_port *own, struct mad_pkt *pkt)
 	memcpy(pkt->dgid, asked.sgid, sizeof(pkt->dgid));
 }
 
-/* Sends the node's own answer, which was made in place in pkt. */
+/* Sends the node's own answer, which has replaced the request's MAD in pkt. */
 static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
 {
 	const struct fab_port *own = lid_port(in);
@@ -229,7 +231,7 @@ static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_
 	} else if (pkt->dqpn == QP_GSI && !mad_is_smp(&smp->h)) {
 		mine = pma_answer(in, pkt->mad);
 	} else {
-		return; /* 13.5.1: a class is valid on its own QP only */
+		return; /* IBA 13.5.1: the class does not belong to this QP */
 	}
 	if (mine)
 		answer(in, pkt, local, lid_routed);
@@ -238,7 +240,7 @@ static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_
 					  pkt);
 }
 
-/* Dispatches by class: directed routes are forwarded, all else is for this node. */
+/* A directed-route SMP takes its next step; any other packet is for this node. */
 static void at_node(struct fab_port *in, struct mad_pkt *pkt, bool lid_routed)
 {
 	struct smp *smp = (struct smp *)pkt->mad;
@@ -249,9 +251,9 @@ static void at_node(struct fab_port *in, struct mad_pkt *pkt, bool lid_routed)
 		here(in, pkt, false, lid_routed);
 }
 
-/* Is the sender in that partition? A subnet manager gives a switch's port the table of
- * the adapter's port at its other end, and limited members identify themselves as
- * limited. */
+/* Is the port in that partition, as a full or limited member?  A subnet manager gives a
+ * switch's port the table of the adapter there, whose limited P_Keys differ in the top
+ * bit. */
 static bool may_say(const struct fab_port *p, uint16_t pkey)
 {
 	for (unsigned i = 0; i < p->pkeys; i++) {
@@ -312,7 +314,7 @@ void mad_here(struct fab_port *in, struct mad_pkt *pkt)
 	from_link(in, pkt);
 }
 
-/* An adapter's QP0 or QP1 sends pkt. */
+/* Sends a packet from an adapter's QP0 or QP1. */
 static void from_above(struct fab_port *p, struct mad_pkt *pkt)
 {
 	struct smp *smp = (struct smp *)pkt->mad;

@@ -40,8 +40,7 @@ size_t fabric_mad(uint8_t to[FABRIC_MAD], const struct mad_pkt *pkt)
 	return len + MAD_SIZE;
 }
 
-/* The sender may change its bytes meanwhile; the fields that the fabric relied on are
- * written from its copies. */
+/* Takes the BTH from the fabric's copy, since the sender may have changed its bytes. */
 static size_t put_data(uint8_t *at, const struct fabric_data *d)
 {
 	memcpy(at, d->bytes, d->len - ICRC_LEN);

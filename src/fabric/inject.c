@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inject.c - packets from programs at an adapter, checked against what their port may
- * send. */
+/* inject.c - sends packets of programs at an adapter, whose addresses it checks. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -37,7 +36,7 @@ static struct fab_port *adapter_port(const struct fabric *f, uint32_t node, uint
 	return &f->node[node].port[port];
 }
 
-/* Checks that the source fields are those of the port, and fills in its LID. */
+/* Checks that pkt's P_Key and source GID are the port's; replaces a wrong source LID. */
 static bool may_say(struct fab_port *p, struct mad_pkt *pkt)
 {
 	if (!has_lid(p, pkt->slid))
@@ -69,7 +68,7 @@ int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 	return 0;
 }
 
-/* The VCRC is wrong at the other end (7.3, 16.1.3.5: PortRcvErrors). */
+/* The other end finds a wrong VCRC (IBA 7.3) and counts PortRcvErrors (16.1.3.5). */
 void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port)
 {
 	struct fab_port *p = adapter_port(f, node, port);

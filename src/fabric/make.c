@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make.c - see make.h. */
+/* make.c - topologies by rule; see make.h. */
 #include "fabric/make.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ enum { ARGS = 4, ARG_MAX_ = 65536 };
 struct maker {
 	struct topo t;
 	uint32_t cap;
-	int rc; /* first error */
+	int rc; /* the first error */
 	unsigned arg[ARGS];
 };
 
@@ -62,7 +62,7 @@ static uint8_t free_port(const struct topo_node *n)
 	return 0;
 }
 
-/* Links the first free port of each. */
+/* Links the first free ports of a and b. */
 static void cable(struct maker *m, uint32_t a, uint32_t b)
 {
 	struct topo_node *x = &m->t.node[a], *y = &m->t.node[b];
@@ -93,8 +93,8 @@ static void star(struct maker *m)
 	hosts(m, node(m, TOPO_SWITCH, m->arg[0], "S-switch"), m->arg[0], &count);
 }
 
-/* Makes x by y by z switches. Opposite edges are linked if `wrap` says so and there are
- * 3 or more. */
+/* Makes x by y by z switches.  If wrap, opposite edges are linked in dimensions of 3 or
+ * more. */
 static void grid(struct maker *m, const unsigned dim[3], unsigned each, bool wrap)
 {
 	unsigned count = 0, step[3] = { 1, dim[0], dim[0] * dim[1] };

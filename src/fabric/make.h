@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make.h - topologies by rule:
+/* make.h - makes topologies by rule:
  *
  *	star:n			one switch, n adapters
  *	ring:n[,h]		n switches in a circle, h adapters at each (1)
@@ -18,14 +18,14 @@
 
 #include "fabric/topo.h"
 
-/* Does spec begin with one of these names? */
+/* Does spec begin with the name of a rule? */
 bool make_is(const char *spec);
 
-/* Makes the topology. Returns 0; -ENOMEM; -EINVAL, with the reason in err. */
+/* Returns 0, -ENOMEM, or -EINVAL with the reason in err. */
 int make_topo(struct topo *out, const char *spec, char err[TOPO_ERR]);
 
-/* Prints t in the form that topo_parse() reads, with both ends of every link. Write
- * errors show in ferror(f). */
+/* Prints a topology as topo_parse() reads it, with both ends of every link.  The caller
+ * checks f for errors. */
 void make_print(FILE *f, const struct topo *t);
 
 #endif

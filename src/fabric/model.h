@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* model.h - declarations shared by the files of the model. */
+/* model.h - what the files of the model share. */
 #ifndef FABRIC_MODEL_H
 #define FABRIC_MODEL_H
 
@@ -51,7 +51,7 @@ enum {
 	CAP_OTHER_NOTICE = 1u << 26,
 };
 
-/* Traps that a port may have outstanding, each at most once. */
+/* The kinds of trap.  A port has at most one of each kind unanswered. */
 enum trap_kind {
 	TRAP_LINK_STATE,
 	TRAP_CAP_MASK,
@@ -63,7 +63,7 @@ enum trap_kind {
 
 struct node_sample; /* pma_sample.c */
 
-/* Causes of receive errors that the PMA distinguishes, in its order. */
+/* The causes of errors and discards, in the order of the PMA's attributes. */
 enum rcv_detail {
 	RCV_LOCAL_PHYSICAL,
 	RCV_MALFORMED,
@@ -88,49 +88,39 @@ struct trap {
 	uint8_t notice[SMP_DATA];
 };
 
-/* The buffer of a VL: data packets and those of QP1, oldest first, until their outlet
- * takes them. */
+/* The buffer of a VL: packets of data and MADs of QP1, oldest first, that wait for their
+ * output. */
 struct vl_queue {
 	struct fab_port *port;
 	uint8_t vl;
-	/* packets from a program, bounded by its own pool, and MADs */
-	bool inner;
-	uint32_t mads;	   /* how many of them are MADs of QP1 */
-	uint32_t blocks;   /* of 64 bytes, including packets on their way here */
+	bool inner;	   /* from this adapter's programs and QP1, not from the link */
+	uint32_t mads;	   /* how many of the packets are MADs of QP1 */
+	uint32_t blocks;   /* of 64 bytes, with packets that are on their way here */
 	struct list fl;	   /* struct flight */
-	struct list stand; /* in fabric.ready, `stand` of an outlet, or for_room */
-	/* ns; its first packet has waited at its outlet since then; 0: it has not
-	 * reached it */
-	uint64_t since;
+	struct list stand; /* in fabric.ready, outlet.stand or port_data.for_room */
+	uint64_t since;	   /* when the first packet came to its outlet; 0: not there */
 };
 
-/* An output for which packets of several VLs compete. */
+/* A resource for which queues of several VLs compete: a link, or a port's programs. */
 struct outlet {
-	/* vl_queues whose first packet waits for this outlet */
-	struct list stand[DATA_VLS];
-	/* mask of VLs: the first queue in `stand` may send */
-	uint8_t may;
-	/* in fabric.links or fabric.ups, while `may` is not 0 */
-	struct list turn;
+	struct list stand[DATA_VLS]; /* vl_queues whose first packet is for it */
+	uint8_t may;		     /* mask of VLs: the first of stand may try to go */
+	struct list turn;	     /* in fabric.links or ups while may is not 0 */
 	struct vlarb arb;
 };
 
 struct port_data {
 	struct fab_port *port;
-	struct vl_queue in[DATA_VLS];  /* received from the link */
-	struct vl_queue out[DATA_VLS]; /* adapter only: sent by its programs */
-	struct outlet link;	       /* to the other end of the cable */
-	struct outlet up;	       /* adapter only: to its programs */
-	/* vl_queues whose first packet is for a program without room */
-	struct list for_room;
-	/* when the first waiting packet becomes too old */
-	struct heap_node life_due;
-	uint8_t lost[DATA_VLS];	    /* packets in a row that became too old */
-	uint64_t stalled[DATA_VLS]; /* ns; until then the VL takes no packets */
-	/* ns: since then the VL has waited for credits; 0: it does not wait */
-	uint64_t waits[DATA_VLS];
-	/* ns: since then a VL has waited and none has sent; 0: no VL waits */
-	uint64_t waits_any;
+	struct vl_queue in[DATA_VLS];  /* from the link */
+	struct vl_queue out[DATA_VLS]; /* of an adapter: from its programs */
+	struct outlet link;	       /* to the peer */
+	struct outlet up;	       /* of an adapter: to its programs */
+	struct list for_room;	       /* vl_queues whose program here has no room */
+	struct heap_node life_due;     /* when the oldest waiting packet expires */
+	uint8_t lost[DATA_VLS];	       /* packets in a row that have expired */
+	uint64_t stalled[DATA_VLS];    /* until this time the VL drops all packets */
+	uint64_t waits[DATA_VLS]; /* has waited for credits since; 0: does not wait */
+	uint64_t waits_any; /* a VL has waited and none has sent since; 0: none waits */
 };
 
 struct fab_port {
@@ -153,7 +143,7 @@ struct fab_port {
 	uint8_t trap_next; /* enum trap_kind that is tried first */
 	uint64_t trap_tid;
 	struct heap_node lease_due; /* when the M_Key's lease ends */
-	struct port_data *data;	    /* NULL: no data packet has come yet */
+	struct port_data *data;	    /* NULL: no packet of data has come by yet */
 };
 
 struct fab_node {
@@ -167,20 +157,18 @@ struct fab_node {
 	uint8_t *lft;	       /* [LFT_CAP] */
 	uint16_t *mft;	       /* [positions][MFT_CAP]: masks of 16 ports */
 	uint8_t mft_positions;
-	struct node_sample *sample; /* NULL: nobody has asked for one yet */
+	struct node_sample *sample; /* NULL: no sampling has been asked for yet */
 };
 
-/* A packet that is about to arrive at a port. */
+/* A packet that is about to arrive at a port, or lies in a buffer. */
 struct flight {
 	struct list node;
 	struct fab_port *to;
-	bool local; /* it comes from the adapter's programs, not from the link */
-	/* In a buffer: */
-	/* `ports` is set: a group's packet at the head of its queue */
-	bool spread;
-	uint64_t entered; /* ns; when it entered this node */
-	/* ports that it still has to leave by; 0: the adapter itself */
-	uint64_t ports[4];
+	bool local; /* sent by the node itself, not by the link */
+	/* Only of a packet in a buffer: */
+	bool spread;	   /* a multicast packet at the head of its queue: ports is set */
+	uint64_t entered;  /* when it came to this node */
+	uint64_t ports[4]; /* bitmap: ports it has yet to go to; 0: to the programs */
 	struct mad_pkt pkt;
 };
 
@@ -193,10 +181,10 @@ struct fabric {
 	struct list flying, unused; /* struct flight */
 	struct heap trap_due, lease_due, life_due, sample_due;
 	struct list ready;	/* vl_queues whose first packet looks for its outlet */
-	struct list links, ups; /* outlets with packets that may go */
-	uint32_t changes;	/* of ports */
-	uint32_t datas;		/* ports that have a struct port_data */
-	uint32_t samples;	/* nodes that have a struct node_sample */
+	struct list links, ups; /* outlets */
+	uint32_t changes;	/* fabric_changes() */
+	uint32_t datas;		/* how many ports have a struct port_data */
+	uint32_t samples;	/* how many nodes have a struct node_sample */
 };
 
 static inline bool is_switch(const struct fab_node *n)
@@ -204,7 +192,7 @@ static inline bool is_switch(const struct fab_node *n)
 	return n->ni.type == TOPO_SWITCH;
 }
 
-/* Returns the port whose LID, GUIDs and M_Key apply to p. */
+/* The port whose LID, GUIDs and M_Key apply to p: of a switch, port 0. */
 static inline struct fab_port *lid_port(struct fab_port *p)
 {
 	return is_switch(p->node) ? &p->node->port[0] : p;
@@ -221,7 +209,7 @@ static inline bool is_lid_port(const struct fab_port *p)
 	return !is_switch(p->node) || p->num == 0;
 }
 
-/* Queues a packet to arrive at port `to`. Returns 0, or -ENOMEM if it is lost. */
+/* Queues a packet that arrives at `to`.  -ENOMEM: the packet is lost. */
 int fly(struct fabric *f, struct fab_port *to, bool local, const struct mad_pkt *pkt);
 
 enum { VL_SMI = 15 };
@@ -268,20 +256,22 @@ void no_way(struct fab_port *in, enum rcv_detail why);
 struct flight *flight_new(struct fabric *f);
 
 /* data.c, outlet.c, buffer.c */
-/* returns how many more it might have moved */
+/* Moves up to max packets; returns how much of max is left. */
 unsigned data_run(struct fabric *f, unsigned max);
-void data_life(struct fabric *f); /* life_due has come */
-/* packets that wait for the link go elsewhere, or are lost */
+/* Drops expired packets of the ports whose life_due has come. */
+void data_life(struct fabric *f);
+/* p's link is down: packets that wait for it look for their outlet anew. */
 void data_link_down(struct fab_port *p);
-/* HOQLife has changed, for packets that already wait, too */
+/* p's HOQLife has changed, which also applies to packets that wait already. */
 void data_new_life(struct fab_port *p);
 void data_free(struct fab_port *p);
-/* Takes a packet from a program at this adapter, or from QP1. Returns 0, or -ENOMEM;
- * then it is still the caller's. */
+/* Takes a packet from a program or QP1 at this adapter.  Returns 0 or -ENOMEM; on -ENOMEM
+ * the packet stays the caller's. */
 int data_begin(struct fab_port *p, const struct mad_pkt *pkt);
-void data_room(struct fab_port *p); /* its programs have made room */
+/* A program at p has room again. */
+void data_room(struct fab_port *p);
 
-/* Marks that the first queue of that VL may send, or that there is none. */
+/* Lets the first queue of the VL's line try to send, unless the line is empty. */
 static inline void outlet_turn(struct list *turns, struct outlet *o, unsigned vl)
 {
 	unsigned some = !list_empty(&o->stand[vl]);
@@ -293,20 +283,20 @@ static inline void outlet_turn(struct list *turns, struct outlet *o, unsigned vl
 		list_add_tail(turns, &o->turn);
 }
 
-/* wait.c counts the time that VLs wait for credits. wait_begin(): the first packet of the
- * VL at p's link finds no credits. wait_over(): it has gone, or the VL has no packet any
- * more. wait_count(): brings p's counters up to now. */
-enum { PMA_TICK = 1000 }; /* ns, as PortSamplesControl reports it */
+/* wait.c: time that packets wait for credits */
+enum { PMA_TICK = 1000 }; /* ns; also what PortSamplesControl reports */
+/* The first packet of the VL at p's link finds no credits. */
 void wait_begin(struct fab_port *p, unsigned vl);
+/* That packet has gone, or no packet of the VL is left. */
 void wait_over(struct fab_port *p, unsigned vl);
+/* Brings p's counters of waiting up to the present. */
 void wait_count(struct fab_port *p);
 
 /* link.c */
-void link_retrain(struct fab_port *p); /* brings the link up if both ends can */
-/* takes the link down; it trains again if it can */
-void link_down(struct fab_port *p);
+void link_retrain(struct fab_port *p); /* brings the link up if both ends allow it */
+void link_down(struct fab_port *p);    /* takes it down; then it retrains if possible */
 
-/* dr.c: where a node sends a directed route SMP. */
+/* dr.c: what a node does with a directed-route SMP. */
 enum dr_to { DR_DROP, DR_HERE, DR_OUT, DR_ROUTE };
 struct dr_step {
 	enum dr_to to;
@@ -314,32 +304,34 @@ struct dr_step {
 	uint16_t dlid;
 };
 
-/* Handles a directed route SMP. in: the port that it came in by; 0 at an adapter: from
- * itself. lid_routed: its LRH named this node. Updates the hop pointer and the return
- * path. */
+/* Decides the SMP's next step, and changes its hop pointer and return path.  in: the port
+ * that it came in by; 0 at an adapter: the adapter itself sends it.  lid_routed: its DLID
+ * is this node's. */
 struct dr_step dr_step(struct smp *smp, bool is_switch, uint8_t ports, uint8_t in,
 		       bool lid_routed);
 
-/* sma.c: answers, in place, a request that came by port `in`; smp is in pkt. Silent:
- * wrong M_Key. */
+/* sma.c: turns smp, a request in pkt that came in by port `in`, into its answer in place.
+ * SMA_SILENT: the M_Key is wrong, so there is no answer. */
 enum sma_says { SMA_NOT_MINE, SMA_ANSWERS, SMA_SILENT };
 enum sma_says sma_answer(struct fab_port *in, struct smp *smp, const struct mad_pkt *pkt);
 
-/* pma.c: the same for the PMA; false: the MAD is not for it. */
+/* pma.c: turns a request into its answer in place.  Returns false if the MAD is not for
+ * the PMA. */
 bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE]);
-/* Finds the first and last of the ports that PortSelect names. */
+/* Finds the first and the last of the ports that PortSelect names.  Returns false if
+ * there is no such port. */
 bool pma_ports(struct fab_port *in, uint8_t select, unsigned *from, unsigned *to);
-/* pma_detail.c: returns enum mad_status. */
+/* pma_detail.c.  Returns an enum mad_status. */
 uint16_t pma_detail(struct fab_port *in, uint16_t attr, bool set, uint8_t *data);
 
-/* pma_sample.c: return enum mad_status. pma_sample_run() takes what is due in
+/* pma_sample.c.  Both return an enum mad_status; pma_sample_run() does what is due in
  * f->sample_due. */
 uint16_t pma_samples_control(struct fab_port *in, bool set, uint8_t *data);
 uint16_t pma_samples_result(struct fab_port *in, bool set, uint8_t *data);
 void pma_sample_run(struct fabric *f);
 void pma_sample_free(struct fab_node *n);
 
-/* sma_port.c, sma_table.c: return enum mad_status. */
+/* sma_port.c, sma_table.c.  They return an enum mad_status. */
 uint16_t port_info_get(struct fab_port *in, uint32_t mod, uint8_t *data);
 uint16_t port_info_set(struct fab_port *in, uint32_t mod, uint8_t *data);
 uint16_t table_get(struct fab_port *in, uint16_t attr, uint32_t mod, uint8_t *data);
@@ -350,11 +342,11 @@ void trap_link(struct fab_node *n);
 void trap_cap_mask(struct fab_port *p);
 void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt);
 void trap_pkey(struct fab_port *p, const struct mad_pkt *pkt);
-/* For an external port of a switch that enforces partitions. */
+/* pkt was dropped at an external port of a switch that enforces partitions. */
 void trap_switch_pkey(struct fab_port *at, const struct mad_pkt *pkt);
-/* returns true if the trap was one of p's */
+/* Stops the trap that a TrapRepress names.  Returns false if it is none of p's. */
 bool trap_repressed(struct fab_port *p, const struct smp *smp);
-void trap_run(struct fab_port *p);  /* trap_due has come */
-void trap_drop(struct fab_port *p); /* there is no subnet manager to be told */
+void trap_run(struct fab_port *p);  /* p's trap_due has come: sends the next trap */
+void trap_drop(struct fab_port *p); /* forgets p's traps: there is no manager to tell */
 
 #endif

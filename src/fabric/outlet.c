@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* outlet.c - see outlet.h; selects the next packet (7.6.9), and limits how long packets
- * wait.
+/* outlet.c - which packet goes next by an outlet (IBA 7.6.9), and how long a packet may
+ * wait; see outlet.h.
  *
- * At each outlet the queues of a VL stand in line; each sends one packet and then goes
- * to the end of the line. The first of a line waits for credits (or its program's room),
- * and the line with it. If several VLs could send, the link's arbiter picks one; a
- * single VL needs no arbiter.
+ * At each outlet the queues of a VL stand in line.  The first queue sends one packet and
+ * goes to the end of the line; while it waits for credits (or its program's room), the
+ * whole line waits.  If several VLs could send, the link's arbiter picks one.
  */
 #include "fabric/outlet.h"
 
@@ -63,8 +62,7 @@ void outlet_stand_up(struct vl_queue *q)
 	stand(&q->port->node->f->ups, &q->port->data->up, q, q->vl);
 }
 
-/* Notes that a group's packet has left by that port. Returns true if it was the last
- * one. */
+/* A multicast packet was sent by this port; returns true if that was its last port. */
 static bool sent_by(struct flight *fl, unsigned port)
 {
 	fl->ports[port / 64] &= ~((uint64_t)1 << port % 64);
@@ -75,7 +73,7 @@ void outlet_gone(struct vl_queue *q, unsigned num)
 {
 	struct flight *fl = buffer_first(q);
 
-	q->since = 0; /* its wait for the next port is counted anew */
+	q->since = 0; /* the next packet or port begins to wait anew */
 	if (!fl->spread || sent_by(fl, num))
 		buffer_pop(q);
 	list_del(&q->stand);
@@ -88,7 +86,7 @@ static bool several(const struct outlet *o)
 	return o->may & (o->may - 1);
 }
 
-/* Picks one of several VLs that may send; by: the port whose link it is. */
+/* Lets the arbiter pick one of the VLs that may send; `by` has the arbiter's tables. */
 static struct vlarb_pick ask(const struct outlet *o, const struct fab_port *by)
 {
 	const struct vlarb_tables t = { { by->vl_arb[0], by->vl_arb[2] },
@@ -105,8 +103,8 @@ static unsigned alone(const struct outlet *o)
 /* --- how long a packet may wait ------------------------------------------------------
  */
 
-/* At an adapter this limits the wait for a program's room; there is no limit for
- * credits. */
+/* How long a packet may wait.  At an adapter this limits the wait for a program's room;
+ * its wait for credits has no limit. */
 static uint64_t life_of(const struct fab_port *out)
 {
 	if (!is_switch(out->node))
@@ -128,7 +126,7 @@ static uint64_t oldest(const struct list *l)
 	return at;
 }
 
-/* The first of a line has waited longest. */
+/* Since when the oldest packet waits; it is the first of a line. */
 static uint64_t oldest_of_lines(const struct outlet *o)
 {
 	uint64_t at = UINT64_MAX;
@@ -150,7 +148,8 @@ static void set_life(struct fab_port *out)
 	(void)heap_set(&out->node->f->life_due, &out->data->life_due, at);
 }
 
-/* 18.2.5.4: after so many in a row, the VL drops all packets for a while. */
+/* IBA 18.2.5.4: after VLStallCount expired packets in a row, the VL drops all packets for
+ * a while. */
 static void may_stall(struct fab_port *out, unsigned vl)
 {
 	struct port_data *d = out->data;
@@ -162,7 +161,7 @@ static void may_stall(struct fab_port *out, unsigned vl)
 	d->stalled[vl] = out->node->f->now + 8 * life_of(out);
 }
 
-/* The packet had no room: PortBufferOverrunErrors. */
+/* Counts a packet for which a program had no room: PortBufferOverrunErrors. */
 static void overrun(struct fab_port *p)
 {
 	p->count.rcv_errors++;
@@ -213,7 +212,7 @@ void data_life(struct fabric *f)
 	}
 }
 
-/* 18.2.5.4: has the packet been in this switch for too long? */
+/* IBA 18.2.5.4: has the packet been in this switch for too long? */
 static bool too_old(const struct vl_queue *q, const struct flight *fl)
 {
 	const struct fab_node *n = q->port->node;
@@ -225,7 +224,7 @@ static bool too_old(const struct vl_queue *q, const struct flight *fl)
 /* --- by a link -----------------------------------------------------------------------
  */
 
-/* Sends the first packet of q. Returns false if it waits for credits. */
+/* Sends q's first packet by the link of `out`; false: it has to wait for credits. */
 static bool send(struct vl_queue *q, struct fab_port *out, uint8_t vl)
 {
 	struct flight *fl = buffer_first(q);
@@ -306,8 +305,9 @@ static bool is_for(const struct vl_queue *q, uint16_t slot)
 	return qpn_slot(buffer_first(q)->pkt.dqpn) == slot;
 }
 
-/* A program without room has none for any VL: otherwise the VL that is asked next would
- * take the turn of the one before. */
+/* A program without room has none for any VL, so all queues whose first packet is for it
+ * leave their lines.  Otherwise a VL that tries a moment later could take the room that
+ * was another VL's turn. */
 static void full(struct port_data *d, uint16_t slot)
 {
 	for (unsigned i = 0; i < DATA_VLS; i++) {
@@ -325,7 +325,8 @@ static void full(struct port_data *d, uint16_t slot)
 	set_life(d->port);
 }
 
-/* The program has taken a packet: the age of others that wait for it starts anew. */
+/* The program takes packets as the arbiter gives them, so time that its packets now wait
+ * for their turn does not count as waiting for the program. */
 static void not_late(struct port_data *d, uint16_t slot)
 {
 	for (unsigned i = 0; i < DATA_VLS; i++)
@@ -338,7 +339,7 @@ static void not_late(struct port_data *d, uint16_t slot)
 		}
 }
 
-/* Passes the first packet of q to its program. Returns false if it waits for room. */
+/* Offers q's first packet to its program; false: it has to wait for room. */
 static bool take(struct fab_port *p, const struct vl_queue *q)
 {
 	const struct fabric *f = p->node->f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pkt.h - a packet of a fabric. */
+/* pkt.h - a packet within a fabric. */
 #ifndef FABRIC_PKT_H
 #define FABRIC_PKT_H
 
@@ -18,8 +18,8 @@ struct fabric_data {
 	uint8_t bth[12];
 };
 
-/* A MAD with the fields of its LRH, GRH, BTH and DETH; or a data packet, which has no
- * mad. */
+/* A MAD with the fields of its LRH, GRH, BTH and DETH; or a packet of data, whose `mad`
+ * is unused. */
 struct mad_pkt {
 	struct fabric_data *data; /* NULL: it is a MAD */
 	uint16_t slid, dlid, pkey;

@@ -17,7 +17,7 @@ enum {
 	RESP_TIME = 18,
 };
 
-/* A counter. It is kept at full length; shorter attributes stop at their maximum. */
+/* Counters are kept in their longest form; short attributes stop at their maximum. */
 struct counter {
 	uint16_t ext;	   /* offset in struct port_counters_ext */
 	uint16_t at, size; /* offset and bytes in struct port_counters */
@@ -36,7 +36,7 @@ struct counter {
 		offsetof(struct port_counters_ext, m), 0, 0, 0, -1, ext_bit              \
 	}
 
-/* 16.1.3.5, 16.1.4.11: the bits of CounterSelect that name them for a Set; those
+/* IBA 16.1.3.5, 16.1.4.11: which bit of CounterSelect names a counter in a Set; bits
  * above 15 are CounterSelect2's. */
 /* clang-format off */
 static const struct counter counters[] = {

@@ -2,8 +2,8 @@
 /* pma_sample.c - PortSamplesControl and PortSamplesResult (IBTA vol. 1, 16.1.3.2 to
  * 16.1.3.4): how much chosen counters of a port grow within an interval.
  *
- * A node has one sampling mechanism.  A Set begins: SampleStart ticks pass, then
- * SampleInterval ticks are sampled.  While that lasts another Set changes nothing.
+ * A node has one sampling mechanism.  After a Set, SampleStart ticks pass, then
+ * SampleInterval ticks are sampled.  Until then another Set changes nothing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,11 +20,11 @@ enum { SAMPLE_DONE, SAMPLE_STARTED, SAMPLE_RUNS };
 
 struct node_sample {
 	struct fab_node *node;
-	struct heap_node due; /* the end of what status says */
+	struct heap_node due; /* the end of the wait, or of the interval (c.status) */
 	struct port_samples c;
 	unsigned from, to; /* the ports of c.select */
 	uint16_t select[COUNTERS];
-	uint64_t was[COUNTERS]; /* when the interval began */
+	uint64_t was[COUNTERS]; /* the counters when the interval began */
 	uint32_t result[COUNTERS];
 };
 
@@ -72,7 +72,7 @@ static void interval(struct node_sample *s, uint64_t at)
 	due_after(s, at, s->c.interval);
 }
 
-/* A counter that was cleared meanwhile counts from 0. */
+/* Ends the interval.  A counter that was cleared within it counts from 0. */
 static void finish(struct node_sample *s)
 {
 	s->c.status = SAMPLE_DONE;

@@ -13,7 +13,7 @@ static uint16_t get_desc(struct fab_port *in, uint32_t mod, uint8_t *data)
 	return MAD_OK;
 }
 
-/* GUID and number depend on the port that was asked. */
+/* NodeInfo names the GUID and the number of the port that the request came in by. */
 static uint16_t get_node(struct fab_port *in, uint32_t mod, uint8_t *data)
 {
 	struct node_info ni = in->node->ni;
@@ -45,13 +45,12 @@ static uint16_t set_switch(struct fab_port *in, uint32_t mod, uint8_t *data)
 	si->def_mc_primary = new.def_mc_primary;
 	si->def_mc_other = new.def_mc_other;
 	si->lifetime = new.lifetime;
-	if (new.state_change) /* 14.2.5.4: writing 1 clears it */
+	if (new.state_change) /* IBA 14.2.5.4: writing 1 clears the bit */
 		si->state_change = 0;
 	return get_switch(in, mod, data);
 }
 
-/* OpenSM asks for it at devices of vendors that have it: FDR10, which is not supported
- * here. */
+/* OpenSM asks devices of some vendors for this attribute, about FDR10: no FDR10 here. */
 static uint16_t get_mlnx(struct fab_port *in, uint32_t mod, uint8_t *data)
 {
 	struct mlnx_ext_port_info none = { 0 };
@@ -110,8 +109,8 @@ static uint16_t handle(struct fab_port *in, struct smp *smp)
 	return r->set ? r->set(in, mod, smp->data) : MAD_BAD_ATTR;
 }
 
-/* 14.2.4: with the M_Key everything is allowed, without it what mkey_protect leaves. A
- * wrong key starts the lease, unless it runs already. */
+/* IBA 14.2.4: with the M_Key every request is allowed, without it those that mkey_protect
+ * leaves.  A wrong key starts the lease period, if there is one and it is not running. */
 static bool mkey_allows(struct fab_port *in, const struct smp *smp,
 			const struct mad_pkt *pkt)
 {
@@ -134,8 +133,8 @@ static bool mkey_allows(struct fab_port *in, const struct smp *smp,
 	return false;
 }
 
-/* A Get without the M_Key does not show it, unless protection is off. The answer to a
- * Set, which had the old key, shows the new one. */
+/* A Get without the M_Key does not show the key, unless protection is off.  The answer to
+ * a Set, whose sender knew the old key, shows the new one. */
 static void hide_mkey(struct fab_port *in, struct smp *smp)
 {
 	struct fab_port *p = lid_port(in);
@@ -152,7 +151,8 @@ enum sma_says sma_answer(struct fab_port *in, struct smp *smp, const struct mad_
 	if (smp->h.method != METHOD_GET && smp->h.method != METHOD_SET)
 		return SMA_NOT_MINE;
 	if (get_be16(smp->h.attr) == ATTR_SM_INFO && !is_switch(in->node))
-		return SMA_NOT_MINE; /* for the SM there, if any */
+		return SMA_NOT_MINE; /* for a subnet manager at the adapter, if there is
+					one */
 	if (smp->h.base_version != MAD_BASE_VERSION || smp->h.class_version != 1) {
 		status = MAD_BAD_VERSION;
 	} else {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sma_port.c - PortInfo (IBTA 14.2.5.6): a Set is checked completely before any of it is
- * applied. */
+/* sma_port.c - PortInfo (IBA 14.2.5.6).  A Set is checked as a whole before anything is
+ * changed. */
 #include "fabric/fabric.h"
 #include "fabric/model.h"
 
 enum { MOD_EXT_SPEEDS = 1u << 31, EXT_NONE = 30, EXT_ALL = 31, LMC_MAX = 7 };
 
-/* Returns the port that the modifier selects; 0 at an adapter is the port of the
- * request. */
+/* The port that the attribute modifier names; at an adapter 0 means `in`. */
 static struct fab_port *port_of(struct fab_port *in, uint32_t mod)
 {
 	struct fab_node *n = in->node;
@@ -48,7 +47,7 @@ static bool good_state(const struct fab_port *p, const struct port_info *new)
 	}
 }
 
-/* Enabled bits must be supported ones; `all` stands for all of those. */
+/* Are all enabled bits supported?  The value `all` enables whatever is supported. */
 static bool good_bits(uint8_t enabled, uint8_t supported, uint8_t all)
 {
 	return enabled == all || !(enabled & ~supported);
@@ -83,7 +82,7 @@ static void set_bits(uint8_t *to, uint8_t enabled, uint8_t supported, uint8_t al
 		*to = enabled == all ? supported : enabled;
 }
 
-/* Sets what applies to all links at this node's end. */
+/* Sets the fields that belong to the port with the LID, so to all links of a switch. */
 static void set_lids(struct fab_port *p, const struct port_info *new)
 {
 	struct port_info *pi = &p->pi;
@@ -170,7 +169,7 @@ uint16_t port_info_set(struct fab_port *in, uint32_t mod, uint8_t *data)
 	}
 	rc = port_info_get(in, mod, data);
 	if (new.reregister && p->pi.cap_mask &CAP_REREGISTER) {
-		data[51] |= 0x80; /* the answer confirms the client reregister request */
+		data[51] |= 0x80; /* ClientReregister in the answer confirms it */
 		p->reregisters++;
 	}
 	return rc;

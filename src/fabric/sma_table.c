@@ -152,7 +152,7 @@ uint16_t table_set(struct fab_port *in, uint16_t attr, uint32_t mod, uint8_t *da
 		return MAD_BAD_FIELD;
 	copy_in(&b, data);
 	if (attr == ATTR_GUID_INFO && mod == 0)
-		lid_port(in)->guids[0] = lid_port(in)->guid; /* entry 0 cannot be set */
+		lid_port(in)->guids[0] = lid_port(in)->guid; /* read-only */
 	copy_out(&b, data);
 	return MAD_OK;
 }

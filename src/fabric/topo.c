@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo.c - see topo.h: records are read line by line; topo_link.c puts the ends
- * of links together. */
+/* topo.c - reads a topology line by line; topo_link.c then joins the ends of links.  See
+ * topo.h. */
 #include "fabric/topo.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static struct topo_node *last(struct topo_read *r)
 	return &r->t.node[r->t.nodes - 1];
 }
 
-/* Where GUIDs of a type are counted; routers are counted as adapters are. */
+/* The counter for missing GUIDs of a type of node; routers share the adapters'. */
 static struct topo_count *count_of(struct topo_read *r, enum topo_type type)
 {
 	return &r->count[type == TOPO_SWITCH];
@@ -52,8 +52,8 @@ static void set_guids(struct topo_read *r, struct topo_node *n)
 	n->device = r->device;
 }
 
-/* What stands behind '#' in a node's line: "description" or plain words, then
- * "enhanced port 0", lid, lmc.  ibnetdiscover leaves out what it does not know. */
+/* Reads the comment of a node's line: "description" or plain words, then "enhanced port
+ * 0", lid, lmc.  ibnetdiscover leaves out what it does not know. */
 static void node_comment(struct topo_read *r, struct topo_node *n)
 {
 	struct topo_text desc;
@@ -129,8 +129,8 @@ int topo_port_options(struct topo_read *r, struct topo_port *p)
 	return 0;
 }
 
-/* # "description" lid 5 4xQDR, or at an adapter # lid 2 lmc 0 "..." lid 5 4xQDR:
- * the last word is what the link had. */
+/* Reads the comment of a port's line: # "description" lid 5 4xQDR, or at an adapter
+ * # lid 2 lmc 0 "..." lid 5 4xQDR.  The last word is the link's rate. */
 static void port_comment(struct topo_read *r, const struct topo_node *n,
 			 struct topo_port *p)
 {
@@ -193,7 +193,8 @@ static int port_line(struct topo_read *r)
 	return topo_add_end(r, &e);
 }
 
-/* caguid=0x2c9(2c91): also "+", which counts from the last one with "=". */
+/* Reads the rest of caguid=0x2c9(2c91) or the like; "+=" adds to the last value set by
+ * "=". */
 static int guid_line(struct topo_read *r, enum topo_type type)
 {
 	struct topo_count *c = count_of(r, type);
@@ -244,7 +245,7 @@ static int usual(struct topo_read *r, uint8_t *to, uint64_t max)
 	return rc;
 }
 
-/* A line that begins a record, or stands between two. */
+/* Reads a line that begins a node, or stands between two nodes. */
 static int other_line(struct topo_read *r)
 {
 	if (text_word(r, "Switch"))
@@ -395,7 +396,7 @@ static int find_node(const struct topo *t, const char *name, bool any, uint32_t 
 	return found == 1 ? 0 : found ? -ENOTUNIQ : -ENOENT;
 }
 
-/* #N: the adapters in the file's order, counted round. */
+/* Finds the adapter #N: the Nth in the file's order, modulo their number. */
 static int nth_ca(const struct topo *t, const char *number, uint32_t *node)
 {
 	unsigned long cas = 0, n;

@@ -8,8 +8,8 @@
  *	Ca 1 "H-a"		# "node a"
  *	[1](100001) "leaf"[1]	# lid 2 lmc 0 "the leaf" lid 1 4xQDR
  *
- * A link stands at one of its ends or at both, which then agree.  GUIDs that are
- * not given are counted as ibsim counts them.  And as ibsim has it:
+ * A link is written at one of its ends, or at both, which then must agree.  Missing GUIDs
+ * are numbered as ibsim numbers them.  Further lines, as in ibsim:
  *
  *	include "leaf.net"	# read here and now
  *	module = "m"		# nodes are called m#NAME from here on, also by ports
@@ -63,39 +63,42 @@ struct topo {
 	uint32_t nodes;
 };
 
-/* Parses len bytes of text. Returns 0; -ENOMEM; -EINVAL, with "file:line:column: what
- * was expected" in err, where `name` is the file. */
+/* Reads a topology from len bytes of text.  Returns 0, -ENOMEM, or -EINVAL with a message
+ * "name:line:column: expected ..." in err. */
 int topo_parse(struct topo *out, const char *name, const char *text, size_t len,
 	       char err[TOPO_ERR]);
-/* Opens an included file by the name that its includer uses; the caller frees *text.
- * Returns 0 or -errno. */
+/* Reads a whole file that a line `include "name"` names; the caller frees *text.  Returns
+ * 0 or -errno. */
 typedef int topo_open(const char *name, char **text, size_t *len);
-/* Like topo_parse(), but supports `include'. */
+/* As topo_parse(), but takes include lines, which topo_parse() refuses. */
 int topo_parse_files(struct topo *out, const char *name, const char *text, size_t len,
 		     topo_open *open, char err[TOPO_ERR]);
 void topo_free(struct topo *t);
 
-/* What is ours, in a file of its own, so that the topology runs in ibsim as it is:
+/* Reads urnic's own settings of a topology.  They have a file of their own, so that the
+ * topology itself still runs in ibsim:
  *
- *	[spine 3]		# a port of a node, and the other end of its cable; or
- *[node]: rate = 4xHDR		# all of its ports [a]			# an adapter: its
- *first port address = 127.1.0.1
+ *	[spine 3]		# this port and the other end of its cable
+ *	rate = 4xHDR
+ *	[spine]			# all ports of the node
+ *	rate = 4xHDR
+ *	[a]			# an adapter: its first port
+ *	address = 127.1.0.1
  *
- * A name is as for topo_find_node(), in quotes if it has blanks; of two lines about one
- * thing the later one holds.  Errors as topo_parse(); then t is to be freed. */
+ * A name is as for topo_find_node(), in quotes if it has blanks.  Of two lines about one
+ * thing the later one holds.  Returns as topo_parse(); on an error the caller frees t. */
 int topo_set(struct topo *t, const char *name, const char *text, size_t len,
 	     char err[TOPO_ERR]);
 
-/* Gives an address of 127.NET.0.0/16 to the first port of each adapter that has none.
- * NET depends on the fabric: it is 1 for "default" and for fabrics of `urnic fabric
- * exec`. */
+/* Gives an IP address of 127.NET.0.0/16 to the first port of each adapter that has none.
+ * NET depends on the fabric's name: 1 for "default" and for `urnic fabric exec`. */
 void topo_give_addresses(struct topo *t, const char *fabric);
 
-/* Finds an adapter by name: its ID with or without "H-", its description, its GUID as
- * 0x..., or #N for the Nth from 0, modulo their number. Returns 0; -ENOENT; -ENOTUNIQ if
- * several have that description. */
+/* Finds an adapter by its ID with or without "H-", its description, its GUID as 0x..., or
+ * as #N: the Nth adapter, from 0, modulo their number.  Returns 0, -ENOENT, or -ENOTUNIQ
+ * if several nodes have that description. */
 int topo_find_ca(const struct topo *t, const char *name, uint32_t *node);
-/* The same for nodes of any type; "S-" and "R-" may be left out, too. */
+/* Finds a node of any type; "S-" and "R-" may be left out, too. */
 int topo_find_node(const struct topo *t, const char *name, uint32_t *node);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_address.c - IP addresses of adapters that nobody has given one. */
+/* topo_address.c - gives IP addresses to adapters that have none. */
 #include <string.h>
 
 #include "fabric/topo.h"
 
 enum { LOOPBACK = 127, FIRST = 2, NETS = 253 };
 
-/* Fabrics of one machine differ, as far as there are numbers: 127.NET.x.y.  What a script
- * names by hand does not change from run to run. */
+/* The NET of a fabric's addresses 127.NET.x.y, a hash of its name: fabrics of one machine
+ * mostly differ, and a fabric's addresses are the same in every run. */
 static uint32_t net_of(const char *fabric)
 {
 	uint32_t h = 0;
@@ -28,7 +28,7 @@ static bool is_used(const struct topo *t, uint32_t address)
 	return false;
 }
 
-/* Only addresses of the same net can be in use: most topologies have none at all. */
+/* Does the topology itself name an address in this net?  Most name none. */
 static bool has_some(const struct topo *t, uint32_t net)
 {
 	for (uint32_t i = 0; i < t->nodes; i++)

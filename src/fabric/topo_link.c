@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_link.c - names, links and GUIDs of a topology that has been read. */
+/* topo_link.c - checks names and GUIDs of a topology, and joins its links. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,7 +48,8 @@ static int same_ids(struct topo_read *r, struct topo_node *const *sorted)
 	return 0;
 }
 
-/* Both ends of a link name each other, or one end names and the other is silent. */
+/* Joins both ends of a link: they name each other, or one names the other, which names
+ * none. */
 static int link_ends(struct topo_read *r, const struct topo_end *e, struct topo_node *far)
 {
 	struct topo_node *near = &r->t.node[e->node];
@@ -82,8 +83,8 @@ static int link_ends(struct topo_read *r, const struct topo_end *e, struct topo_
 	return 0;
 }
 
-/* The node at the other end, by its name or its port's.  NULL: there is none, which is
- * in r->err. */
+/* Finds the node at the other end, by its name or by a port's alias.  Returns NULL with a
+ * message in r->err if there is none. */
 static struct topo_node *find_far(struct topo_read *r, struct topo_node **sorted,
 				  struct topo_end *e)
 {
@@ -114,8 +115,8 @@ static int link_all(struct topo_read *r, struct topo_node **sorted)
 	return 0;
 }
 
-/* Each end may say what its port has enabled; an end that says nothing has what
- * the other has, and where neither does, what the file's width= ... say. */
+/* Sets the enabled rates of ports: those written at the port's own end, or else at the
+ * other end, or else those of the file's width=, speed= and extspeed= lines. */
 static void set_rates(struct topo_read *r)
 {
 	for (uint32_t i = 0; i < r->t.nodes; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_module.c - what ibsim's topology files have that ibnetdiscover does not write:
- * modules, names of ports, and files in files (ibsim's sim_net.c).
+/* topo_module.c - the lines of ibsim's topology files (its sim_net.c) that ibnetdiscover
+ * does not write: modules, names of ports, and included files.
  *
- * Names as ibsim makes them: MODULE#NODE, and MODULE@PORT. */
+ * As in ibsim, full names are MODULE#NODE and MODULE@PORT. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static bool has(struct topo_text text, char c)
 	return text.len && memchr(text.at, c, text.len);
 }
 
-/* Joins prefix, between and text; false: too long. */
+/* Joins prefix, between and text; returns false if the result is too long. */
 static bool compose(char to[TOPO_ID], const char *prefix, const char *between,
 		    struct topo_text text)
 {
@@ -134,7 +134,7 @@ static int read_lines(struct topo_read *r, const char *name, const char *text, s
 	return rc;
 }
 
-/* Settings of an included file stay in force after it, as if its lines stood here. */
+/* Reads an included file as if its lines stood here: what it sets stays set after it. */
 int topo_include_line(struct topo_read *r)
 {
 	char *name, *text = NULL;
@@ -165,7 +165,7 @@ int topo_include_line(struct topo_read *r)
 	return rc;
 }
 
-/* The name of the first file belongs to the caller. */
+/* Frees the names of included files; the first file's name is the caller's. */
 void topo_end_files(struct topo_read *r)
 {
 	for (uint32_t i = 1; i < r->files; i++)

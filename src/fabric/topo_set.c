@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_set.c - settings for a topology in a file of their own; topo.h has the form. */
+/* topo_set.c - reads the file of settings of a topology; topo.h shows its form. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -7,14 +7,14 @@
 
 #include "fabric/topo_own.h"
 
-/* The ports that the lines apply to. */
+/* The section: which ports the following lines are about. */
 struct section {
 	bool is;
 	uint32_t node;
 	uint8_t port; /* 0: all ports of the node */
 };
 
-/* Reads a word: letters up to a blank, a comment or `stop`. */
+/* Reads a word, up to a blank, a comment or the character `stop`. */
 static struct topo_text word(struct topo_read *r, char stop)
 {
 	struct topo_text w = { r->at, 0 };
@@ -57,7 +57,7 @@ static int node_name(struct topo_read *r, struct section *s)
 	return topo_fail(r, "the name of a node of the topology");
 }
 
-/* Reads [NODE] or [NODE PORT], after the bracket. */
+/* Reads the rest of [NODE] or [NODE PORT], after the '['. */
 static int section(struct topo_read *r, struct section *s)
 {
 	uint64_t port = 0;
@@ -88,7 +88,7 @@ static void set_rate(struct topo_port *to, const struct topo_port *rate)
 	to->ext = rate->ext;
 }
 
-/* Sets the rate at both ends of a link. */
+/* Reads the value of `rate` and sets it at both ends of each link. */
 static int rate(struct topo_read *r, const struct section *s)
 {
 	struct topo_node *n = &r->t.node[s->node];

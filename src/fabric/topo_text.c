@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* topo_text.c - the words of the topology file; see topo_own.h. */
+/* topo_text.c - reads the words of a topology file; see topo_own.h. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -181,7 +181,7 @@ uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max)
 	return v;
 }
 
-/* Codes of PortInfo, in which FDR10 is the same as QDR. */
+/* Rates in the codes of PortInfo, which does not know FDR10: QDR. */
 /* clang-format off */
 static const struct { const char *name; uint8_t speed, ext; } rates[] = {
 	{ "SDR", 1, 0 }, { "DDR", 3, 0 }, { "QDR", 7, 0 }, { "FDR10", 7, 0 },
@@ -235,7 +235,7 @@ void text_copy(char *to, size_t size, struct topo_text from)
 	to[n] = '\0';
 }
 
-/* Copies the word at which reading stopped, in printable form. */
+/* Writes the word at which reading stopped, in a form fit for the message. */
 static void stopped_at(struct topo_read *r, char *to, size_t size)
 {
 	size_t n = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trap.c - traps from a port to its subnet manager (IBTA 13.4.9, 14.2.5.1, 14.3.9).
+/* trap.c - the traps that a port sends to its subnet manager (IBA 13.4.9, 14.2.5.1,
+ * 14.3.9).
  *
- * A trap is repeated until TrapRepress comes, and a port sends no two within its
- * SubnetTimeOut (4.096 us * 2^n). At most one of each kind is outstanding; a new event
- * of the kind changes it.
+ * A trap is sent again until a TrapRepress comes, and a port sends no two traps within
+ * its SubnetTimeOut (4.096 us * 2^n).  At most one trap of each kind is unanswered; if
+ * its cause recurs meanwhile, that trap is changed.
  */
 #include <string.h>
 
@@ -12,7 +13,7 @@
 
 enum { URGENT = 1, SECURITY = 2, INFO = 4 };
 
-/* Offsets of details in the notice. */
+/* Offsets of the details in the notice, by the trap's number. */
 enum {
 	AT_128_LID = 10,
 	AT_LID = 12,
@@ -43,10 +44,10 @@ enum {
 	AT_259_PORT = 60
 };
 
-/* DataValid of trap 259: the LIDs, the P_Key, the SL and the QPs; and the GIDs. */
+/* DataValid of trap 259: VALID_LRH: LIDs, P_Key, SL and QPs; VALID_GRH: GIDs. */
 enum { VALID_LRH = 0x3f, VALID_GRH = 0xc0 };
 
-/* Top bit of the fabric's own TIDs: programs' TIDs have an agent's number there. */
+/* The top bit tells traps' TIDs from programs', which have an agent's hi_tid there. */
 #define TRAP_TID (1ull << 63)
 
 static void put16(uint8_t *at, uint16_t v)
@@ -88,7 +89,7 @@ static void send_trap(struct fab_port *p, const struct trap *t)
 	fly(p->node->f, p, true, &pkt);
 }
 
-/* Sends the port's next trap, in turn; then the port waits. */
+/* Sends the port's next trap, taking kinds in turn, and sets the time for another one. */
 void trap_run(struct fab_port *p)
 {
 	if (!p->pi.sm_lid || !p->pi.lid) {
@@ -102,7 +103,7 @@ void trap_run(struct fab_port *p)
 			continue;
 		send_trap(p, &p->trap[k]);
 		p->trap_next = (uint8_t)((k + 1) % TRAP_KINDS);
-		/* heap_reserve() made room */
+		/* Cannot fail: reserve_deadlines() has made room. */
 		heap_set(&p->node->f->trap_due, &p->trap_due,
 			 p->node->f->now + interval(p));
 		return;
@@ -116,7 +117,7 @@ void trap_drop(struct fab_port *p)
 	heap_del(&p->node->f->trap_due, &p->trap_due);
 }
 
-/* Writes the common part of the notice; the details stay. */
+/* Writes the notice's common part; the details stay as they are. */
 static void notice_put(uint8_t *to, const struct notice *n)
 {
 	uint8_t whole[SMP_DATA];

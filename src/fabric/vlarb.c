@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* vlarb.c - see vlarb.h. */
+/* vlarb.c - the arbiter of a port's VLs; see vlarb.h. */
 #include "fabric/vlarb.h"
 
 enum { HIGH_UNIT = 4096 / 64 };
 
-/* Picks from one table. The current entry comes first, with its remaining weight if it
- * has begun. */
+/* Picks from one table, beginning with the entry that is served now; if that entry has
+ * begun, it has only the rest of its weight. */
 static bool of_list(const struct vlarb *a, const struct vlarb_tables *t, uint8_t list,
 		    unsigned wait, struct vlarb_pick *p)
 {
@@ -32,7 +32,7 @@ static bool high_may(const struct vlarb *a, uint8_t limit)
 	       a->high < (uint32_t)limit * HIGH_UNIT;
 }
 
-/* The VLs in neither table send one packet each in turn. */
+/* The next VL in `wait` after vl, round robin. */
 static uint8_t after(uint8_t vl, unsigned wait)
 {
 	do

@@ -19,32 +19,30 @@ enum vlarb_list { VLARB_LOW, VLARB_HIGH, VLARB_NEITHER };
 
 /* The tables as the subnet manager wrote them. */
 struct vlarb_tables {
-	const uint8_t *list[2]; /* VLARB_ENTRIES pairs of VL (lower 4 bits) and weight */
-	/* LimitOfHighPriority in units of 4 KiB; 0: one packet */
-	uint8_t limit;
+	const uint8_t *list[2]; /* of VLARB_ENTRIES: VL (its lower 4 bits), weight */
+	uint8_t limit; /* LimitOfHighPriority, in units of 4 KiB; 0: one packet */
 };
 
-/* State of an arbiter; all zeroes at the start. */
+/* The arbiter's state; all zero at the start. */
 struct vlarb {
 	struct {
-		uint8_t entry; /* the current entry */
-		int32_t left;  /* rest of its weight; 0 or less: it has not begun */
+		uint8_t entry; /* the entry that is served */
+		int32_t left;  /* of its weight, in blocks; 0 or less: not begun */
 	} at[2];
-	/* blocks sent by the high table since the low one had its chance */
-	uint32_t high;
-	uint8_t last; /* last VL of neither table that sent */
+	uint32_t high; /* blocks by the high table since the low one's last chance */
+	uint8_t last;  /* the last VL of neither table that sent */
 };
 
 struct vlarb_pick {
 	uint8_t vl;
 	uint8_t list; /* enum vlarb_list */
 	uint8_t entry;
-	uint8_t weight; /* weight with which its entry begins anew; 0: it goes on */
-	bool chance;	/* the low table had its chance before this, and no packet */
+	uint8_t weight; /* the entry begins with this weight; 0: it is continued */
+	bool chance;	/* the low table was tried first, and had nothing to send */
 };
 
-/* Picks one of the VLs in `wait`, a mask other than 0. Changes nothing: the caller
- * reports when the packet has gone. */
+/* Picks one of the VLs in `wait`, a mask that is not 0, without changing the state.  When
+ * the picked VL's packet has gone, the caller reports it by vlarb_sent(). */
 struct vlarb_pick vlarb_pick(const struct vlarb *a, const struct vlarb_tables *t,
 			     unsigned wait);
 void vlarb_sent(struct vlarb *a, const struct vlarb_pick *p, uint32_t blocks);
