@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conf.c - urnic conf: what is configured, and where that comes from. */
+/* conf.c - urnic conf: prints the configuration, and where each value comes from. */
 #include "sys/conf.h"
 
 #include <argp.h>

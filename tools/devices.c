@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* devices.c - urnic devices: what programs will see. */
+/* devices.c - urnic devices: lists the devices that programs will see. */
 #include <argp.h>
 #include <arpa/inet.h>
 #include <jansson.h>
@@ -36,7 +36,7 @@ static const char *state_name(enum ibv_port_state s)
 				     : "down";
 }
 
-/* What the device stands on: its interface, or its fabric. */
+/* The device's network interface, or "fabric:NAME". */
 static const char *place(struct device *dev, char buf[80])
 {
 	if (dev->kind != &device_ib)
@@ -45,7 +45,7 @@ static const char *place(struct device *dev, char buf[80])
 	return buf;
 }
 
-/* An adapter of a fabric has none. */
+/* The device's network interface; an adapter of a fabric has none, and gets "-". */
 static const struct netdev *net_of(struct device *dev)
 {
 	static const struct netdev none = { .name = "-" };
@@ -63,7 +63,7 @@ static const char *ip_text(const uint8_t ip[16], char buf[INET6_ADDRSTRLEN])
 	return buf;
 }
 
-/* A GID is an IP address, or the MAC address. */
+/* A RoCE GID is shown as an IP address; an iWARP device's GID is a MAC address. */
 static const char *gid_text(const struct device *dev, const union ibv_gid *gid,
 			    char buf[INET6_ADDRSTRLEN])
 {
@@ -78,11 +78,11 @@ static const char *gid_text(const struct device *dev, const union ibv_gid *gid,
 
 struct row {
 	struct device *dev;
-	bool first; /* of those that are printed */
+	bool first; /* the next line is the first that is printed of this device */
 	json_t *gids, *addresses;
 };
 
-/* The device's GIDs, one call each. */
+/* Calls fn for each of the device's GIDs. */
 static void for_gids(struct row *row,
 		     void (*fn)(struct row *row, int i, const struct gid_entry *e))
 {
@@ -112,7 +112,7 @@ static void print_gid(struct row *row, int i, const struct gid_entry *e)
 				       : "");
 }
 
-/* What rdma_cm knows the device by, one call each. */
+/* Calls fn for each IP address by which rdma_cm finds the device. */
 static void for_addresses(struct row *row,
 			  void (*fn)(struct row *row, const uint8_t ip[16]))
 {
@@ -144,7 +144,7 @@ static void print_device(struct device *dev)
 	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, place(dev, buf),
 	       state_name(port.state), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
-	if (dev->kind != &device_roce) /* whose GIDs they are */
+	if (dev->kind != &device_roce) /* a RoCE device's addresses are its GIDs */
 		for_addresses(&row, print_address);
 	if (row.first)
 		putchar('\n');
@@ -226,5 +226,5 @@ int cmd_devices(int argc, char **argv)
 			print_device(dev[i]);
 	}
 	free(dev);
-	return n ? 0 : 1; /* the library has said why */
+	return n ? 0 : 1; /* the library has logged the reason */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* doctor.c - urnic doctor: what this machine allows, what it forbids, what
- * that costs and what to do about it. */
+/* doctor.c - urnic doctor: reports what this machine allows and forbids, what that costs,
+ * and the remedy. */
 #include <argp.h>
 #include <jansson.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 static const struct check {
 	const char *name;
 	void (*probe)(struct finding *f);
-	bool vital; /* nothing works without it */
+	bool vital; /* urnic does not work without this */
 } checks[] = {
 	{ "configuration", probe_conf, true },
 	{ "programs", probe_programs, false },

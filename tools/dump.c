@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump.c - urnic dump: the objects of a process that uses urnic. */
+/* dump.c - urnic dump: prints the objects of a process that uses urnic. */
 #include <argp.h>
 #include <errno.h>
 #include <poll.h>
@@ -55,8 +55,8 @@ static void on_said(void *arg, struct host_said *s)
 	a->error = m.error ? m.error : a->text ? 0 : -EPROTO;
 }
 
-/* Is slot this process's?  Asked without a connection that stays.  Of the reserve it is
- * told only when the kernel's list was read. */
+/* Does process pid own the slot?  Opens a connection only to ask.  Whether a slot of the
+ * reserve has an owner is known only from the kernel's list of sockets. */
 static bool is_of(struct host *host, uint16_t slot, pid_t pid, uid_t *uid)
 {
 	const uint64_t end = clock_ns() + PATIENCE_NS / 5;
@@ -80,7 +80,7 @@ static bool is_of(struct host *host, uint16_t slot, pid_t pid, uid_t *uid)
 	return rc == 0 && its == pid;
 }
 
-/* The slot of process pid, or 0; *uid is whose it is. */
+/* The slot of process pid, or 0; *uid is the process's user. */
 static uint16_t slot_of(struct host *host, pid_t pid, uid_t *uid)
 {
 	for (uint16_t slot = SLOT_FIRST; slot <= SLOT_LAST; slot++)

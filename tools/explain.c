@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* explain.c - urnic explain: what an error code, status or event means. */
+/* explain.c - urnic explain: says what an error code, status or event means. */
 #include "explain.h"
 
 #include <argp.h>
@@ -87,7 +87,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* "-98" is a number, and its sign matters. */
+/* Keeps argp from taking "-98" for options: puts a space before a negative number. */
 static char *no_option(char *arg)
 {
 	char *with_space;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* explain_find.c - the entries that a code, a name, a text or a line of a log is
- * about.  All is compared in words_plain(). */
+/* explain_find.c - finds the entries that a code, a name, a text or a line of a log is
+ * about.  All texts are compared in the form that words_plain() gives them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 enum { TEXT = 512 };
 
 static void (*show_entry)(const struct entry *e);
-static bool shown[EXPLAIN_MOST]; /* a line may name the same thing twice */
+static bool shown[EXPLAIN_MOST]; /* entries shown: a line may name one twice */
 
-/* What programs and logs call a kind; the longer before the shorter. */
+/* The words by which programs and logs call a kind; longer ones come first. */
 /* clang-format off */
 static const struct { const char *words; enum kind kind; } calls[] = {
 	{ "wc vendor err", VENDOR }, { "vendor err", VENDOR },
@@ -34,7 +34,7 @@ static const struct { const char *words; enum kind kind; } calls[] = {
 /* clang-format on */
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* Acknowledgements and RNR NAKs carry a number in their syndrome. */
+/* Shows a syndrome of an ACK or RNR NAK, which carries a number and so is in no table. */
 static bool syndrome(int code)
 {
 	struct entry e = { .kind = NAK, .code = code, .todo = "" };
@@ -65,7 +65,7 @@ static bool syndrome(int code)
 		break;
 	case AETH_NAK:
 	case AETH_RESERVED:
-		return false; /* in the table, or nothing */
+		return false; /* in the table, or without meaning */
 	}
 	show_entry(&e);
 	return true;
@@ -79,7 +79,7 @@ static int show_once(int i)
 	return 1;
 }
 
-/* An errno that urnic gives no meaning of its own. */
+/* Shows the C library's text of an errno for which there is no entry. */
 static int any_errno(int code)
 {
 	const char *name = strerrorname_np(-code);
@@ -98,8 +98,8 @@ static int any_errno(int code)
 	return 1;
 }
 
-/* Does e, an errno or not, have that code?  Where errnos are meant their sign may
- * be gone; a bare number is one only if it is negative. */
+/* Does e have that code?  If an errno is meant (kind is ERRNO), its sign may be missing;
+ * a bare number is an errno only if it is negative. */
 static bool is_coded(const struct entry *e, int kind, int code)
 {
 	if (!explain_has_code(e))
@@ -121,7 +121,7 @@ static int show_code(int kind, int code)
 		if (is_coded(&explain_entries[i], kind, code))
 			hits += show_once(i);
 	}
-	/* A bare number below 0x20 is hardly a syndrome. */
+	/* A bare number below 0x20 is unlikely to be a syndrome. */
 	if (kind == NAK || (kind < 0 && code >= 0x20))
 		hits += syndrome(code);
 	if (!hits && errno_meant && (code < 0 || kind == ERRNO))
@@ -129,7 +129,7 @@ static int show_code(int kind, int code)
 	return hits;
 }
 
-/* The number that text begins with and ends with, or goes on after. */
+/* Reads the number at the start of text.  goes_on: other text may follow the number. */
 static bool number(const char *text, bool goes_on, int *code)
 {
 	const char *digits = text + (text[0] == '-');
@@ -146,7 +146,7 @@ static bool number(const char *text, bool goes_on, int *code)
 	return true;
 }
 
-/* The number behind words, wherever that stands; they may stand without, too. */
+/* Finds the first place in text where a number follows `words', and reads the number. */
 static bool numbered(const char *text, const char *words, int *code)
 {
 	const char *after = words_within(text, words);
@@ -156,7 +156,7 @@ static bool numbered(const char *text, const char *words, int *code)
 	return after != NULL;
 }
 
-/* The prefix that all names of a kind have; any may be left out. */
+/* The prefix of all names of a kind; the user may leave it out. */
 static const char *const prefix[KINDS] = {
 	[VENDOR] = "verr",  [STATUS] = "ibv wc",   [EVENT] = "ibv event",
 	[NAK] = "nak",	    [COUNTER] = "counter", [CM_EVENT] = "rdma cm event",
@@ -195,8 +195,8 @@ static bool mentions(const struct entry *e, const char *text)
 	return does;
 }
 
-/* Is this about rdma_cm?  Its statuses are small numbers and errnos, as others
- * are. */
+/* Is text about rdma_cm?  Its statuses are small numbers and errnos, which mean something
+ * else in other places. */
 static bool about_cm(const char *text)
 {
 	/* clang-format off */
@@ -212,7 +212,7 @@ static bool about_cm(const char *text)
 	return is;
 }
 
-/* Is this about a call of verbs?  Other programs fail with an errno, too. */
+/* Is text about a call of verbs?  An errno alone may come from anything else. */
 static bool about_verbs(const char *text)
 {
 	static const char *const says[] = {
@@ -225,7 +225,8 @@ static bool about_verbs(const char *text)
 	return is;
 }
 
-/* "connection management: rx 3 tx 2 timeout 1", "counters: rx 7, tx 5" */
+/* Does text list counter e, as in "connection management: rx 3 tx 2 timeout 1" or
+ * "counters: rx 7, tx 5"? */
 static bool counted(const struct entry *e, const char *text)
 {
 	const char *all =
@@ -240,7 +241,8 @@ static bool counted(const struct entry *e, const char *text)
 	return numbered(all, bare(plain, e->kind), &n);
 }
 
-/* A line of our log, by the words that it has; between words with ... come others. */
+/* Is text the line of urnic's log that e describes?  "..." in e's name stands for any
+ * words. */
 static bool is_line(const struct entry *e, const char *text)
 {
 	const char *part = e->name, *dots;
@@ -257,8 +259,8 @@ static bool is_line(const struct entry *e, const char *text)
 	return text != NULL;
 }
 
-/* The name with its prefix, or what programs print, or what our log says, is part
- * of a longer text. */
+/* Does text contain e's name with its prefix, the text that programs print for e, or, of
+ * a vendor_err, the text that urnic logs? */
 static bool quoted(const struct entry *e, const char *text)
 {
 	const char *const in[] = { e->name, explain_spoken(e),
@@ -292,8 +294,8 @@ static int show_if(bool (*fits)(const struct entry *e, const char *text), int ki
 	return hits;
 }
 
-/* A line of a log: names, texts, and kinds with a number behind.  "error" and, of
- * rdma_cm, "status" are rdma_cm's. */
+/* Shows the entries of all names, texts and numbered kinds in a line of a log.  "error",
+ * and in a line about rdma_cm "status", precede a status of rdma_cm. */
 static int show_line(const char *text)
 {
 	bool done[KINDS] = { false }, cm = about_cm(text);
@@ -327,7 +329,8 @@ static int show_word(int kind, const char *text)
 	return hits ? hits : show_if(mentions, kind, text);
 }
 
-/* "vendor:9", "vendor_err=9", "Vendor error 0x09": one kind only. */
+/* Splits a kind from the front of text, as in "vendor:9", "vendor_err=9" or
+ * "Vendor error 0x09". */
 static const char *split_kind(const char *text, int *kind)
 {
 	*kind = -1;
@@ -357,7 +360,7 @@ int explain_find(const char *arg, void (*show)(const struct entry *e))
 	return hits ? hits : show_line(text);
 }
 
-/* The name that differs least, if that is little. */
+/* Compares the names by words_distance(). */
 const char *explain_closest(const char *arg)
 {
 	char text[TEXT], plain[TEXT];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* explain_table.c - everything that `urnic explain' knows, from .def files. */
+/* explain_table.c - the table of `urnic explain', made from the .def files. */
 #include <assert.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -68,7 +68,7 @@ const char *explain_spoken(const struct entry *e)
 	case CM_STATUS:
 	case ERRNO:
 		return e->code < 0 ? strerror(-e->code) : "";
-	case CM_EVENT: /* rdma_event_str() answers the name */
+	case CM_EVENT: /* rdma_event_str() returns the name itself */
 	case VENDOR:
 	case NAK:
 	case COUNTER:

@@ -55,8 +55,8 @@ static error_t parse_run(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* All of a file, or of standard input as "-".  NULL: errno says why; 0: it is too long.
- */
+/* Reads all of a file, or of standard input ("-").  Returns NULL with the reason in
+ * errno; errno 0 means that the file is too long. */
 static char *read_whole(const char *name, size_t *len)
 {
 	FILE *f = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
@@ -108,7 +108,7 @@ static int say(int rc, const char *err)
 	return rc;
 }
 
-/* What a rule makes, as the text of a file. */
+/* Makes a topology by rule, and returns it as the text of a file. */
 static char *make_text(const char *spec, size_t *len)
 {
 	char err[TOPO_ERR], *text = NULL;
@@ -140,7 +140,7 @@ static int read_settings(struct topo *t, const char *file)
 	return rc;
 }
 
-/* For a file that names it: as ibsim, by the folder that this process is in. */
+/* Opens an included file; as in ibsim, names are relative to the working directory. */
 static int open_included(const char *name, char **text, size_t *len)
 {
 	errno = 0;
@@ -181,7 +181,7 @@ int fabric_stop_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* How many there are, and how to get to the first adapter. */
+/* Prints how many nodes the fabric has, and how to use the first adapter. */
 static void welcome(const struct topo *t, const char *name)
 {
 	uint32_t switches = 0, cas = 0, first = 0;

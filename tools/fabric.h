@@ -7,23 +7,24 @@
 
 #include "fabric/topo.h"
 
-/* A file, - or a rule; and what a second file says of it, or NULL.  0, or -EINVAL and it
- * has been said why. */
+/* Reads a topology from a file, from standard input ("-") or from a rule (fabric/make.h),
+ * and its settings from a second file, unless that is NULL.  Returns 0, or -EINVAL after
+ * printing the reason. */
 int fabric_read(struct topo *t, const char *file, const char *settings);
 
-/* SIGINT, SIGTERM and SIGHUP as something to be read. */
+/* Returns a descriptor that can be read when SIGINT, SIGTERM or SIGHUP comes. */
 int fabric_stop_signals(void);
 
-/* -errno of plug.h in words. */
+/* Explains a -errno of plug/plug.h. */
 const char *fabric_why(int rc);
 
-/* The name of the fabric that is meant, by option or by setting; NULL: a setting is
- * wrong, which has been said. */
+/* The name of the fabric to use: the option's, or else the setting's.  Returns NULL after
+ * printing an error if a setting is wrong. */
 const char *fabric_named(const char *option);
 
-/* Prints the fabrics that run; the status to exit with. */
+/* Prints the fabrics that run; returns the exit status.  who: the command, for errors. */
 int fabric_list(const char *who, bool json);
-/* Does one of that name run here? */
+/* Does a fabric of that name run here? */
 bool fabric_runs(const char *name);
 
 int cmd_fabric_counters(int argc, char **argv);

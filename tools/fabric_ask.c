@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_ask.c - see fabric_control.h: the end of the commands. */
+/* fabric_ask.c - the commands' end of fabric_control.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

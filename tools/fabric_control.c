@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_control.c - see fabric_control.h: the fabric's end. */
+/* fabric_control.c - the fabric's end of fabric_control.h: answers requests. */
 #include "fabric_control.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static const char *name_of(const char *const *names, size_t n, unsigned i)
 }
 #define NAME_OF(names, i) name_of(names, sizeof(names) / sizeof(names[0]), i)
 
-/* Names of the file may hold any byte. */
+/* Makes a JSON string; names of the topology file may hold bytes that are not UTF-8. */
 static json_t *text(const char *s)
 {
 	json_t *j = json_string(s);
@@ -54,7 +54,7 @@ static bool has_lid(const struct topo_node *n, unsigned port)
 	return n->type == TOPO_SWITCH ? port == 0 : port > 0;
 }
 
-/* Where packets wait at a port; NULL: none does. */
+/* The packets that wait at a port, by VL; NULL: none waits. */
 static json_t *waiting(const struct fabric *f, uint64_t now, uint32_t node, uint8_t port)
 {
 	struct fabric_wait w[FABRIC_WAITS];
@@ -139,7 +139,7 @@ static json_t *status(const struct control *c, const struct fabric *f, uint64_t 
 	return json_pack("{ss so}", "fabric", c->name, "nodes", nodes);
 }
 
-/* A link is counted at the end that comes first. */
+/* Counts nodes and links; a link counts at that end which comes first. */
 static json_t *summary(const struct control *c, const struct fabric *f)
 {
 	enum { ACTIVE = 4 };
@@ -169,7 +169,8 @@ static json_t *summary(const struct control *c, const struct fabric *f)
 
 /* --- which node, which port ------------------------------------------------- */
 
-/* Both are optional unless `all` is false.  Port -1: all.  NULL, or what is wrong. */
+/* Reads the request's node and port.  If `all`, both may be missing; -1 then means all.
+ * Returns NULL, or an answer that says the error. */
 static json_t *which(const struct control *c, const json_t *ask, bool all, int64_t *node,
 		     int *port)
 {
@@ -218,7 +219,7 @@ static json_t *port_counters(const struct control *c, const struct fabric *f,
 			 "counters", j);
 }
 
-/* Of all ports those that have a cable; and whichever is named. */
+/* Answers with the counters of the named port, or of all ports that have a cable. */
 static json_t *counters(const struct control *c, const struct fabric *f,
 			const json_t *ask)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_control.h - what a running fabric is asked and answers, in JSON:
+/* fabric_control.h - requests to a running fabric, and its answers, in JSON:
  *
  *	{"ask": "status"}
- *	{"ask": "summary"}					what `urnic fabric' lists
+ *	{"ask": "summary"}					as `urnic fabric' lists it
  *	{"ask": "counters", "node": "leaf1", "port": 3}		both may be left out
  *	{"ask": "link", "node": "leaf1", "port": 3, "up": false}
  *
- * An answer is an object; one with "error" says in that what was wrong.
+ * An answer is an object; if the request failed, its member "error" says why.
  */
 #ifndef TOOLS_FABRIC_CONTROL_H
 #define TOOLS_FABRIC_CONTROL_H
@@ -22,15 +22,15 @@ struct control {
 	const struct plug_server *server; /* NULL: nobody is attached */
 };
 
-/* plug_answer, of a struct control. */
+/* The fabric's end, a plug_answer: ctx is a struct control. */
 char *control_answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
 		     size_t ask_len, size_t *len);
 
-/* The other end: asks the fabric, takes the reference to `ask`.  NULL, and what was wrong
- * has been said on standard error behind `who`. */
+/* The command's end: sends a request, takes over the reference to `ask`, and returns the
+ * answer.  On failure it prints "who: reason" to standard error and returns NULL. */
 json_t *control_ask(const char *who, const char *fabric, json_t *ask);
-/* As it, but says nothing: *rc has -errno, or 0 where the answer is that something was
- * wrong.  *pid: the fabric's, if it has been reached. */
+/* As control_ask(), but prints nothing.  On failure *rc is -errno, or 0 if the answer
+ * says an error.  *pid: the fabric's process, if it has been reached. */
 json_t *control_try(const char *fabric, json_t *ask, pid_t *pid, int *rc);
 
 #endif

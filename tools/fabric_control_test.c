@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a fabric answers to right requests and to wrong ones. */
+/* A fabric's answers to valid and to invalid requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,7 +88,7 @@ static void wrong(const char *text, const char *why)
 	json_decref(j);
 }
 
-/* The member of that name of port `port` in the status of node `node`. */
+/* The member `name' of port number `port' of node number `node' in the status. */
 static json_t *member(unsigned node, unsigned port, const char *name)
 {
 	json_t *j = ask("{\"ask\": \"status\"}");
@@ -125,7 +125,7 @@ static void t_status(void **state)
 	json_decref(m);
 }
 
-/* Of a program that takes nothing, at its adapter's port. */
+/* Packets that wait at an adapter's port for a program that takes none. */
 static void t_summary(void **state)
 {
 	json_t *j = ask("{\"ask\": \"summary\"}");
@@ -247,7 +247,7 @@ static void t_wrong(void **state)
 	      "there is no node");
 }
 
-/* Any byte of a right request is another one. */
+/* A valid request in which one byte is changed, for each byte and value. */
 static void t_bytes(void **state)
 {
 	static const char right[] =

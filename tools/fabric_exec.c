@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_exec.c - urnic fabric exec: a subnet with its manager for as long as a
+/* fabric_exec.c - urnic fabric exec: runs a subnet and its manager for as long as a
  * program runs. */
 #include <argp.h>
 #include <dirent.h>
@@ -23,7 +23,7 @@
 #include "sys/clock.h"
 #include "urnic.h"
 
-enum { FAILED = 125, ACTIVE = 4, LINK_UP = 5 }; /* as docker run and env(1) answer */
+enum { FAILED = 125, ACTIVE = 4, LINK_UP = 5 }; /* FAILED: as docker run and env(1) */
 
 static const uint64_t patience = 60000000000;
 
@@ -31,7 +31,7 @@ struct job {
 	const char *file, *settings;
 	char **argv; /* of the program */
 	struct topo t;
-	uint32_t first; /* adapter */
+	uint32_t first; /* the first adapter's node */
 	char name[PLUG_NAME], dir[PATH_MAX], log[PATH_MAX + 16];
 	pid_t fabric, opensm;
 };
@@ -66,7 +66,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* A child that does not outlive us.  0 in it. */
+/* Forks a child that ends when this process does.  Returns 0 in the child. */
 static pid_t child(void)
 {
 	pid_t me = getpid(), pid = fork();
@@ -95,11 +95,11 @@ static int start_fabric(struct job *j)
 	j->fabric = child();
 	if (j->fabric == 0)
 		_exit(plug_serve(s, fabric_stop_signals()) ? FAILED : 0);
-	plug_server_free(s); /* the child's lives on */
+	plug_server_free(s); /* the child keeps its own copy */
 	return j->fabric < 0 ? -EAGAIN : 0;
 }
 
-/* urnic run -- with the words behind it. */
+/* Executes `urnic run -- WORDS'. */
 static void run(char **words, unsigned n)
 {
 	static char self[] = "/proc/self/exe", verb[] = "run", dashes[] = "--";
@@ -133,7 +133,7 @@ static int start_opensm(struct job *j)
 	return j->opensm < 0 ? -EAGAIN : 0;
 }
 
-/* All adapters that are linked are active. */
+/* Are all adapters with a link active? */
 static bool is_up(const struct job *j)
 {
 	for (uint32_t i = 0; i < j->t.nodes; i++) {
@@ -198,8 +198,9 @@ static void end(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* What PROGRAM has left in the background came to us, its subreaper: it ends as in a
- * container.  True: there was something, so there may be more, which that has left. */
+/* Ends background processes that PROGRAM has left, as a container would; this process, a
+ * subreaper, is their parent now.  Returns true if there were any: they may have left
+ * others. */
 static bool end_others(const struct job *j)
 {
 	FILE *f = fopen("/proc/thread-self/children", "re");
@@ -229,7 +230,7 @@ static void remove_dir(const char *dir)
 	rmdir(dir);
 }
 
-/* Debian has opensm and some of the diags in a folder that a user's PATH lacks. */
+/* Adds sbin folders to PATH: Debian has opensm and some diags there. */
 static void add_sbin(void)
 {
 	const char *dirs = getenv("PATH");
@@ -276,7 +277,7 @@ static int whole(struct job *j)
 	int status = FAILED, rc = start_fabric(j);
 
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	signal(SIGINT, SIG_IGN); /* the program's; it ends and then we do */
+	signal(SIGINT, SIG_IGN); /* for the program; when it ends, so does this process */
 	signal(SIGQUIT, SIG_IGN);
 	if (!rc) {
 		const char *hca = getenv("URNIC_HCA");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_link.c - urnic fabric link: a cable of a running fabric is pulled or plugged in
+/* fabric_link.c - urnic fabric link: pulls a cable of a running fabric, or plugs it in
  * again. */
 #include <argp.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_links.c - see fabric_links.h. */
+/* fabric_links.c - the links in a fabric's status; see fabric_links.h. */
 #include "fabric_links.h"
 
 #include <stdbool.h>
@@ -39,7 +39,7 @@ static const json_t *port_of(const json_t *node, long long num)
 	return NULL;
 }
 
-/* Lowest first, as a link is as far as its slower end. */
+/* Ranks a port's state, the lowest first: a link has the lower state of its two ends. */
 static unsigned state_rank(const json_t *port)
 {
 	static const char *const names[] = { "down", "init", "armed", "active" };
@@ -51,7 +51,7 @@ static unsigned state_rank(const json_t *port)
 	return 0;
 }
 
-/* The link at a port; false: none, or its other end tells it. */
+/* Finds the link at a port; false: there is none, or it is reported at its other end. */
 static bool link_at(const json_t *names, const json_t *node, const json_t *port,
 		    struct link *l)
 {
@@ -66,7 +66,7 @@ static bool link_at(const json_t *names, const json_t *node, const json_t *port,
 		return false;
 	if (adapter != (strcmp(json_text(other, "type"), "switch") != 0)) {
 		if (adapter)
-			return false; /* a switch tells of its adapters */
+			return false; /* reported at the switch */
 	} else if (order > 0 || (order == 0 && json_number(port, "port") > far)) {
 		return false;
 	}

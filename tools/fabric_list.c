@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_list.c - the fabrics that run here: urnic fabric, and urnic fabric status -a. */
+/* fabric_list.c - urnic fabric, and urnic fabric status -a: list the running fabrics. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void print(const char *fabric, pid_t pid, const json_t *j, int rc)
 	       json_number(j, "programs"));
 }
 
-/* Another user's fabric talks to nobody but that user and root, and is left out. */
+/* Prints one fabric.  Another user's is left out: it answers only that user and root. */
 static void row(void *ctx, const char *fabric)
 {
 	struct listing *l = ctx;

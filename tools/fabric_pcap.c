@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_pcap.c - urnic fabric pcap: what crosses the links of a running fabric, as a
- * capture that tshark reads (link type ERF, as it does not read InfiniBand's). */
+/* fabric_pcap.c - urnic fabric pcap: writes the packets that cross links of a running
+ * fabric to a pcap file, with link type ERF, since tshark does not read InfiniBand's. */
 #include <argp.h>
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +19,7 @@ enum { MESSAGE = 65536, AFTER_STOP = 256, ERF_HEAD = 16, LINKTYPE_ERF = 197, FAI
 struct options {
 	const char *name, *word[3];
 	unsigned words;
-	unsigned long count; /* 0: until it is interrupted */
+	unsigned long count; /* packets; 0: until the user interrupts */
 };
 
 static const struct argp_option options[] = {
@@ -63,7 +63,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* In this host's byte order, times in nanoseconds. */
+/* Writes the pcap header: this host's byte order, times in ns. */
 static void file_head(FILE *to)
 {
 	const struct {
@@ -89,12 +89,12 @@ static void record(FILE *to, const uint8_t *erf, uint32_t len)
 	fwrite(erf, len, 1, to);
 }
 
-/* What a capture has done; lost: the fabric kept no more of it. */
+/* A capture's counts; lost: packets for which the fabric had no room. */
 struct done {
 	unsigned long packets, lost, max;
 };
 
-/* False: it is no message of whole records. */
+/* Writes the records of a message; false: the message does not hold whole records. */
 static bool records(FILE *to, const uint8_t *msg, size_t n, struct done *done)
 {
 	while (n && (!done->max || done->packets < done->max)) {
@@ -111,15 +111,16 @@ static bool records(FILE *to, const uint8_t *msg, size_t n, struct done *done)
 	return fflush(to) == 0;
 }
 
-/* Until it is interrupted, and then what is there; has all; or the fabric ends.  0 or
- * -errno. */
+/* Captures until max packets are there, the fabric ends, or the user interrupts; then it
+ * also takes what the fabric still holds.  Returns 0 or -errno. */
 static int capture(int fd, int stop, FILE *to, struct done *done)
 {
 	static uint8_t msg[MESSAGE];
 	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
 			       { .fd = stop, .events = POLLIN } };
 
-	unsigned left = AFTER_STOP; /* messages, as much as the fabric keeps */
+	unsigned left =
+		AFTER_STOP; /* messages to read after a stop: all that a fabric holds */
 
 	while ((!done->max || done->packets < done->max) && left) {
 		size_t need;

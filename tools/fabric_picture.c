@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_picture.c - urnic fabric picture: the nodes and links of a running fabric, with
- * what crosses them, in the language of graphviz. */
+/* fabric_picture.c - urnic fabric picture: prints nodes and links of a running fabric,
+ * with the links' load, in the language of graphviz. */
 #include <argp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,13 +29,13 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	return 0;
 }
 
-/* Two looks at the counters, and the seconds between them. */
+/* Two readings of the counters, and the seconds between them. */
 struct picture {
 	json_t *before, *after;
 	double seconds;
 };
 
-/* A name may hold any byte. */
+/* Prints a name, which may hold any byte, as a quoted string. */
 static void quote(const char *s)
 {
 	putchar('"');
@@ -62,7 +62,7 @@ static long long words_sent(const json_t *counters, const char *node, long long 
 	return 0;
 }
 
-/* Gb/s that leave a port. */
+/* The data that a port sends, in Gb/s. */
 static double load(const struct picture *pic, const char *node, long long port)
 {
 	long long words =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_show.c - urnic fabric status and counters: what a running fabric is and has
- * counted, for people and, with --json, for programs. */
+/* fabric_show.c - urnic fabric status and counters: print the state and the counters of a
+ * running fabric, for people or, with --json, for programs. */
 #include <argp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -61,7 +61,8 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* Standard output, of which a terminal that is refreshed shows what it has room for. */
+/* Standard output.  live: a terminal that is refreshed and shows only as many rows as
+ * fit. */
 struct page {
 	bool live;
 	unsigned rows, used, hidden;
@@ -139,7 +140,7 @@ static void print_node(struct page *to, const json_t *n)
 	     lids, address, sm ? "subnet manager" : "");
 }
 
-/* What came by the port's link, or (an adapter's own) has yet to go out by it. */
+/* Prints packets that wait: those that came by a port's link, and an adapter's own. */
 static void print_waits(struct page *to, const json_t *node, bool *any)
 {
 	const json_t *p, *w, *waits;
@@ -245,7 +246,7 @@ static unsigned rows(void)
 	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row ? w.ws_row : 24;
 }
 
-/* Each round asks anew: a fabric that ends, ends this. */
+/* Asks the fabric and prints the answer, repeatedly if live; ends with the fabric. */
 static int show(const struct options *o, const char *who, json_t *ask,
 		void (*print)(struct page *to, const json_t *j))
 {

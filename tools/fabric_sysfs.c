@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric_sysfs.c - urnic fabric sysfs: adapters of a running fabric as files, as Linux
- * has them in /sys/class/infiniband, for programs that read those. */
+/* fabric_sysfs.c - urnic fabric sysfs: writes the adapters of a running fabric as files
+ * like those of /sys/class/infiniband, for programs that read them. */
 #include <argp.h>
 #include <errno.h>
 #include <limits.h>
@@ -66,26 +66,26 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* Where files are made, and the first thing that went wrong there. */
+/* The folder in which files are made, and the first error. */
 struct tree {
 	char path[PATH_MAX];
 	size_t len;
 	int rc;
 };
 
-/* Deeper by that name; gives the length for leave(). */
-/* Names that the fabric says, which may be another user's: they lead nowhere else. */
+/* Is name safe as a file's name?  The fabric, which chooses it, may be another user's. */
 static bool is_name(const char *name)
 {
 	return *name && *name != '.' && !strchr(name, '/');
 }
 
+/* Makes and enters a subfolder; returns the old length of the path, for leave(). */
 static size_t enter(struct tree *t, const char *name)
 {
 	size_t was = t->len;
 	int n;
 
-	if (t->rc) /* the path is what the message names */
+	if (t->rc) /* keeps the path of the error, for the message */
 		return was;
 	n = snprintf(t->path + was, sizeof(t->path) - was, "/%s", name);
 	if (n < 0 || (size_t)n >= sizeof(t->path) - was) {
@@ -114,7 +114,7 @@ static void leave(struct tree *t, size_t was)
 	}
 }
 
-/* A reader finds what it was or what it is. */
+/* Writes a file and renames it into place, so a reader sees the old or the new one. */
 static __attribute__((format(printf, 3, 4))) void file(struct tree *t, const char *name,
 						       const char *fmt, ...)
 {
@@ -176,7 +176,7 @@ static void put_counters(struct tree *t, const char *fabric, const char *node,
 	json_decref(j);
 }
 
-/* As the kernel writes it: "100 Gb/sec (4X EDR)". */
+/* Writes the file `rate' as the kernel does: "100 Gb/sec (4X EDR)". */
 static void put_rate(struct tree *t, const struct plug_port *p, const char *speed)
 {
 	int lanes = atoi(speed);
@@ -185,7 +185,8 @@ static void put_rate(struct tree *t, const struct plug_port *p, const char *spee
 	if (x)
 		file(t, "rate", "%u Gb/sec (%dX %s)", p->rate, lanes, x + 1);
 	else
-		file(t, "rate", "2.5 Gb/sec (1X SDR)"); /* of a link that is down */
+		file(t, "rate",
+		     "2.5 Gb/sec (1X SDR)"); /* as the kernel, of a down link */
 }
 
 static const char *name_of(const char *const *names, unsigned n, unsigned i)
@@ -227,7 +228,7 @@ static void put_port(struct tree *t, const struct plug_port *p, const char *spee
 	leave(t, was);
 }
 
-/* /sys/class/infiniband_mad: which umad is which port. */
+/* Writes /sys/class/infiniband_mad, which says which umad belongs to which port. */
 static void put_umad(struct tree *t, const char *ca, unsigned port, unsigned *umad)
 {
 	static const char *const kinds[] = { "umad", "issm" };

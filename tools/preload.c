@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload.c - liburnic-preload.so: what some programs look for in /dev and /sys.
+/* preload.c - liburnic-preload.so: shows programs files in /dev and /sys that they look
+ * for.
  *
  * UCX passes a device over unless /dev/infiniband/<dev_name> is a character
  * device that it may read and write, and takes a GID for RoCE v1, whose GRH
  * looks different, unless /sys/class/infiniband/<device>/ports/1/gid_attrs
  * says otherwise.  Tests ask for the interface below a device (preload_net.c).
- * Under this library all of that is there where the kernel has none.  Everything
- * else goes to the C library.
- * Symbols have no version, so that they stand in for every version.  Nothing
- * runs before the first call, and children inherit no harm.
+ * With this library all these files seem to exist where the kernel has none.  All other
+ * calls go to the C library.
+ *
+ * The symbols have no version, so that they replace every version.  Nothing runs before
+ * the first call, so child processes that inherit the library come to no harm.
  */
-/* stat() must be stat(), not a name for stat64(). */
+/* This file defines both stat() and stat64(), so stat() must not be renamed to stat64().
+ */
 #undef _FILE_OFFSET_BITS
 
 #include "preload.h"
@@ -27,7 +30,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* struct stat is the same with and without 64: amd64, arm64. */
+/* On amd64 and arm64, struct stat and struct stat64 are the same. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "LP64");
 
 enum { UVERBS_MAJOR = 231, UVERBS_MINOR = 192 };
@@ -51,8 +54,8 @@ static int uverbs(const char *path)
 	return n;
 }
 
-/* The real call has failed with errno: is it to succeed all the same?  EFAULT:
- * there is no path to look at. */
+/* libc's call has failed with errno: is path one that this library makes up?  EFAULT
+ * means that path cannot be read. */
 static bool stands_in(const char *path)
 {
 	char name[IF_NAMESIZE];
@@ -181,7 +184,7 @@ PUBLIC int statx(int dir, const char *restrict path, int flags, unsigned mask,
 	return 0;
 }
 
-/* What stat() was before glibc 2.33; no header declares them any more. */
+/* The functions behind stat() before glibc 2.33, which no header declares any more. */
 int __xstat(int ver, const char *path, struct stat *buf);
 int __xstat64(int ver, const char *path, struct stat64 *buf);
 int __lxstat(int ver, const char *path, struct stat *buf);
@@ -215,7 +218,8 @@ PUBLIC int __lxstat64(int ver, const char *path, struct stat64 *buf)
 	return do_xstat(&r, ver, path, buf);
 }
 
-/* A device is readable and writable, a directory readable and searchable. */
+/* Does access() to path succeed?  A device can be read and written, a directory read and
+ * searched. */
 static bool may(const char *path, int mode)
 {
 	return stands_in(path) && !(mode & (uverbs(path) < 0 ? W_OK : X_OK));
@@ -280,7 +284,7 @@ static bool is_v1(int index)
 	return index >= GID_V1 && index < 2 * GID_V1 && link && !strcmp(link, "raw");
 }
 
-/* What the file path says, in buf; false: it is none of ours. */
+/* Writes the content of a made-up file into buf; false: path is no such file. */
 static bool gid_attr(const char *path, char buf[80])
 {
 	char dev[64], what[8], net[IF_NAMESIZE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload.h - what the files of liburnic-preload.so share, and of liburnic-map.so. */
+/* preload.h - what the files of liburnic-preload.so and liburnic-map.so share. */
 #ifndef TOOLS_PRELOAD_H
 #define TOOLS_PRELOAD_H
 
@@ -10,20 +10,21 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* The C library's own, looked up by its first call: threads that come at once
- * find the same. */
+/* A function of the C library, looked up at its first use.  Threads that look it up at
+ * the same time store the same value. */
 struct real {
 	const char *name;
 	void *_Atomic fn;
 };
 
-/* NULL, with errno set: there is none. */
+/* Returns the C library's function, or NULL with errno set if there is none. */
 void *preload_next(struct real *r);
 
-/* The interface below a device of ours; false: it is none. */
+/* Finds the network interface of an urnic device; false: device is none of urnic's. */
 bool interface_of(const char *device, char name[IF_NAMESIZE]);
 
-/* Is path /sys/class/infiniband/DEVICE/device/net of a device of ours? */
+/* Is path /sys/class/infiniband/DEVICE/device/net of an urnic device?  name: its
+ * interface. */
 bool is_net_dir(const char *path, char name[IF_NAMESIZE]);
 
 #endif

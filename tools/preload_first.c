@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_first.c - liburnic-map.so is there before all else of the program: its
- * constructor, and what makes sure of it.
+/* preload_first.c - the constructor of liburnic-map.so, and the checks that it is the
+ * program's first one and that the program calls this library's functions.
  *
- * The C library's own functions are looked up while there is one thread.  Later the
- * dynamic loader's lock may be another's, who waits for the caller (dlopen() runs
- * constructors with it).
+ * libc's own functions are looked up while there is only one thread.  Later another
+ * thread may hold the dynamic loader's lock and wait for the caller (dlopen() runs
+ * constructors with the lock held), which would be a deadlock.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -20,7 +20,7 @@ static struct real calls[] = {
 
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* No other library's constructor comes as early. */
+/* No other library has DF_1_INITFIRST, so no constructor runs before this library's. */
 static bool is_only_first;
 
 void *libcs(enum called n)
@@ -54,7 +54,7 @@ __attribute__((constructor)) static void begin(void)
 	watch_forks();
 }
 
-/* Programs and libraries that look for that name find it here. */
+/* Does the program's search for that symbol lead to this library? */
 static bool is_found_here(const char *name)
 {
 	Dl_info here, there;

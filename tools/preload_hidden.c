@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_hidden.c - libc begins threads by itself, within its own calls: liburnic is
- * told before them, too (preload_process.c). */
+/* preload_hidden.c - functions of libc that start threads by themselves: liburnic is told
+ * before these, too (preload_process.c). */
 #include "preload_told.h"
 
 #include <signal.h>
@@ -11,7 +11,7 @@ static bool begins_thread(const struct sigevent *e)
 	return e && e->sigev_notify == SIGEV_THREAD;
 }
 
-/* Declared here: who includes <aio.h> or <mqueue.h> has other types. */
+/* Declared here, since <aio.h> and <mqueue.h> declare some with other argument types. */
 PUBLIC int timer_create(clockid_t clock, struct sigevent *e, timer_t *t);
 PUBLIC int mq_notify(int queue, const struct sigevent *e);
 PUBLIC int aio_read(void *cb);

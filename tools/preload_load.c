@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_load.c - libraries that would call libc's functions past this one: with
- * RTLD_DEEPBIND they find libc's first, and in a namespace of their own another libc.
+/* preload_load.c - notices that a library is loaded which will bypass this one: with
+ * RTLD_DEEPBIND it finds libc's functions first, in a namespace of its own another libc.
  *
- * libc's dlopen() is jumped to (-foptimize-sibling-calls): who calls it is told by its
- * return address, and where a library is looked for depends on that.
+ * libc's dlopen() must be reached by a jump (-foptimize-sibling-calls): it identifies its
+ * caller by the return address, and searches for the library accordingly.
  */
 #include "preload_told.h"
 

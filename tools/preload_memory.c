@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_memory.c - liburnic is told of what a program does to its memory, before it
+/* preload_memory.c - tells liburnic what a program does to its memory, before the program
  * could notice that some of it is a file's (sys/preloaded.h; docs/direct.md, "Private
  * memory").
  *
- * Until liburnic asks, and where none of that memory is concerned, each call here is
- * libc's.  What libc does to memory within itself does not come by: it relies on nothing
- * of this.
+ * Until liburnic asks to be told, and for memory that is not a file's, each function here
+ * only calls libc's.  Calls that libc makes internally do not come here, and need not.
  */
 #include "preload_told.h"
 
@@ -32,7 +31,8 @@ const struct preload_ops *told(void)
 	return atomic_load_explicit(&ops, memory_order_acquire);
 }
 
-/* Each of the two looks after it has stored: one of them sees both. */
+/* tell() and no_more() each store first and then look at the other's variable, so at
+ * least one of them sees both and calls o->no_more(). */
 void tell(const struct preload_ops *o)
 {
 	atomic_store(&ops, o);
@@ -50,7 +50,6 @@ void no_more(void)
 		o->no_more();
 }
 
-/* Who tells of these bytes; NULL: they are of no concern.  errno stays. */
 const struct preload_ops *who_knows(uintptr_t lo, size_t len)
 {
 	const struct preload_ops *o = told();
@@ -84,7 +83,8 @@ void make_all_private(void)
 
 /* --- madvise and its like -------------------------------------------------- */
 
-/* Means the same to a file's pages, or nothing that a program could see. */
+/* Does the advice mean the same for a file's pages as for private memory, or have no
+ * effect that a program could see? */
 static bool is_harmless(int advice)
 {
 	switch (advice) {
@@ -110,14 +110,14 @@ static bool empties(int advice)
 	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED;
 }
 
-/* Of memory some of which is a file's. */
+/* Does madvise() on memory of which some pages are a file's. */
 static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), void *at,
 		  size_t len, int advice)
 {
 	int rc, saved = errno;
 
 	if (advice == MADV_REMOVE) {
-		errno = EINVAL; /* as of private memory */
+		errno = EINVAL; /* as for private memory */
 		return -1;
 	}
 	if (!empties(advice) && advice != MADV_FREE && !is_harmless(advice))
@@ -130,7 +130,7 @@ static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), v
 		errno = why;
 	} else if (advice == MADV_FREE && rc && errno == EINVAL &&
 		   !((uintptr_t)at % (uintptr_t)getpagesize())) {
-		/* The kernel may have kept the pages as well. */
+		/* Success: MADV_FREE allows the kernel to keep the pages, too. */
 		rc = 0;
 	}
 	if (!rc)
@@ -169,7 +169,7 @@ void *do_mremap(mremap_fn *fn, void *at, size_t len, size_t new_len, int flags, 
 	return moved;
 }
 
-/* Names whose declarations have other arguments. */
+/* The C library's headers declare this name with other arguments. */
 PUBLIC void *hooked_mremap(void *at, size_t len, size_t new_len, int flags,
 			   void *to) __asm__("mremap");
 
@@ -222,7 +222,8 @@ int hooked_pkey_mprotect(void *at, size_t len, int prot, int key)
 	return fn ? fn(at, len, prot, key) : -1;
 }
 
-/* /proc may be out of sight then, which says what of the memory is a file's. */
+/* After chroot() /proc may be missing, from which liburnic learns which memory is a
+ * file's. */
 PUBLIC int chroot(const char *path)
 {
 	int (*fn)(const char *);
@@ -233,7 +234,7 @@ PUBLIC int chroot(const char *path)
 	return fn ? fn(path) : -1;
 }
 
-/* Of another process, or of this one. */
+/* The pid file descriptor may be another process's, or this one's. */
 PUBLIC ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
 				      unsigned flags) __asm__("process_madvise");
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_net.c - the directory /sys/class/infiniband/DEVICE/device/net, where
- * tests look for the interface below a device: `ls` and Python list it.
+/* preload_net.c - makes up the directory /sys/class/infiniband/DEVICE/device/net, which
+ * tests list (with `ls` or Python) to find the interface of a device.
  *
- * It is the kernel's directory of all interfaces of this namespace, of which
- * readdir() shows one. */
+ * Opening it opens the kernel's directory of all interfaces of this namespace; readdir()
+ * then shows only the device's. */
 #undef _FILE_OFFSET_BITS
 
 #include "preload.h"
@@ -16,7 +16,7 @@
 
 static const char interfaces[] = "/proc/sys/net/ipv4/conf";
 
-enum { OPEN_MAX_ = 16 }; /* at once; more are not ours */
+enum { OPEN_MAX_ = 16 }; /* so many may be open at once; further ones are not filtered */
 
 static struct shown {
 	_Atomic(DIR *) dir;
@@ -26,7 +26,7 @@ static atomic_uint shown_n;
 
 /* --- which interface ----------------------------------------------------- */
 
-/* Our libibverbs, as the program has it or would get it. */
+/* urnic's libibverbs: the copy that the program has loaded, or would load. */
 struct verbs {
 	struct ibv_device **(*list)(int *n);
 	void (*free_list)(struct ibv_device **list);
@@ -65,7 +65,8 @@ static bool first_gid(const struct verbs *v, struct ibv_device *dev,
 	return found;
 }
 
-/* An identity gives devices names that do not tell. */
+/* Asks verbs for a device's interface, since under an identity the device's name does not
+ * contain it. */
 static bool ask_verbs(const char *device, char name[IF_NAMESIZE])
 {
 	struct ibv_device **list;
@@ -125,7 +126,7 @@ static void show(DIR *dir, const char *name)
 	for (int i = 0; i < OPEN_MAX_; i++) {
 		DIR *none = NULL;
 
-		/* Nobody else knows dir yet. */
+		/* No other thread has dir yet. */
 		if (!atomic_compare_exchange_strong(&shown[i].dir, &none, dir))
 			continue;
 		memcpy(shown[i].name, name, IF_NAMESIZE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_next.c - see preload.h. */
+/* preload_next.c - looks up the C library's own functions; see preload.h. */
 #include "preload.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_process.c - liburnic is told before a thread begins, and around what makes a
- * process with a copy of this one's memory (preload_memory.c).
+/* preload_process.c - tells liburnic before a thread starts, and before and after a call
+ * that makes a process with a copy of this one's memory (preload_memory.c).
  */
 #include "preload_told.h"
 
@@ -62,9 +62,10 @@ void after_fork(const struct preload_ops *o, long pid)
 	errno = saved;
 }
 
-/* fork() within libc calls what pthread_atfork() was given.  This library's constructor
- * is the first of all (DF_1_INITFIRST), so these are the last before a fork and the first
- * after it: what other handlers store belongs to the process that they run in. */
+/* libc's fork() calls the handlers of pthread_atfork().  This library's constructor is
+ * the first of all (DF_1_INITFIRST), so its handlers are the last ones before a fork and
+ * the first ones after it: memory that other handlers write belongs to the process in
+ * which they run. */
 static _Thread_local const struct preload_ops *forking
 	__attribute__((tls_model("initial-exec")));
 
@@ -123,7 +124,6 @@ bool has_own_memory(unsigned long flags)
 	return !(flags & CLONE_VM);
 }
 
-/* Memory of this process is going to be another thread's, or process's, too. */
 void before_sharing(unsigned long flags)
 {
 	if (flags & CLONE_VFORK)
@@ -133,7 +133,8 @@ void before_sharing(unsigned long flags)
 		no_more();
 }
 
-/* Its stack cannot be replaced under it. */
+/* The child's stack must not be a file's, since liburnic cannot replace pages that are in
+ * use.  Returns true if the STACK bytes below top are private. */
 enum { STACK = 1 << 20 };
 
 static bool has_free_stack(const void *top)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_syscall.c - what comes by syscall() is told as well (preload_memory.c). */
+/* preload_syscall.c - tells liburnic of calls made by syscall() (preload_memory.c). */
 #include "preload_told.h"
 
 #include <linux/sched.h>
@@ -16,8 +16,8 @@ static syscall_fn *real_syscall(void)
 	return fn;
 }
 
-/* Who stands before libc's functions by changing their instructions (libfabric, UCX)
- * calls what was there by syscall(): that must not come to those functions again. */
+/* libfabric and UCX hook libc's functions by patching their instructions; the hooks then
+ * use syscall() for the original call.  It must not run the hooks again. */
 static int madvise_by_number(void *at, size_t len, int advice)
 {
 	return (int)real_syscall()(SYS_madvise, (long)at, (long)len, advice, 0, 0, 0);
@@ -31,7 +31,7 @@ static void *mremap_by_number(void *at, size_t len, size_t new_len, int flags, v
 
 /* --- by number --------------------------------------------------------------- */
 
-/* A child of fork(2), on the same stack, but with memory of its own. */
+/* Does the call make a child as fork(2) does: on the same stack, with its own memory? */
 static bool is_fork(long n, long a, long b)
 {
 	const uint64_t *args = (const uint64_t *)a; /* struct clone_args */
@@ -100,7 +100,8 @@ static __attribute__((noinline)) void before_call(long n, long a, long b)
 	}
 }
 
-/* What is to be called with the same arguments; NULL: it has been, with that result. */
+/* on: the function to call with the same arguments; NULL: the call has been made, and
+ * result is its result. */
 struct handed {
 	syscall_fn *on;
 	long result;
@@ -111,7 +112,7 @@ static struct handed done(long result)
 	return (struct handed){ NULL, result };
 }
 
-/* Before libc's syscall(). */
+/* Runs before libc's syscall(); says what is left to call. */
 struct handed preload_syscall(long n, long a, long b, long c, long d, long e);
 
 __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long c,
@@ -137,11 +138,12 @@ __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long
 	return (struct handed){ fn, 0 };
 }
 
-/* libc's is jumped to: a child of vfork(2) comes back by it, too, and what it does then
- * must leave its parent's stack alone. */
+/* libc's syscall() is reached by a jump.  A child of vfork(2) also returns through it, on
+ * its parent's stack, where a frame of this function would be overwritten. */
 #if defined(__x86_64__)
-/* The seventh argument lies on the stack, or the caller has something else there, that
- * another thread may write to: a compiler would store what it has read. */
+/* In assembly, since the seventh argument lies on the stack.  If the caller passes fewer,
+ * something else lies there that another thread may write to; a compiler's code would
+ * read it and store it back. */
 __asm__(".pushsection .text\n"
 	".globl syscall\n"
 	".type syscall, @function\n"

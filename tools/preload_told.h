@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_told.h - what the files of liburnic-map.so share, which tells liburnic of
- * what the program does (preload_memory.c). */
+/* preload_told.h - what the files of liburnic-map.so share.  That library tells liburnic
+ * what the program does to its memory (preload_memory.c). */
 #ifndef TOOLS_PRELOAD_TOLD_H
 #define TOOLS_PRELOAD_TOLD_H
 
@@ -21,34 +21,39 @@ enum called {
 #undef CALLED
 };
 
-/* libc's own.  NULL, with errno set: there is none. */
+/* Returns libc's own function, or NULL with errno set if there is none. */
 void *libcs(enum called n);
 
-/* Whom to tell; NULL: nobody has asked. */
+/* liburnic's functions, to which events are told; NULL: it has not asked for them. */
 const struct preload_ops *told(void);
-void tell(const struct preload_ops *o); /* from now on */
-/* Something begins that may touch memory unseen: also who asks later is told that. */
+void tell(const struct preload_ops *o); /* tells o from now on */
+/* Something begins that may touch memory unnoticed.  Calls liburnic's no_more(), now or
+ * as soon as liburnic asks. */
 void no_more(void);
-/* ... of these bytes; NULL: they are of no concern.  errno stays. */
+/* liburnic's functions if some of these bytes may be a file's; NULL: they are of no
+ * concern to liburnic.  errno stays. */
 const struct preload_ops *who_knows(uintptr_t lo, size_t len);
 const struct preload_ops *who_knows_any(void);
+/* Makes pages that are a file's private memory again, if possible.  errno stays. */
 void make_private(uintptr_t lo, size_t len);
 void make_all_private(void);
 
-/* fn is called for what is then left to do. */
+/* Do what madvise() and mremap() do for private memory; fn is libc's function, or another
+ * way to make the same call. */
 int do_madvise(madvise_fn *fn, void *at, size_t len, int advice);
 void *do_mremap(mremap_fn *fn, void *at, size_t len, size_t new_len, int flags, void *to);
 
 void before_thread(void);
 
-/* Its handlers are the last before a fork, and the first after it, if it is called first
- * of all. */
+/* Installs handlers for fork().  If no constructor has run before, they are the last ones
+ * before a fork and the first ones after it. */
 void watch_forks(void);
-/* NULL: there is nothing to do afterwards, either. */
+/* Returns what after_fork() needs; NULL: after_fork() has nothing to do. */
 const struct preload_ops *before_fork(void);
 void after_fork(const struct preload_ops *o, long pid);
-/* By the flags of clone(2). */
+/* Does a child of clone(2) with these flags have memory of its own? */
 bool has_own_memory(unsigned long flags);
+/* A child is about to share this process's memory. */
 void before_sharing(unsigned long flags);
 
 #endif

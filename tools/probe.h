@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe.h - what urnic doctor looks at.  Each probe tries the thing itself
- * where it can, rather than ask what ought to work. */
+/* probe.h - the checks of urnic doctor.  Where it can, a probe tries the thing itself
+ * rather than read what should work. */
 #ifndef TOOLS_PROBE_H
 #define TOOLS_PROBE_H
 
@@ -12,18 +12,18 @@ enum verdict { OK, LIMITED, MISSING, VERDICTS };
 
 struct finding {
 	enum verdict verdict;
-	char detail[512];	 /* what was seen */
-	const char *cost, *todo; /* "" where it is ok */
+	char detail[512];	 /* what the probe found */
+	const char *cost, *todo; /* what a bad verdict costs, and the remedy; OK: "" */
 };
 
-/* Fill f; cost and todo are "" for OK. */
+/* Fills in f; for OK, cost and todo are "". */
 void finding(struct finding *f, enum verdict v, const char *cost, const char *todo,
 	     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* The number in a file below /proc or /sys, or -1. */
 long probe_number(const char *path);
 
-/* What is configured; the default if the configuration is wrong. */
+/* The configured value, or the default if the configuration is wrong. */
 uint16_t probe_udp_port(void);
 enum conf_share probe_share(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_conf.c - what is configured: is it right, and where is it from? */
+/* probe_conf.c - checks the configuration, and says where it comes from. */
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ enum conf_share probe_share(void)
 	return conf_read(&conf, &origin, err) ? CONF_SHARE_AUTO : conf.share;
 }
 
-/* An interface, or a device of one. */
+/* Is name a network interface, or the device of one? */
 static bool is_known(const char *name)
 {
 	bool is = if_nametoindex(name);
@@ -42,7 +42,7 @@ static bool is_known(const char *name)
 	return is;
 }
 
-/* The first name of the list that is neither; false: all are. */
+/* Finds the first name of the list that is_known() does not know; false: it knows all. */
 static bool no_interface(const char *list, char name[64])
 {
 	static const char between[] = ", ";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_fabric.c - the adapter of a fabric at which programs are to stand. */
+/* probe_fabric.c - checks the fabric's adapter that is configured for programs. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

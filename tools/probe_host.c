@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_host.c - what a process of this host may have and make. */
+/* probe_host.c - checks what a process of this host may have and make. */
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -19,7 +19,7 @@
 #include "host/reserve.h"
 #include "probe.h"
 
-/* Is it a folder that has both libibverbs.so.1 and what is behind ours? */
+/* Does the folder have urnic's libraries: both libibverbs.so.1 and liburnic.so? */
 static bool has_ours(const char *folder, size_t len)
 {
 	static const char *const file[] = { "libibverbs.so.1", "liburnic.so" };
@@ -158,7 +158,7 @@ void probe_memlock(struct finding *f)
 			(unsigned long long)lim.rlim_cur / 1024);
 }
 
-/* Three of the program, and those of one device. */
+/* Descriptors: three of the program, and those of one device. */
 enum { FILES_MIN = 20 };
 
 void probe_files(struct finding *f)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_iwarp.c - which iWARP devices there are, and how they are had. */
+/* probe_iwarp.c - says which iWARP devices there are, and how to get more. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@
 
 struct tally {
 	char iwarp[400];	/* their names */
-	bool roce, loopback;	/* any of RoCE; iWARP's of loopback */
-	const char *first, *lo; /* interfaces that might have one */
+	bool roce, loopback;	/* there is a RoCE device; an iWARP device of loopback */
+	const char *first, *lo; /* interfaces that could have an iWARP device */
 };
 
 static void look_at(struct tally *t, const char *list, const struct netdev *net)

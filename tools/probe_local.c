@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_local.c - by which way will processes of this host reach each other,
- * and why?  docs/local.md says what the ways are. */
+/* probe_local.c - finds by which way processes of this host will reach each other, and
+ * why. docs/local.md describes the ways. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -49,7 +49,8 @@ static struct conf configured(void)
 
 /* --- what the kernel does ------------------------------------------------ */
 
-/* Memory with these seals, too, as pipes and export tables are made.  0 or errno. */
+/* Makes sealed memory as for pipes and export tables, with these seals in addition.
+ * Returns 0 or an errno. */
 static int sealed_memory(int seals)
 {
 	int fd = fd_memory("urnic-doctor", 4096), rc;
@@ -64,10 +65,11 @@ static int sealed_memory(int seals)
 
 struct trial {
 	int error;	  /* 0: it works */
-	const char *call; /* the one that failed */
+	const char *call; /* the call that failed */
 };
 
-/* A word of pid's, which is of this program too: there and back. */
+/* Copies a word from process pid and back to it.  pid runs this program, so the word has
+ * the same address there. */
 static struct trial copy_word(pid_t pid)
 {
 	static uint64_t there;
@@ -82,7 +84,7 @@ static struct trial copy_word(pid_t pid)
 	return (struct trial){ 0 };
 }
 
-/* Says that it is there, and stays until the other end is closed. */
+/* Reports over fd that this process runs, and waits until the other end is closed. */
 static void be_there(int fd, bool consent)
 {
 	char c = 0;
@@ -94,8 +96,8 @@ static void be_there(int fd, bool consent)
 	_exit(0);
 }
 
-/* Can one process reach another that it did not start?  (What a process may
- * do to those that it started proves nothing: Yama allows that.) */
+/* Can a process reach another one that it did not start?  (Yama always allows it to reach
+ * those that it started.) */
 static struct trial copy_between_siblings(bool consent)
 {
 	struct trial *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE,
@@ -133,7 +135,7 @@ unmap:
 	return got;
 }
 
-/* What stands between two processes of this user. */
+/* What keeps two processes of this user from reaching each other's memory. */
 struct barrier {
 	enum { NOTHING, CONSENT, YAMA, SECCOMP, NO_SUCH_CALL, ANOTHER } what;
 	struct trial failed;
@@ -168,7 +170,7 @@ static bool passes(const struct barrier *b, enum conf_local way)
 
 /* --- findings ------------------------------------------------------------ */
 
-/* UDP although more is wanted; true: that is all there is to say. */
+/* Reports that messages go by UDP, if they do; returns true if so, and f is complete. */
 static bool finds_udp(struct finding *f, const struct conf *conf)
 {
 	int rc = sealed_memory(0);
@@ -191,7 +193,7 @@ static bool finds_udp(struct finding *f, const struct conf *conf)
 	return true;
 }
 
-/* What threads that reach mapped memory by themselves rely on. */
+/* Is there membarrier(), which threads need that use mapped memory of other processes? */
 static bool has_membarrier(void)
 {
 	long has = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
@@ -199,7 +201,7 @@ static bool has_membarrier(void)
 	return has > 0 && has & MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 }
 
-/* Besides shared memory. */
+/* The end of a finding: which memory is used by loads and stores instead. */
 static const char *maps_private(enum conf_local way)
 {
 	if (way != CONF_LOCAL_MAP)

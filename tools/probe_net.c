@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_net.c - sockets: steering, offloads, buffers. */
+/* probe_net.c - checks sockets: steering, offloads, buffers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -46,7 +46,7 @@ void probe_ipv6(struct finding *f)
 			probe_number(off) == 1 ? " (disable_ipv6 is 1)" : "");
 }
 
-/* A classic BPF program of n instructions that picks socket 0. */
+/* Tries to attach a classic BPF program of n instructions that picks socket 0. */
 static int attach(unsigned n)
 {
 	struct sock_filter *code = calloc(n, sizeof(*code));
@@ -140,7 +140,7 @@ static void probe_buffer(struct finding *f, int opt, const char *sysctl, const c
 		getsockopt(fd, SOL_SOCKET, opt, &got, &len);
 		close(fd);
 	}
-	got /= 2; /* the kernel doubles it for its own needs */
+	got /= 2; /* the kernel doubles the value for its own needs */
 	if (got >= WANT_BUFFER)
 		finding(f, OK, "", "", "%d KiB", got / 1024);
 	else

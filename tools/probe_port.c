@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* probe_port.c - the UDP port: is it free, and if not, which process has it? */
+/* probe_port.c - checks whether the UDP port is free, or which process has it. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -54,8 +54,9 @@ static void name_process(struct holder *h, pid_t pid)
 		fclose(f);
 }
 
-/* Every urnic has a slot.  A process whose sockets /proc does not show is taken for
- * an urnic if its user has any, and for the first of these: they share the port. */
+/* Does the holder of the port use urnic?  Every such process has a slot.  If /proc does
+ * not show the holder's sockets, it is taken to use urnic if its user has a slot, and to
+ * be the first process of that user, since a user's processes share the port. */
 static bool is_urnic(struct holder *h)
 {
 	struct reserve reserve;
@@ -85,8 +86,8 @@ static bool is_urnic(struct holder *h)
 	return fd >= 0;
 }
 
-/* Of all processes that have the port the first that is no urnic, or else any.  False:
- * nobody has it. */
+/* Finds the first process with the port that does not use urnic, or else any process with
+ * the port.  Returns false if the port is free. */
 static bool find_holder(int family, struct holder *h, bool *urnic)
 {
 	char who[128];
@@ -100,7 +101,7 @@ static bool find_holder(int family, struct holder *h, bool *urnic)
 	return i > 0;
 }
 
-/* Another user's urnic would forward what is ours: see nic/port.c. */
+/* Reports a port that another user's urnic has; it can forward datagrams (nic/port.c). */
 static void port_of_another(struct finding *f, const struct holder *h, const char *who)
 {
 	enum conf_share share = probe_share();

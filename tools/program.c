@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* program.c - see program.h. */
+/* program.c - checks programs for urnic run; see program.h. */
 #include "program.h"
 
 #include <elf.h>
@@ -66,8 +66,8 @@ static __attribute__((format(printf, 3, 4))) int refuse(char *why, size_t size,
 	return -ENOEXEC;
 }
 
-/* The loader ignores LD_LIBRARY_PATH and LD_PRELOAD where the program gains
- * privilege. */
+/* Refuses a program that gains privilege: the loader ignores LD_LIBRARY_PATH and
+ * LD_PRELOAD for it. */
 static int check_privilege(int fd, char *why, size_t size)
 {
 	struct stat st;

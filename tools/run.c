@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* run.c - urnic run: a program with our libraries in front of the system's. */
+/* run.c - urnic run: runs a program with urnic's libraries in front of the system's. */
 #include <argp.h>
 #include <errno.h>
 #include <libgen.h>
@@ -18,7 +18,7 @@
 #include "sys/conf.h"
 #include "urnic.h"
 
-enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* as a shell answers */
+enum { NOT_RUN = 126, NOT_FOUND = 127 }; /* exit statuses, as of a shell */
 
 /* clang-format off */
 static const struct argp_option options[] = {
@@ -121,7 +121,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* Among the libraries, or, not yet installed, where the tool is. */
+/* Finds a file beside the libraries, or, if not yet installed, in the tool's folder. */
 static void find_beside(const struct run *r, const char *dir, const char *name,
 			char path[PATH_MAX + 32])
 {
@@ -130,7 +130,7 @@ static void find_beside(const struct run *r, const char *dir, const char *name,
 		snprintf(path, PATH_MAX + 32, "%.*s/%s", PATH_MAX, dir, name);
 }
 
-/* Our libraries stand beside this program, or where they were installed. */
+/* Finds urnic's libraries: beside this program, or where they were installed. */
 static int find_libs(struct run *r)
 {
 	/* clang-format off */
@@ -176,15 +176,15 @@ static void prepend(const char *var, const char *what, char sep)
 		return;
 	}
 	if (strncmp(old, what, strlen(what)) == 0 && strchr(": ", old[strlen(what)]))
-		return; /* urnic run in urnic run */
+		return; /* already set by an outer urnic run */
 	if (asprintf(&all, "%s%c%s", what, sep, old) < 0)
 		abort();
 	setenv(var, all, 1);
 	free(all);
 }
 
-/* Devices that are asked for by name: at least one has to be there.  The library
- * itself warns of each name that is of none. */
+/* Does at least one of the devices exist that the user names?  The library itself warns
+ * of each name without a device. */
 static bool have_devices(const char *list)
 {
 	struct netdev *net = NULL;
@@ -202,8 +202,8 @@ static bool have_devices(const char *list)
 	return some;
 }
 
-/* An adapter that is asked for has to be there.  By rank each process of an MPI program
- * asks for its own. */
+/* Does the adapter exist that the user names?  If it is chosen by rank, each process of
+ * an MPI program checks its own. */
 static bool have_adapter(const struct conf *conf)
 {
 	char running[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* settings.c - see settings.h. */
+/* settings.c - reads and checks the configuration; see settings.h. */
 #include "settings.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "link/fault_spec.h"
 #include "plug/plug.h"
 
-/* Can file be written, or made?  0 or -errno; nothing is left behind.  A FIFO
- * is not tried, for that could wait for its reader. */
+/* Checks that file can be written or made, and leaves nothing behind.  Returns 0 or
+ * -errno. A FIFO is not opened, since that could wait for a reader. */
 static int can_write(const char *file)
 {
 	struct stat st;
@@ -47,7 +47,7 @@ static const char *advice(int rc)
 	}
 }
 
-/* The user knows the key by its variable or option, or as a line of the file. */
+/* Writes an error that names the key as the user set it: by variable, option or file. */
 static int refuse(const struct conf_origin *o, const char *key, int rc, const char *value,
 		  const char *why, char err[CONF_ERR])
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* settings.h - is what is configured any good?  The library says so when a
- * device is opened, which is late: the tools ask before. */
+/* settings.h - reads and checks the configuration before a program runs; the library
+ * itself reports errors only when a device is opened. */
 #ifndef TOOLS_SETTINGS_H
 #define TOOLS_SETTINGS_H
 
 #include "sys/conf.h"
 
-/* conf_read(), and whether the faults can be understood and the files that are
- * named can be written.  0, or -errno with why in err. */
+/* As conf_read(); also checks that the faults can be parsed and that the named files can
+ * be written.  Returns 0, or -errno with the reason in err. */
 int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR]);
 
 #endif

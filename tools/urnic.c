@@ -72,7 +72,7 @@ static char *list_commands(int key, const char *text, void *input)
 	return out;
 }
 
-/* Only the first argument is ours; the rest belongs to the command. */
+/* Takes only the first argument, the subcommand; the rest are the subcommand's. */
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	int *at = state->input;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* words.c - see words.h. */
+/* words.c - compares words as people write them; see words.h. */
 #include "words.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* The minus of a number, and not what stands between two words. */
+/* Is this the minus sign of a number, rather than a hyphen between two words? */
 static bool is_sign(const char *at, bool gap)
 {
 	return *at == '-' && gap && isdigit((unsigned char)at[1]);
@@ -58,7 +58,7 @@ static unsigned least(unsigned a, unsigned b, unsigned c)
 	return ab < c ? ab : c;
 }
 
-/* Levenshtein's, by rows of its table. */
+/* The Levenshtein distance, computed row by row. */
 unsigned words_distance(const char *a, const char *b)
 {
 	enum { LONGEST = 64 };

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* words.h - words as people write them: case, underscores and punctuation make
- * no difference. */
+/* words.h - compares words without regard to case, underscores and punctuation. */
 #ifndef TOOLS_WORDS_H
 #define TOOLS_WORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Letters and digits of from in lower case, a space for each run of others
- * between them, and a minus before a number; cut at size. */
+/* Copies the letters and digits of from in lower case, with one space for each run of
+ * other characters between them; a minus sign before a number stays.  Cut off at size. */
 void words_plain(char *to, size_t size, const char *from);
 
-/* What follows head, as whole words, at the start of text; or NULL. */
+/* If text begins with the whole words of head, returns what follows; otherwise NULL. */
 const char *words_after(const char *text, const char *head);
 
-/* The same for head anywhere in text. */
+/* As words_after(), but head may be anywhere in text. */
 const char *words_within(const char *text, const char *head);
 
-/* How many letters differ: inserted, left out or others. */
+/* The number of letters to insert, remove or change to turn a into b. */
 unsigned words_distance(const char *a, const char *b);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* words_test.c - words as people write them. */
+/* words_test.c - comparing words as people write them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static void case_and_punctuation_go(void **state)
 		     "a");
 }
 
-/* A minus before a number is its sign, between two words it is none. */
+/* A minus before a number is its sign; between two words it is dropped. */
 static void signs_stay(void **state)
 {
 	(void)state;
