@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* count.h - for tests that nothing is left behind: how much there is, as /proc says.
- * What cannot be read ends the program. */
+/* count.h - for tests that nothing is left behind: counts entries in /proc.  The program
+ * ends if a folder cannot be read. */
 #ifndef TESTS_COUNT_H
 #define TESTS_COUNT_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* . and .. count, and in /proc/self/fd the descriptor of this look. */
+/* Counts all entries, with . and .., and in /proc/self/fd the descriptor used here. */
 static inline unsigned count_entries(const char *folder)
 {
 	DIR *d = opendir(folder);

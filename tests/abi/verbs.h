@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs.h - what verbs.c stands on: two QPs of one process that talk to each
- * other through the loopback device. */
+/* verbs.h - the set-up of verbs.c's cases: two connected QPs of one process, on the
+ * loopback device. */
 #ifndef TESTS_ABI_VERBS_H
 #define TESTS_ABI_VERBS_H
 
@@ -22,9 +22,9 @@
 	} while (0)
 
 enum {
-	BIG = 1 << 20,	/* buf: two of them */
-	FAR = BIG,	/* where writes go */
-	RECV_AT = 4096, /* where receives go */
+	BIG = 1 << 20,	/* bytes; buf has twice as many */
+	FAR = BIG,	/* offset in buf of the target of WRITEs */
+	RECV_AT = 4096, /* offset in buf of receives */
 	RECV_ID = 77,
 	QKEY = 0x11223344,
 };
@@ -32,7 +32,7 @@ enum {
 struct rig {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq; /* of everything; cq_ex is the same */
+	struct ibv_cq *cq; /* of all queues; cq_ex is the same CQ */
 	struct ibv_cq_ex *cq_ex;
 	struct ibv_mr *mr;
 	struct ibv_qp *a, *b; /* a sends to b */
@@ -162,7 +162,7 @@ static inline void rig_close(struct rig *r)
 	free(r->buf);
 }
 
-/* The next completion, within 10 s. */
+/* Waits for the next completion, 10 s at most. */
 static inline struct ibv_wc take(struct rig *r)
 {
 	time_t end = time(NULL) + 10;

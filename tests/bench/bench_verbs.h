@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bench_verbs.h - a device by its name, and an RC QP from RESET to RTS. */
+/* bench_verbs.h - opens a device by its name, and moves an RC QP from RESET to RTS. */
 #ifndef BENCH_VERBS_H
 #define BENCH_VERBS_H
 
@@ -8,7 +8,7 @@
 
 #include "bench.h"
 
-/* NULL: the first there is. */
+/* name NULL: opens the first device. */
 static inline struct ibv_context *open_device(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -35,7 +35,7 @@ static inline void to_init(struct ibv_qp *qp, unsigned access)
 	     "INIT");
 }
 
-/* Where a QP is connected to; `reads` READs and atomics may be out either way. */
+/* The other end of a QP; each end may have `reads` READs and atomics outstanding. */
 struct far_end {
 	uint32_t qpn;
 	union ibv_gid gid;

@@ -21,21 +21,21 @@
 
 enum { MSG = 64, WAIT_MS = 20000 };
 
-/* An id with its QP and one message's room. */
+/* An id with its QP, and buffers for one message each way. */
 struct end {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	unsigned seen;	   /* completions: 1 of a send, 2 of a receive */
-	char buf[2 * MSG]; /* what is sent, what has come */
+	unsigned seen;	   /* completions so far, a mask: 1: send, 2: receive */
+	char buf[2 * MSG]; /* the message to send; the received one */
 };
 
-/* As a process dies that is killed: at that step, if it is the one. */
+/* Ends the process as SIGKILL would, if `now` is the given step. */
 void die_if(const char *step, const char *now);
 struct sockaddr_storage cm_address(const char *ip, unsigned port);
 struct rdma_event_channel *cm_channel(void);
-/* The next event, which must come, with what it must be; acknowledged by the
- * caller.  status 1: any. */
+/* Waits for the next event, which must come, and which the caller acknowledges.
+ * cm_expect() also checks type and status; status 1: any. */
 struct rdma_cm_event *cm_event(struct rdma_event_channel *ch);
 struct rdma_cm_event *cm_expect(struct rdma_event_channel *ch,
 				enum rdma_cm_event_type type, int status);
@@ -48,12 +48,12 @@ void end_wait(struct end *e, enum ibv_wc_opcode opcode);
 
 struct rdma_cm_id *cm_listener(struct rdma_event_channel *ch, const char *ip,
 			       unsigned port, int backlog);
-/* Resolved, with a QP, not yet connecting. */
+/* Makes an id with address and route resolved and a QP, ready for rdma_connect(). */
 void cm_resolved(struct end *e, struct rdma_event_channel *ch, const char *ip,
 		 unsigned port);
 
 int cycles_serve(const char *ip, unsigned port, unsigned n);
-/* The same with a listener, which it destroys with its channel. */
+/* As cycles_serve(), but uses a listener, and destroys it and its channel. */
 void cycles_accept(struct rdma_cm_id *listener, unsigned n);
 int cycles_ask(const char *ip, unsigned port, unsigned n);
 int at_once_serve(const char *ip, unsigned port, unsigned n);

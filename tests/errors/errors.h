@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* errors.h - what the rows stand on: two sides, each with a context, a
- * bystander QP that must never be harmed, and the log that must explain.
+/* errors.h - the set-up of the rows: two sides, each with a context and a bystander QP
+ * that no row may harm; and the log, which must explain each error.
  *
- * In one process there are both sides; in two, each plays one, and sync()
- * keeps them in step.
+ * Both sides are in one process, or each in a process of its own; then sync_sides() keeps
+ * the two processes in step.
  */
 #ifndef TESTS_ERRORS_H
 #define TESTS_ERRORS_H
@@ -23,7 +23,7 @@
 			broken(__FILE__, __LINE__, #cond);                               \
 	} while (0)
 
-/* A call that must be refused with this errno, returned and set. */
+/* A call that must return this errno, and set it. */
 #define REFUSED(code, call)                                                              \
 	do {                                                                             \
 		int refused_rc_;                                                         \
@@ -33,7 +33,7 @@
 			broken_rc(__FILE__, __LINE__, #call, refused_rc_, code);         \
 	} while (0)
 
-/* A pointer verb that must be refused. */
+/* A verb that must return NULL, and set this errno. */
 #define REFUSED_PTR(code, call)                                                          \
 	do {                                                                             \
 		errno = 0;                                                               \
@@ -46,11 +46,11 @@
 enum {
 	QKEY = 0x11223344,
 	BUF = 256 << 10,
-	TARGET_AT = 64 << 10, /* what the peer may reach by default */
+	TARGET_AT = 64 << 10, /* offset of the bytes that the peer may reach by default */
 	TARGET_LEN = 8192,
-	RECV_AT = 128 << 10, /* receives, RECV_STEP each */
+	RECV_AT = 128 << 10, /* offset of receives, RECV_STEP bytes apart */
 	RECV_STEP = 8192,
-	BY_AT = 192 << 10, /* the bystander's */
+	BY_AT = 192 << 10, /* offset of the bystander's bytes */
 	EXTRAS = 16,
 	/* an ACK timeout of 2.1 s: its eight tries are longer than any end waits, so a
 	 * peer that a busy machine gives no processor for a while is not given up (at 14,
@@ -58,7 +58,7 @@ enum {
 	UNHURRIED = 19,
 };
 
-/* vendor_err, as `urnic explain` has it; typed again here on purpose */
+/* The values of vendor_err; repeated here on purpose, so that a change is noticed. */
 enum {
 	V_NONE,
 	V_FLUSHED,
@@ -83,18 +83,18 @@ enum {
 	V_LOCAL_OPERATION,
 };
 
-/* what a side tells the other */
+/* What each side tells the other. */
 struct info {
 	uint32_t qpn, by_qpn, rkey, by_rkey;
 	uint64_t addr, by_addr;
 	uint16_t lid;	  /* InfiniBand */
 	uint16_t port;	  /* iWARP: where B listens; network byte order */
-	uint32_t srqn[2]; /* XRC: one that is good, one that is not */
+	uint32_t srqn[2]; /* XRC: a valid SRQ number and an invalid one */
 	union ibv_gid gid;
 };
 
 struct side {
-	bool is_b; /* the one that answers */
+	bool is_b; /* side B answers requests */
 	struct ibv_context *ctx;
 	struct ibv_pd *pd, *pd2;
 	struct ibv_cq *scq, *rcq; /* of the QP under test */
@@ -112,7 +112,7 @@ enum {
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 		     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
 		     IBV_ACCESS_MW_BIND,
-	/* of modify_qp's steps: what is required */
+	/* the attributes that each step of ibv_modify_qp requires */
 	TO_INIT = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 	TO_INIT_UD = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 	TO_RTR_UC = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -126,33 +126,34 @@ enum {
 /* sides.c: */
 extern struct sides {
 	struct side side[2];
-	int sock; /* two processes: the other; or -1 */
-	bool b;	  /* two processes: which we are */
+	int sock; /* two processes: to the other process; one: -1 */
+	bool b;	  /* two processes: this one plays side B */
 } sides;
-/* port NULL: both are here; else host NULL: this is B, and waits for A. */
+/* port NULL: both sides are in this process; otherwise host NULL: this process is B and
+ * waits for A. */
 void sides_meet(const char *host, const char *port);
 void sides_open(const char *device, int gid_index);
 uint64_t now_ms(void);
-bool in_two(void);	   /* two processes? */
-bool plays(bool b);	   /* is that side here? */
-struct side *side(bool b); /* it must be here */
-/* For each side that is here. */
+bool in_two(void);	   /* is each side in a process of its own? */
+bool plays(bool b);	   /* is the side in this process? */
+struct side *side(bool b); /* the side, which must be in this process */
+/* Calls fn for each side in this process. */
 void each(void (*fn)(struct side *s));
-void sync_sides(void); /* a barrier; infos are exchanged */
-/* names: up to NULL; none is all. */
+void sync_sides(void); /* a barrier; the sides also exchange their infos */
+/* Is name in names, which a NULL ends?  An empty list means all. */
 bool is_wanted(const char *name, char **names);
 
-/* Each program's own: */
+/* Each program defines these: */
 _Noreturn void broken(const char *file, int line, const char *what);
 _Noreturn void broken_rc(const char *file, int line, const char *call, int got, int want);
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* errors.c: */
-void log_mark(void); /* what follows is looked at */
+void log_mark(void); /* log_has() looks at lines written after this */
 /* Does a line written since the mark match?  %A and %B in re stand for the
  * QP numbers of the sides.  Always true where there is no log. */
 bool log_has(const char *re);
-void log_must(const char *re); /* else the program ends */
+void log_must(const char *re); /* ends the program if no line matches */
 
 /* side.c: */
 void side_open(struct side *s, const char *device, int gid_index);
@@ -164,28 +165,28 @@ void qp_to(struct ibv_qp *qp, const struct ibv_qp_attr *a, enum ibv_qp_state to)
 void qp_drop(struct side *s);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
 struct ibv_ah *ah_to(struct side *s, const union ibv_gid *gid);
-struct ibv_mr *extra_mr(struct side *s, struct ibv_mr *mr); /* dropped later */
+struct ibv_mr *extra_mr(struct side *s, struct ibv_mr *mr); /* drop_extras() frees it */
 void drop_extras(struct side *s);
 bool poll_one(struct ibv_cq *cq, struct ibv_wc *wc, unsigned ms);
-/* The next completion, within 10 s, with these. */
+/* Waits up to 10 s for the next completion, and checks these fields. */
 struct ibv_wc expect(struct ibv_cq *cq, uint64_t wr_id, int status, unsigned verr);
 void expect_none(struct ibv_cq *cq);
 int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr);
 int post_recv(struct side *s, uint64_t wr_id, uint32_t length);
 struct ibv_sge local(const struct side *s, uint32_t at, uint32_t length);
-/* The next async event that is about a QP, CQ or SRQ, acknowledged; -1: none
- * within ms. */
+/* Takes and acknowledges the next async event about a QP, CQ or SRQ; returns its type, or
+ * -1 if none comes within ms. */
 int next_event(struct side *s, void **about, unsigned ms);
 void expect_event(struct side *s, int type, const void *about);
 void expect_no_event(struct side *s);
-/* Both sides' bystanders still work, both ways. */
+/* Checks that the bystanders of both sides still work, both ways. */
 void bystanders(void);
 
 /* A pair of QPs between side a and itself, for rows of one process. */
 struct duo {
 	struct side *s;
 	struct ibv_qp *a, *b;
-	struct ibv_cq *acq, *bcq; /* all of a, all of b */
+	struct ibv_cq *acq, *bcq; /* for both queues of a, of b */
 };
 struct duo duo_make(enum ibv_qp_type type, int acqe, int bcqe, struct ibv_srq *srq);
 struct ibv_qp *duo_qp(struct side *s, struct ibv_cq *cq, enum ibv_qp_type type,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire.h - an error that one side provokes on the wire, and what both see. */
+/* wire.h - a row: an error that one side provokes on the wire, and what both see. */
 #ifndef TESTS_ERRORS_WIRE_H
 #define TESTS_ERRORS_WIRE_H
 
 #include "errors.h"
 
-/* how a key and its range are spoiled */
+/* How a key, or the range that is used with it, is made invalid. */
 enum key {
 	KEY_GOOD,
 	KEY_ZERO,
@@ -23,7 +23,7 @@ enum key {
 
 enum peer { PEER_UP, PEER_GONE, PEER_RESET, PEER_INIT, PEER_ERR };
 
-/* 0 is "none" in both: */
+/* Plus 1, so that 0 means "none". */
 #define WC(name) (IBV_WC_##name + 1)
 #define EV(name) (IBV_EVENT_##name + 1)
 #define OK	 .wc = WC(SUCCESS)
@@ -41,17 +41,17 @@ struct wire_row {
 	enum ibv_qp_type type; /* 0: RC */
 	enum ibv_wr_opcode op;
 	uint32_t length; /* 0: 64 */
-	unsigned count;	 /* of requests; 0: 1 */
+	unsigned count;	 /* number of requests; 0: 1 */
 	enum key lkey, rkey, recv_key;
-	unsigned no_right;    /* taken out of b's qp_access_flags */
+	unsigned no_right;    /* access flags that b's QP does not grant */
 	unsigned skew;	      /* added to remote_addr */
 	bool no_recv;	      /* b posts none */
 	uint32_t recv_length; /* 0: 4096 */
 	enum peer peer;
 	void (*attr)(struct ibv_qp_attr *attr, bool is_b);
-	uint32_t qkey_xor;	 /* UD: what is wrong with it */
-	bool inv_wrong;		 /* SEND_WITH_INV: an rkey of no window */
-	unsigned min_ms, max_ms; /* until a's completion; 0: do not care */
+	uint32_t qkey_xor;	 /* UD: the bits of the Q_Key that are wrong */
+	bool inv_wrong;		 /* SEND_WITH_INV with an rkey of no window */
+	unsigned min_ms, max_ms; /* time until a's completion; 0: any */
 	struct seen a, b;
 };
 
@@ -61,8 +61,8 @@ extern const unsigned fixed_count;
 /* The product of operations and spoiled keys. */
 const struct wire_row *product_row(unsigned i); /* NULL: past the end */
 
-/* addr and key for length bytes at offset at of s's buffer, spoiled; needed
- * are the rights that KEY_NO_ACCESS lacks. */
+/* Makes an SGE for length bytes at offset `at` of s's buffer, invalid as `key` says.
+ * needed: the rights that KEY_NO_ACCESS leaves out. */
 struct ibv_sge spoil(struct side *s, enum key key, uint32_t at, uint32_t length,
 		     int needed);
 

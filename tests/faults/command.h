@@ -11,9 +11,9 @@ struct command {
 	int (*run)(void);
 };
 
-/* Beside --device, --gid, --port, --mode and --events, which opt takes, the program has
- * options of its own: take() puts one where it belongs.  A command that runs longer
- * than so many seconds has hung.  Returns its exit status. */
+/* Runs a command and returns its exit status.  --device, --gid, --port, --mode and
+ * --events go into opt; take() stores the program's own options.  A command that runs
+ * longer than `seconds` counts as hung. */
 int command_main(int argc, char **argv, const struct command *commands,
 		 const struct argp_option *own, void (*take)(int key, const char *arg),
 		 unsigned seconds);

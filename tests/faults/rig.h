@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rig.h - what the fault programs share: a device with one registered buffer,
- * QPs on it, and one way to fail. */
+/* rig.h - what the fault programs share: a device with one registered buffer and QPs, and
+ * failed(), which ends the program. */
 #ifndef FAULTS_RIG_H
 #define FAULTS_RIG_H
 
@@ -11,12 +11,12 @@
 
 struct options {
 	const char *dev;	 /* NULL: the first */
-	const char *port, *host; /* of the control connection */
+	const char *port, *host; /* the control connection's */
 	const char *mode;
 	bool shared; /* regions are a memfd's */
 	int gid;
 	bool events;	 /* sleep on the completion channel */
-	bool privileged; /* it may be root */
+	bool privileged; /* the program may run as root */
 	int timeout, retries;
 	uint32_t qpn; /* the QP must have this number; 0: any */
 	double seconds;
@@ -24,7 +24,7 @@ struct options {
 };
 extern struct options opt;
 
-/* The commands; each exits 0 only if all was as it must be. */
+/* The commands; each returns 0 only if everything was as it must be. */
 int worker(void);
 int target(void);
 int forks(void);
@@ -75,7 +75,7 @@ void rig_post(struct rig *r, struct ibv_qp *qp, enum ibv_wr_opcode op, size_t at
 /* The next completion; fails after 40 s. */
 struct ibv_wc rig_wait(struct rig *r);
 
-/* Two QPs of one process, joined to each other. */
+/* Two QPs of one process, connected to each other. */
 struct loop {
 	struct rig rig;
 	struct ibv_qp *a, *b;
@@ -83,7 +83,7 @@ struct loop {
 
 void loop_open(struct loop *l);
 void loop_close(struct loop *l);
-/* WRITE, READ and FETCH_ADD with contents of seed, checked. */
+/* Does and checks a WRITE, a READ and a FETCH_ADD, with contents derived from seed. */
 void loop_traffic(struct loop *l, uint64_t seed);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* feature.h - what a device may have or not: that it is as its capabilities say, and
- * what two ends that use it see. */
+/* feature.h - tests of optional features: that a device behaves as its capabilities say,
+ * and what both ends of a feature see. */
 #ifndef TESTS_FEATURE_H
 #define TESTS_FEATURE_H
 
 #include "../errors/errors.h"
 
-/* The side, if it is in this process. */
+/* Runs the following statement for the side, if it is in this process. */
 #define ON_A(s) for (struct side *s = plays(false) ? side(false) : NULL; s; s = NULL)
 #define ON_B(s) for (struct side *s = plays(true) ? side(true) : NULL; s; s = NULL)
 
@@ -22,7 +22,7 @@ enum {
 struct feature {
 	const char *name;
 	void (*run)(void);
-	bool verbs_connect; /* of what iWARP has not: raw packet QPs, FLUSH, UD */
+	bool verbs_connect; /* uses what iWARP lacks: raw packet QPs, FLUSH, UD */
 };
 extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[],
 	flush_rows[], built_rows[], claims_rows[];
@@ -32,26 +32,27 @@ bool is_iwarp(void);
 void left_out(const char *why);
 
 /* ends.c: both call these */
-/* The QPs are connected, and infos exchanged. */
+/* Make and connect the QPs, and exchange infos. */
 void up(void);
 void up_with(struct ibv_qp *(*make)(struct side *s));
-/* What make() calls: an RC QP; ops is of IBV_QP_EX_WITH_...  NULL and errno. */
+/* For make(): makes an RC QP; ops: a mask of IBV_QP_EX_WITH_...  Returns NULL with errno
+ * set on failure. */
 struct ibv_qp *end_qp(struct side *s, struct ibv_pd *pd, struct ibv_cq *rcq,
 		      uint64_t ops);
 void down(void);
-/* Beside ALL_ACCESS: the rights that QPs grant. */
+/* Rights that QPs grant in addition to ALL_ACCESS. */
 extern unsigned more_rights;
 void again(void); /* after a failure */
 
-/* A's: the status of one request of length bytes, by its completion. */
+/* Posts one request at A; returns the status of its completion. */
 enum ibv_wc_status one(struct side *s, enum ibv_wr_opcode op, struct ibv_sge sge,
 		       uint64_t addr, uint32_t rkey);
-/* A exchanges 64 bytes with what B's info names: WRITE, READ and, if it is to, FetchAdd.
- * addr is of 64 bytes, then 8. */
+/* A does a WRITE and a READ of 64 bytes and, if wanted, a FetchAdd of 8 bytes behind
+ * them, at addr, which B's info names. */
 void exchange(struct side *s, uint64_t addr, uint32_t rkey);
 void written_is_right(const void *at);
 
-/* A's READ of 64 bytes. */
+/* A READs 64 bytes; returns the status. */
 enum ibv_wc_status read_64(struct side *s, uint64_t addr, uint32_t rkey);
 
 #endif

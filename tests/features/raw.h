@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* raw.h - frames that A sends by a raw packet QP. */
+/* raw.h - frames that side A sends by a raw packet QP. */
 #ifndef TESTS_RAW_H
 #define TESTS_RAW_H
 
@@ -11,11 +11,11 @@ enum { FRAMES = 32, FRAME = 60, STEP = 256 /* between receives */ };
 
 struct side;
 
-/* UDP to 02:55:0:0:0:1, from port 1000 + i.  What the sums are nobody looks at. */
+/* Makes a UDP frame to 02:55:0:0:0:1, from port 1000 + i; its checksums do not matter. */
 void frame_of(uint8_t at[FRAME], unsigned i);
-/* In RTS; NULL and errno. */
+/* Makes a raw packet QP in RTS.  Returns NULL with errno set on failure. */
 struct ibv_qp *raw_qp(struct side *s, uint32_t receives);
-/* A has a QP to send by, and B may have some.  False: that is not so here. */
+/* Returns false if A cannot have a raw packet QP to send by, or B cannot have any. */
 bool raw_here(void);
 
 /* counters.c: a row */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* input.h - an input that is taken to pieces; bytes that are missing are 0. */
+/* input.h - takes a fuzzer's input piece by piece; missing bytes are 0. */
 #ifndef FUZZ_INPUT_H
 #define FUZZ_INPUT_H
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call of libfabric, which has to give rc. */
+/* A call of libfabric that must return rc. */
 #define GIVES(rc, call)                                                                  \
 	do {                                                                             \
 		long rc_ = (long)(call);                                                 \
@@ -37,14 +37,15 @@
 
 enum { WAIT_MS = 15000, ENDS_MAX = 8, BUF = 1 << 16, RECVS = 64 };
 
-/* A domain with all that its endpoints share. */
+/* A domain, and the objects that its endpoints share. */
 struct side {
 	bool serves;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;
 	struct fid_pep *pep;
-	struct fi_info *early; /* a request that came before another event */
+	struct fi_info
+		*early; /* a connection request that came before an expected event */
 	struct fid_domain *domain;
 	struct fid_cq *tx, *rx;
 	struct fid_ep *srx; /* NULL: each endpoint has its own */
@@ -54,7 +55,7 @@ struct side {
 	uint8_t *buf; /* BUF bytes: the first half is sent */
 };
 
-/* What the tests change of a side before its endpoints are made. */
+/* How a test's side differs from the usual one; needed before endpoints are made. */
 struct wants {
 	bool shared_rx;
 	size_t tx_size; /* of the queue and its CQ; 0: the provider's */
@@ -63,15 +64,15 @@ struct wants {
 void side_open(struct side *s, bool serves, const char *ip, const char *port,
 	       const struct wants *w);
 void side_close(struct side *s);
-/* One more endpoint, asked for or accepted; the other side does the same.  It has
- * RECVS receives posted, before anything can come. */
+/* Connects or accepts one more endpoint, while the other side does the opposite.  RECVS
+ * receives are posted before any message can come. */
 void side_connect(struct side *s, const struct wants *w);
 struct fi_info *side_request(struct side *s, void *data, size_t *len);
 void side_domain(struct side *s, struct fi_info *info, const struct wants *w);
 struct fid_ep *side_endpoint(struct side *s, struct fi_info *info);
-/* The next event, which must be that. */
+/* Waits for the next event, which must be this one. */
 void side_event(struct side *s, uint32_t event, fid_t fid);
-/* ... or an error. */
+/* Waits for the next event, which must be an error. */
 void side_refused(struct side *s, int err, void *data, size_t *len);
 
 void cq_wait(struct fid_cq *cq, struct fi_cq_data_entry *e);

@@ -16,7 +16,7 @@ extern struct crew_options {
 	uint64_t seed;
 } lopt;
 
-/* The commands; each exits 0 only if all was as it must be. */
+/* The commands; each returns 0 only if everything was as it must be. */
 int stopped(void);
 int stopped_early(void);
 int deaths(void);
@@ -41,13 +41,13 @@ int loads(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);
-/* A child that does role(arg) and exits 0; it dies with its parent. */
+/* Forks a child that does role(arg) and exits with 0; it dies with its parent. */
 pid_t crew_fork(void (*role)(void *), void *arg);
-void crew_reap(pid_t pid); /* it must have exited with 0 */
+void crew_reap(pid_t pid); /* waits for the child, which must exit with 0 */
 
-/* Until *word >= value; 40 s at most. */
+/* Waits until *word >= value; 40 s at most. */
 void crew_wait(const _Atomic uint32_t *word, uint32_t value);
-/* For good; 0: it stays root. */
+/* Becomes this user for good; 0: stays root. */
 void crew_become(unsigned user);
 void crew_nap(void); /* some microseconds */
 
@@ -62,7 +62,7 @@ enum { CREW_PSN = 77 }; /* of every QP */
 
 struct card crew_card(const struct rig *r, const struct ibv_qp *qp);
 void crew_join(struct rig *r, struct ibv_qp *qp, const struct card *theirs);
-/* One request to the peer's card; it must succeed. */
+/* Does one request to the memory that the peer's card names; it must succeed. */
 void crew_expect(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
 		 enum ibv_wr_opcode op, size_t at, size_t len, size_t to);
 void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len);
@@ -77,10 +77,10 @@ struct census {
 enum { CREW_TABLES_KIB = 768 };
 
 struct census crew_census(void);
-/* Nothing has come to it but so many KiB. */
+/* Checks that the process holds no more than before, apart from so many KiB of memory. */
 void crew_compare(const char *who, struct census before, unsigned kib);
 
-/* Is what lies there a file's, that another process could map? */
+/* Is the memory there a file's, which another process could map? */
 bool is_a_file(const void *at);
 
 #endif

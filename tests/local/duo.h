@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* duo.h - verified traffic of two processes, each of which asks and answers:
- * WRITEs that are read back, SENDs, FETCH_ADDs, on two QPs.
+/* duo.h - verified traffic between two processes, which both send requests: WRITEs that
+ * are read back, SENDs and FETCH_ADDs, on two QPs.
  *
- * What the peer may write to lies between patterns that it may not.
+ * The memory that the peer may write lies between patterns that must not change.
  */
 #ifndef LOCAL_TESTS_DUO_H
 #define LOCAL_TESTS_DUO_H
@@ -20,7 +20,7 @@ struct duo_card {
 struct duo {
 	struct rig *r;
 	struct ibv_qp *qp[DUO_QPS];
-	struct ibv_mr *open, *own; /* for the peer; for ourselves */
+	struct ibv_mr *open, *own; /* for the peer's requests; for this process's own */
 	uint8_t *map;
 	struct duo_card mine, theirs;
 	struct duo_slot {
@@ -32,16 +32,17 @@ struct duo {
 	uint64_t rng, adds[DUO_QPS];
 	unsigned busy, started, done, received;
 	enum ibv_wc_status bad[DUO_QPS]; /* the first error */
-	bool poked[DUO_QPS];		 /* that is out */
-	unsigned die_after;		 /* started; 0: never */
-	unsigned slow;			 /* us at most, before each QP is joined */
+	bool poked[DUO_QPS];		 /* duo_poke()'s request is outstanding */
+	unsigned die_after;		 /* dies after so many requests; 0: never */
+	unsigned slow; /* waits up to so many us before joining each QP */
 };
 
 void duo_make(struct duo *d, struct rig *r, uint64_t seed);
 void duo_join(struct duo *d, const struct duo_card *theirs);
-/* Take completions, and post what is free.  False: a QP has failed. */
+/* Takes completions and, if post, fills free slots with requests.  Returns false if a QP
+ * has failed. */
 bool duo_turn(struct duo *d, bool post);
-/* Another request, though all may have failed, unless the last one is out. */
+/* Posts another request, even if the QP has failed, unless one is outstanding. */
 void duo_poke(struct duo *d, int q);
 void duo_check_guards(const struct duo *d);
 void duo_free(struct duo *d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* evil.h - what the victim of a hostile peer and that peer tell each other over
- * the control connection. */
+/* evil.h - the messages between a hostile process and its victim over the control
+ * connection. */
 #ifndef LOCAL_TESTS_EVIL_H
 #define LOCAL_TESTS_EVIL_H
 
@@ -15,10 +15,11 @@ struct evil_card {
 };
 
 struct victim_card {
-	uint32_t qpn, rkey; /* of the QP that it talks to */
+	uint32_t qpn,
+		rkey; /* the QP that the hostile peer talks to, and its memory's key */
 	uint64_t addr;
 	union ibv_gid gid;
-	struct duo_card honest; /* it must not get there */
+	struct duo_card honest; /* an honest peer's QPs, which must come to no harm */
 };
 
 static inline uint32_t slot_of(uint32_t qpn)

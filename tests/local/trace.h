@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* In the child: the parent may trace from here on. */
+/* In the child: lets the parent trace it from here on. */
 void trace_me(void);
 
-/* In the parent: kill it at the point'th beginning or end of a system call, in
- * any of its threads, that comes while *counting; 0: never.  True: it was
- * killed there; false: it ended by itself, with status 0. */
+/* In the parent: counts the beginnings and ends of system calls in all threads of the
+ * child while *counting, and kills the child at the point'th one (0: never).  Returns
+ * true if the child was killed, false if it ended by itself with status 0. */
 bool trace_until(pid_t pid, unsigned point, const _Atomic uint32_t *counting);
 
 #endif
