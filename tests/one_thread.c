@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* one_thread.c - preloaded to the unit tests that are said to have one thread: a second
- * one ends them.  What a test starts does not have it. */
+/* one_thread.c - preloaded into unit tests that must have only one thread: a second
+ * thread ends the test.  Programs that a test starts do not inherit the library. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs.c - one process, the loopback device, every kind of entry point: what
- * a program may rely on that the distribution's programs do not show.
+/* verbs.c - calls every kind of entry point, in one process, on the loopback device:
+ *tests what programs may rely on and the distribution's programs do not exercise.
  *
  *	verbs --list		the cases
  *	verbs CASE		exit status 0, or a line that says what is wrong

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs_close.c - cases of verbs.c: what a program has left ends with its context, or
- * with the last one of the same descriptor. */
+/* verbs_close.c - cases of verbs.c: objects that a program has not destroyed end with
+ * their context, or with the last context of the same descriptor. */
 #include "../count.h"
 #include "verbs.h"
 

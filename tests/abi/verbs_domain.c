@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs_domain.c - cases of verbs.c about parent domains, thread domains and
- * imports: second names of the same objects. */
+/* verbs_domain.c - cases of verbs.c about parent domains, thread domains and imports,
+ * which are second handles of the same objects. */
 #include "verbs.h"
 
 #include <fcntl.h>

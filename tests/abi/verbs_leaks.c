@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs_leaks.c - a case of verbs.c: whatever was made and freed has left nothing. */
+/* verbs_leaks.c - a case of verbs.c: objects that were made and freed leave nothing. */
 #include "../count.h"
 #include "verbs.h"
 

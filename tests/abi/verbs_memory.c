@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs_memory.c - cases of verbs.c about memory that is not the program's: of the
- * device, of nobody; and about advice. */
+/* verbs_memory.c - cases of verbs.c about device memory, null regions and
+ * ibv_advise_mr(). */
 #include "verbs.h"
 
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* line_pingpong.c - what a cache line takes from one process to another, one
- * way, in microseconds: the yardstick for latencies within one host.  Two
- * processes answer each other's counts and spin; the median of the rounds is
- * printed, each of which is many turns, since a clock takes as long as a line.  With
- * BYTES so many are copied to memory that both have before each count: what a WRITE
- * that the other end waits for takes at least.
+/* line_pingpong.c - the time that a cache line takes from one process to another, one
+ * way, in microseconds: the yardstick for latencies within one host.  Two processes spin
+ * and answer each other's counts.  It prints the median of the rounds; a round is many
+ * turns, since reading a clock takes as long as one turn.  With BYTES, so many bytes are
+ * copied to shared memory before each count: the least that a WRITE can take for which
+ * the other end waits.
  *
  * line_pingpong ROUNDS [BYTES]
  */

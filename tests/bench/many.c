@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* many.c - what one more costs where there are many already.  Prints one figure.
+/* many.c - the cost of one more object among many.  Prints one figure.
  *
  * many regions N kib|us
  *	N memory regions of one process: the memory, or the time to register, that each

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* one_sided.c - what a WRITE, READ or fetch-add to another process of the host
- * takes: post, then poll until it is complete, in nanoseconds of this process's
- * time on a processor (the median of 20 rounds), which is what is left of it on a
- * machine with other work.  The other process does nothing meanwhile.
+/* one_sided.c - the time of a WRITE, READ or fetch-add to another process of the host:
+ *from the post until polling finds the completion, in nanoseconds of this process's CPU
+ *time (the median of 20 rounds), which other work on the machine disturbs least.  The
+ *other process does nothing meanwhile.
  *
  * one_sided [-s] [-l LIST] OP BYTES COUNT
  *	-s	memory that is shared already (a memfd); else private

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many connections at once: all are asked for before one is answered, all stand
- * while a word goes each way on each, all end together. */
+/* Many connections at once: all are requested before the first is answered; all are up
+ * while each carries a word both ways; all end together. */
 #include <string.h>
 #include <sys/resource.h>
 

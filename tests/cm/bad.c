@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls of rdma_cm with what there is not: ids, channels and events that are destroyed,
- * NULL where something has to be, states in which a call means nothing.  Each answers
- * an error, and nothing is harmed. */
+/* Calls of rdma_cm with invalid arguments: destroyed ids, channels and events, NULL, and
+ * ids in states that do not allow the call.  Each call fails, and nothing is harmed. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

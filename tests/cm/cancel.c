@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each call of rdma_cm, made by a thread that is about to be cancelled: the life of
- * some ids, a call a row.  Only a call that waits for an event may end there; the
- * event is then read by somebody else. */
+/* Each call of rdma_cm, made by a thread with a cancellation pending; the rows are the
+ * calls in the life of some ids.  Only a call that waits for an event may end the thread;
+ * another thread then reads the event. */
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>

@@ -26,11 +26,11 @@ struct end {
 	struct rdma_cm_id *id;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	unsigned seen;	   /* completions so far, a mask: 1: send, 2: receive */
+	unsigned seen;	   /* completions not yet waited for: 1: send, 2: receive */
 	char buf[2 * MSG]; /* the message to send; the received one */
 };
 
-/* Ends the process as SIGKILL would, if `now` is the given step. */
+/* Kills this process (SIGKILL) if `now` is `step`. */
 void die_if(const char *step, const char *now);
 struct sockaddr_storage cm_address(const char *ip, unsigned port);
 struct rdma_event_channel *cm_channel(void);

@@ -52,7 +52,7 @@ struct rdma_cm_event *cm_expect(struct rdma_event_channel *ch,
 {
 	struct rdma_cm_event *ev = cm_event(ch);
 
-	/* Of a connection before. */
+	/* Skips the timewait exits of earlier connections. */
 	while (ev->event == RDMA_CM_EVENT_TIMEWAIT_EXIT && type != ev->event) {
 		rdma_ack_cm_event(ev);
 		ev = cm_event(ch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* forge ADDRESS PORT QPN GUID: what any user of a host can send: requests to a listener
- * at one of its addresses, as if from the QP of another program of the host. */
+/* forge ADDRESS PORT QPN GUID: sends what any user of a host can send: requests to a
+ * listener at one of the host's addresses that seem to come from another program's QP. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ids and groups that go while other threads read of them. */
+/* Ids and multicast groups that are destroyed while other threads read their events. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* side.c - one side: its objects, its bystander, and what it may expect. */
+/* side.c - one side: its objects, its bystander, and the checks that it makes. */
 #include "errors.h"
 
 #include <err.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stale.c - verbs that are given objects which are freed, another context's, or
- * NULL: each verb with each of its objects. */
+/* stale.c - calls each verb with each object freed, of another context, or NULL. */
 #include "errors.h"
 
 enum slot { PD, MR, MW, AH, CHANNEL, SCQ, RCQ, SRQ, QP, DM, TD, SLOTS };

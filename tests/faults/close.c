@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* close.c - a program closes descriptors that are not its own, and its files
- * take their numbers over.
+/* close.c - a program closes urnic's descriptors, and opens files that get their numbers.
  *
  *	--mode=idle	while the engine sleeps
  *	--mode=poll	while the program polls

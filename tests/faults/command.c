@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* command.c - see command.h. */
+/* command.c - runs one of a program's commands; see command.h. */
 #include "command.h"
 
 #include <stdlib.h>

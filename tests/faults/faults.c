@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* faults.c - programs to which, or in which, something goes wrong. */
+/* faults.c - the main program of the fault tests: runs one of the commands of rig.h. */
 #include <stdlib.h>
 
 #include "command.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* renamed.c - says whenever it begins or ceases to work: to connect two new RC
- * QPs of one's own, and to send a datagram to oneself.  An interface that is
- * renamed, or deleted and made again, is no reason to cease for long. */
+/* renamed.c - connects two new RC QPs of its own and sends itself a datagram, again and
+ * again, and prints whenever this begins or ceases to work.  It must not cease for long
+ * when an interface is renamed, or deleted and made again. */
 #include <errno.h>
 #include <string.h>
 

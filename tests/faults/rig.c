@@ -46,7 +46,8 @@ void sleep_ms(unsigned ms)
 		;
 }
 
-/* What the tests claim: 64 KiB to lock, no capability, no kernel RDMA. */
+/* The conditions under which the tests run: 64 KiB of lockable memory, no capability, no
+ * kernel RDMA. */
 static void be_unprivileged(void)
 {
 	struct rlimit lim;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* claims.c - what the attributes of a device say beside caps.c: no flag is claimed that
- * no test tries; what there is so many of, there is no more of. */
+/* claims.c - the device attributes that caps.c does not test: no flag is set that no test
+ * tries, and the limits on numbers of objects hold. */
 #include "feature.h"
 
 /* --- flags ------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ends.c - two QPs, and what A does to what B has. */
+/* ends.c - two connected QPs, and A's requests to B's memory. */
 #include "../pairs/pairs.h"
 #include "feature.h"
 

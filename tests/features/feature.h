@@ -47,8 +47,8 @@ void again(void); /* after a failure */
 /* Posts one request at A; returns the status of its completion. */
 enum ibv_wc_status one(struct side *s, enum ibv_wr_opcode op, struct ibv_sge sge,
 		       uint64_t addr, uint32_t rkey);
-/* A does a WRITE and a READ of 64 bytes and, if wanted, a FetchAdd of 8 bytes behind
- * them, at addr, which B's info names. */
+/* A WRITEs 72 bytes to addr at B, does two FetchAdds on the last 8 of them, and READs the
+ * first 64 back; all results are checked. */
 void exchange(struct side *s, uint64_t addr, uint32_t rkey);
 void written_is_right(const void *at);
 

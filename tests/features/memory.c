@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* memory.c - memory of each kind at B's end, which A reaches, and may not reach. */
+/* memory.c - each kind of memory at B: A reaches it, but not without the rights. */
 #include "feature.h"
 
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* raw.c - see raw.h. */
+/* raw.c - frames that side A sends by a raw packet QP; see raw.h. */
 #include "raw.h"
 
 #include "feature.h"

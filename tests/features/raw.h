@@ -15,7 +15,8 @@ struct side;
 void frame_of(uint8_t at[FRAME], unsigned i);
 /* Makes a raw packet QP in RTS.  Returns NULL with errno set on failure. */
 struct ibv_qp *raw_qp(struct side *s, uint32_t receives);
-/* Returns false if A cannot have a raw packet QP to send by, or B cannot have any. */
+/* Makes A's raw packet QP to send by.  Returns false, after saying why, if the sides
+ * cannot have raw packet QPs here, or are in one process. */
 bool raw_here(void);
 
 /* counters.c: a row */

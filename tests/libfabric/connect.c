@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the ends are told: a refusal, with what is said along, and an end. */
+/* The events that endpoints get: a refusal with private data, and the end of a
+ * connection. */
 #include <netinet/in.h>
 
 #include "fabric.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What data does: with a word of its own, to and from the other's memory, by many
- * endpoints, and more of it than there is room for. */
+/* Data transfer: with immediate data, to and from the peer's memory, by many endpoints,
+ * and more requests than the queues hold. */
 #include "fabric.h"
 
 enum { LEN = 5000, ROUNDS = 50, MANY = 4, LOTS = 3000, AT_ONCE = 16 };

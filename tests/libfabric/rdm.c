@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints that reach whom they like (verbs;ofi_rxm): tagged messages of every length,
- * the other's memory, and many peers. */
+/* Connectionless endpoints (verbs;ofi_rxm): tagged messages of every length, the peer's
+ * memory, and many peers. */
 #include <rdma/fi_tagged.h>
 #include <sched.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* churn.c - QPs, or whole processes, come and go; what stays holds no more of
- * anything than after the first few.
+/* churn.c - QPs, or whole processes, come and go; the process that stays holds no more
+ * resources than after the first few.
  *
  *	churn	--count QPs between two processes
  *	clients	--count processes, one after the other

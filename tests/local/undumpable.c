@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* undumpable.c - for LD_PRELOAD: a program into which no other may look. */
+/* undumpable.c - for LD_PRELOAD: no other process may look into the program. */
 #include <sys/prctl.h>
 
 static void __attribute__((constructor)) hide(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* victim.c - a process that works with an honest one all the time, and has a QP
- * to a hostile one, which may spoil that QP alone. */
+/* victim.c - a process that exchanges traffic with an honest peer all the time, and has a
+ * QP to a hostile peer, which may harm that QP only. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -7,9 +7,9 @@
  *	pairs ... -p PORT [-c HOST] [ROW...]              each in one
  *	pairs -i ADDRESS [-e FILE] [ROW...]               iWARP, both ends in one
  *
- * Lines are NAME, A or B, what was seen, with tabs between.  FILE has what to expect, as
- *such lines; a row that is not there has what the table says.  An end waits until it sees
- * what is expected, or for 5 s (-t MS); who calls this compares.
+ * Each line of output is NAME, A or B, and what was seen, separated by tabs.  FILE has
+ *the expected lines; for a row without one the table says what to expect.  An end waits
+ *until it sees that, or for 5 s (-t MS); the caller compares the output.
  */
 #include "pairs.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* play.c - plays a row: both ends prepare, A posts, both look. */
+/* play.c - plays a row: both ends prepare, A posts, and both see what happens. */
 #include "pairs.h"
 
 #include <endian.h>

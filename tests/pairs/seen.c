@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* seen.c - see seen.h. */
+/* seen.c - records what each end has seen; see seen.h. */
 #include "seen.h"
 
 #include <poll.h>

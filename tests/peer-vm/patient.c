@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* patient.c - for LD_PRELOAD: a program's QPs wait half a second for an answer, and not
- * the 67 ms that ibv_rc_pingpong and its like have no option for.  Eight times that is
- * shorter than an emulated peer may stand still. */
+/* patient.c - for LD_PRELOAD: a program's QPs wait half a second for an ACK instead of 67
+ * ms, which ibv_rc_pingpong and the like have no option to change.  Eight times 67 ms is
+ * shorter than the pauses of an emulated peer. */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 
