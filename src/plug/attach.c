@@ -253,7 +253,7 @@ static int take_all(struct attached *a)
 
 /* Packets that the program has put into its ring still go out: their sends are complete,
  * and an adapter would send them.  c leaves its list before fabric_room() runs, since all
- * who walk s->attaches expect c->attached to be set. */
+ * functions that walk s->attaches expect c->attached to be set. */
 void attach_end(struct conn *c)
 {
 	struct attached *a = c->attached;
