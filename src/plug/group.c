@@ -137,6 +137,8 @@ static bool say_leave(struct plug_server *s, const struct membership *m)
  * sent a Delete, the fabric only waits for the answer, and sends again after FIRST_NS. */
 static void leave(struct plug_server *s, struct conn *c, struct membership *m)
 {
+	bool said = true; /* by the program itself, if the Delete has gone out already */
+
 	c->ngroups--;
 	list_del(&m->node);
 	list_add_tail(&s->leaving, &m->node);
@@ -149,10 +151,11 @@ static void leave(struct plug_server *s, struct conn *c, struct membership *m)
 	if (!m->leaves) {
 		m->leaves = true;
 		m->tid = NOBODYS_TID | ++s->tid;
-		if (!say_leave(s, m) || s->nleaving > LEAVING_MAX) {
-			left(s, m);
-			return;
-		}
+		said = say_leave(s, m);
+	}
+	if (!said || s->nleaving > LEAVING_MAX) {
+		left(s, m);
+		return;
 	}
 	if (m->at < s->leaving_next || s->nleaving == 1)
 		s->leaving_next = m->at;

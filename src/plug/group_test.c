@@ -384,6 +384,25 @@ static void too_many(void **state)
 	assert_in_range(s.nleaving, GROUPS, 1 << 14);
 }
 
+/* The same if the program has sent a Delete for each by itself. */
+static void too_many_that_leave(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 20; round++) {
+		for (unsigned n = 0; n < GROUPS; n++) {
+			struct sa_group g = group(n);
+
+			g.mgid[1] = (uint8_t)round;
+			assert_false(asks(0, METHOD_SET, g, 1));
+			assert_false(asks(0, METHOD_DELETE, g, 2));
+		}
+		ends(0);
+		list_add_tail(&s.attaches, &prog[0].node);
+	}
+	assert_int_equal(sent, 0);
+	assert_in_range(s.nleaving, GROUPS, 1 << 14);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -400,6 +419,7 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(a_group_that_the_sa_chooses, begin, end),
 		cmocka_unit_test_setup_teardown(too_many, begin, end),
+		cmocka_unit_test_setup_teardown(too_many_that_leave, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
