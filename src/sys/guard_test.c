@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -200,13 +201,47 @@ static void t_threads(void **state)
 	}
 }
 
+static void *with_both_blocked(void *arg)
+{
+	uint8_t to[8], from[8] = { 0 };
+	sigset_t both;
+	bool before, within, after;
+
+	sigemptyset(&both);
+	sigaddset(&both, SIGSEGV);
+	sigaddset(&both, SIGBUS);
+	pthread_sigmask(SIG_BLOCK, &both, NULL);
+	before = guard_catches();
+	guard_enter();
+	if (guard_copy(to, from, sizeof(to))) /* unblocks both for the turn's rest */
+		return arg;
+	within = guard_catches();
+	guard_leave();
+	after = guard_catches();
+	return before || within || after ? arg : NULL;
+}
+
+/* A thread that blocks the signals is not caught, although a turn unblocks them. */
+static void t_who_is_caught(void **state)
+{
+	pthread_t t;
+	void *res;
+
+	(void)state;
+	guard_arm();
+	assert_true(guard_catches());
+	assert_int_equal(pthread_create(&t, NULL, with_both_blocked, "no"), 0);
+	pthread_join(t, &res);
+	assert_null(res);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_copies),  cmocka_unit_test(t_bad_memory),
 		cmocka_unit_test(t_upward),  cmocka_unit_test(t_sigbus),
 		cmocka_unit_test(t_atomics), cmocka_unit_test(t_nested_calls),
-		cmocka_unit_test(t_threads),
+		cmocka_unit_test(t_threads), cmocka_unit_test(t_who_is_caught),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
