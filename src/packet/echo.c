@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/device.h"
+#include "core/netport.h"
 #include "core/qp.h"
 #include "core/sgl.h"
 #include "packet/packet.h"
@@ -26,7 +27,9 @@ struct echoes {
 
 unsigned echo_room(struct packets *p, const struct qp *qp)
 {
-	if (!tap_is_of_others(p, qp->dev->number, qp->ctx))
+	/* On loopback the kernel itself brings back each frame. */
+	if (net_device_of(qp->dev)->net.loopback ||
+	    !tap_is_of_others(p, qp->dev->number, qp->ctx))
 		return ECHO_NONE;
 	if (!p->echoes)
 		p->echoes = calloc(1, sizeof(*p->echoes));
