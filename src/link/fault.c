@@ -140,11 +140,13 @@ static void corrupt(struct parcel *p, struct prng *rng)
 		p->bytes[at % p->d.len] ^= (uint8_t)(1 + bits % 255);
 }
 
-static void wait_until(struct way *w, struct parcel *p, uint64_t due)
+/* On an ordered link a datagram waits behind all others, whenever they are due. */
+static void wait_until(const struct fault *f, struct way *w, struct parcel *p,
+		       uint64_t due)
 {
 	struct list *before = w->delayed.prev;
 
-	while (before != &w->delayed &&
+	while (!f->ordered && before != &w->delayed &&
 	       container_of(before, struct parcel, node)->due > due)
 		before = before->prev;
 	p->due = due;
@@ -222,10 +224,10 @@ static bool suffer(const struct fault *f, struct way *w, struct parcel *p, unsig
 		struct parcel *twin = parcel_make(&p->d);
 
 		if (twin)
-			wait_until(w, twin, now);
+			wait_until(f, w, twin, now);
 	}
 	if (fate & DELAY) {
-		wait_until(w, p, now + w->rules.delay_ns);
+		wait_until(f, w, p, now + w->rules.delay_ns);
 		return false;
 	}
 	if (fate & REORDER) {
@@ -242,7 +244,7 @@ static void try_again(const struct fault *f, struct way *w, struct parcel *p,
 		      uint64_t now)
 {
 	if (!f->ordered) {
-		wait_until(w, p, now + RETRY_NS);
+		wait_until(f, w, p, now + RETRY_NS);
 		return;
 	}
 	p->due = now + RETRY_NS;
@@ -250,10 +252,13 @@ static void try_again(const struct fault *f, struct way *w, struct parcel *p,
 	w->waiting++;
 }
 
-/* On an ordered link with a delay: would n more datagrams exceed what may wait? */
+/* On an ordered link: would n more datagrams exceed what may wait? Without a delay only
+ * a damaged datagram waits, for room in the inner link, and no other may pass it. */
 static bool is_full(const struct fault *f, const struct way *w, unsigned n)
 {
-	return f->ordered && w->rules.delay && w->waiting + n > WAITING_MAX;
+	if (!f->ordered)
+		return false;
+	return w->rules.delay ? w->waiting + n > WAITING_MAX : w->waiting > 0;
 }
 
 static int send_due(struct fault *f, uint64_t now)

@@ -354,7 +354,7 @@ static void a_late_one_waits_for_a_full_link(void **state)
 
 /* What is delayed keeps its order, also where the inner link has no room, and no more
  * are taken than can wait. */
-static void a_link_in_order_stays_so(void **state)
+static void stays_in_order(const char *spec, uint64_t step)
 {
 	enum { TOO_MANY = 5000 };
 	const struct loop_conf narrow = { .depth = 3, .backpressure = true };
@@ -364,15 +364,12 @@ static void a_link_in_order_stays_so(void **state)
 	char err[256];
 	int64_t r;
 
-	(void)state;
 	assert_int_equal(loop_pair(&faulty, &plain, &narrow), 0);
-	assert_int_equal(fault_wrap_ordered(&faulty, faulty, "tx:delay=1ms", err,
-					    sizeof(err)),
-			 0);
+	assert_int_equal(fault_wrap_ordered(&faulty, faulty, spec, err, sizeof(err)), 0);
 	while (sent < TOO_MANY && test_send(faulty, sent, now) == 1)
 		sent++;
 	assert_in_range(sent, 4000, 4096);
-	for (unsigned i = 0; next < TOO_MANY; i++, now += 100000) {
+	for (unsigned i = 0; next < TOO_MANY; i++, now += step) {
 		assert_true(i < 10 * TOO_MANY);
 		if (sent < TOO_MANY && test_send(faulty, sent, now) == 1)
 			sent++;
@@ -380,7 +377,38 @@ static void a_link_in_order_stays_so(void **state)
 		while ((r = test_recv(plain, now)) >= 0)
 			assert_int_equal(r, next++);
 	}
-	assert_true(now >= MS);
+	faulty->ops->close(faulty);
+	plain->ops->close(plain);
+}
+
+/* Also where the delay is shorter than the time until a full inner link is tried again.
+ */
+static void a_link_in_order_stays_so(void **state)
+{
+	(void)state;
+	stays_in_order("tx:delay=1ms", 100000);
+	stays_in_order("tx:delay=10us", 5000);
+	stays_in_order("tx:delay=1us", 5000);
+}
+
+/* A damaged datagram that finds the inner link full is not passed by others. */
+static void what_it_spoils_keeps_its_place(void **state)
+{
+	const struct loop_conf narrow = { .depth = 1, .backpressure = true };
+	struct link *faulty, *plain;
+	char err[256];
+
+	(void)state;
+	assert_int_equal(loop_pair(&faulty, &plain, &narrow), 0);
+	assert_int_equal(fault_wrap_ordered(&faulty, faulty, "tx:corrupt=1", err,
+					    sizeof(err)),
+			 0);
+	assert_int_equal(test_send(faulty, 1, 0), 1);
+	assert_int_equal(test_send(faulty, 2, 0), 1); /* waits for room */
+	assert_int_equal(test_send(faulty, 3, 0), 0);
+	assert_true(test_recv(plain, 0) >= 0);
+	assert_int_equal(test_send(faulty, 3, 0), 0);
+	assert_int_equal(test_send(faulty, 3, MS), 1);
 	faulty->ops->close(faulty);
 	plain->ops->close(plain);
 }
@@ -536,6 +564,7 @@ int main(void)
 		cmocka_unit_test(a_full_link_does_not_disturb_the_seed),
 		cmocka_unit_test(a_late_one_waits_for_a_full_link),
 		cmocka_unit_test(a_link_in_order_stays_so),
+		cmocka_unit_test(what_it_spoils_keeps_its_place),
 		cmocka_unit_test(what_it_spoils_is_marked),
 		cmocka_unit_test(a_lot_of_which_all_are_lost_does_not_look_empty),
 		cmocka_unit_test(a_gap_closes_up),
