@@ -225,6 +225,8 @@ int topo_join(struct topo_read *r)
 	qsort(sorted, r->t.nodes, sizeof(*sorted), by_id);
 	rc = same_ids(r, sorted);
 	if (!rc)
+		rc = topo_sort_aliases(r);
+	if (!rc)
 		rc = link_all(r, sorted);
 	free(sorted);
 	if (rc)

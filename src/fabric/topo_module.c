@@ -57,22 +57,47 @@ int topo_module_line(struct topo_read *r)
 
 /* --- names of ports ---------------------------------------------------------- */
 
+static int by_name(const void *a, const void *b)
+{
+	const struct topo_alias *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	if (!order && x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	if (!order)
+		return (x->line > y->line) - (x->line < y->line);
+	return order;
+}
+
+static int name_is(const void *name, const void *alias)
+{
+	return strcmp(name, ((const struct topo_alias *)alias)->name);
+}
+
+int topo_sort_aliases(struct topo_read *r)
+{
+	const struct topo_alias *a = r->alias;
+
+	if (r->aliases)
+		qsort(r->alias, r->aliases, sizeof(*r->alias), by_name);
+	for (uint32_t i = 1; i < r->aliases; i++)
+		if (strcmp(a[i].name, a[i - 1].name) == 0)
+			return topo_fail_line(
+				r, a[i].file, a[i].line,
+				"expected a new name: %s:%u has a port \"%s\"",
+				r->file_name[a[i - 1].file], a[i - 1].line, a[i].name);
+	return 0;
+}
+
 const struct topo_alias *topo_find_alias(const struct topo_read *r, const char *name)
 {
-	for (uint32_t i = 0; i < r->aliases; i++)
-		if (strcmp(r->alias[i].name, name) == 0)
-			return &r->alias[i];
-	return NULL;
+	if (!r->aliases)
+		return NULL;
+	return bsearch(name, r->alias, r->aliases, sizeof(*r->alias), name_is);
 }
 
 static int add_alias(struct topo_read *r, const struct topo_alias *a)
 {
-	const struct topo_alias *old = topo_find_alias(r, a->name);
-
-	if (old)
-		return topo_fail_line(r, a->file, a->line,
-				      "expected a new name: %s:%u has a port \"%s\"",
-				      r->file_name[old->file], old->line, a->name);
 	if (r->aliases == r->alias_cap) {
 		uint32_t cap = r->alias_cap ? r->alias_cap * 2 : 16;
 		struct topo_alias *more = realloc(r->alias, cap * sizeof(*more));

@@ -94,7 +94,9 @@ bool topo_peer_name(const struct topo_read *r, struct topo_text base, char to[TO
 int topo_module_line(struct topo_read *r);
 int topo_include_line(struct topo_read *r);
 int topo_alias_line(struct topo_read *r); /* after the line's "@[" */
-/* Returns NULL if no port has this alias. */
+/* After the last line: sorts the aliases. Returns 0, or -EINVAL if two are equal. */
+int topo_sort_aliases(struct topo_read *r);
+/* Finds a sorted alias. Returns NULL if no port has it. */
 const struct topo_alias *topo_find_alias(const struct topo_read *r, const char *name);
 void topo_end_files(struct topo_read *r);
 
