@@ -397,6 +397,8 @@ def test_faults_at_an_adapter(two, fault):
     assert told.count("tx") >= 2 and told.count("rx") >= 1, client.describe()
     seen = counters(two)["sw", 2]["port_rcv_errors"] - was
     assert seen == (told.count("tx") if kind == "corrupted" else 0)
+    own = counters(two)["H-b", 1]
+    assert own["port_xmit_packets"] == own["unicast_xmit_packets"] + own["multicast_xmit_packets"]
     dropped = re.findall(r"debug: rx_(?:icrc|malformed): ", client.out)
     assert len(dropped) == (told.count("rx") if kind == "corrupted" else 0)
 

@@ -75,8 +75,10 @@ int fabric_answer(struct fabric *f, uint32_t node, uint8_t port,
  * called. */
 int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 		  const struct mad_pkt *pkt);
-/* A packet that left this port was spoilt on the cable: the other end counts an error. */
-void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port);
+/* A packet that left this port was spoilt on the cable: the other end counts an error. Of
+ * pkt only the addresses and the length count, since its bytes may be spoilt. */
+void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port,
+		   const struct mad_pkt *pkt);
 /* A program at the port has room again after FABRIC_FULL. */
 void fabric_room(struct fabric *f, uint32_t node, uint8_t port);
 

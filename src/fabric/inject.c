@@ -69,13 +69,15 @@ int fabric_inject(struct fabric *f, uint32_t node, uint8_t port,
 }
 
 /* The other end finds a wrong VCRC (IBA 7.3) and counts PortRcvErrors (16.1.3.5). */
-void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port)
+void fabric_spoilt(struct fabric *f, uint32_t node, uint8_t port,
+		   const struct mad_pkt *pkt)
 {
 	struct fab_port *p = adapter_port(f, node, port);
+	uint8_t vl;
 
-	if (!p || !p->peer || p->pi.phys_state != PHYS_LINK_UP)
+	if (!p || !p->peer || !find_vl(p, 0, pkt, &vl) || !leaves(p, pkt))
 		return;
-	p->count.xmit_pkts++;
+	count_out(p, vl, pkt);
 	p->peer->count.rcv_errors++;
 	p->peer->detail.rcv[RCV_LOCAL_PHYSICAL]++;
 }

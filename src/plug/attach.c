@@ -136,8 +136,9 @@ static void wake(struct attached *a)
 
 /* --- from the program ------------------------------------------------------------ */
 
-/* Fills *pkt and d->bth with what the fabric routes the packet by.  The packet may hold
- * any bytes.  Returns false for a packet that a program may not send. */
+/* Fills *pkt, from the descriptor, and d->bth, from the packet, with what the fabric
+ * routes the packet by.  The packet may hold any bytes.  Returns false for a packet that
+ * a program may not send. */
 static bool read_packet(const struct attached *a, const struct adapter_desc *desc,
 			struct fabric_data *d, struct mad_pkt *pkt)
 {
@@ -219,6 +220,7 @@ static bool take_one(struct attached *a)
 	const uint16_t buf = desc.buf & (ADAPTER_BAD - 1);
 	struct packet *p = &a->packet[buf % ADAPTER_BUFS];
 	struct mad_pkt pkt;
+	bool good;
 
 	/* Keeps the compiler from reading the descriptor a second time. */
 	atomic_signal_fence(memory_order_seq_cst);
@@ -228,10 +230,11 @@ static bool take_one(struct attached *a)
 	p->busy = true;
 	a->busy++;
 	a->tx_tail++;
+	good = read_packet(a, &desc, &p->d, &pkt);
 	if (desc.buf & ADAPTER_BAD)
-		fabric_spoilt(a->s->fabric, a->ca, a->port);
-	if (desc.buf & ADAPTER_BAD || !read_packet(a, &desc, &p->d, &pkt) ||
-	    send_mad(a, p, &pkt) || fabric_inject(a->s->fabric, a->ca, a->port, &pkt))
+		fabric_spoilt(a->s->fabric, a->ca, a->port, &pkt);
+	if (desc.buf & ADAPTER_BAD || !good || send_mad(a, p, &pkt) ||
+	    fabric_inject(a->s->fabric, a->ca, a->port, &pkt))
 		give_back(a, p);
 	return true;
 }
