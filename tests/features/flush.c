@@ -92,7 +92,7 @@ static void refused(struct flush f, enum ibv_wc_status status, unsigned verr)
 	ON_A(s)
 	{
 		CHECK(!post_flush(s, f));
-		expect(s->scq, 2, status, verr);
+		expect(s->scq, 2, (int)status, verr);
 	}
 	down();
 	up_with(flusher);
