@@ -252,7 +252,7 @@ class Namespace:
         env.update({**self.extra, **(extra or {})})
         if library and env.get("URNIC_LOCAL", "auto") == "auto" != LOCAL:
             env["URNIC_LOCAL"] = LOCAL
-            if LOCAL == "map":      # as `urnic run -L map` does
+            if LOCAL == "map":      # as `urnic run` does
                 env["LD_PRELOAD"] = ":".join(filter(None, (
                     str(self.stage.lib / "liburnic-map.so"), env.get("LD_PRELOAD"))))
         return env

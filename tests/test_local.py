@@ -346,7 +346,7 @@ NOTICED = ["zeros", "zeros-by-number", "free", "advice", "locked", "moved", "thr
            "vfork-by-number", "forks", "fork-inside", "_Fork-inside"]
 
 
-# the environment of `urnic run -L map`
+# the environment of `urnic run`, and map, which needs no library
 NOTICING = {"URNIC_LOG": "info", "URNIC_LOCAL": "map",
             "LD_PRELOAD": "liburnic-map.so"}
 
@@ -357,6 +357,20 @@ def test_program_does_not_notice(run, mode):
     memory it must behave like private memory."""
     out = run("host", "noticed", "-m", mode, env=NOTICING)
     assert MAPPED in out
+
+
+@pytest.mark.parametrize("words,memory", [
+    (("run", "--"), "a file's"), (("run", "-L", "vm", "--"), "private"),
+    (("run", "-L", "pipe", "--"), "private"), (("run", "-L", "map", "--"), "a file's"),
+    ((), "private")])
+def test_urnic_run_maps_private_memory(shared_pair, tools, words, memory):
+    """Programs that `urnic run` starts share private memory, unless a lesser way was asked for.
+    Programs that find urnic by LD_LIBRARY_PATH alone do not."""
+    ns = shared_pair().a
+    argv = [ns.stage.urnic, *words] if words else []
+    out = ns.run(*argv, tools["local"], "-d", ns.dev, "before", "-m", "nothing",
+                 library=not words).out
+    assert f"its region is {memory}" in out and RIGHT in out
 
 
 @pytest.mark.parametrize("mode", ["nothing", "clone", "clone-by-number", "userfaultfd",

@@ -138,12 +138,20 @@ def test_run_puts_libraries_in_front():
     first, last = e["LD_LIBRARY_PATH"].split(":")
     assert last == "/somewhere"
     assert os.path.exists(f"{first}/libibverbs.so.1")
-    assert e["LD_PRELOAD"].endswith("/liburnic-preload.so")
-    assert os.path.exists(e["LD_PRELOAD"])
+    assert [os.path.basename(p) for p in e["LD_PRELOAD"].split(":")] == \
+        ["liburnic-map.so", "liburnic-preload.so"]
+    assert all(map(os.path.exists, e["LD_PRELOAD"].split(":")))
     # a second `urnic run` adds nothing to the environment
     out = good("run", "--", URNIC, "run", "--", "env")
     assert f"LD_LIBRARY_PATH={first}\n" in out
     assert f"LD_PRELOAD={e['LD_PRELOAD']}\n" in out
+
+
+@pytest.mark.parametrize("way,loaded", [("auto", True), ("map", True), ("vm", False),
+                                        ("pipe", False), ("off", False)])
+def test_run_loads_what_mapped_memory_needs(way, loaded):
+    e = environment("--local", way)
+    assert ("liburnic-map.so" in e["LD_PRELOAD"]) == loaded
 
 
 def test_run_dry():

@@ -204,10 +204,14 @@ static bool has_membarrier(void)
 /* The end of a finding: which memory is used by loads and stores instead. */
 static const char *maps_private(enum conf_local way)
 {
-	if (way != CONF_LOCAL_MAP)
-		return ", or loads and stores where a region's memory is shared";
-	return ", or loads and stores where a region's memory is shared, or private"
-	       " memory of a program with one thread";
+	if (way == CONF_LOCAL_MAP)
+		return ", or loads and stores where a region's memory is shared, or"
+		       " private memory of a program with one thread";
+	if (way == CONF_LOCAL_AUTO)
+		return ", or loads and stores where a region's memory is shared, or"
+		       " private memory of a program with one thread that `urnic run'"
+		       " has started";
+	return ", or loads and stores where a region's memory is shared";
 }
 
 void probe_same_host(struct finding *f)

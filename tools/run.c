@@ -183,6 +183,22 @@ static void prepend(const char *var, const char *what, char sep)
 	free(all);
 }
 
+/* Preloads those of our libraries that exist; the one for mapped memory comes first. */
+static void preload(const struct run *r, bool maps)
+{
+	char all[sizeof(r->map) + sizeof(r->preload)];
+
+	maps = maps && access(r->map, R_OK) == 0;
+	if (access(r->preload, R_OK) == 0)
+		snprintf(all, sizeof(all), "%s%s%s", maps ? r->map : "", maps ? ":" : "",
+			 r->preload);
+	else if (maps)
+		snprintf(all, sizeof(all), "%s", r->map);
+	else
+		return;
+	prepend("LD_PRELOAD", all, ':');
+}
+
 /* Does at least one of the devices exist that the user names?  The library itself warns
  * of each name without a device. */
 static bool have_devices(const char *list)
@@ -244,10 +260,7 @@ static int prepare(struct run *r)
 		return -EINVAL;
 	}
 	prepend("LD_LIBRARY_PATH", r->lib, ':');
-	if (access(r->preload, R_OK) == 0)
-		prepend("LD_PRELOAD", r->preload, ':');
-	if (conf.local == CONF_LOCAL_MAP && access(r->map, R_OK) == 0)
-		prepend("LD_PRELOAD", r->map, ':');
+	preload(r, conf.local == CONF_LOCAL_AUTO || conf.local == CONF_LOCAL_MAP);
 	return 0;
 }
 

@@ -175,7 +175,8 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 	rc = check_reg(pd, addr, length, iova, access);
 	if (rc)
 		return rc;
-	like = (struct mkey){ .valid = true,
+	like = (struct mkey){ .pd = pd_proper(pd),
+			      .valid = true,
 			      .access = access,
 			      .base = iova,
 			      .length = length,

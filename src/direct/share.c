@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 #include "core/core.h"
+#include "core/device.h"
 #include "core/mkey.h"
 #include "core/mr.h"
+#include "core/pd.h"
 #include "direct/aside.h"
 #include "direct/direct.h"
 #include "direct/room.h"
@@ -50,6 +52,16 @@ static bool is_reached(const struct mkey *mk)
 	return mk->length &&
 	       mk->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			     IBV_ACCESS_REMOTE_ATOMIC);
+}
+
+/* Can QPs of this region's device reach other processes by memory? iWARP's and those of a
+ * fabric's adapter cannot, and moving pages would only cost time. */
+static bool is_of_use(const struct mkey *mk)
+{
+	const struct ibv_context *ctx = mk->pd->ibv.context;
+
+	/* Unit tests have no context, or no device. */
+	return !ctx || !ctx->device || device_of(ctx->device)->kind->lanes;
 }
 
 /* Does another region have some of these bytes? A peer may be using it now. */
@@ -155,7 +167,7 @@ static void added(struct core *core, const struct mkey *mk)
 	if (!is_reached(mk))
 		return;
 	lock_take(&share.lock);
-	if (!(mk->access & IBV_ACCESS_ON_DEMAND))
+	if (!(mk->access & IBV_ACCESS_ON_DEMAND) && is_of_use(mk))
 		swap_region(core, &r);
 	if (share.n < REGIONS)
 		share.region[share.n++] = r;

@@ -199,19 +199,23 @@ static const char *local_is_off(const struct conf *conf)
 	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
 }
 
-/* Chooses whether private memory is shared. A program can notice that such memory is not
- * private, in fewer cases if urnic knows how the program uses it (docs/direct.md). */
-static void share_private(struct core *core, enum conf_local way)
+/* Starts to share private memory, if the program will not notice: liburnic-map.so reports
+ * what it does to such memory. `map' shares it without that library, too, and then the
+ * program may notice (docs/direct.md). Returns NULL, or why private memory stays so. */
+static const char *share_private(struct core *core, enum conf_local way)
 {
-	enum notice notice = way == CONF_LOCAL_MAP ? notice_start() : NOTICE_NOT_THERE;
+	enum notice notice;
 
-	if (way == CONF_LOCAL_MAP && notice != NOTICE_REFUSED)
-		share_start(core, notice == NOTICED);
-	else
-		log_info("private memory is not shared with other processes: %s",
-			 way == CONF_LOCAL_MAP ? "liburnic-map.so is of another release, "
-						 "or something comes before it"
-					       : "URNIC_LOCAL is not map");
+	if (way != CONF_LOCAL_AUTO && way != CONF_LOCAL_MAP)
+		return "URNIC_LOCAL is neither auto nor map";
+	notice = notice_start();
+	if (notice == NOTICE_REFUSED)
+		return "liburnic-map.so is of another release, or something comes before "
+		       "it";
+	if (notice == NOTICE_NOT_THERE && way == CONF_LOCAL_AUTO)
+		return "liburnic-map.so is not loaded, as `urnic run' does";
+	share_start(core, notice == NOTICED);
+	return NULL;
 }
 
 static int open_local(struct nic *nic, const struct conf *conf)
@@ -221,16 +225,20 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		[CONF_LOCAL_VM] = LOCAL_VM,    [CONF_LOCAL_AUTO] = LOCAL_AUTO,
 		[CONF_LOCAL_MAP] = LOCAL_AUTO,
 	};
-	const char *why = local_is_off(conf);
+	const char *why = local_is_off(conf), *why_private;
 	int rc;
 
 	if (why)
 		log_info("processes of this host are reached by UDP: %s", why);
 	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
 			&local_ops, nic);
-	if (!rc && !why && nic->core.exports)
-		share_private(&nic->core, conf->local);
-	return rc;
+	if (rc || why || !nic->core.exports)
+		return rc;
+	why_private = share_private(&nic->core, conf->local);
+	if (why_private)
+		log_info("private memory is not shared with other processes: %s",
+			 why_private);
+	return 0;
 }
 
 static void close_local(struct nic *nic)
