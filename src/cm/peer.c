@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* peer.c - does the peer's process live? For a killed process a kernel would send DREQ;
- * no kernel does it for urnic's connections.
+/* peer.c - finds out whether the peer's process still lives. When a process that uses a
+ * kernel's RDMA stack is killed, the kernel sends DREQ; for urnic's connections nobody
+ * does.
  *
  * If the peer is of this host, or at an adapter of the same fabric (c->near), its
  * connection of host/ closes. Another host is asked: our last message, REP or RTU, is

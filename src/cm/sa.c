@@ -120,7 +120,7 @@ static void ask(struct cm *cm, const struct sa_ask *a)
 }
 
 /* If the owner has no memory for the event, the query goes on, and its next answer is
- * reported. */
+ * reported; but a timeout ends the query even then. */
 static void tell(struct cm *cm, struct query *q, int status, const struct sa_path *path)
 {
 	struct cm_event ev = { .type = CM_EV_PATH, .status = status, .path = path };

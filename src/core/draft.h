@@ -71,6 +71,7 @@ int draft_sges(struct qp *qp, size_t n, const struct ibv_sge *list);
 int draft_inline(struct qp *qp);
 int draft_add_inline(struct qp *qp, const void *from, size_t n);
 int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list);
+/* len: bytes of a range, ignored for a whole region (core/flush.h). */
 int draft_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level);
 /* Set the payload of an atomic write to the 8 bytes at value, or to the contents of
  * the SGEs, whose lkeys are not checked. */
@@ -95,9 +96,10 @@ static inline bool post_may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 	       qp->state == IBV_QPS_RTS;
 }
 
-/* Posts and executes the oldest draft now, unless an earlier request waits. Returns
- * false if it remains a draft, or, outside ibv_wr_*, if one of the QP's own requests
- * has overwritten it: then the caller builds the draft again behind that request. */
+/* Posts, executes and completes the request at sq.head, unless an earlier request waits
+ * to be begun. sge: its SGEs. Returns false if it was not posted. Then it is still a
+ * draft; but in ibv_post_send() one of the QP's own requests (core/tm.h) may have
+ * overwritten it, so the caller builds it again behind that request. */
 static inline bool draft_at_once(struct qp *qp, const struct ibv_sge *sge)
 	REQUIRES(qp->lock)
 {

@@ -54,6 +54,8 @@ static void take_off(struct srq *srq)
 	turn_give(&core->turn);
 }
 
+/* Counts the SRQ as a user of its PD, XRC domain and CQ (n is 1), or no longer (n is
+ * (unsigned)-1). */
 static void use(struct srq *srq, unsigned n)
 {
 	if (n == 1)
@@ -182,7 +184,7 @@ int srq_destroy(struct srq *srq)
 	return 0;
 }
 
-/* Moves the receives of from, at most to->cap, to `to`. */
+/* Moves all receives of `from` to `to`. The caller has checked that to->cap is enough. */
 static void move(struct rq *to, struct rq *from)
 {
 	struct rwqe w;

@@ -18,7 +18,7 @@ struct swqe;
 struct batch;
 
 struct transport {
-	const char *name;	    /* "ib", "iwarp", "local" */
+	const char *name;	    /* "ib", "iwarp", "packet" */
 	int (*open)(struct qp *qp); /* make qp->tp, in RESET */
 	void (*close)(struct qp *qp);
 	/* The QP has entered qp->state, checked by qp_check_modify(), and qp->attr

@@ -171,8 +171,9 @@ static uint32_t port_guids(struct topo_node *n, struct guid_of *to)
 	return count;
 }
 
-/* No two nodes, and no two ports, have one GUID: a switch's and its port 0's
- * are equal as a rule, and so may an adapter's and a port's of it be. */
+/* Fails if two entries of `all' have the same GUID. The caller checks nodes and ports
+ * apart, because a node may share its GUID with one of its ports: a switch, as a rule,
+ * with its port 0. */
 static int same_guids(struct topo_read *r, struct guid_of *all, uint32_t n)
 {
 	qsort(all, n, sizeof(*all), by_guid);

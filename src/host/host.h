@@ -5,8 +5,9 @@
  * "\0urnic/<slot>", which the kernel scopes to the network namespace and removes with
  * its owner; or, if all names are taken, by the strongest claim for a slot of the
  * reserve. docs/host.md has the rules. One connection for each pair of processes carries
- * all their messages: datagrams that came to the wrong process, and the messages of
- * local/. Every message begins with a version.
+ * all their messages: datagrams that came to the wrong process, local's handshake, the
+ * requests and answers of `urnic dump', and XRC's requests. Every message begins with a
+ * version.
  *
  * The holder of the engine's turn makes all calls; none blocks. host_run() calls ops.
  */
@@ -31,7 +32,8 @@ enum {
 	HOST_PASS_PARTS = 4,
 };
 
-/* A message from another process to local/. */
+/* A message from another process: local's handshake, or a dump's request (`said'), or
+ * XRC's (`passed'). */
 struct host_said {
 	uint16_t slot; /* the sender's slot, as the kernel confirms */
 	uid_t uid;
@@ -48,7 +50,8 @@ struct host_ops {
 	void (*datagram)(void *arg, const struct dgram *d);
 	/* The connection to slot has closed: its process ended or let go. */
 	void (*gone)(void *arg, uint16_t slot);
-	/* A message for local/. NULL: such messages are dropped. */
+	/* A message of local's handshake, or a dump's request. NULL: such messages are
+	 * dropped. */
 	void (*said)(void *arg, struct host_said *s);
 	/* A process of this user has sent a message by host_pass(), without descriptors.
 	 * NULL: such messages are dropped. */

@@ -294,8 +294,8 @@ static bool may_read(const struct planning *p)
 	return p->at.rd_tail - p->q->req.rd_head < (max < RD_MAX ? max : RD_MAX);
 }
 
-/* Sends a READ, atomic or atomic write, and enters it in rd[].  The entry at at.rd_tail
- * is valid only once the request has been sent. */
+/* Sends a READ, atomic, ATOMIC WRITE or FLUSH, and enters it in rd[].  The entry at
+ * at.rd_tail is valid only once the request has been sent. */
 static enum step put_read(struct planning *p, struct emit *e, const struct swqe *w,
 			  uint32_t npkts, uint32_t cost) REQUIRES(p->q->qp->lock)
 {

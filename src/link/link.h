@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* link.h - an interface that carries datagrams and knows nothing of their contents.
  *
- * udp.c and loop.c reach another host or process. fault.c and pcap.c wrap another link,
- * so they can be put around any of them. The outermost, roce.c or lid.c, makes packets
- * of the datagrams and knows what addresses mean (docs/paths.md). The holder of the
- * engine's turn makes all calls but resolve(); none blocks.
+ * udp.c, raw.c (packet sockets, around udp.c), adapter.c (a fabric) and loop.c (tests)
+ * reach another host or process. fault.c and pcap.c wrap any other link. The outermost,
+ * roce.c or lid.c, makes packets of the datagrams and knows what addresses mean
+ * (docs/paths.md). The holder of the engine's turn makes all calls but resolve(), which
+ * any thread may make; none blocks.
  */
 #ifndef LINK_LINK_H
 #define LINK_LINK_H

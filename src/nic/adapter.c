@@ -169,7 +169,8 @@ static int map(struct adapter *a, int memory)
 	return 0;
 }
 
-/* See wrap_faults in nic/ethernet.c. */
+/* Puts URNIC_FAULT's faults around *link, as stack_links() in nic/ethernet.c does.
+ * Returns 0, or -errno after logging the reason. */
 static int wrap_faults(struct link **link)
 {
 	char why[256];

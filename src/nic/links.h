@@ -2,8 +2,8 @@
 /* links.h - the links of a NIC. Each is a source of the engine and has an owner that
  * knows what carries it: network sockets or a fabric.
  *
- * A new kind of link is a file such as nic/ethernet.c and a row in rooms.c. Calls need
- * the turn, unless stated otherwise.
+ * A new kind of link is a file such as nic/ethernet.c and a row in rooms.c, after open_cm
+ * and before open_engine. Calls need the turn, unless stated otherwise.
  */
 #ifndef NIC_LINKS_H
 #define NIC_LINKS_H
@@ -45,7 +45,7 @@ struct nic_link {
 		void (*forked)(struct nic_link *l);
 
 		/* For a link over memory, whose input is polled and which kicks only
-		 * when asked to (SOURCE_RINGS): */
+		 * when asked to (SOURCE_RINGS). All three are set, or none: */
 		/* Is there input? Any thread may call it. */
 		bool (*has)(const struct nic_link *l);
 		/* Asks the link to kick from now on, or not to. */

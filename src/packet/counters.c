@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counters.c - counters of flow rules (ibv_create_counters): tap.c counts the frames
- * of all rules that name an object. The points that a program has attached map the
- * object's sums to indices of the array that the program reads.
+/* counters.c - counter objects of flow rules (ibv_create_counters). tap.c adds each frame
+ * to the object that its rule names; several rules may name one object. The points that
+ * a program has attached say at which index of the array that it reads each sum stands.
  */
 #include "packet/counters.h"
 

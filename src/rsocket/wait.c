@@ -9,9 +9,9 @@
 
 enum { QUICK_US = 200 };
 
-/* Waking a thread takes some 50 us. By then its peer sleeps, too, so that each message
- * costs as much. Therefore a thread whose last wait was short polls longer the next
- * time. */
+/* Was the thread's last wait shorter than QUICK_US? If so, it polls for at least QUICK_US
+ * before it sleeps again: waking a thread takes some 50 us, and two threads that sleep
+ * whenever they wait for each other would pay that for each message. */
 static _Thread_local bool quick = true;
 
 uint64_t rsock_spin_ns(void)

@@ -2,8 +2,8 @@
 /* conf.h - configuration: the environment wins over the file (URNIC_CONF, ini format),
  * the file over the default.
  *
- * conf.def is the one table of keys: the parser, the man page and the error messages come
- * from it.  An error names the wrong key or value. */
+ * conf.def is the one table of keys: the parser, the help and the error messages come
+ * from it; tests compare the man page with it.  An error names the wrong key or value. */
 #ifndef SYS_CONF_H
 #define SYS_CONF_H
 

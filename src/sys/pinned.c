@@ -2,9 +2,10 @@
 /* pinned.c - writes to write-protected memory; see pinned.h.
  *
  * /proc/thread-self/mem writes to private memory as a debugger does, whatever its
- * protection.  It is used for anonymous memory only: a file's pages could be a library's
- * code, mapped where registered memory was before.  Shared memory gets a second mapping,
- * which the kernel lets be writable if the first could be made so. */
+ * protection.  It is used for anonymous memory only: a private mapping of a file could be
+ * a library's code, which was mapped where registered memory had been.  Shared memory is
+ * written through a second mapping, which the kernel allows to be writable if the file
+ * was opened for writing. */
 #include "sys/pinned.h"
 
 #include <errno.h>
@@ -19,6 +20,8 @@
 #include "sys/guard.h"
 #include "sys/procmaps.h"
 
+/* Bytes at the end of a copy that are written by a call of their own, so that they come
+ * last (pinned.h). */
 enum { LAST = 64 };
 
 /* Direct system calls: libc's are cancellation points. */
