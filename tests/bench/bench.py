@@ -25,9 +25,10 @@ ROUNDS = 5
 QUICK_SIZES = [8, 32 << 10]
 
 SECTIONS = {
-    "targets": ("Targets", "What urnic is to reach. One host: two processes, with `urnic run -L map` (map) and without (auto).\n"
+    "targets": ("Targets", "What urnic is to reach. One host: two processes that `urnic run` starts (map), or that find urnic by\n"
+                "LD_LIBRARY_PATH alone (auto: private memory is not mapped).\n"
                 "Two hosts: two network namespaces and a veth pair. Each end has a processor of its own."),
-    "one-host": ("One host, by size", f"{sizes.ROUNDS} rounds. Two processes, by each way that there is between them (URNIC_LOCAL; map as `urnic run -L map` has it). The\n"
+    "one-host": ("One host, by size", f"{sizes.ROUNDS} rounds. Two processes, by each way that there is between them (URNIC_LOCAL; map is what `urnic run` does, auto is without its library). The\n"
                  "median, and in brackets the worst of the rounds. What is dashed in the plots is not urnic: UCX, libfabric, and\n"
                  "what memory and sockets take by themselves. Each end has a processor of its own where nothing else is said."),
     "two-hosts": ("Two hosts, by size", "Two network namespaces and a veth pair, MTU 1500; a fabric: two adapters of `urnic fabric run`.\n"

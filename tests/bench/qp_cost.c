@@ -37,11 +37,11 @@ static long rss_kib(void)
 	return sum;
 }
 
-static void open_side(struct side *s, const char *dev, int gid)
+static void open_side(struct side *s, const char *dev, int gid, unsigned n)
 {
 	s->ctx = open_device(dev);
 	s->pd = ibv_alloc_pd(s->ctx);
-	s->cq = ibv_create_cq(s->ctx, 8192, NULL, NULL, 0);
+	s->cq = ibv_create_cq(s->ctx, (int)(2 * n), NULL, NULL, 0);
 	s->mr = ibv_reg_mr(s->pd, s->buf, sizeof(s->buf), IBV_ACCESS_LOCAL_WRITE);
 	if (!s->pd || !s->cq || !s->mr || ibv_query_gid(s->ctx, 1, gid, &s->gid))
 		err(1, "objects");
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 	memset(mine, 1, n * sizeof(*mine));
 	memset(theirs, 1, n * sizeof(*theirs));
 	parent = fork() != 0;
-	open_side(&s, argv[1], gid);
+	open_side(&s, argv[1], gid, n);
 	before = rss_kib();
 	make_qps(&s, n, mine);
 	swap(pair[parent], mine, theirs, n * sizeof(*mine));

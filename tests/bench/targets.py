@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The targets: a row for each, with the yardstick that it is measured against.
 
-On one host urnic runs by `urnic run -L map` ("map") and by default ("auto").  Each end has a
+On one host urnic runs by `urnic run -L map` ("map"), which is what `urnic run` does anyway, and
+by LD_LIBRARY_PATH alone ("auto").  Each end has a
 processor of its own.
 """
 
