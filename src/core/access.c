@@ -9,9 +9,9 @@
 
 static bool has_flush(const struct pd *pd)
 {
-	const struct ibv_context *ctx = pd->ibv.context;
+	const struct device *dev = pd_device(pd);
 
-	return ctx && ctx->device && device_has_a19(device_of(ctx->device));
+	return dev && device_has_a19(dev);
 }
 
 int mr_check_access(const struct pd *pd, int access)

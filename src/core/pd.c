@@ -227,3 +227,10 @@ void pd_unimport(struct pd *pd)
 		free(pd);
 	pd_unuse(of);
 }
+
+const struct device *pd_device(const struct pd *pd)
+{
+	const struct ibv_context *ctx = pd->ibv.context;
+
+	return ctx && ctx->device ? device_of(ctx->device) : NULL;
+}

@@ -16,6 +16,7 @@
 #include "sys/live.h"
 
 struct core;
+struct device;
 
 /* A thread domain: the program promises that only one thread at a time uses the
  * objects in it. */
@@ -43,6 +44,9 @@ struct pd {
 
 struct pd *pd_of(struct ibv_pd *ibv);
 struct td *td_of(struct ibv_td *ibv);
+
+/* Returns the device of the PD's context; NULL in unit tests, which have none. */
+const struct device *pd_device(const struct pd *pd);
 
 static inline struct pd *pd_proper(struct pd *pd)
 {

@@ -12,19 +12,27 @@
 
 static uint8_t mad[MAD_SIZE];
 
+/* Makes mad a request to the PMA, without data; returns its header. */
+static const struct mad_hdr *request(uint8_t method, uint16_t attr)
+{
+	const struct mad_hdr h = { .base_version = 1,
+				   .class = MAD_PERF,
+				   .class_version = 1,
+				   .method = method,
+				   .attr = be16(attr) };
+
+	memset(mad, 0, sizeof(mad));
+	memcpy(mad, &h, sizeof(h));
+	return (const struct mad_hdr *)mad;
+}
+
 /* At a port of the switch (or of H-b), not through the links: what is asked is
  * not counted, then. */
 static int ask(uint32_t node, uint8_t method, uint16_t attr, uint8_t select,
 	       uint16_t counters, uint32_t counters2)
 {
-	struct mad_hdr *h = (struct mad_hdr *)mad;
+	const struct mad_hdr *h = request(method, attr);
 
-	memset(mad, 0, sizeof(mad));
-	*h = (struct mad_hdr){ .base_version = 1,
-			       .class = MAD_PERF,
-			       .class_version = 1,
-			       .method = method,
-			       .attr = be16(attr) };
 	if (attr == ATTR_PORT_COUNTERS)
 		attr_put(&attr_port_counters, mad + 64,
 			 &(struct port_counters){ .select = select,
@@ -192,14 +200,8 @@ static void t_causes(void **state)
 static int sample(uint8_t method, uint16_t attr, uint8_t select, uint32_t start,
 		  uint32_t interval, uint16_t tag)
 {
-	struct mad_hdr *h = (struct mad_hdr *)mad;
+	const struct mad_hdr *h = request(method, attr);
 
-	memset(mad, 0, sizeof(mad));
-	*h = (struct mad_hdr){ .base_version = 1,
-			       .class = MAD_PERF,
-			       .class_version = 1,
-			       .method = method,
-			       .attr = be16(attr) };
 	attr_put(&attr_port_samples, mad + 64,
 		 &(struct port_samples){ .select = select,
 					 .start = start,

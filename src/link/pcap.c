@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "link/ip_addr.h"
@@ -98,14 +97,6 @@ static void flush(struct pcap *p)
 	p->flush_due = NEVER;
 }
 
-static uint64_t wall_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Returns the kind of d; a joined link carries InfiniBand only. */
 static enum pcapng_kind kind_of(const struct pcap *by, const struct dgram *d)
 {
@@ -135,7 +126,7 @@ static void record(const struct pcap *by, const struct dgram *v, unsigned n,
 	struct pcap *p = by->to;
 
 	if (!p->started) {
-		p->wall_offset = wall_ns() - now;
+		p->wall_offset = clock_read(CLOCK_REALTIME) - now;
 		p->started = true;
 	}
 	for (unsigned i = 0; i < n; i++)

@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "plug/server.h"
 #include "plug/server_own.h"
+#include "sys/clock.h"
 #include "wire/erf.h"
 
 enum { CAPTURE_MAX = 16 << 20, CAPTURE_FIRST = 65536 };
@@ -65,14 +65,6 @@ static bool room(struct capture *p, size_t n)
 	return true;
 }
 
-static uint64_t wall_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static void add(struct capture *p, const uint8_t *frame, size_t len)
 {
 	struct erf h;
@@ -81,7 +73,7 @@ static void add(struct capture *p, const uint8_t *frame, size_t len)
 		p->lost = (uint16_t)(p->lost + (p->lost < UINT16_MAX));
 		return;
 	}
-	h = erf_head(wall_ns(), len, p->lost);
+	h = erf_head(clock_read(CLOCK_REALTIME), len, p->lost);
 	memcpy(p->buf + p->end, &h, sizeof(h));
 	memcpy(p->buf + p->end + sizeof(h), frame, len);
 	p->end += sizeof(h) + len;

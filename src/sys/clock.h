@@ -9,12 +9,17 @@
 
 #define NEVER UINT64_MAX /* a deadline that never comes */
 
-static inline uint64_t clock_ns(void) /* CLOCK_MONOTONIC, nanoseconds */
+static inline uint64_t clock_read(clockid_t id) /* nanoseconds */
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(id, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline uint64_t clock_ns(void)
+{
+	return clock_read(CLOCK_MONOTONIC);
 }
 
 #endif

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../stress/peer.h"
 #include "bench_verbs.h"
 
 enum { PAGE = 4096 };
@@ -116,13 +117,6 @@ static struct ibv_qp *make_qp(struct end *e)
 	return qp;
 }
 
-static void swap(int sock, const void *mine, void *theirs, size_t n)
-{
-	if (write(sock, mine, n) != (ssize_t)n ||
-	    recv(sock, theirs, n, MSG_WAITALL) != (ssize_t)n)
-		errx(1, "the other process has gone");
-}
-
 static void post_recv(struct ibv_qp *qp, struct end *e, size_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)e->mr->addr, (uint32_t)len, e->mr->lkey };
@@ -167,13 +161,13 @@ static struct ibv_qp *meet(struct end *e, int sock, size_t len, struct address *
 	};
 	char go = 0;
 
-	swap(sock, &mine, other, sizeof(*other));
+	peer_swap(sock, &mine, other, sizeof(*other));
 	far.qpn = other->qpn;
 	to_init(qp, IBV_ACCESS_REMOTE_WRITE);
 	to_rtr(qp, &far);
 	post_recv(qp, e, len);
 	to_rts(qp, &far);
-	swap(sock, &go, &go, 1);
+	peer_swap(sock, &go, &go, 1);
 	return qp;
 }
 
@@ -193,9 +187,9 @@ static _Noreturn void one_process(int sock, const char *dev, const char *gid)
 	qp = meet(&e, sock, sizeof(buf), &hub);
 	post(qp, &e, IBV_WR_SEND, sizeof(buf), &hub);
 	completions(&e, 1);
-	swap(sock, &go, &go, 1); /* all have sent */
+	peer_swap(sock, &go, &go, 1); /* all have sent */
 	kib = memory_kib("Private_Dirty");
-	swap(sock, &kib, &kib, sizeof(kib));
+	peer_swap(sock, &kib, &kib, sizeof(kib));
 	_exit(0);
 }
 
@@ -225,9 +219,9 @@ static void processes(unsigned n, bool kib, const char *dev, const char *gid)
 	completions(&e, n);
 	us = now_us() - us;
 	for (unsigned i = 0; i < n; i++)
-		swap(sock[i], &go, &go, 1);
+		peer_swap(sock[i], &go, &go, 1);
 	for (unsigned i = 0; i < n; i++) {
-		swap(sock[i], &all, &one, sizeof(one));
+		peer_swap(sock[i], &all, &one, sizeof(one));
 		all += one;
 	}
 	while (wait(NULL) > 0)
@@ -282,14 +276,14 @@ static void message(size_t n, const char *dev, const char *gid)
 		compare(buf, n, true);
 	else
 		fill(buf, n, 7);
-	swap(pair[sends], &go, &go, 1);
+	peer_swap(pair[sends], &go, &go, 1);
 	us -= now_us();
 	if (sends) {
 		post(qp, &e, IBV_WR_RDMA_WRITE, n, &far);
 		completions(&e, 1);
 	}
 	us += now_us();
-	swap(pair[sends], &go, &go, 1);
+	peer_swap(pair[sends], &go, &go, 1);
 	if (!sends) {
 		compare(buf, n, 7);
 		_exit(0);

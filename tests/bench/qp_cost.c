@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../stress/peer.h"
 #include "bench_verbs.h"
 
 struct side {
@@ -83,13 +84,6 @@ static void connect_qp(struct side *s, unsigned i, uint32_t qpn, int gid)
 	to_rts(s->qp[i], &far);
 }
 
-static void swap(int sock, const void *mine, void *theirs, size_t n)
-{
-	if (write(sock, mine, n) != (ssize_t)n ||
-	    recv(sock, theirs, n, MSG_WAITALL) != (ssize_t)n)
-		errx(1, "the other process has gone");
-}
-
 static void exchange(struct side *s, unsigned n)
 {
 	struct ibv_sge sge = { (uintptr_t)s->buf + 64, 64, s->mr->lkey };
@@ -139,12 +133,12 @@ int main(int argc, char **argv)
 	open_side(&s, argv[1], gid, n);
 	before = rss_kib();
 	make_qps(&s, n, mine);
-	swap(pair[parent], mine, theirs, n * sizeof(*mine));
+	peer_swap(pair[parent], mine, theirs, n * sizeof(*mine));
 	for (unsigned i = 0; i < n; i++)
 		connect_qp(&s, i, theirs[i], gid);
-	swap(pair[parent], &go, &go, 1);
+	peer_swap(pair[parent], &go, &go, 1);
 	exchange(&s, n);
-	swap(pair[parent], &go, &go, 1);
+	peer_swap(pair[parent], &go, &go, 1);
 	if (parent) {
 		printf("%ld\n", (rss_kib() - before) * 1024 / (long)n);
 		fflush(stdout);
