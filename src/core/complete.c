@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "core/exports.h"
 #include "core/qp.h"
 #include "core/tm.h"
 #include "core/wr_op.h"
@@ -52,6 +53,8 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
 	assert(qp->sq.tail != qp->sq.head);
+	if (status != IBV_WC_SUCCESS && qp->lane && qp->reliable)
+		exports_shut_qp(qp->core, qp->qpn);
 	qp->sq.tail++;
 	if (!is_told(w, status))
 		return true;

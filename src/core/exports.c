@@ -79,6 +79,20 @@ void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *f
 	end(&e->version);
 }
 
+void exports_shut_qp(struct core *core, uint32_t qpn)
+{
+	struct exported_qp *e;
+
+	if (!core->exports)
+		return;
+	e = &core->exports->qp[qpn_index(qpn)];
+	if (!e->open)
+		return;
+	begin(&e->version);
+	e->open = 0;
+	end(&e->version);
+}
+
 void exports_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
 {
 	if (core->exports)

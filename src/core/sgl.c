@@ -100,38 +100,75 @@ int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
 	return guard_call(do_copy, &c);
 }
 
+/* The part of the SGE behind its first off bytes, of at most len bytes. */
+static struct ibv_sge part_of(const struct ibv_sge *sge, uint64_t off, uint32_t len)
+{
+	uint32_t left = sge->length - (uint32_t)off;
+
+	return (struct ibv_sge){ sge->addr + off, left < len ? left : len, sge->lkey };
+}
+
+/* Checks an SGE that data is written to. Returns 0, or -EACCES after logging the
+ * reason. */
+static int check_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
+		      uint8_t **host)
+{
+	enum mr_why why = mr_check(qp->core, sge->lkey, pd, qp->qpn, sge->addr,
+				   sge->length, IBV_ACCESS_LOCAL_WRITE, host);
+
+	if (why != MR_OK)
+		refused(qp, sge, why);
+	return why == MR_OK ? 0 : -EACCES;
+}
+
+int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
+		 unsigned n, uint64_t off, uint32_t len, struct span *out)
+{
+	out->n = 0;
+	out->ours = false;
+	for (; n > 0 && len > 0; n--, sge++) {
+		struct ibv_sge part;
+		uint8_t *host;
+
+		if (off >= sge->length) {
+			off -= sge->length;
+			continue;
+		}
+		part = part_of(sge, off, len);
+		if (check_part(qp, pd, &part, &host))
+			return -EACCES;
+		out->v[out->n++] = (struct piece){ host, part.length };
+		len -= part.length;
+		off = 0;
+	}
+	return 0;
+}
+
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,
 	    uint64_t off, const void *data, uint32_t len)
 {
 	const uint8_t *from = data;
 
-	for (unsigned i = 0; i < n && len > 0; i++) {
-		uint32_t take;
-		enum mr_why why;
+	for (; n > 0 && len > 0; n--, sge++) {
+		struct ibv_sge part;
 		uint8_t *host;
 
-		if (off >= sge[i].length) {
-			off -= sge[i].length;
+		if (off >= sge->length) {
+			off -= sge->length;
 			continue;
 		}
-		take = sge[i].length - (uint32_t)off;
-		if (take > len)
-			take = len;
-		why = mr_check(qp->core, sge[i].lkey, pd, qp->qpn, sge[i].addr + off,
-			       take, IBV_ACCESS_LOCAL_WRITE, &host);
-		if (why != MR_OK) {
-			refused(qp, &sge[i], why);
+		part = part_of(sge, off, len);
+		if (check_part(qp, pd, &part, &host))
 			return -EACCES;
-		}
-		if (mr_write(qp->core, sge[i].lkey, host, from, take) != 0) {
+		if (mr_write(qp->core, part.lkey, host, from, part.length) != 0) {
 			log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: "
 				 "memory is no longer mapped",
-				 qp->qpn, sge[i].lkey, take,
-				 (unsigned long long)(sge[i].addr + off));
+				 qp->qpn, part.lkey, part.length,
+				 (unsigned long long)part.addr);
 			return -EFAULT;
 		}
-		from += take;
-		len -= take;
+		from += part.length;
+		len -= part.length;
 		off = 0;
 	}
 	return 0;

@@ -30,6 +30,11 @@ struct span {
  * Returns 0, or -EACCES after logging the reason. */
 int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
 
+/* Resolves bytes [off, off + len) of an SGE list that data is written to. Returns 0, or
+ * -EACCES after logging the reason. */
+int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
+		 unsigned n, uint64_t off, uint32_t len, struct span *out);
+
 /* Fills iov with the pieces that hold bytes [off, off + len). Returns their number. */
 unsigned span_iov(const struct span *s, uint32_t off, uint32_t len, struct iovec *iov);
 int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);

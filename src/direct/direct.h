@@ -196,6 +196,12 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 		 uint32_t off, uint32_t len);
 bool reach_read(const struct by *by, const struct range *from, const struct span *span,
 		uint32_t off, uint32_t len);
+enum { FETCH_LEAST = 8 << 10 }; /* bytes; a copy by way of a ring is faster for less */
+
+/* Reads the memory of a SEND that the peer's QP has posted; from->key: its lkey. As
+ * reach_read(), but the region needs no remote rights, and the peer has not taken away
+ * the region or the QP meanwhile. */
+bool reach_fetch(const struct by *by, const struct range *from, const struct span *span);
 /* Would reach_read() or reach_write() be allowed now? */
 bool reach_may(const struct by *by, const struct range *to, bool read);
 /* Has the peer executed all of the QP's requests before psn? Its export table says so

@@ -43,9 +43,10 @@ static inline bool lets_go(const struct by *by, uint32_t len)
 }
 
 /* In now.c: copies bytes [off, off + len) of the range from or to the same bytes of
- * span, if the range is mapped here; off and len lie in it. False: not all was copied. */
+ * span, if the range is mapped here and the peer allows the access (0: its QP sends
+ * these bytes); off and len lie in the range. False: not all was copied. */
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
-		  uint32_t off, uint32_t len, bool read);
+		  uint32_t off, uint32_t len, bool read, unsigned access);
 
 void maps_close(struct reach *r);
 void maps_forked(struct reach *r);

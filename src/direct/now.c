@@ -90,7 +90,7 @@ static inline uint8_t *find(const struct job *j, struct range r, unsigned access
 
 	if (m->lent.key != r.key || atomic_load_explicit(&m->bad, memory_order_relaxed) ||
 	    !is_lent(m) || !qp_allows(j->by, a) || m->pd != a->pd ||
-	    !(m->access & a->access & access) || r.len > m->length ||
+	    (m->access & a->access & access) != access || r.len > m->length ||
 	    off > m->length - r.len)
 		return NULL;
 	return m->at + off;
@@ -296,7 +296,7 @@ static NO_TSA bool copy_and_leave(const struct job *j, _Atomic uint64_t *word,
 }
 
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
-		  uint32_t off, uint32_t len, bool read)
+		  uint32_t off, uint32_t len, bool read, unsigned access)
 {
 	struct allowed allowed = { .known = false };
 	struct job j = { *by, &allowed, mapping(*by, at->key), NULL };
@@ -308,7 +308,7 @@ bool reach_mapped(const struct by *by, const struct range *at, const struct span
 	word = words_enter(by->qp->core, at->key, by->qp->attr.dest_qp_num);
 	if (!word)
 		return false;
-	there = find(&j, *at, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
+	there = find(&j, *at, access);
 	if (there)
 		return copy_and_leave(&j, word, span, off, len, there + off, read);
 	words_leave(word);

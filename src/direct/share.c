@@ -47,11 +47,13 @@ static struct extent pages_of(const struct extent *r)
 	return (struct extent){ (r->lo + page - 1) & ~(page - 1), r->hi & ~(page - 1) };
 }
 
+/* May another process use the memory: by its rights, or as the source of long SENDs? */
 static bool is_reached(const struct mkey *mk)
 {
 	return mk->length &&
-	       mk->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			     IBV_ACCESS_REMOTE_ATOMIC);
+	       (mk->length >= FETCH_LEAST ||
+		mk->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			      IBV_ACCESS_REMOTE_ATOMIC));
 }
 
 /* Can QPs of this region's device reach other processes by memory? iWARP's and those of a

@@ -24,6 +24,7 @@
 
 #include "core/core.h"
 #include "core/mr.h"
+#include "direct/direct.h"
 #include "direct/share.h"
 #include "direct/threads_fix.h"
 #include "sys/procmaps.h"
@@ -127,7 +128,7 @@ static void whole_pages_only(void **state)
 
 static void not_what_others_may_not_reach(void **state)
 {
-	struct mr *mr = reg(mem, LEN, IBV_ACCESS_LOCAL_WRITE);
+	struct mr *mr = reg(mem, PAGE, IBV_ACCESS_LOCAL_WRITE);
 
 	(void)state;
 	expect_shared(0, 0);
@@ -135,6 +136,18 @@ static void not_what_others_may_not_reach(void **state)
 	mr = reg(mem, LEN, RW | IBV_ACCESS_ON_DEMAND);
 	expect_shared(0, 0);
 	dereg(mr);
+}
+
+/* Without remote rights, too: the peer fetches what long SENDs send. */
+static void what_long_sends_may_come_from(void **state)
+{
+	struct mr *mr = reg(mem, FETCH_LEAST, 0);
+
+	(void)state;
+	expect_shared(0, FETCH_LEAST / PAGE);
+	dereg(mr);
+	expect_shared(0, 0);
+	expect_content();
 }
 
 /* The first of two has its pages until both have gone. */
@@ -390,9 +403,9 @@ static void a_region_that_moves(void **state)
 
 	(void)state;
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
-				  mem + 8 * PAGE, 2 * PAGE, 0),
+				  mem + 8 * PAGE, PAGE, 0),
 			 0);
-	expect_shared(8, 2);
+	expect_shared(8, 1);
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  IBV_ACCESS_LOCAL_WRITE),
 			 0);
@@ -504,6 +517,7 @@ int main(void)
 		T(whole_pages_only),
 		T(no_directory_is_kept),
 		T(not_what_others_may_not_reach),
+		T(what_long_sends_may_come_from),
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),
 		T(not_with_other_threads),

@@ -110,21 +110,21 @@ bool reach_executed(const struct by *by, uint32_t psn)
 	       exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 }
 
-/* Judges the access as the peer would. */
-static bool is_allowed(const struct by *by, const struct range *at, int access,
+/* Judges the access as the peer would; access 0: its QP sends these bytes. */
+static bool is_allowed(const struct by *by, const struct range *at, unsigned access,
 		       struct grant *g)
 {
 	struct exported_qp to;
 	struct exported_mr mr;
 
-	if (!is_open(by, &to) || !(to.access & (unsigned)access))
+	if (!is_open(by, &to) || (to.access & access) != access)
 		return false;
 	/* More READs at once than the peer takes are an error. Where that is possible
 	 * the peer must count them. */
 	if (access == IBV_ACCESS_REMOTE_READ && to.reads < by->qp->attr.max_rd_atomic)
 		return false;
 	if (!exports_get_mr(by->r->exports, at->key, &mr) || mr.key != at->key ||
-	    mr.pd != to.pd || !(mr.access & (unsigned)access) || at->len > mr.length ||
+	    mr.pd != to.pd || (mr.access & access) != access || at->len > mr.length ||
 	    at->va - mr.base > mr.length - at->len)
 		return false;
 	g->host = mr.host + (at->va - mr.base);
@@ -244,7 +244,7 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 
 	if (!is_inside(to, off, len))
 		return false;
-	if (reach_mapped(by, to, span, off, len, false))
+	if (reach_mapped(by, to, span, off, len, false, IBV_ACCESS_REMOTE_WRITE))
 		return true;
 	r->writes++;
 	atomic_store(r->inside,
@@ -260,17 +260,29 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 
 /* The peer does not wait for readers: what was read counts only if the export table is
  * unchanged afterwards. */
-bool reach_read(const struct by *by, const struct range *from, const struct span *span,
-		uint32_t off, uint32_t len)
+static bool copy_here(const struct by *by, const struct range *from,
+		      const struct span *span, uint32_t off, uint32_t len,
+		      unsigned access)
 {
 	struct grant g, after;
 
 	if (!is_inside(from, off, len))
 		return false;
-	if (reach_mapped(by, from, span, off, len, true))
+	if (reach_mapped(by, from, span, off, len, true, access))
 		return true;
-	return is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &g) &&
+	return is_allowed(by, from, access, &g) &&
 	       get(by, span, off, len, g.host + off) &&
-	       is_allowed(by, from, IBV_ACCESS_REMOTE_READ, &after) &&
-	       after.qp_version == g.qp_version && after.mr_version == g.mr_version;
+	       is_allowed(by, from, access, &after) && after.qp_version == g.qp_version &&
+	       after.mr_version == g.mr_version;
+}
+
+bool reach_read(const struct by *by, const struct range *from, const struct span *span,
+		uint32_t off, uint32_t len)
+{
+	return copy_here(by, from, span, off, len, IBV_ACCESS_REMOTE_READ);
+}
+
+bool reach_fetch(const struct by *by, const struct range *from, const struct span *span)
+{
+	return by->r->vm && copy_here(by, from, span, 0, from->len, 0);
 }

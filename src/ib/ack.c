@@ -65,7 +65,8 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 		       .dest_qp = q->qp->attr.dest_qp_num,
 		       .opcode = ib_opcode(q->service, IB_ACK, IB_ONLY, IB_NONE),
 		       .syndrome = syndrome,
-		       .msn = q->rsp.msn },
+		       .msn = q->rsp.msn,
+		       .by_value = plan->kind == PLAN_NAK && q->rsp.by_value },
 		.path = &q->qp->path,
 	};
 
@@ -82,7 +83,7 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 		s->ack.tried += p->belated && !s->ack.understood;
 		return;
 	}
-	s->nak_due = false;
+	s->nak_due = s->by_value = false;
 	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 }
 

@@ -230,7 +230,9 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		count(q, IB_RX_STALE);
 		return;
 	}
-	if (pkt->op->kind == IB_ACK)
+	if (pkt->f.by_value && lane_by_value(q, psn, now))
+		;
+	else if (pkt->op->kind == IB_ACK)
 		acknowledge(q, psn, pkt->f.syndrome, now);
 	else
 		answer(q, pkt, psn, now);

@@ -131,11 +131,12 @@ struct ib_req {
 	enum ibv_wc_status fail_status;
 	enum verr fail_verr;
 	/* For a QP on a lane (lane.c): */
-	bool full;		/* the lane has no room */
-	bool by_packet;		/* no direct copy for the work request at cur */
-	uint32_t direct;	/* bytes of that request copied directly */
-	uint32_t written;	/* where this requester's last packet ends in the lane */
-	uint32_t seen, seen_in; /* lane->read and lane->got when the timers were set */
+	bool full;		 /* the lane has no room */
+	bool by_packet;		 /* no direct copy for the work request at cur */
+	uint32_t direct;	 /* bytes of that request copied directly */
+	uint64_t by_value_until; /* until then SENDs carry their payload */
+	uint32_t written;	 /* where this requester's last packet ends in the lane */
+	uint32_t seen, seen_in;	 /* lane->read and lane->got when the timers were set */
 };
 
 /* A pending answer.  The array of them is in PSN order. */
@@ -173,7 +174,8 @@ struct ib_rsp {
 	unsigned resources;
 	struct ib_ack ack;
 	bool nak_due;
-	uint8_t nak; /* syndrome */
+	uint8_t nak;   /* syndrome */
+	bool by_value; /* lane: the next NAK asks for a SEND's payload in packets */
 	uint32_t nak_psn;
 	/* Results of the last atomics, to answer duplicates with. */
 	struct {
@@ -407,6 +409,20 @@ enum step lane_send(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
  * STEP_NEXT if some or all of it was copied, STEP_WAIT if earlier packets must be
  * executed first, STEP_GO if packets must carry it. */
 enum step lane_directly(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock);
+/* A region of the peer was used once more: one that is used a lot is worth mapping into
+ * this process. */
+void lane_used(struct lane *l, uint32_t key);
+/* Is w, a SEND, long enough to go by reference, and can the peer copy from this process's
+ * memory? */
+bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w);
+/* Makes e, a packet of w, a SEND by reference, if the peer can copy from this process's
+ * memory and that is worth its while. */
+void lane_by_ref(const struct planning *p, const struct swqe *w, struct emit *e);
+/* Executes a packet of a SEND by reference, as rsp_send() does. */
+enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock);
+/* The peer could not fetch the payload of packet psn: sends it again, with its payload.
+ * Returns false if the packet carried its payload already. */
+bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now) REQUIRES(q->qp->lock);
 /* As struct transport's posted and at_once (core/transport.h). */
 bool lane_posted(struct qp *qp, uint64_t *next);
 bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);

@@ -66,7 +66,7 @@ int lane_request(struct ib_qp *q, const struct emit *e)
 	if (rc == -ENOBUFS)
 		return no_room(q, true);
 	q->req.written = *l->written;
-	q->qp->core->spent += e->len / REQ_UNIT + 1;
+	q->qp->core->spent += (e->f.by_ref ? 0 : e->len / REQ_UNIT) + 1;
 	return rc;
 }
 

@@ -10,9 +10,9 @@ static bool is_plain(const struct planning *p, const struct swqe *w)
 	const struct ib_qp *q = p->q;
 
 	return w->opcode == IBV_WR_SEND && !(w->flags & IBV_SEND_FENCE) &&
-	       w->length <= q->mtu && q->qp->reliable && q->qp->state == IBV_QPS_RTS &&
-	       p->at.psn == p->at.max_psn && p->at.burst == NO_BURST &&
-	       psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1;
+	       w->length <= q->mtu && !lane_wants_ref(q, w) && q->qp->reliable &&
+	       q->qp->state == IBV_QPS_RTS && p->at.psn == p->at.max_psn &&
+	       p->at.burst == NO_BURST && psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1;
 }
 
 /* Does the same as wqe_resolve(), for one SGE whose region the QP remembers. */

@@ -73,8 +73,7 @@ static bool may_copy(const struct ib_qp *q, const struct swqe *w)
 	return reach_may(&by, &there, w->opcode == IBV_WR_RDMA_READ);
 }
 
-/* A region that is used a lot is worth mapping into this process. */
-static void used(struct lane *l, uint32_t key)
+void lane_used(struct lane *l, uint32_t key)
 {
 	if (reach_used(l->reach, key))
 		l->ops->borrow(l, key);
@@ -106,7 +105,7 @@ static enum copied copy(struct planning *p, const struct swqe *w)
 		r->direct = 0;
 		return COPIED_NONE;
 	}
-	used(l, w->rkey);
+	lane_used(l, w->rkey);
 	r->direct += len;
 	l->direct++;
 	l->direct_bytes += len;
@@ -144,7 +143,7 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 	struct lane *l = q->qp->lane;
 
 	if (wqe_is_atomic(w) && l->reach->vm)
-		used(l, w->rkey);
+		lane_used(l, w->rkey);
 	/* UC has no word that tells what was executed. */
 	if (!q->qp->reliable || r->by_packet || p->at.psn != w->psn || w->done ||
 	    p->at.psn != p->at.max_psn || !is_one_sided(q->qp, w))

@@ -199,7 +199,7 @@ static enum step put_on_lane(struct planning *p, const struct emit *e,
 		if (e->f.ackreq)
 			lane_expects(p->q);
 	}
-	req_spend(p, e->len);
+	req_spend(p, e->f.by_ref ? 0 : e->len);
 	return STEP_SENT;
 }
 
@@ -284,6 +284,8 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 	e.f.ackreq = rc && asks_for_ack(p, last, cost);
+	if (q->qp->lane)
+		lane_by_ref(p, w, &e);
 	return put(p, &e, w, 1, cost);
 }
 

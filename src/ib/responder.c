@@ -59,6 +59,11 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		rsp_rnr(q);
 		return;
 	}
+	if (why == REFUSED_FETCH) {
+		q->rsp.by_value = true;
+		rsp_out_of_order(q); /* as if the packet were lost */
+		return;
+	}
 	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
 		 pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn, pkt->payload_len,
 		 target_why(&q->rsp.target, why, text));

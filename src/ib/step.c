@@ -59,6 +59,8 @@ enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt)
 
 	if (!rsp_length_ok(q, pkt))
 		return REFUSED_LENGTH;
+	if (pkt->f.by_ref)
+		return lane_fetch(q, pkt);
 	if (begins)
 		why = target_begin_send(q->qp, t, pkt->payload, n,
 					pkt->op->place == IB_ONLY, &skip);

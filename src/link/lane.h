@@ -47,7 +47,8 @@ struct span;
 
 struct lane {
 	const struct lane_ops {
-		/* Sends a packet with headers f and bytes [off, off + len) of the span.
+		/* Sends a packet with headers f and bytes [off, off + len) of the span;
+		 * with f->by_ref only where those bytes lie.
 		 * Returns 0; -ENOBUFS if the lane has no room, or only the room kept for
 		 * other QPs' ACKs; -EFAULT if the payload is no longer mapped. */
 		int (*send)(struct lane *l, const struct lane_from *from,
@@ -96,7 +97,8 @@ struct lane {
 	const uint32_t *written, *read, *got;
 	/* access to the other process's memory (direct/); never NULL */
 	struct reach *reach;
-	/* WRITEs and READs done in the other's memory */
+	/* WRITEs and READs done in the other's memory, and packets of SENDs fetched from
+	 * there */
 	uint64_t direct, direct_bytes;
 	/* of these, those done while posting; counts only QPs that have left */
 	uint64_t at_once, at_once_bytes;

@@ -4,7 +4,12 @@
 #include "core/qp.h"
 #include "local/peer.h"
 
-enum { LOOKS = 16 }; /* rings that a turn looks at */
+enum {
+	LOOKS = 16, /* rings that a turn looks at */
+	/* Bytes that a turn copies from a peer's memory count as many records as these
+	 * fill. */
+	FETCHED = 4096,
+};
 
 void peer_admit(struct peer *p)
 {
@@ -19,6 +24,12 @@ static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
 		return lane_input(p, r, payload, len, now);
 	dgram_input(p, payload, len, now);
 	return true;
+}
+
+/* What a record takes of SERVE. */
+static unsigned cost_of(const struct rec *r)
+{
+	return 1 + (r->flags & REC_BY_REF ? r->len / FETCHED : 0);
 }
 
 /* Completes what the words up to this count say.  Returns false if some of them were
@@ -66,17 +77,18 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	const uint8_t *payload;
 	struct rec rec;
 	uint32_t len, bytes = 0;
-	unsigned n = 0;
+	unsigned n = 0, cost = 0;
 	bool kick;
 	int rc = 0;
 
-	while (n < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
+	while (cost < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
 		if (!take(p, &rec, payload, len, now)) {
 			rc = -EPROTO;
 			break;
 		}
 		ring_release(&p->in, &rec);
 		bytes += len;
+		cost += cost_of(&rec);
 		n++;
 	}
 	l->count.in += n;

@@ -16,6 +16,11 @@ static struct peer *peer_of(struct lane *l)
 
 enum { WIDE = 1 << IB_RETH | 1 << IB_ATOMICETH | 1 << IB_ATOMICACKETH };
 
+static bool is_wide(const struct ib_fields *f, uint16_t exts)
+{
+	return exts & WIDE || f->by_ref;
+}
+
 static void pack_wide(const struct ib_fields *f, uint16_t exts, struct rec *r)
 {
 	r->va = exts & 1 << IB_ATOMICACKETH ? f->orig : f->va;
@@ -38,25 +43,36 @@ static void pack(const struct ib_fields *f, uint16_t exts, struct rec *r)
 {
 	r->kind = REC_PACKET;
 	r->flags =
-		(uint8_t)((exts & WIDE ? REC_WIDE : 0) | (f->se ? REC_SE : 0) |
-			  (f->ackreq ? REC_ACKREQ : 0) | (f->written ? REC_WRITTEN : 0));
+		(uint8_t)((is_wide(f, exts) ? REC_WIDE : 0) | (f->se ? REC_SE : 0) |
+			  (f->ackreq ? REC_ACKREQ : 0) | (f->written ? REC_WRITTEN : 0) |
+			  (f->by_ref ? REC_BY_REF : 0) |
+			  (f->by_value ? REC_BY_VALUE : 0));
 	r->opcode = f->opcode;
 	r->syndrome = f->syndrome;
 	r->dst = f->dest_qp;
 	r->psn = f->psn;
 	r->data = data_of(f, exts);
-	if (exts & WIDE)
+	if (is_wide(f, exts))
 		pack_wide(f, exts, r);
 }
 
-/* Returns false if the record is not valid. */
-static bool unpack(const struct rec *r, struct ib_pkt *pkt)
+/* Does a SEND by reference name at most one packet's payload, and bring none itself?  A
+ * UC message is complete for its sender once it is sent, so UC's are not by reference. */
+static bool is_sound_ref(const struct rec *r, const struct ib_op *op, uint32_t len)
+{
+	return op->kind == IB_SEND && ib_service(r->opcode) == IB_RC &&
+	       r->flags & REC_WIDE && len == 0 && r->len > 0 && r->len <= LANE_PAYLOAD;
+}
+
+/* len: the bytes behind the headers.  Returns false if the record is not valid. */
+static bool unpack(const struct rec *r, uint32_t len, struct ib_pkt *pkt)
 {
 	struct ib_fields *f = &pkt->f;
 	const struct ib_op *op = ib_op(r->opcode);
 
 	if (!op || ib_service(r->opcode) > IB_UC ||
-	    (op->ext & WIDE && !(r->flags & REC_WIDE)))
+	    (op->ext & WIDE && !(r->flags & REC_WIDE)) ||
+	    (r->flags & REC_BY_REF && !is_sound_ref(r, op, len)))
 		return false;
 	pkt->op = op;
 	pkt->exts = op->ext;
@@ -64,17 +80,20 @@ static bool unpack(const struct rec *r, struct ib_pkt *pkt)
 	f->se = r->flags & REC_SE;
 	f->ackreq = r->flags & REC_ACKREQ;
 	f->written = r->flags & REC_WRITTEN;
+	f->by_ref = r->flags & REC_BY_REF;
+	f->by_value = r->flags & REC_BY_VALUE;
 	f->dest_qp = r->dst;
 	f->psn = r->psn & 0xffffff;
 	f->syndrome = r->syndrome;
 	f->imm = f->inv_rkey = f->flush = f->msn = r->data;
-	if (op->ext & WIDE) {
+	if (is_wide(f, op->ext)) {
 		f->va = f->orig = r->va;
 		f->rkey = r->rkey;
 		f->dma_len = r->len;
 		f->compare = r->compare;
 		f->swap_add = r->swap_add;
 	}
+	pkt->payload_len = f->by_ref ? r->len : len;
 	return true;
 }
 
@@ -84,21 +103,22 @@ static int send(struct lane *l, const struct lane_from *from, const struct ib_fi
 		const struct span *span, uint32_t off, uint32_t len)
 {
 	const struct ib_op *op = ib_op(f->opcode);
-	uint32_t head = op->ext & WIDE ? REC_HEAD_WIDE : REC_HEAD;
+	uint32_t head = is_wide(f, op->ext) ? REC_HEAD_WIDE : REC_HEAD;
+	uint32_t carried = f->by_ref ? 0 : len;
 	struct peer *p = peer_of(l);
 	struct rec *r = op->kind == IB_ACK ? ring_reserve_answer(&p->out)
-					   : ring_reserve(&p->out, head + len);
+					   : ring_reserve(&p->out, head + carried);
 
 	/* Even without room: a peer that sleeps over a full ring must be woken */
 	peer_wrote(p);
 	if (!r)
 		return -ENOBUFS;
-	if (len && span_copy((uint8_t *)r + head, span, off, len))
+	if (carried && span_copy((uint8_t *)r + head, span, off, carried))
 		return -EFAULT;
 	pack(f, op->ext, r);
 	r->src = from->qpn;
 	r->route = from->out;
-	ring_publish(&p->out, r, head + len);
+	ring_publish(&p->out, r, head + carried);
 	p->l->count.out++;
 	p->l->count.out_bytes += len;
 	return 0;
@@ -229,7 +249,7 @@ void peer_forget_pipe(struct peer *p)
 static bool is_short(const struct rec *r)
 {
 	return r->opcode == ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE) && !r->syndrome &&
-	       !(r->flags & (REC_WIDE | REC_WRITTEN));
+	       !(r->flags & (REC_WIDE | REC_WRITTEN | REC_BY_REF));
 }
 
 static bool take_short(struct peer *p, const struct rec *r, const uint8_t *payload,
@@ -255,10 +275,9 @@ bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uin
 
 	if (is_short(r) && take_short(p, r, payload, len, now))
 		return true;
-	if (!unpack(r, &pkt))
+	if (!unpack(r, len, &pkt))
 		return false;
-	pkt.payload = payload;
-	pkt.payload_len = len;
+	pkt.payload = pkt.f.by_ref ? NULL : payload;
 	l->one_sided |= ib_is_request(pkt.op) && pkt.op->kind != IB_SEND;
 	l->ops->packet(l->core, &p->lane, &pkt, r->src, r->route, now);
 	return true;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIPE_VERSION = 4 };
+enum { PIPE_VERSION = 5 };
 
 enum rec_kind {
 	REC_PAD,    /* empty: fills the end of the ring */
@@ -24,6 +24,10 @@ enum rec_flag {
 	REC_SE = 1 << 1,
 	REC_ACKREQ = 1 << 2,
 	REC_WRITTEN = 1 << 3, /* a WRITE whose data was written directly */
+	/* A SEND by reference: no payload follows, but the second header says where in
+	 * the writer's memory it lies, and how long it is (wire/ib_pkt.h). */
+	REC_BY_REF = 1 << 4,
+	REC_BY_VALUE = 1 << 5, /* a NAK of such a SEND */
 };
 
 struct rec {

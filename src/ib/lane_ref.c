@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lane_ref.c - SENDs by reference: a packet says where in the sender's memory its payload
+ * lies, and the responder copies it from there into the receive: one copy in place of
+ * two (docs/lane.md). */
+#include "core/exports.h"
+#include "core/mkey.h"
+#include "direct/direct.h"
+#include "ib/ib.h"
+#include "ib/ib_qp.h"
+
+enum { BY_VALUE_NS = 1000000000 }; /* nothing goes by reference after a failure */
+
+/* --- the sender ------------------------------------------------------------ */
+
+/* Finds the SGE that has bytes [off, off + len) of the work request at index.  Returns
+ * false if no single one has them all. */
+static bool find_sge(struct qp *qp, uint32_t index, uint32_t off, uint32_t len,
+		     struct ibv_sge *out)
+{
+	const struct ibv_sge *sge = sq_sges(&qp->sq, index);
+	const unsigned n = sq_at(&qp->sq, index)->num_sge;
+	unsigned i = 0;
+
+	while (i < n && off >= sge[i].length)
+		off -= sge[i++].length;
+	if (i == n || len > sge[i].length - off)
+		return false;
+	*out = (struct ibv_sge){ sge[i].addr + off, len, sge[i].lkey };
+	return true;
+}
+
+bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w)
+{
+	return w->length >= FETCH_LEAST && !(w->flags & IBV_SEND_INLINE) &&
+	       q->qp->lane->reach->told;
+}
+
+/* A packet that is sent again carries its payload: perhaps it could not be fetched. */
+void lane_by_ref(const struct planning *p, const struct swqe *w, struct emit *e)
+{
+	const struct ib_qp *q = p->q;
+	struct qp *qp = q->qp;
+	struct ibv_sge from;
+
+	if (e->len < FETCH_LEAST || !lane_wants_ref(q, w) || q->service != IB_RC ||
+	    ib_op(e->f.opcode)->kind != IB_SEND || e->copy ||
+	    p->now < q->req.by_value_until ||
+	    !find_sge(qp, p->at.cur, e->off, e->len, &from) ||
+	    !mkey_is_exported(qp->core, from.lkey))
+		return;
+	e->f.by_ref = true;
+	e->f.va = from.addr;
+	e->f.rkey = from.lkey;
+	e->f.dma_len = e->len;
+}
+
+bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	if (now < r->by_value_until)
+		return false;
+	r->by_value_until = now + BY_VALUE_NS;
+	if (!req_advance(q, psn, now) || q->qp->state == IBV_QPS_ERR)
+		return true;
+	req_rewind(q, r->una);
+	r->at.burst = NO_BURST;
+	return true;
+}
+
+/* --- the responder --------------------------------------------------------- */
+
+enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	const struct by by = { q->qp->lane->reach, q->qp, q->from.out };
+	const struct range from = { pkt->f.va, pkt->f.rkey, (uint32_t)pkt->payload_len };
+	struct target *t = &q->rsp.target;
+	enum refusal why = ACCEPTED;
+	struct span to;
+
+	if (q->qp->tm) /* the tag is in the payload */
+		return REFUSED_FETCH;
+	if (ib_begins(pkt->op))
+		why = target_take_recv(q->qp, t);
+	if (!why)
+		why = target_recv_span(q->qp, t, from.len, &to);
+	if (why)
+		return why;
+	if (!reach_fetch(&by, &from, &to))
+		return REFUSED_FETCH;
+	lane_used(q->qp->lane, from.key);
+	q->qp->lane->direct++;
+	q->qp->lane->direct_bytes += from.len;
+	t->filled += from.len;
+	return ACCEPTED;
+}
