@@ -17,6 +17,9 @@ enum {
 	STEP = 4096, /* growth for each window's worth of ACKs */
 	/* Cost that a QP may send before it goes to the end of the line */
 	QUANTUM = 16 << 10,
+	/* The only QP that waits does so until one of so many parts of the window is
+	 * open. Otherwise it would send a few packets for each ACK, and not a run. */
+	BURSTS = 4,
 	CUT_GAP_NS = 500000, /* one loss event must not halve the window twice */
 };
 
@@ -85,6 +88,18 @@ static bool fits(const struct cc_host *h, uint32_t cost)
 	return need <= room(h);
 }
 
+/* A QP whose quantum is used up begins another one at once if no QP waits, so that its
+ * packets leave in long runs. */
+static bool has_quantum(struct ib_qp *q)
+{
+	const struct cc_host *h = q->host;
+
+	if (q->req.quantum <= q->req.planned && list_empty(&h->waiting) &&
+	    h->promised == 0)
+		q->req.quantum = q->req.planned + QUANTUM;
+	return q->req.quantum > q->req.planned;
+}
+
 bool cc_admit(struct ib_qp *q, uint32_t cost)
 {
 	struct cc_host *h = q->host;
@@ -97,9 +112,11 @@ bool cc_admit(struct ib_qp *q, uint32_t cost)
 	}
 	if (!list_empty(&qp->cc_node))
 		return false;
-	if (q->req.quantum > q->req.planned && fits(h, cost))
+	if (has_quantum(q) && fits(h, cost))
 		return true;
-	q->req.want = cost;
+	q->req.want = list_empty(&h->waiting) && cost < h->window / BURSTS
+			      ? h->window / BURSTS
+			      : cost;
 	list_add_tail(&h->waiting, &qp->cc_node);
 	return false;
 }

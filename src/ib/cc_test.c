@@ -2,6 +2,8 @@
 /* The congestion window of a destination: shared, cut, opened again. */
 #include "ib/fix.h"
 
+#include "core/transport.h"
+
 static struct cc_host *host(const struct fix *f)
 {
 	return fix_ib(f, 0)->host;
@@ -87,6 +89,41 @@ static void round_robin(void **state)
 	for (int i = 0; i < PAIRS; i++)
 		sim_unpair(f->s, &p[i]);
 	assert_int_equal(host(f)->flight, 0); /* QPs take their flight with them */
+	fix_close(f);
+}
+
+/* Packets of A that left at the same instant, less one: the joints between them. */
+static unsigned joints(const struct fix *f)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 1; i < f->n; i++)
+		n += f->log[i].side == 0 && f->log[i - 1].side == 0 &&
+		     f->log[i].now == f->log[i - 1].now;
+	return n;
+}
+
+/* Nobody else waits: the packets leave in long runs, whether the window is open or was
+ * shut and each ACK opens a little of it. */
+static void alone_it_sends_long_runs(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	const uint32_t burst = CC_WINDOW_MAX / 4 / (1024 + CC_PACKET);
+	struct batch *b = &f->s->node[0].batch;
+	struct qp *qp = f->p.qp[0];
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM, 0);
+	batch_reset(b);
+	lock_take(&qp->lock);
+	assert_true(qp->transport->output(qp, b, f->s->now));
+	assert_int_equal(b->n, REQ_SHARE);
+	qp->transport->commit(qp, 0, 0, f->s->now);
+	lock_give(&qp->lock);
+	batch_reset(b);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(fix_count(f, 0, NULL), FIX_MEM / 1024);
+	assert_in_range(FIX_MEM / 1024 - joints(f), 1, FIX_MEM / 1024 / burst + 1);
 	fix_close(f);
 }
 
@@ -187,6 +224,7 @@ int main(void)
 		cmocka_unit_test(all_qps_to_a_host_share),
 		cmocka_unit_test(never_more_than_the_window),
 		cmocka_unit_test(round_robin),
+		cmocka_unit_test(alone_it_sends_long_runs),
 		cmocka_unit_test(small_window_never_waits_for_a_probe),
 		cmocka_unit_test(loss_halves_and_acks_open),
 		cmocka_unit_test(cnp_halves),
