@@ -351,7 +351,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 			   did.output ? went_out(e->core, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
 	}
-	did.socket = sockets.n > 0;
+	did.socket = sockets.n;
 	did.ring = rings.n > 0;
 	did.one_sided = rings.one_sided;
 	return did;

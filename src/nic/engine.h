@@ -58,6 +58,8 @@ struct engine_thread {
 	uint64_t alarm_at; /* NEVER: the alarm is not set */
 	struct watch watch[SOURCE_KINDS];
 	uint64_t slept; /* ns; when it went to sleep */
+	struct bulk bulk;
+	bool up; /* does not sleep, because of bulk */
 	struct {
 		/* it was woken for more than the input that is left to pollers */
 		bool call;
@@ -90,8 +92,8 @@ struct engine {
 };
 
 struct engine_did {
-	bool socket;	 /* input came by a socket, */
-	bool ring;	 /* by a ring, */
+	unsigned socket; /* datagrams, and connections with input, by sockets */
+	bool ring;	 /* input came by a ring, */
 	bool one_sided;	 /* or input came that the program need not poll for */
 	unsigned output; /* datagrams sent */
 	/* ns; when there is work without input, for engine_settle(). Computed only while

@@ -18,6 +18,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -187,13 +188,29 @@ static uint64_t sleeps_until(struct engine *e, uint64_t now)
 	return atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
 }
 
+/* Input comes in bulk, so the thread does not sleep now.  Returns true if it has only let
+ * others have the processor; false if it must look at all descriptors. */
+static bool stays_up(struct engine *e, uint64_t now)
+{
+	if (bulk_looks_round(&e->thread.bulk) || atomic_load(&e->thread.kicked) ||
+	    atomic_load(&e->thread.stop))
+		return false;
+	memset(&e->thread.woken, 0, sizeof(e->thread.woken));
+	sched_yield();
+	bulk_yielded(&e->thread.bulk, now, clock_ns());
+	return true;
+}
+
 /* Sleeps until there is something to do. Returns false if descriptors are gone. */
 static bool nap(struct engine *e)
 {
-	uint64_t now = clock_ns(), until = sleeps_until(e, now);
+	uint64_t now = clock_ns(), until;
 	struct timespec none = { 0, 0 };
 	struct bed b;
 
+	if (e->thread.up && stays_up(e, now))
+		return true;
+	until = e->thread.up ? now : sleeps_until(e, now);
 	e->thread.slept = now;
 	if (until > now)
 		set_alarm(e, until);
@@ -245,9 +262,11 @@ static void watch_all(struct engine *e, const struct watch_seen *s, struct engin
 
 static void hear_who_rang(struct engine *e)
 {
-	for (struct source *const *s = e->sleeps.v; *s; s++)
+	for (struct source *const *s = e->sleeps.v; *s; s++) {
 		if ((*s)->rang >= 0 && (*s)->ops->rang)
 			(*s)->ops->rang(*s, (*s)->rang);
+		(*s)->rang = -1;
+	}
 }
 
 /* Was the thread woken for something that pollers do not take in? */
@@ -262,7 +281,9 @@ static void wake_up(struct engine *e)
 {
 	struct watch_seen seen = look_around(e);
 	struct engine_did did;
+	uint64_t now;
 
+	e->thread.up = false;
 	if (!watch_takes_turn(&seen, watches_all(e), is_called(e))) {
 		for (int i = 0; i < SOURCE_KINDS; i++)
 			watch_served(&e->thread.watch[i]);
@@ -276,7 +297,12 @@ static void wake_up(struct engine *e)
 	hear_who_rang(e);
 	did = engine_turn(e, clock_ns(), false);
 	watch_all(e, &seen, did);
-	lie_down(e, clock_ns());
+	now = clock_ns();
+	bulk_took(&e->thread.bulk, did.socket, now);
+	e->thread.up = !e->thread.watch[SOURCE_SOCKETS].left &&
+		       bulk_goes_on(&e->thread.bulk, now);
+	if (!e->thread.up)
+		lie_down(e, now);
 	turn_give(&e->core->turn);
 	atomic_store_explicit(&e->thread.serving, false, memory_order_relaxed);
 }

@@ -63,6 +63,40 @@ static inline void watch_served(struct watch *w)
 		w->late = 0;
 }
 
+/* --- the thread's patience ---------------------------------------------------------- */
+
+/* Datagrams in bulk are followed by more.  To sleep between two bursts, and to be woken,
+ * takes longer than to take a burst in; so the thread looks for more for a while. */
+enum {
+	BULK = 16,	 /* datagrams of one turn */
+	BULK_NS = 50000, /* ns; so long after them */
+	BULK_LOOKS = 16	 /* every so many looks go to all descriptors */
+};
+
+struct bulk {
+	uint64_t until; /* ns; looks for more until then */
+	unsigned looks;
+};
+
+/* A turn has taken n datagrams in. */
+static inline void bulk_took(struct bulk *b, unsigned n, uint64_t now)
+{
+	if (n >= BULK)
+		b->until = now + BULK_NS;
+}
+
+/* Does the thread look for more, instead of sleeping? */
+static inline bool bulk_goes_on(const struct bulk *b, uint64_t now)
+{
+	return now < b->until;
+}
+
+/* Must this look go to all descriptors, although those of input would do? */
+static inline bool bulk_looks_round(struct bulk *b)
+{
+	return ++b->looks % BULK_LOOKS == 0;
+}
+
 /* --- a poller's patience ------------------------------------------------------------ */
 
 enum {
@@ -87,6 +121,14 @@ struct spin {
 };
 
 enum spin_next { SPIN_ON, SPIN_YIELD, SPIN_NAP };
+
+/* The engine's thread has yielded while it looked for more input.  If another thread
+ * wanted the processor, the thread sleeps after this. */
+static inline void bulk_yielded(struct bulk *b, uint64_t before, uint64_t after)
+{
+	if (after - before > SPIN_YIELD_MAX_NS)
+		b->until = 0;
+}
 
 /* What should a thread do after a poll? If it yields, it reports by spin_yielded(); if
  * it sleeps, by spin_slept(). */

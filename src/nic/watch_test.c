@@ -428,6 +428,31 @@ static void who_misses_for_ever_sleeps(void **state)
 	assert_int_equal(spin_missed(n + SPIN_MISSES), SPIN_NAP);
 }
 
+/* The thread takes bursts in. */
+static void in_bulk_it_stays_up(void **state)
+{
+	struct bulk b = { 0 };
+	uint64_t t = SEC_US;
+	unsigned round = 0;
+
+	(void)state;
+	bulk_took(&b, BULK - 1, t);
+	assert_false(bulk_goes_on(&b, t));
+	bulk_took(&b, BULK, t);
+	assert_true(bulk_goes_on(&b, t));
+	bulk_took(&b, 1, t + BULK_NS / 2); /* few, but no sign of an end */
+	assert_true(bulk_goes_on(&b, t + BULK_NS - 1));
+	assert_false(bulk_goes_on(&b, t + BULK_NS));
+	bulk_took(&b, BULK, t);
+	bulk_yielded(&b, t, t + SPIN_YIELD_MAX_NS); /* to nobody */
+	assert_true(bulk_goes_on(&b, t + 1));
+	bulk_yielded(&b, t, t + SPIN_YIELD_MAX_NS + 1);
+	assert_false(bulk_goes_on(&b, t + 1));
+	for (unsigned i = 0; i < 10 * BULK_LOOKS; i++)
+		round += bulk_looks_round(&b);
+	assert_int_equal(round, 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -448,6 +473,7 @@ int main(void)
 		cmocka_unit_test(on_a_shared_processor_sooner),
 		cmocka_unit_test(where_others_use_up_their_slices_it_sleeps),
 		cmocka_unit_test(who_misses_for_ever_sleeps),
+		cmocka_unit_test(in_bulk_it_stays_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
