@@ -25,6 +25,7 @@ enum { PORT = 4791, BTH = 12 };
 static struct t {
 	struct link *loop, *out, *in; /* loop: the cable's far end */
 	bool ipv6;
+	unsigned bth, host; /* vary the BTH, and the receiver's address */
 	struct batch batch;
 	uint8_t bytes[256];
 } t;
@@ -56,7 +57,7 @@ static void address(struct dgram *d)
 
 	memcpy(ip_of(d)->from.ip, t.ipv6 ? v6 : v4, 16);
 	memcpy(ip_of(d)->to.ip, t.ipv6 ? v6 : v4, 16);
-	ip_of(d)->to.ip[15] = 2;
+	ip_of(d)->to.ip[15] = (uint8_t)(2 + t.host);
 	ip_of(d)->from.port = 0xc000;
 	ip_of(d)->to.port = PORT;
 }
@@ -74,7 +75,7 @@ static int put(const struct iovec *payload, unsigned pieces, unsigned pad)
 	struct dgram *d = batch_next(b);
 	uint8_t *hdr = b->hdr[b->n];
 
-	fill(hdr, BTH + pad, 3);
+	fill(hdr, BTH + pad, 3 + t.bth);
 	d->iov[0] = (struct iovec){ hdr, BTH };
 	d->len = BTH;
 	for (unsigned i = 0; i < pieces; i++) {
@@ -126,6 +127,50 @@ static void any_pieces_are_sealed(void **state)
 				assert_true(icrc_is_right(&t.batch.v[0], 0));
 			}
 		}
+	}
+}
+
+/* What a packet has in common with earlier ones is not computed again; another address,
+ * length or BTH is not mistaken for it. */
+static void streams_are_not_mixed_up(void **state)
+{
+	uint8_t a[700];
+	struct iovec v = { a, sizeof(a) };
+
+	(void)state;
+	fill(a, sizeof(a), 1);
+	for (unsigned i = 0; i < 4096; i++) {
+		unsigned bits = i * 2654435761u >> 20;
+
+		t.host = bits & 1;
+		t.bth = (bits >> 1 & 1) * 4 + (bits >> 2 & 1);
+		v.iov_len = 400 + 16 * (bits >> 3 & 3);
+		t.ipv6 = bits >> 5 & 1;
+		batch_reset(&t.batch);
+		assert_int_equal(put(&v, 1, 0), 0);
+		assert_true(icrc_is_right(&t.batch.v[0], 0));
+	}
+	t.host = t.bth = t.ipv6 = 0;
+}
+
+/* The port of packets whose address has none may change. */
+static void the_port_is_looked_up(void **state)
+{
+	uint8_t a[300];
+	const struct iovec v = { a, sizeof(a) };
+
+	(void)state;
+	fill(a, sizeof(a), 1);
+	for (uint16_t port = 0xc100; port < 0xc104; port++) {
+		struct dgram *d = &t.batch.v[0];
+
+		roce_leaves_from(t.out, port);
+		batch_reset(&t.batch);
+		assert_int_equal(put(&v, 1, 0), 0);
+		ip_of(d)->from.port = 0;
+		assert_int_equal(batch_seal(&t.batch), 0);
+		ip_of(d)->from.port = port;
+		assert_true(icrc_is_right(d, 0));
 	}
 }
 
@@ -348,6 +393,8 @@ int main(void)
 	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(any_pieces_are_sealed, begin, end),
+		cmocka_unit_test_setup_teardown(streams_are_not_mixed_up, begin, end),
+		cmocka_unit_test_setup_teardown(the_port_is_looked_up, begin, end),
 		cmocka_unit_test_setup_teardown(a_run_is_sealed_place_by_place, begin, end),
 		cmocka_unit_test_setup_teardown(memory_that_is_gone, begin, end),
 		cmocka_unit_test_setup_teardown(every_bit_counts, begin, end),

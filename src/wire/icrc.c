@@ -140,6 +140,33 @@ uint32_t icrc_add(uint32_t crc, const void *p, size_t n)
 	return crc;
 }
 
+uint32_t icrc_shared(const struct icrc_path *path, size_t udp_len, const void *bth)
+{
+	uint8_t head[ONES + IP6 + UDP + ICRC_SHARED], *at = head;
+
+	memset(at, 0xff, ONES);
+	at = put_path(at + ONES, path, 0, udp_len);
+	memcpy(at, bth, ICRC_SHARED);
+	at[BTH_FBECN] = 0xff;
+	at += ICRC_SHARED;
+	return crc32_gzip_refl(0, head, (uint64_t)(at - head));
+}
+
+/* The CRC is linear: each bit of the identification changes it by a constant, since the
+ * same 30 bytes lie between the identification and the end of what is shared. */
+uint32_t icrc_with_id(uint32_t shared, uint16_t ip_id)
+{
+	static const uint32_t bit[16] = {
+		0x0ee7e8d1, 0x1dcfd1a2, 0x3b9fa344, 0x773f4688, 0xee7e8d10, 0x078c1c61,
+		0x0f1838c2, 0x1e307184, 0xf1da05aa, 0x38c50d15, 0x718a1a2a, 0xe3143454,
+		0x1d596ee9, 0x3ab2ddd2, 0x7565bba4, 0xeacb7748,
+	};
+
+	for (unsigned id = ip_id; id; id &= id - 1)
+		shared ^= bit[__builtin_ctz(id)];
+	return shared;
+}
+
 /* --- solving for the identification ---------------------------------------
  *
  * Polynomials modulo P over GF(2); bit 31 is the coefficient of x^0, bit 0 that of x^31.

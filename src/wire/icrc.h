@@ -33,6 +33,15 @@ uint32_t icrc_start(const struct icrc_path *path, uint16_t ip_id, size_t udp_len
 		    const void *bth, size_t n);
 uint32_t icrc_add(uint32_t crc, const void *p, size_t n);
 
+/* Packets of one length between two ends have most of what comes before their payload in
+ * common: addresses, and the first ICRC_SHARED bytes of the BTH.  icrc_shared() is the
+ * CRC so far, with identification 0; bth points to these bytes.  icrc_with_id() changes
+ * it to another IPv4 identification.  Go on with icrc_add() behind the ICRC_SHARED bytes.
+ */
+enum { ICRC_SHARED = 8 };
+uint32_t icrc_shared(const struct icrc_path *path, size_t udp_len, const void *bth);
+uint32_t icrc_with_id(uint32_t shared, uint16_t ip_id);
+
 static inline void icrc_end(uint32_t crc, uint8_t at[ICRC_LEN])
 {
 	for (int i = 0; i < ICRC_LEN; i++, crc >>= 8)
