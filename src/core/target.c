@@ -223,6 +223,26 @@ enum refusal target_write(struct qp *qp, struct target *t, const void *data, uin
 	return ACCEPTED;
 }
 
+unsigned target_write_all(struct qp *qp, struct target *t, const void *const *data,
+			  unsigned n, uint32_t len)
+{
+	const uint32_t most = t->write.left ? (t->write.left - 1) / len : 0;
+	uint8_t *host;
+	unsigned i;
+
+	if (n > most)
+		n = most;
+	if (n == 0 || target_reach(qp, t, t->write.rkey, t->write.va, (uint64_t)n * len,
+				   IBV_ACCESS_REMOTE_WRITE, &host))
+		return 0;
+	for (i = 0; i < n; i++, host += len)
+		if (mr_write(qp->core, t->write.rkey, host, data[i], len) != 0)
+			break;
+	t->write.va += (uint64_t)i * len;
+	t->write.left -= i * len;
+	return i;
+}
+
 static enum refusal check_word(struct qp *qp, struct target *t, uint32_t rkey,
 			       uint64_t va, int access, uint64_t **at)
 {

@@ -112,6 +112,11 @@ enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
 /* Writes the next n bytes of the WRITE, after checking the key again, as the region
  * may be gone meanwhile. */
 enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n);
+/* Writes n pieces of len bytes each, len > 0, none of which is the last of the WRITE. The
+ * key is checked once. Returns how many were written: fewer if the WRITE is too short for
+ * them, or the key or the memory forbids one; then target_write() says why. */
+unsigned target_write_all(struct qp *qp, struct target *t, const void *const *data,
+			  unsigned n, uint32_t len);
 /* Writes n bytes of a peer's WRITE to va behind rkey, in any order. The caller knows
  * that the QP allows WRITEs. */
 enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,

@@ -39,6 +39,7 @@ enum {
 	REQ_SHARE = 64,	 /* request packets in one output() */
 	REQ_UNIT = 4096, /* bytes on a lane that count as one packet */
 	RSP_SHARE = 32,	 /* response packets in one output() */
+	RUN_MAX = 64,	 /* packets that are taken in as one run */
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
 	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
 	NO_BURST = 0x7fffffff,
@@ -509,6 +510,11 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt);
 void rsp_give_up(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
+/* The n packets of v are from the middle of a WRITE, with consecutive PSNs; pkt is the
+ * first, and says whether any of them asks for an ACK.  n <= RUN_MAX.  Returns how many
+ * were executed; the next one is for rc_request(). */
+unsigned rc_write_run(struct ib_qp *q, const struct ib_pkt *pkt, const struct dgram *v,
+		      unsigned n, uint64_t now) REQUIRES(q->qp->lock);
 void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 	REQUIRES(q->qp->lock);
 void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)

@@ -384,6 +384,38 @@ void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rsp_expected(q, pkt, now);
 }
 
+/* What a run is only taken for where it needs no answer but an ACK. */
+static bool goes_smoothly(const struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	const struct ib_rsp *s = &q->rsp;
+
+	return pkt->f.psn == s->epsn && !s->out_of_order && !s->nak_due &&
+	       q->qp->state != IBV_QPS_RTR && ib_may_follow(s->prev, pkt->op) &&
+	       rsp_length_ok(q, pkt);
+}
+
+unsigned rc_write_run(struct ib_qp *q, const struct ib_pkt *pkt, const struct dgram *v,
+		      unsigned n, uint64_t now)
+{
+	const size_t header =
+		(size_t)(pkt->payload - (const uint8_t *)v->iov[0].iov_base);
+	const void *payload[RUN_MAX];
+	struct ib_rsp *s = &q->rsp;
+
+	if (!goes_smoothly(q, pkt))
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		payload[i] = (const uint8_t *)v[i].iov[0].iov_base + header;
+	n = target_write_all(q->qp, &s->target, payload, n, (uint32_t)pkt->payload_len);
+	if (n == 0)
+		return 0;
+	s->epsn = psn_add(s->epsn, n);
+	s->prev = pkt->op;
+	s->srqn = 0;
+	ack_ask(q, pkt, now);
+	return n;
+}
+
 void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 {
 	if (get_be24(bth->psn) != q->rsp.epsn)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rx.c - finds the QP of an incoming packet, after checking that it is one and is meant
  * for this port (IBTA vol. 1, 9.6).  The link has checked the ICRC. */
+#include <stdatomic.h>
+#include <string.h>
+
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp1.h"
@@ -301,10 +304,125 @@ static bool is_belated(const struct dgram *d, const struct dgram *next)
 	       get_be24(a->dest_qp) == get_be24(b->dest_qp);
 }
 
+/* --- runs ------------------------------------------------------------------ */
+
+/* Packets from the middle of one message, which differ in PSN, AckReq and payload only.
+ * They mostly arrive together, and what does not differ is then checked once. */
+struct run {
+	const struct dgram *v;
+	unsigned n;
+	struct bth first;
+	bool ackreq; /* any of them asks for an ACK */
+};
+
+/* The BTH is read only once, since the sender may still write to the packet's memory. */
+static struct bth read_bth(const struct dgram *d)
+{
+	struct bth bth;
+
+	memcpy(&bth, d->iov[0].iov_base, sizeof(bth));
+	atomic_signal_fence(memory_order_seq_cst);
+	return bth;
+}
+
+/* Takes d into the run if it continues it. */
+static bool joins(struct run *r, const struct dgram *d)
+{
+	struct bth bth;
+
+	if (d->len != r->v->len || d->iovcnt != 1 || d->damaged || d->marked ||
+	    d->link != r->v->link || !addr_same(&d->addr, &r->v->addr))
+		return false;
+	bth = read_bth(d);
+	if (memcmp(&bth, &r->first, offsetof(struct bth, ackreq)) != 0 ||
+	    get_be24(bth.psn) != psn_add(get_be24(r->first.psn), r->n))
+		return false;
+	r->ackreq |= bth_ack_requested(&bth);
+	r->n++;
+	return true;
+}
+
+/* Finds the run of RC or UC packets that v begins with. Returns false if there is none.
+ */
+static bool find_run(struct run *r, const struct dgram *v, unsigned n)
+{
+	const struct ib_op *op;
+
+	if (n > RUN_MAX)
+		n = RUN_MAX;
+	if (n < 2 || !is_framed(v) || v->damaged || v->marked)
+		return false;
+	*r = (struct run){ .v = v, .n = 1, .first = read_bth(v) };
+	op = ib_op(r->first.opcode);
+	if (!op || op->place != IB_MIDDLE || ib_exts(op, r->first.opcode) != 0)
+		return false;
+	r->ackreq = bth_ack_requested(&r->first);
+	while (r->n < n && joins(r, &v[r->n]))
+		;
+	return r->n > 1;
+}
+
+/* Returns how many packets of the run were taken in; the QP may fail at any of them. */
+static unsigned take_run(struct ib_qp *q, struct ib_pkt *pkt, const struct run *r,
+			 uint64_t now) REQUIRES(q->qp->lock)
+{
+	const uint32_t psn = pkt->f.psn;
+	unsigned n;
+
+	if (!qp_receives(q->qp) || qp_hears(q->qp, pkt->f.pkey) < 0 ||
+	    q->qp->type == IBV_QPT_UD || q->qp->lane || !from_peer(q->qp, r->v))
+		return 0;
+	pkt->f.ackreq = r->ackreq;
+	n = q->service == IB_RC && pkt->op->kind == IB_WRITE
+		    ? rc_write_run(q, pkt, r->v, r->n, now)
+		    : 0;
+	for (; n < r->n && qp_receives(q->qp); n++) {
+		pkt->f.psn = psn_add(psn, n);
+		pkt->payload =
+			(const uint8_t *)r->v[n].iov[0].iov_base + sizeof(struct bth);
+		connected(q, pkt, now);
+	}
+	ib_settle(q);
+	return n;
+}
+
+/* Takes in the run that v begins with. Returns its length; 0: no packet was taken in. */
+static unsigned input_run(struct core *core, const struct dgram *v, unsigned n,
+			  uint64_t now)
+{
+	struct ib *ib = ib_of(core);
+	struct ib_pkt pkt;
+	struct run r;
+	struct qp *qp;
+
+	/* Packets with pad are left to ib_input(), too. */
+	if (!find_run(&r, v, n) || ib_parse(&pkt, &r.first, sizeof(r.first)) != 0)
+		return 0;
+	pkt.payload = (const uint8_t *)v->iov[0].iov_base + sizeof(r.first);
+	pkt.payload_len = v->len - sizeof(r.first);
+	turn_is_held(core);
+	qp = qp_find(core, get_be24(r.first.dest_qp));
+	if (!qp || qp->transport != &ib_transport)
+		return 0;
+	lock_take(&qp->lock);
+	qp_is_held(ib_qp(qp)->qp);
+	n = take_run(ib_qp(qp), &pkt, &r, now);
+	lock_give(&qp->lock);
+	ib->counter[IB_RX] += n;
+	ib->counter[IB_RX_BYTES] += (uint64_t)n * v->len;
+	return n;
+}
+
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now)
 {
 	for (unsigned i = 0; i < n; i++) {
-		bool belated = i + 1 < n && is_belated(&v[i], &v[i + 1]);
+		unsigned taken = input_run(core, v + i, n - i, now);
+		bool belated = !taken && i + 1 < n && is_belated(&v[i], &v[i + 1]);
+
+		if (taken) {
+			i += taken - 1;
+			continue;
+		}
 
 		if (belated) {
 			ib_of(core)->belated = true;
