@@ -26,6 +26,26 @@ static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 	d->same_host = path->same_host;
 }
 
+/* Puts d together: the header of n bytes at hdr, the payload where it lies, and pad and
+ * trailer behind the header. */
+static void lay_out(struct dgram *d, const struct emit *e, uint8_t *hdr, size_t n)
+{
+	unsigned pieces = span_iov(e->span, e->off, e->len, d->iov + 1);
+
+	d->iov[0] = (struct iovec){ hdr, n };
+	d->iov[pieces + 1] = (struct iovec){ hdr + n, e->f.pad + TRAILER_LEN };
+	d->iovcnt = pieces + 2;
+	memset(hdr + n, 0, e->f.pad);
+}
+
+static int seal(struct ib_qp *q, struct batch *b)
+{
+	if (batch_seal(b) != 0)
+		return -EFAULT;
+	emitted(q, b)->len = b->v[b->n - 1].len - TRAILER_LEN;
+	return 0;
+}
+
 /* Headers, payload, pad and trailer in one buffer. */
 static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 {
@@ -49,37 +69,50 @@ static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
 	d->iovcnt = 1;
 	batch_commit(b, d);
 	b->bounce_used += (d->len + ALIGN) & ~(size_t)ALIGN;
-	if (batch_seal(b) != 0)
-		return -EFAULT;
-	emitted(q, b)->len = d->len - TRAILER_LEN;
-	return 0;
+	return seal(q, b);
 }
 
 static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
 {
-	uint8_t *hdr = b->hdr[b->n], *trailer;
+	uint8_t *hdr = b->hdr[b->n];
 	struct dgram *d;
-	unsigned pieces;
 	size_t n;
 
 	if (!batch_has_room(b, e->span->n + 2, 0))
 		return -ENOBUFS;
 	n = ib_build(hdr, &e->f);
-	trailer = hdr + n;
-	memset(trailer, 0, e->f.pad);
-
 	d = batch_next(b);
 	address(d, e->path, e->f.dest_qp);
 	d->len = (uint32_t)n + e->len + e->f.pad + TRAILER_LEN;
-	d->iov[0] = (struct iovec){ hdr, n };
-	pieces = span_iov(e->span, e->off, e->len, d->iov + 1);
-	d->iov[pieces + 1] = (struct iovec){ trailer, e->f.pad + TRAILER_LEN };
-	d->iovcnt = pieces + 2;
+	lay_out(d, e, hdr, n);
 	batch_commit(b, d);
-	if (batch_seal(b) != 0)
-		return -EFAULT;
-	emitted(q, b)->len = d->len - TRAILER_LEN;
-	return 0;
+	return seal(q, b);
+}
+
+bool emit_has_next(const struct emit *e)
+{
+	return !e->copy && e->len > COPY_MAX;
+}
+
+int emit_next(struct ib_qp *q, struct batch *b, const struct emit *e)
+{
+	uint8_t *hdr = b->hdr[b->n];
+	struct dgram *d;
+	size_t n;
+	int rc;
+
+	if (!batch_has_room(b, e->span->n + 2, 0))
+		return -ENOBUFS;
+	d = batch_again(b);
+	n = d[-1].iov[0].iov_len;
+	memcpy(hdr, d[-1].iov[0].iov_base, n);
+	ib_set_psn(hdr, &e->f);
+	lay_out(d, e, hdr, n);
+	batch_commit_again(b, d);
+	rc = seal(q, b);
+	if (!rc)
+		emitted(q, b)->rate = e->path->rate;
+	return rc;
 }
 
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)

@@ -62,8 +62,10 @@ struct cc_host {
 };
 
 enum {
-	CC_PACKET = 768,	   /* the kernel's charge for one datagram */
-	CC_WINDOW_MAX = 192 << 10, /* below a socket buffer of 208 KiB */
+	CC_PACKET = 768, /* the kernel's charge for one datagram */
+	/* Linux gives a socket twice the 208 KiB that it may ask for, and may charge it
+	 * with a quarter too much */
+	CC_WINDOW_MAX = 288 << 10,
 	CC_WINDOW_MIN = 8 << 10,
 };
 
@@ -277,6 +279,10 @@ struct emit {
 /* Appends a datagram to the batch; the caller then fills its plan, emitted().  Returns
  * 0, -ENOBUFS if the batch has no room, or -EFAULT if the payload's memory is gone. */
 int emit(struct ib_qp *q, struct batch *b, struct emit *e);
+/* Appends the packet behind the last one, which e was emitted for: since then only PSN,
+ * AckReq and off have changed, and emit_has_next() was true.  Returns as emit(). */
+int emit_next(struct ib_qp *q, struct batch *b, const struct emit *e);
+bool emit_has_next(const struct emit *e);
 static inline struct plan *emitted(const struct ib_qp *q, const struct batch *b)
 {
 	return &q->ib->plan[b->n - 1];
@@ -312,6 +318,10 @@ struct planning {
 	uint64_t now;
 	unsigned left; /* packets that this output() may still send */
 	struct wqe_memory memory;
+	/* run: the last packet of the batch is one from the middle of the message at the
+	 * cursor, as emit describes it */
+	bool run;
+	struct emit emit;
 };
 
 /* Charges bytes on a lane to the QP's share: REQ_UNIT bytes count as a packet. */

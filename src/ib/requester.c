@@ -203,17 +203,14 @@ static enum step put_on_lane(struct planning *p, const struct emit *e,
 	return STEP_SENT;
 }
 
-/* Appends e, which takes n PSNs of w, to the batch, or writes it to the lane. */
-static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
-		     uint32_t cost) REQUIRES(p->q->qp->lock)
+/* emit() has returned rc for e, which takes n PSNs of w: plans the packet. */
+static enum step plan(struct planning *p, int rc, const struct emit *e,
+		      const struct swqe *w, uint32_t n, uint32_t cost)
+	REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
 	struct plan *plan;
-	int rc;
 
-	if (q->qp->lane)
-		return put_on_lane(p, e, w, n);
-	rc = emit(q, p->b, e);
 	if (rc == -ENOBUFS)
 		return STEP_FULL;
 	if (rc)
@@ -231,6 +228,15 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 	if (plan->rate && p->left > PACED_SHARE)
 		p->left = PACED_SHARE;
 	return STEP_SENT;
+}
+
+/* Appends e, which takes n PSNs of w, to the batch, or writes it to the lane. */
+static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
+		     uint32_t cost) REQUIRES(p->q->qp->lock)
+{
+	if (p->q->qp->lane)
+		return put_on_lane(p, e, w, n);
+	return plan(p, emit(p->q, p->b, e), e, w, n, cost);
 }
 
 /* Does the next packet ask for an ACK?  The last packet of a message does, every
@@ -256,37 +262,64 @@ static inline bool admit(struct ib_qp *q, uint32_t cost)
 	return !q->host || cc_admit(q, cost);
 }
 
+static bool may_send(struct planning *p, uint32_t cost)
+{
+	struct ib_qp *q = p->q;
+
+	return !q->qp->reliable ||
+	       (psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1 && admit(q, cost));
+}
+
+/* Packets from the middle of a message differ in PSN, AckReq and payload only. */
+static enum step send_next(struct planning *p, const struct swqe *w)
+	REQUIRES(p->q->qp->lock)
+{
+	struct ib_qp *q = p->q;
+	const uint32_t cost = q->mtu + CC_PACKET;
+	struct emit *e = &p->emit;
+
+	if (!may_send(p, cost))
+		return STEP_WAIT;
+	e->f.psn = p->at.psn;
+	e->f.ackreq = q->qp->reliable && asks_for_ack(p, false, cost);
+	e->off += q->mtu;
+	return plan(p, emit_next(q, p->b, e), e, w, 1, cost);
+}
+
 static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
 	const struct wr *wr = wr_of(w);
 	uint32_t i = psn_off(p->at.psn, w->psn), cost;
-	bool last = i + 1 == w->npkts, rc = q->qp->reliable;
+	bool last = i + 1 == w->npkts;
 	bool written = wr->kind == IB_WRITE && w->done;
-	struct emit e;
+	struct emit *e = &p->emit;
 
-	start(p, &e, w);
-	e.off = i * q->mtu;
-	e.len = written ? 0 : last ? w->length - e.off : q->mtu;
-	e.f.written = written;
-	e.span = &p->memory.span;
-	e.f.opcode = ib_opcode(q->service, wr->kind, ib_place(i > 0, last),
-			       last ? wr->tail : IB_NONE);
-	e.f.va = w->remote_addr;
-	e.f.dma_len = w->length;
-	e.f.imm = w->imm;
-	e.f.inv_rkey = w->imm;
-	e.f.se = last && w->flags & IBV_SEND_SOLICITED &&
-		 (wr->kind == IB_SEND || wr->tail == IB_IMM);
-	cost = e.len + CC_PACKET;
-	if (rc && (psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 || !admit(q, cost)))
+	if (p->run && !last)
+		return send_next(p, w);
+	start(p, e, w);
+	e->off = i * q->mtu;
+	e->len = written ? 0 : last ? w->length - e->off : q->mtu;
+	e->f.written = written;
+	e->span = &p->memory.span;
+	e->f.opcode = ib_opcode(q->service, wr->kind, ib_place(i > 0, last),
+				last ? wr->tail : IB_NONE);
+	e->f.va = w->remote_addr;
+	e->f.dma_len = w->length;
+	e->f.imm = w->imm;
+	e->f.inv_rkey = w->imm;
+	e->f.se = last && w->flags & IBV_SEND_SOLICITED &&
+		  (wr->kind == IB_SEND || wr->tail == IB_IMM);
+	cost = e->len + CC_PACKET;
+	if (!may_send(p, cost))
 		return STEP_WAIT;
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
-	e.f.ackreq = rc && asks_for_ack(p, last, cost);
+	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
 	if (q->qp->lane)
-		lane_by_ref(p, w, &e);
-	return put(p, &e, w, 1, cost);
+		lane_by_ref(p, w, e);
+	p->run = i > 0 && !last && !q->qp->lane && emit_has_next(e);
+	return put(p, e, w, 1, cost);
 }
 
 static bool may_read(const struct planning *p)
@@ -372,8 +405,7 @@ static enum step send_atomic_write(struct planning *p, struct swqe *w)
 	const uint32_t cost = w->length + CC_PACKET;
 	struct emit e;
 
-	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
-	    !admit(q, cost))
+	if (!may_read(p) || !may_send(p, cost))
 		return STEP_WAIT;
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
@@ -391,8 +423,7 @@ static enum step send_flush(struct planning *p, struct swqe *w) REQUIRES(p->q->q
 	struct ib_qp *q = p->q;
 	struct emit e;
 
-	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
-	    !admit(q, CC_PACKET))
+	if (!may_read(p) || !may_send(p, CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
 	e.f.opcode = ib_opcode(q->service, IB_FLUSH, IB_ONLY, IB_NONE);
@@ -449,7 +480,7 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	p.at = q->req.at;
 	p.now = now;
 	p.left = REQ_SHARE;
-	p.memory.resolved = false;
+	p.memory.resolved = p.run = false;
 	q->req.full = false;
 	cc_answer(q);
 	while (p.left > 0) {

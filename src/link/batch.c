@@ -26,22 +26,40 @@ struct dgram *batch_next(struct batch *b)
 	return d;
 }
 
-/* Can the kernel cut d from the buffer whose last datagram is prev? */
-static bool joins(const struct batch *b, const struct dgram *prev, const struct dgram *d)
+struct dgram *batch_again(struct batch *b)
+{
+	struct dgram *d = &b->v[b->n];
+
+	assert(b->n > 0 && b->n < BATCH_MAX);
+	*d = d[-1];
+	d->iov = &b->iov[b->iov_used];
+	return d;
+}
+
+/* Is there room for d in the buffer whose last datagram is prev, if it goes to the same
+ * place? */
+static bool fits(const struct batch *b, const struct dgram *prev, const struct dgram *d)
 {
 	const struct dgram *first = prev - prev->seg;
 
-	return d->link == prev->link && prev->seg + 1u < d->link->run_max &&
+	return prev->seg + 1u < d->link->run_max &&
 	       b->run_bytes + d->len <= RUN_BYTES_MAX && prev->len == first->len &&
-	       d->len <= first->len && addr_same(&prev->addr, &d->addr) &&
-	       prev->to_slot == d->to_slot && prev->same_host == d->same_host;
+	       d->len <= first->len;
 }
 
-void batch_commit(struct batch *b, struct dgram *d)
+/* Can the kernel cut d from the buffer whose last datagram is prev? */
+static bool joins(const struct batch *b, const struct dgram *prev, const struct dgram *d)
+{
+	return d->link == prev->link && fits(b, prev, d) &&
+	       addr_same(&prev->addr, &d->addr) && prev->to_slot == d->to_slot &&
+	       prev->same_host == d->same_host;
+}
+
+static void append(struct batch *b, struct dgram *d, bool joined)
 {
 	assert(d == &b->v[b->n] && b->n < BATCH_MAX && d->len > 0);
 	assert(d->iovcnt <= BATCH_IOV - b->iov_used);
-	if (b->n > 0 && joins(b, d - 1, d)) {
+	if (joined) {
 		d->seg = (uint16_t)(d[-1].seg + 1);
 		b->run_bytes += d->len;
 	} else {
@@ -50,6 +68,16 @@ void batch_commit(struct batch *b, struct dgram *d)
 	}
 	b->iov_used += d->iovcnt;
 	b->n++;
+}
+
+void batch_commit(struct batch *b, struct dgram *d)
+{
+	append(b, d, b->n > 0 && joins(b, d - 1, d));
+}
+
+void batch_commit_again(struct batch *b, struct dgram *d)
+{
+	append(b, d, fits(b, d - 1, d));
 }
 
 static void take_out_last(struct batch *b)

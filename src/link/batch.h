@@ -47,6 +47,11 @@ struct dgram *batch_next(struct batch *b);
  */
 void batch_commit(struct batch *b, struct dgram *d);
 
+/* As batch_next() and batch_commit(), for a datagram like the last one in the batch:
+ * link, address, to_slot and len are the same, and stay so. */
+struct dgram *batch_again(struct batch *b);
+void batch_commit_again(struct batch *b, struct dgram *d);
+
 /* Has the link write the trailer of the last datagram. Returns 0, or -EFAULT if a piece
  * is not mapped; the datagram is then taken out of the batch. */
 int batch_seal(struct batch *b);

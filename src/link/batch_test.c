@@ -92,6 +92,34 @@ static void t_run_bytes(void **state)
 	}
 }
 
+/* A datagram like the last one has the place that it would have anyway. */
+static void t_again(void **state)
+{
+	(void)state;
+	for (unsigned run_max = 1; run_max <= 64; run_max += 7)
+		for (uint32_t len = 100; len <= 4144; len += 1348) {
+			uint16_t seg[BATCH_MAX];
+
+			start(run_max);
+			put(v4, len + 16);
+			for (int i = 1; i < BATCH_MAX; i++)
+				seg[i] = put(v4, len)->seg;
+			start(run_max);
+			put(v4, len + 16);
+			put(v4, len);
+			for (int i = 2; i < BATCH_MAX; i++) {
+				struct dgram *d = batch_again(&b);
+
+				assert_ptr_equal(d->iov, &b.iov[2 * i]);
+				assert_true(addr_same(&d->addr, &d[-1].addr));
+				batch_commit_again(&b, d);
+				assert_int_equal(d->seg, seg[i]);
+				assert_int_equal(d->len, len);
+			}
+			assert_int_equal(b.iov_used, 2 * BATCH_MAX);
+		}
+}
+
 static void t_what_splits(void **state)
 {
 	(void)state;
@@ -162,7 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_run),       cmocka_unit_test(t_run_max),
 		cmocka_unit_test(t_run_bytes), cmocka_unit_test(t_what_splits),
-		cmocka_unit_test(t_room),
+		cmocka_unit_test(t_room),      cmocka_unit_test(t_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

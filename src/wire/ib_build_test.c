@@ -143,9 +143,28 @@ static void numbers_are_taken_modulo_their_width(void **state)
 	assert_memory_equal(got, "\0\0\0\0\0\0\0\1\0\0\0\2", 12);
 }
 
+static void the_psn_is_changed_alone(void **state)
+{
+	struct ib_fields f = {
+		.opcode = 7, .pkey = 0x1234, .dest_qp = 0x567890, .pad = 2
+	};
+	uint8_t built[IB_HDR_MAX], changed[IB_HDR_MAX];
+
+	(void)state;
+	for (unsigned i = 0; i < 64; i++) {
+		ib_build(changed, &f);
+		f.psn = i * 0x41041 & 0xffffff;
+		f.ackreq = i % 3 == 0;
+		ib_set_psn(changed, &f);
+		assert_int_equal(ib_build(built, &f), 12);
+		assert_memory_equal(changed, built, 12);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_psn_is_changed_alone),
 		cmocka_unit_test(headers_are_as_the_diagrams_say),
 		cmocka_unit_test(one_flag_sets_one_bit),
 		cmocka_unit_test(every_opcode_is_rebuilt_from_its_fields),

@@ -8,6 +8,18 @@
 
 #include "wire/ib_hdr.h"
 
+static be32_t psn_word(const struct ib_fields *f)
+{
+	return be32((f->ackreq ? (uint32_t)BTH_A << 24 : 0) | (f->psn & 0xffffff));
+}
+
+void ib_set_psn(void *bth, const struct ib_fields *f)
+{
+	be32_t word = psn_word(f);
+
+	memcpy((uint8_t *)bth + offsetof(struct bth, ackreq), &word, sizeof(word));
+}
+
 /* Writes the BTH as three words. */
 static void put_bth(struct bth *h, const struct ib_fields *f)
 {
@@ -17,7 +29,7 @@ static void put_bth(struct bth *h, const struct ib_fields *f)
 	be32_t words[3] = {
 		be32((uint32_t)f->opcode << 24 | flags << 16 | f->pkey),
 		be32(notes << 24 | (f->dest_qp & 0xffffff)),
-		be32((f->ackreq ? (uint32_t)BTH_A << 24 : 0) | (f->psn & 0xffffff)),
+		psn_word(f),
 	};
 
 	static_assert(sizeof(*h) == sizeof(words), "BTH");

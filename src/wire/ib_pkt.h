@@ -64,6 +64,9 @@ static inline bool ib_has(const struct ib_pkt *pkt, enum ib_ext ext)
  * their length.  An opcode without meaning is a bug of the caller. */
 size_t ib_build(void *at, const struct ib_fields *f);
 
+/* Changes the PSN and AckReq of a BTH. */
+void ib_set_psn(void *bth, const struct ib_fields *f);
+
 /* Parses len bytes from the BTH up to, but without, the ICRC; the payload stays where it
  * is.  Returns 0, or -EPROTO with *pkt undefined: unknown opcode or version, or too short
  * for its headers and padding. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* two_qps.c - what SENDs between two QPs of one process take, both ends together, in
- * nanoseconds of the process's time on a processor (the median of 20 rounds).  Two
- * processes cannot be counted so, since they wait for each other.
+/* two_qps.c - what SENDs, or WRITEs, between two QPs of one process take, both ends
+ * together, in nanoseconds of the process's time on a processor (the median of 20 rounds).
+ * Two processes cannot be counted so, since they wait for each other.
  *
- * two_qps [-l LIST] BYTES COUNT
+ * two_qps [-w] [-l LIST] BYTES COUNT
  *	without -l: a ping-pong of COUNT rounds: two SENDs, two receives
  *	-l	COUNT SENDs to one side, so many in a list, the last signaled
+ *	-w	with -l: WRITEs
  *
  * URNIC_LOCAL=off sends them by UDP.  Instructions: callgrind --toggle-collect=measured,
  * 20 times COUNT of them.
@@ -24,6 +25,7 @@ static struct side {
 	struct ibv_qp *qp;
 } side[2];
 static uint32_t bytes;
+static bool writes;
 
 static void make(struct side *s)
 {
@@ -33,7 +35,7 @@ static void make(struct side *s)
 	must((s->cq = ibv_create_cq(ctx, 4 * DEPTH, NULL, NULL, 0)), "CQ");
 	qp.send_cq = qp.recv_cq = s->cq;
 	must((s->qp = ibv_create_qp(mr->pd, &qp)), "QP");
-	to_init(s->qp, 0);
+	to_init(s->qp, IBV_ACCESS_REMOTE_WRITE);
 }
 
 static void join(struct side *s, uint32_t dest)
@@ -60,12 +62,13 @@ static void send_list(struct side *s, int list)
 
 	for (int i = 0; i < list; i++)
 		wr[i] = (struct ibv_send_wr){
-			.opcode = IBV_WR_SEND,
+			.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
 			.sg_list = &sge,
 			.num_sge = 1,
 			.send_flags = (i + 1 == list ? IBV_SEND_SIGNALED : 0u) |
 				      (bytes <= 64 ? IBV_SEND_INLINE : 0u),
 			.next = i + 1 < list ? &wr[i + 1] : NULL,
+			.wr.rdma = { (uintptr_t)mr->addr, mr->rkey },
 		};
 	must(!ibv_post_send(s->qp, wr, &bad), "post_send");
 }
@@ -85,7 +88,8 @@ static void wait_for(struct side *s, enum ibv_wc_opcode opcode, int n)
 		for (int i = 0; i < got; i++) {
 			if (wc[i].status)
 				errx(1, "%s", ibv_wc_status_str(wc[i].status));
-			if (wc[i].opcode == opcode)
+			if (wc[i].opcode == opcode ||
+			    (opcode == IBV_WC_SEND && wc[i].opcode == IBV_WC_RDMA_WRITE))
 				n--;
 			else
 				early[wc[i].opcode != IBV_WC_SEND]++;
@@ -107,10 +111,11 @@ static void ping_pong(int count)
 static void stream(int count, int list)
 {
 	for (int i = 0; i < count; i += list) {
-		for (int k = 0; k < list; k++)
+		for (int k = 0; k < list && !writes; k++)
 			recv_one(&side[1]);
 		send_list(&side[0], list);
-		wait_for(&side[1], IBV_WC_RECV, list);
+		if (!writes)
+			wait_for(&side[1], IBV_WC_RECV, list);
 		wait_for(&side[0], IBV_WC_SEND, 1);
 	}
 }
@@ -130,16 +135,20 @@ int main(int argc, char **argv)
 	int list = 0, count, c;
 	void *at;
 
-	while ((c = getopt(argc, argv, "l:")) != -1)
-		list = c == 'l' ? atoi(optarg) : -1;
-	if (argc - optind != 2 || list < 0 || list > LIST)
-		errx(2, "usage: two_qps [-l LIST] BYTES COUNT");
+	while ((c = getopt(argc, argv, "wl:")) != -1)
+		if (c == 'w')
+			writes = true;
+		else
+			list = c == 'l' ? atoi(optarg) : -1;
+	if (argc - optind != 2 || list < 0 || list > LIST || (writes && !list))
+		errx(2, "usage: two_qps [-w] [-l LIST] BYTES COUNT");
 	bytes = (uint32_t)atoi(argv[optind]);
 	count = atoi(argv[optind + 1]);
 	ctx = open_device(NULL);
 	must(!posix_memalign(&at, 4096, MEMORY), "memory");
 	memset(at, 0, MEMORY);
-	mr = ibv_reg_mr(ibv_alloc_pd(ctx), at, MEMORY, IBV_ACCESS_LOCAL_WRITE);
+	mr = ibv_reg_mr(ibv_alloc_pd(ctx), at, MEMORY,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	must(mr && bytes <= MEMORY / 2, "region");
 	for (int i = 0; i < 2; i++)
 		make(&side[i]);
