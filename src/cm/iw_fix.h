@@ -9,7 +9,7 @@
 #include "iwarp/sim.h"
 #include "link/dgram.h"
 
-enum { FX_NOTES = 32, FX_SPACE = 0x0106, FX_TICK_US = 200 };
+enum { FX_NOTES = 32, FX_SPACE = 0x0106 };
 
 struct iw_told {
 	enum cm_event_type type;
@@ -47,8 +47,8 @@ int fx_end(void **state); /* fails if anything is left */
 #define cmocka_unit_test_fx(f) cmocka_unit_test_setup_teardown(f, fx_begin, fx_end)
 
 void fx_run(uint64_t ns);
-/* Waits in real time, as the kernel's part takes some, until p has n events. */
-bool fx_wait(const struct iw_prog *p, unsigned n);
+void fx_wait_kernel(void); /* a step of a loop that waits for what the kernel does */
+void fx_wait(const struct iw_prog *p, unsigned n); /* until p has n events */
 /* Returns the i-th event of p, checking its type and status. */
 const struct iw_told *fx_told(const struct iw_prog *p, unsigned i,
 			      enum cm_event_type type, int status);
@@ -67,9 +67,9 @@ int fx_raw_listen(uint16_t *port);
 /* Takes the connection and its request; returns the revision that it asks for. */
 int fx_raw_accept(int l, int *fd);
 void fx_raw_hello(int fd, bool reply, uint8_t flags, uint8_t revision);
-bool fx_raw_ended(int fd); /* does the other end hang up, now or soon? */
-/* Does the other end reject the request and hang up? */
-bool fx_raw_rejected(int fd);
-uint16_t fx_raw_port(int fd); /* the socket's own port */
+bool fx_raw_ended(int fd); /* has the other end hung up? */
+void fx_raw_wait_end(int fd);
+void fx_raw_wait_rejected(int fd); /* ... until the other end rejects and hangs up */
+uint16_t fx_raw_port(int fd);	   /* the socket's own port */
 
 #endif

@@ -9,13 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <time.h>
 
 #include "core/cq.h"
 #include "core/qp.h"
 #include "core/rq.h"
 #include "core/test_ctx.h"
+#include "sys/waiter_testing.h"
 
 static struct test_ctx t;
 
@@ -95,25 +94,17 @@ static void what_was_not_fetched_goes_with_its_object(void **state)
 	free(qp);
 }
 
-static _Atomic int done;
-
 static void *forgetter(void *arg)
 {
 	async_forget(&t.ctx, arg);
-	done = 1;
 	return NULL;
-}
-
-static void nap(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 }
 
 static void destroying_waits_for_every_ack(void **state)
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
 	struct ibv_async_event a, b;
-	pthread_t thread;
+	struct waiter thread;
 
 	(void)state;
 	begin();
@@ -122,17 +113,14 @@ static void destroying_waits_for_every_ack(void **state)
 	async_raise(&t.ctx, IBV_EVENT_QP_FATAL, &qp->ex.qp_base);
 	a = get();
 	b = get();
-	assert_int_equal(pthread_create(&thread, NULL, forgetter, &qp->ex.qp_base), 0);
-	nap();
+	waiter_start(&thread, forgetter, &qp->ex.qp_base);
+	assert_true(waiter_sleeps(&thread));
 	async_ack(&b);
-	nap();
-	assert_int_equal(done, 0);
+	assert_true(waiter_sleeps(&thread));
 	async_ack(&b); /* twice: counts for nothing */
-	nap();
-	assert_int_equal(done, 0);
+	assert_true(waiter_sleeps(&thread));
 	async_ack(&a);
-	pthread_join(thread, NULL);
-	assert_int_equal(done, 1);
+	waiter_join(&thread);
 	test_close(&t);
 	free(qp);
 }

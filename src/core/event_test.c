@@ -12,12 +12,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/cq.h"
 #include "core/test_ctx.h"
+#include "sys/waiter_testing.h"
 
 static struct test_ctx t;
 static struct channel *ch;
@@ -113,23 +112,15 @@ static void a_destroyed_cq_takes_its_events_along(void **state)
 	end();
 }
 
-static _Atomic int stage;
-
-static void nap(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-}
-
 static void *destroyer(void *arg)
 {
 	assert_int_equal(cq_destroy(arg), 0);
-	stage = 1;
 	return NULL;
 }
 
 static void destroy_waits_for_acks(void **state)
 {
-	pthread_t thread;
+	struct waiter thread;
 	struct cq *cq, *got;
 
 	(void)state;
@@ -140,15 +131,12 @@ static void destroy_waits_for_acks(void **state)
 	channel_raise(ch, cq);
 	assert_int_equal(channel_get(ch, &got), 0);
 	assert_int_equal(channel_get(ch, &got), 0);
-	stage = 0;
-	assert_int_equal(pthread_create(&thread, NULL, destroyer, cq), 0);
-	nap();
+	waiter_start(&thread, destroyer, cq);
+	assert_true(waiter_sleeps(&thread));
 	cq_ack_events(cq, 1);
-	nap();
-	assert_int_equal(stage, 0);
+	assert_true(waiter_sleeps(&thread));
 	cq_ack_events(cq, 1);
-	pthread_join(thread, NULL);
-	assert_int_equal(stage, 1);
+	waiter_join(&thread);
 	end();
 }
 
@@ -157,51 +145,54 @@ static void *getter(void *arg)
 	struct cq **got = arg;
 
 	assert_int_equal(channel_get(ch, got), 0);
-	stage = 1;
 	return NULL;
 }
 
 static void get_sleeps_until_there_is_one(void **state)
 {
 	struct cq *cq, *got = NULL;
-	pthread_t thread;
+	struct waiter thread;
 
 	(void)state;
 	begin();
 	cq = create();
-	stage = 0;
-	assert_int_equal(pthread_create(&thread, NULL, getter, &got), 0);
-	nap();
-	assert_int_equal(stage, 0);
+	waiter_start(&thread, getter, &got);
+	assert_true(waiter_sleeps(&thread));
 	assert_int_equal(event_queue_post(&ch->queue), 0); /* for nothing */
-	nap();
-	assert_int_equal(stage, 0);
+	assert_true(waiter_sleeps(&thread));
 	channel_raise(ch, cq);
-	pthread_join(thread, NULL);
+	waiter_join(&thread);
 	assert_ptr_equal(got, cq);
 	cq_ack_events(cq, 1);
 	assert_int_equal(cq_destroy(cq), 0);
 	end();
 }
 
-static void on_alarm(int sig)
+static void on_signal(int sig)
 {
 	(void)sig;
 }
 
+static void *interrupted(void *arg)
+{
+	struct cq *got;
+
+	assert_int_equal(channel_get(arg, &got), -EINTR);
+	return NULL;
+}
+
 static void a_signal_interrupts_get(void **state)
 {
-	struct sigaction sa = { .sa_handler = on_alarm };
-	/* The first may come before it sleeps. */
-	struct itimerval often = { { 0, 100000 }, { 0, 100000 } }, no_more = { 0 };
-	struct cq *got;
+	struct sigaction sa = { .sa_handler = on_signal };
+	struct waiter thread;
 
 	(void)state;
 	begin();
-	sigaction(SIGALRM, &sa, NULL);
-	setitimer(ITIMER_REAL, &often, NULL);
-	assert_int_equal(channel_get(ch, &got), -EINTR);
-	setitimer(ITIMER_REAL, &no_more, NULL);
+	sigaction(SIGUSR1, &sa, NULL);
+	waiter_start(&thread, interrupted, ch);
+	assert_true(waiter_sleeps(&thread));
+	assert_int_equal(pthread_kill(thread.thread, SIGUSR1), 0);
+	waiter_join(&thread);
 	end();
 }
 

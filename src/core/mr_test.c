@@ -10,12 +10,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/core.h"
 #include "core/exports.h"
 #include "core/mr.h"
+#include "sys/waiter_testing.h"
 
 enum {
 	RW = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
@@ -428,14 +428,9 @@ static void a_bad_rereg_changes_nothing(void **state)
 	munmap(ro, 4096);
 }
 
-static struct mr *leaving;
-static _Atomic int left;
-
-static void *dereg_thread(void *arg)
+static void *dereg_thread(void *mr)
 {
-	(void)arg;
-	mr_dereg(leaving);
-	left = 1;
+	assert_int_equal(mr_dereg(mr), 0);
 	return NULL;
 }
 
@@ -443,8 +438,8 @@ static void *dereg_thread(void *arg)
 static void dereg_waits_for_the_turn(void **state)
 {
 	static uint8_t buf[100];
-	const struct timespec ms = { .tv_nsec = 20000000 };
-	pthread_t thread;
+	struct waiter thread;
+	struct mr *leaving;
 	uint32_t key;
 
 	(void)state;
@@ -453,11 +448,11 @@ static void dereg_waits_for_the_turn(void **state)
 	key = leaving->ibv.rkey;
 	turn_take(&core.turn);
 	assert_int_equal(check(key, (uintptr_t)buf, 1, 0), MR_OK);
-	assert_int_equal(pthread_create(&thread, NULL, dereg_thread, NULL), 0);
-	nanosleep(&ms, NULL);
-	assert_int_equal(left, 0);
+	waiter_start(&thread, dereg_thread, leaving);
+	assert_true(waiter_sleeps(&thread));
+	assert_true(waiter_sleeps(&thread));
 	turn_give(&core.turn);
-	pthread_join(thread, NULL);
+	waiter_join(&thread);
 	assert_int_equal(check(key, (uintptr_t)buf, 1, 0), MR_NO_KEY);
 	end();
 }

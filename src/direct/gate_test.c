@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "core/mkey.h"
 #include "local/fix.h"
 #include "sys/hang_testing.h"
+#include "sys/waiter_testing.h"
 
 static const struct sim_conf direct = { .pipe_only = false,
 					.timeout = 10,
@@ -112,7 +114,7 @@ static void *come_and_go(void *arg)
 
 	/* The waiting thread has found A inside, and has looked again. */
 	while (turn_ended(turn) - was < 3)
-		usleep(100);
+		sched_yield();
 	/* Once more, as if it had been allowed to. */
 	atomic_store(word, (first & ~(uint64_t)INSIDE_COUNT) | 2);
 	return NULL;
@@ -147,7 +149,7 @@ static void until_shut(struct fix *f, struct gate *g)
 	bool shut;
 
 	do {
-		usleep(1000);
+		sched_yield();
 		turn_take(turn);
 		shut = g->shut;
 		turn_give(turn);
@@ -164,6 +166,7 @@ static void a_call_under_way_is_waited_for(void **state)
 	pthread_t t;
 
 	(void)state;
+	direct_of(&f->s->node[1].core)->give_up_ns = UINT64_MAX;
 	enter(f);
 	g->page->begun = 1;
 	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
@@ -280,36 +283,33 @@ static bool is_sealed(const struct gate *g)
  * has it.  (Now and then it wants the turn itself: then once more.) */
 static void the_turn_is_free_while_the_kernel_is_waited_for(void **state)
 {
-	enum { TRIES = 20, LOOKS = 200 };
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	struct turn *turn = &f->s->node[1].core.turn;
 	struct gate *g = &pair_peer(f, 1)->reach.gate;
 	bool sealed = false;
-	void *rc = NULL;
-	pthread_t t;
+	struct waiter t;
 	int ends[2];
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
+	direct_of(&f->s->node[1].core)->give_up_ns = UINT64_MAX;
 	pin(g, ends);
 	enter(f);
-	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
+	waiter_start(&t, deregister, f);
 	until_shut(f, g);
-	for (int i = 0; i < TRIES && !sealed; i++) {
-		usleep(1000);
+	while (!sealed) {
+		assert_true(waiter_sleeps(&t));
 		turn_take(turn);
 		assert_false(is_sealed(g));
 		unpin(ends);
-		for (int k = 0; k < LOOKS && !is_sealed(g); k++)
-			usleep(1000);
+		while (!is_sealed(g) && lock_look(&turn->lock) != LOCK_AWAITED)
+			sched_yield();
 		sealed = is_sealed(g);
 		if (!sealed)
 			pin(g, ends);
 		turn_give(turn);
 	}
-	assert_true(sealed);
-	assert_int_equal(pthread_join(t, &rc), 0);
-	assert_ptr_equal(rc, NULL);
+	assert_null(waiter_join(&t));
 	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	close(ends[0]);
 	close(ends[1]);

@@ -3,6 +3,7 @@
  * using it. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -11,6 +12,7 @@
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
 #include "sys/hang_testing.h"
+#include "sys/waiter_testing.h"
 
 static void a_file_that_is_cut_is_an_error(void **state)
 {
@@ -86,7 +88,7 @@ static _Atomic uint64_t *enter(struct shared *s, uint32_t key)
 static void until_it_waits(const struct shared *s, uint32_t turns)
 {
 	while (turn_ended(&s->f->s->node[1].core.turn) - turns < 3)
-		usleep(100);
+		sched_yield();
 }
 
 static void who_is_inside_is_waited_for(void **state)
@@ -101,6 +103,7 @@ static void who_is_inside_is_waited_for(void **state)
 
 		assert_int_equal(mr_dereg(s.f->mr[1]), 0); /* nobody is in this one */
 		s.f->mr[1] = NULL;
+		direct_of(&s.f->s->node[1].core)->patience_ns = UINT64_MAX;
 		turns = turn_ended(&s.f->s->node[1].core.turn);
 		assert_int_equal(pthread_create(&t, NULL, deregister, &s), 0);
 		until_it_waits(&s, turns);
@@ -313,17 +316,16 @@ static void a_region_of_ours_waits_for_our_threads(void **state)
 {
 	struct shared s = mapped(FIX_ALL), t = { .f = s.f };
 	_Atomic uint64_t *word = enter(&s, 1);
-	void *rc = &s;
-	pthread_t thread;
+	struct waiter thread;
 
 	(void)state;
+	direct_of(&s.f->s->node[0].core)->give_up_ns = UINT64_MAX;
 	t.mr = sim_mr(s.f->s, 0, s.f->mem[0], 4096, FIX_ALL);
-	assert_int_equal(pthread_create(&thread, NULL, deregister, &t), 0);
-	usleep(50000);
-	assert_int_equal(pthread_tryjoin_np(thread, &rc), EBUSY);
+	waiter_start(&thread, deregister, &t);
+	for (int i = 0; i < 3; i++)
+		assert_true(waiter_sleeps(&thread));
 	atomic_store(word, 0);
-	assert_int_equal(pthread_join(thread, &rc), 0);
-	assert_ptr_equal(rc, NULL);
+	assert_null(waiter_join(&thread));
 	unshare_(&s);
 }
 
@@ -437,51 +439,41 @@ static void a_mapping_waits_for_our_threads(void **state)
 		struct replacing r = { &s, map_of(&s)->lent };
 		struct mapping *was = map_of(&s);
 		_Atomic uint64_t *word = enter(&s, 1);
-		pthread_t t;
+		struct waiter t;
 
 		direct_of(&s.f->s->node[0].core)->patience_ns = UINT64_MAX;
-		assert_int_equal(pthread_create(&t, NULL, i ? map_no_more : map_again,
-						&r),
-				 0);
+		waiter_start(&t, i ? map_no_more : map_again, &r);
 		while (map_of(&s) == was)
-			usleep(100);
-		usleep(20000);
-		assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+			sched_yield();
+		for (int k = 0; k < 3; k++)
+			assert_true(waiter_sleeps(&t));
 		atomic_store(word, 0);
-		assert_int_equal(pthread_join(t, NULL), 0);
+		waiter_join(&t);
 		unshare_(&s);
 	}
 }
 
 /* ... which ends, before the thread that is inside leaves. */
-static void expect_end(void *(*fn)(void *), void *arg, _Atomic uint64_t *word, void **rc)
+static void *expect_end(void *(*fn)(void *), void *arg)
 {
-	struct timespec until;
 	pthread_t t;
+	void *rc;
 
 	assert_int_equal(pthread_create(&t, NULL, fn, arg), 0);
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 20;
-	if (pthread_timedjoin_np(t, rc, &until) == 0)
-		return;
-	atomic_store(word, 0);
-	pthread_join(t, NULL);
-	fail_msg("it waits for ever for a thread that does not come to an end");
+	assert_int_equal(pthread_join(t, &rc), 0);
+	return rc;
 }
 
 static void a_region_of_ours_does_not_wait_for_ever(void **state)
 {
 	struct shared s = mapped(FIX_ALL), t = { .f = s.f };
 	_Atomic uint64_t *word = enter(&s, 1);
-	void *rc = NULL;
 
 	(void)state;
 	direct_of(&s.f->s->node[0].core)->give_up_ns = 50000000;
 	t.mr = sim_mr(s.f->s, 0, s.f->mem[0], 4096, FIX_ALL);
-	for (int i = 0; i < 2; i++) {
-		expect_end(deregister, &t, word, &rc);
-		assert_int_equal((intptr_t)rc, -EBUSY);
-	}
+	for (int i = 0; i < 2; i++)
+		assert_int_equal((intptr_t)expect_end(deregister, &t), -EBUSY);
 	atomic_store(word, 0);
 	assert_int_equal(mr_dereg(t.mr), 0);
 	unshare_(&s);
@@ -499,7 +491,7 @@ static void a_mapping_does_not_wait_for_ever(void **state)
 	(void)state;
 	d->patience_ns = 20000000;
 	s.at[0] = 0x5a;
-	expect_end(map_again, &r, word, NULL);
+	expect_end(map_again, &r);
 	assert_ptr_not_equal(map_of(&s), was);
 	assert_int_equal(was->at[0], 0x5a);
 	atomic_store(word, 0);
@@ -518,9 +510,9 @@ static void a_device_closes_with_what_is_left_mapped(void **state)
 
 	(void)state;
 	d->patience_ns = 0;
-	expect_end(map_again, &r, word, NULL);
+	expect_end(map_again, &r);
 	d->patience_ns = UINT64_MAX;
-	expect_end(map_no_more, &r, word, NULL);
+	expect_end(map_no_more, &r);
 	assert_false(list_empty(&d->left));
 	atomic_store(word, 0);
 	unshare_(&s);

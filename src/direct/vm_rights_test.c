@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The peer's memory, reached directly: the same rights and the same ends as by
  * records. */
-#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/exports.h"
 #include "direct/vm_fix.h"
+#include "sys/waiter_testing.h"
 
 /* A record is refused by the peer, whichever way it came. */
 static void what_the_export_table_does_not_allow_the_peer_refuses(void **state)
@@ -224,15 +224,16 @@ static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
 		struct fix *f = pair_open(IBV_QPT_RC, &direct);
 		struct mr *other = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL);
 		_Atomic uint64_t *inside = pair_peer(f, 0)->reach.inside;
-		pthread_t t;
+		struct waiter t;
 
+		direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
 		atomic_store(inside, (uint64_t)f->mr[1]->mkey.key << INSIDE_KEY_AT | 1);
 		assert_int_equal(mr_dereg(other), 0); /* nobody is in this one */
-		assert_int_equal(pthread_create(&t, NULL, how[i], f), 0);
-		usleep(50000);
-		assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+		waiter_start(&t, how[i], f);
+		for (int k = 0; k < 3; k++)
+			assert_true(waiter_sleeps(&t));
 		atomic_store(inside, 0);
-		assert_int_equal(pthread_join(t, NULL), 0);
+		waiter_join(&t);
 		fix_close(f);
 	}
 }

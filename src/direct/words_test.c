@@ -14,6 +14,7 @@
 
 #include "direct/words.h"
 #include "sys/guard.h"
+#include "sys/waiter_testing.h"
 
 static struct core core;
 
@@ -189,17 +190,17 @@ static void to_pass_is_to_wait_for_who_is_inside(void **state)
 {
 	_Atomic uint64_t *w;
 	uint32_t key = 0;
-	pthread_t t;
+	struct waiter t;
 
 	(void)state;
 	arm();
 	w = words_enter(&core, 1, 2);
 	assert_int_equal(words_pass(&core, 0, &key), 0); /* not for itself */
-	assert_int_equal(pthread_create(&t, NULL, pass, &core), 0);
-	usleep(20000);
-	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	waiter_start(&t, pass, &core);
+	for (int i = 0; i < 3; i++)
+		assert_true(waiter_sleeps(&t));
 	words_leave(w);
-	assert_int_equal(pthread_join(t, NULL), 0);
+	waiter_join(&t);
 }
 
 static void *pass_soon(void *arg)
@@ -270,7 +271,7 @@ static void nobody_reads_what_was_taken_away(void **state)
 		free(was);
 	}
 	while (!atomic_load(&shared.reads))
-		usleep(1000);
+		sched_yield();
 	atomic_store(&shared.stop, true);
 	for (int i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);

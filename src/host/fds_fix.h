@@ -18,7 +18,6 @@
 #include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
-#include "sys/clock.h"
 #include "sys/closer.h"
 #include "sys/rights.h"
 #include "sys/seccomp_testing.h"
@@ -30,7 +29,6 @@ static bool older; /* act as on a kernel that cannot refuse descriptors */
 static struct stuck stuck;
 static int sent = -1; /* descriptor to send instead, unless -1 */
 static struct side a;
-static uint64_t began;
 
 static inline int set_up_without(void **state)
 {
@@ -57,16 +55,6 @@ static inline int tear_down(void **state)
 	(void)state;
 	stuck_end(&stuck);
 	return 0;
-}
-
-static inline void start_clock(void)
-{
-	began = clock_ns();
-}
-
-static inline void expect_at_once(void)
-{
-	assert_true(clock_ns() - began < STUCK_AT_ONCE_S * UINT64_C(1000000000));
 }
 
 /* --- the other user -------------------------------------------------------------- */
@@ -125,7 +113,7 @@ static inline void end_of(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(stuck.fd);
 	while (closer_is_full() || closer_is_full_of(NOBODY))
-		usleep(1000);
+		sched_yield();
 }
 
 /* --- what we do ------------------------------------------------------------------- */
@@ -140,13 +128,6 @@ static inline void expect_another_gets_in(void)
 	run_until(&a, want);
 	assert_int_equal(a.got, want);
 	host_close(b.host);
-}
-
-/* Runs until something comes in, or for 10 ms. */
-static inline void run_a_while(void)
-{
-	poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, 10);
-	host_run(a.host);
 }
 
 /* Runs all tests on this kernel, and as on one where anybody may send descriptors. */

@@ -107,15 +107,18 @@ static inline void run(struct side *s)
 		host_run(s->host);
 }
 
-/* Runs until the n-th datagram has come, or gives up. */
+/* Sleeps until there is something to do, and does it. */
+static inline void run_next(struct side *s)
+{
+	poll(&(struct pollfd){ .fd = host_fd(s->host), .events = POLLIN }, 1, -1);
+	host_run(s->host);
+}
+
+/* Runs until the n-th datagram has come. */
 static inline void run_until(struct side *s, unsigned n)
 {
-	struct pollfd p = { .fd = host_fd(s->host), .events = POLLIN };
-
-	for (int i = 0; i < 1000 && s->got < n; i++) {
-		poll(&p, 1, 10);
-		host_run(s->host);
-	}
+	while (s->got < n)
+		run_next(s);
 }
 
 static inline int forward(struct side *from, uint16_t slot, const char *text)

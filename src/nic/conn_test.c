@@ -3,7 +3,19 @@
  * program that polls, and by the thread alone. */
 #include "nic/conn_fix.h"
 
-enum { WAIT_MS = 60000 };
+static void until_ended(const struct world *w, unsigned n)
+{
+	while (w->ended < n)
+		sched_yield();
+	assert_int_equal(w->ended, n);
+}
+
+/* Waits until the engine's thread has nothing to do. */
+static void until_it_sleeps(void)
+{
+	while (!others_sleep())
+		sched_yield();
+}
 
 static void work(bool polls, bool crc)
 {
@@ -102,9 +114,7 @@ static void one_ends(void **state)
 	assert_int_equal(wait_wc(w, 0, 1, 100, false).status, IBV_WC_WR_FLUSH_ERR);
 	post(w, 1, IBV_WR_RDMA_READ, 5, 0, 100000);
 	assert_int_equal(wait_wc(w, 1, 0, 5, false).status, IBV_WC_SUCCESS);
-	for (int i = 0; w->ended < 2 && i < WAIT_MS; i++)
-		usleep(1000);
-	assert_int_equal(w->ended, 2);
+	until_ended(w, 2);
 	close_world(w);
 }
 
@@ -138,9 +148,7 @@ static void few_and_many_and_few(void **state)
 	for (int p = 3; p >= 1; p--) {
 		assert_int_equal(qp_modify(w->qp[p][0], &a, IBV_QP_STATE, nic_now()), 0);
 		nic_post(w->nic, w->qp[p][0], false);
-		for (int i = 0; w->ended < 2u * (4u - (unsigned)p) && i < WAIT_MS; i++)
-			usleep(1000);
-		assert_int_equal(w->ended, 2 * (4 - p));
+		until_ended(w, 2 * (4 - (unsigned)p));
 		exchange(w, p);
 	}
 	close_world(w);
@@ -156,10 +164,10 @@ static void closed_while_it_is_slept_on(void **state)
 	(void)state;
 	w->stranger = 0;
 	connect_pair(w, 0, false);
-	usleep(50000);
+	until_it_sleeps();
 	assert_int_equal(qp_modify(w->qp[0][0], &a, IBV_QP_STATE, nic_now()), 0);
 	p.fd = w->stranger;
-	assert_int_equal(poll(&p, 1, WAIT_MS), 1);
+	assert_int_equal(poll(&p, 1, -1), 1);
 	close_world(w);
 }
 
@@ -172,13 +180,11 @@ static void one_comes_while_another_is_slept_on(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		fd[i] = connect_stranger(w, i);
-		usleep(50000);
+		until_it_sleeps();
 	}
 	for (int i = 1; i >= 0; i--) {
 		close(fd[i]);
-		for (int ms = 0; w->ended < 2u - (unsigned)i && ms < WAIT_MS; ms++)
-			usleep(1000);
-		assert_int_equal(w->ended, 2 - i);
+		until_ended(w, 2 - (unsigned)i);
 	}
 	close_world(w);
 }
@@ -210,10 +216,9 @@ static void each_gets_its_share(void **state)
 }
 
 /* Nobody reads at the other end: its QP waits, no other does, and no processor
- * is burnt. */
+ * is burnt: the thread sleeps. */
 static void a_peer_that_stalls(void **state)
 {
-	struct timespec before, after;
 	struct world *w = open_world();
 
 	(void)state;
@@ -225,13 +230,7 @@ static void a_peer_that_stalls(void **state)
 		post(w, 0, IBV_WR_RDMA_WRITE, i, 0, MEM);
 	post(w, 1, IBV_WR_RDMA_READ, 5, 0, 100000);
 	assert_int_equal(wait_wc(w, 1, 0, 5, false).status, IBV_WC_SUCCESS);
-	usleep(50000);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-	usleep(200000);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-	assert_true((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec -
-			    before.tv_nsec <
-		    50000000);
+	until_it_sleeps();
 	assert_int_equal(w->qp[0][0]->state, IBV_QPS_RTS);
 	close_world(w);
 }

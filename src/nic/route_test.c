@@ -26,7 +26,6 @@
 #include "nic/netdev.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
-#include "sys/clock.h"
 #include "sys/netns_testing.h"
 
 enum { LEN = 3000, PORT = 4791, NOBODY_S = 700 };
@@ -179,8 +178,8 @@ static struct device *await_device(const char *name)
 
 	assert_int_equal(netdev_monitor_open(&m), 0);
 	p.fd = netdev_monitor_fd(m);
-	for (int i = 0; (dev = device_named(name)) == NULL && i < 50; i++) {
-		poll(&p, 1, 100);
+	while (!(dev = device_named(name))) {
+		poll(&p, 1, -1);
 		netdev_monitor_drain(m);
 	}
 	netdev_monitor_close(m);
@@ -280,14 +279,11 @@ static void post(int to)
 
 static void expect_delivery(void)
 {
-	uint64_t end = clock_ns() + 20000000000u;
 	struct ibv_wc wc;
 
 	for (int n = 0; n < 2; n++) {
-		while (cq_poll(w.cq, 1, &wc) == 0) {
-			assert_true(clock_ns() < end);
+		while (cq_poll(w.cq, 1, &wc) == 0)
 			nic_poll(w.nic);
-		}
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	}
 	assert_memory_equal(w.mem, w.mem + LEN, LEN);
@@ -346,7 +342,6 @@ static void test_what_drains(void **state)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
 	struct pollfd told = { w.ctx.async.fd, POLLIN, 0 };
-	uint64_t end = clock_ns() + 20000000000u;
 	struct ibv_async_event e;
 
 	(void)state;
@@ -358,10 +353,8 @@ static void test_what_drains(void **state)
 			 0);
 	to_wire(w.qp[0]);
 	assert_int_equal(w.qp[0]->state, IBV_QPS_SQD);
-	while (poll(&told, 1, 0) == 0) {
-		assert_true(clock_ns() < end);
+	while (poll(&told, 1, 0) == 0)
 		nic_poll(w.nic);
-	}
 	assert_int_equal(async_get(&w.ctx, &e), 0);
 	assert_int_equal(e.event_type, IBV_EVENT_SQ_DRAINED);
 	async_ack(&e);

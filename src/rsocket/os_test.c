@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "sys/waiter_testing.h"
+
 static void time_goes_on(void **state)
 {
 	uint64_t t = rsock_now();
@@ -40,22 +42,24 @@ static void handler(int n)
 	(void)n;
 }
 
-/* The signal is sent again and again, as the first may come before the sleep. */
+static void *sleep_for_ever(void *arg)
+{
+	assert_int_equal(rsock_sleep(NULL, 0, RSOCK_FOREVER), -EINTR);
+	return arg;
+}
+
 static void a_signal_ends_a_sleep(void **state)
 {
-	const struct itimerspec soon = { .it_value.tv_nsec = 1000000,
-					 .it_interval.tv_nsec = 1000000 };
 	struct sigaction act = { .sa_handler = handler }, old;
-	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
-	timer_t timer;
+	struct waiter sleeper;
 
 	(void)state;
-	sigaction(SIGALRM, &act, &old);
-	assert_int_equal(timer_create(CLOCK_MONOTONIC, &ev, &timer), 0);
-	assert_int_equal(timer_settime(timer, 0, &soon, NULL), 0);
-	assert_int_equal(rsock_sleep(NULL, 0, RSOCK_FOREVER), -EINTR);
-	timer_delete(timer);
-	sigaction(SIGALRM, &old, NULL);
+	sigaction(SIGUSR1, &act, &old);
+	waiter_start(&sleeper, sleep_for_ever, NULL);
+	assert_true(waiter_sleeps(&sleeper));
+	assert_int_equal(pthread_kill(sleeper.thread, SIGUSR1), 0);
+	waiter_join(&sleeper);
+	sigaction(SIGUSR1, &old, NULL);
 }
 
 static sem_t done;

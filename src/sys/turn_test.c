@@ -10,20 +10,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sys/guard.h"
 #include "sys/hang_testing.h"
 #include "sys/turn.h"
+#include "sys/waiter_testing.h"
 
 static struct turn turn;
 static _Atomic int stage;
-
-static void nap(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
 
 NO_TSA static void t_try(void **state)
 {
@@ -232,9 +227,8 @@ static void *taker(void *arg)
 /* Waits until n takers make tries fail. */
 static void until_takers_wait(unsigned n)
 {
-	for (int i = 0; i < 20000 && turn.takers != n; i++)
-		nap();
-	assert_int_equal(turn.takers, n);
+	while (turn.takers != n)
+		sched_yield();
 }
 
 /* A taker that was too late several times makes tries fail, even if the turn is free. */
@@ -304,19 +298,18 @@ NO_TSA static void t_takers_do_not_overtake(void **state)
  * yet. */
 NO_TSA static void t_takers_stand_in_line(void **state)
 {
-	pthread_t t;
+	struct waiter t;
 
 	(void)state;
 	turn_init(&turn);
 	turn.came = turn.takers = 1; /* a taker that has come for it */
 	stage = 0;
-	pthread_create(&t, NULL, taker, NULL);
+	waiter_start(&t, taker, NULL);
 	until_takers_wait(2);
-	nap();
-	assert_int_equal(stage, 0);
+	assert_true(waiter_sleeps(&t));
 	lock_changed(&turn.served); /* it has had its turn */
 	turn.takers--;
-	pthread_join(t, NULL);
+	waiter_join(&t);
 	assert_int_equal(stage, 1);
 	assert_int_equal(turn.takers, 0);
 }
@@ -390,30 +383,23 @@ NO_TSA static void t_takers_and_tries_get_on(void **state)
 static void *passer(void *arg)
 {
 	(void)arg;
-	stage = 1;
 	turn_pass(&turn);
-	stage = 2;
 	return NULL;
 }
 
 NO_TSA static void t_pass_waits(void **state)
 {
-	pthread_t t;
+	struct waiter t;
 
 	(void)state;
 	turn_init(&turn);
-	stage = 0;
 	turn_take(&turn);
-	pthread_create(&t, NULL, passer, NULL);
-	while (stage == 0)
-		nap();
+	waiter_start(&t, passer, NULL);
 	for (int i = 0; i < 5; i++)
-		nap();
-	assert_int_equal(stage, 1); /* still inside the turn */
+		assert_true(waiter_sleeps(&t));
 	turn_give(&turn);
 	assert_true(turn_try(&turn));
-	pthread_join(t, NULL); /* although another turn has begun */
-	assert_int_equal(stage, 2);
+	waiter_join(&t); /* although another turn has begun */
 	turn_give(&turn);
 	turn_pass(&turn);
 }
@@ -436,14 +422,14 @@ NO_TSA static void t_no_try_fails_for_who_passes(void **state)
 	enum { ROUNDS = 200, TRIES = 200 };
 	_Atomic unsigned passed = 0;
 	unsigned failed = 0;
-	pthread_t t;
+	struct waiter t;
 
 	(void)state;
 	turn_init(&turn);
 	stage = 0;
-	pthread_create(&t, NULL, pass_often, &passed);
+	waiter_start(&t, pass_often, &passed);
 	while (passed == 0)
-		nap();
+		sched_yield();
 	for (int i = 0; i < ROUNDS; i++) {
 		/* The passing thread begins to wait, and wakes at the end of one of these
 		 * turns. */
@@ -453,12 +439,12 @@ NO_TSA static void t_no_try_fails_for_who_passes(void **state)
 				continue;
 			}
 			if (k == 0)
-				turn_nap(100000);
+				assert_true(waiter_sleeps(&t));
 			turn_give(&turn);
 		}
 	}
 	stage = 1;
-	pthread_join(t, NULL);
+	waiter_join(&t);
 	assert_int_equal(failed, 0);
 }
 
@@ -515,10 +501,9 @@ static void *cancelled(void *arg)
 {
 	(void)arg;
 	turn_take(&turn);
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
 	stage = 1;
-	while (stage == 1)
-		nap(); /* a cancellation point */
-	stage = 3;
 	turn_give(&turn);
 	pthread_testcancel();
 	return NULL;
@@ -534,15 +519,9 @@ NO_TSA static void t_cancel_waits(void **state)
 	turn_init(&turn);
 	stage = 0;
 	pthread_create(&t, NULL, cancelled, NULL);
-	while (stage == 0)
-		nap();
-	pthread_cancel(t);
-	for (int i = 0; i < 5; i++)
-		nap();
-	stage = 2;
 	pthread_join(t, &how);
 	assert_ptr_equal(how, PTHREAD_CANCELED);
-	assert_int_equal(stage, 3);
+	assert_int_equal(stage, 1);
 	assert_true(turn_try(&turn));
 	turn_give(&turn);
 }
