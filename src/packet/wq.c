@@ -85,8 +85,8 @@ static int to(struct wq *wq, enum ibv_qp_state state, int more, uint64_t now)
 	return qp_modify(wq->qp, &attr, IBV_QP_STATE | more, now);
 }
 
-/* Legal moves: RESET to RDY, RDY to ERR, ERR to RESET; and to ERR or RESET from any
- * state. */
+/* Legal moves: RESET to RDY, RDY to ERR, and to RESET from any state; or none.  As with
+ * QPs, RESET to ERR is none. */
 static int enter(struct wq *wq, enum ibv_wq_state state, uint64_t now)
 {
 	int rc;
