@@ -57,7 +57,8 @@ static bool listeners(struct cm *cm, unsigned from, FILE *out)
 			l->service.port,
 			l->service.any ? "any address" : addr_text(l->service.ip, ip),
 			l->service.iwarp ? " (iWARP)" : "",
-			l->owner ? "listening" : "bound", l->pending, l->backlog);
+			l->owner ? "listening" : "bound", l->pending + l->asked,
+			l->backlog);
 	}
 	return false;
 }
