@@ -120,6 +120,49 @@ static void tables(void **state)
 	assert_int_equal(abi_destroy_wq(wq), 0);
 }
 
+static void a_qp_over_a_table(void **state)
+{
+	static uint8_t key[RSS_KEY];
+	struct ibv_wq *wq = make_wq();
+	struct ibv_rwq_ind_table_init_attr how = { .ind_tbl = &wq };
+	struct ibv_rwq_ind_table *table = abi_create_rwq_ind_table(fix.ibv, &how);
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+			     IBV_QP_INIT_ATTR_RX_HASH,
+		.pd = fix.pd,
+		.rwq_ind_tbl = table,
+		.rx_hash_conf = { .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+				  .rx_hash_key_len = RSS_KEY,
+				  .rx_hash_key = key },
+	};
+	struct ibv_qp *qp = abi_create_qp_ex(fix.ibv, &attr);
+
+	(void)state;
+	assert_non_null(qp);
+	fix_errno(abi_destroy_rwq_ind_table(table), EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(abi_destroy_rwq_ind_table(table), 0);
+	fix_null(abi_create_qp_ex(fix.ibv, &attr), EINVAL); /* the table is gone */
+	assert_int_equal(abi_destroy_wq(wq), 0);
+}
+
+static void rate_limits(void **state)
+{
+	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 1000 };
+	struct ibv_qp *raw = raw_qp(), *rc = fix_qp(IBV_QPT_RC);
+
+	(void)state;
+	fix_errno(abi_modify_qp_rate_limit(raw, NULL), EINVAL);
+	fix_errno(abi_modify_qp_rate_limit(NULL, &limit), EINVAL);
+	fix_errno(abi_modify_qp_rate_limit(rc, &limit), EOPNOTSUPP);
+	fix_errno(abi_modify_qp_rate_limit(raw, &limit), EINVAL); /* not in RTS */
+	limit.max_burst_sz = 1;
+	fix_errno(abi_modify_qp_rate_limit(raw, &limit), EINVAL);
+	assert_int_equal(ibv_destroy_qp(rc), 0);
+	assert_int_equal(ibv_destroy_qp(raw), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +175,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(queues_that_are_gone, open_packets,
 						close_packets),
 		cmocka_unit_test_setup_teardown(tables, open_packets, close_packets),
+		cmocka_unit_test_setup_teardown(a_qp_over_a_table, open_packets,
+						close_packets),
+		cmocka_unit_test_setup_teardown(rate_limits, open_packets, close_packets),
 	};
 
 	return may_have_packets() ? cmocka_run_group_tests(tests, NULL, NULL) : 0;

@@ -5,7 +5,12 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <string.h>
+
 #include "ib/ib.h"
+#include "ib/ib_qp.h"
+#include "ib/sim.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 
@@ -45,11 +50,54 @@ static void others(void **state)
 	says(0x04, 11, "no BTH, 11 bytes");
 }
 
+/* --- QPs ------------------------------------------------------------------- */
+
+static const struct sim_conf conf = { .timeout = 10, .retry_cnt = 5, .rnr_retry = 6 };
+
+static void a_connected_qp(void **state)
+{
+	struct sim *s = sim_open(&conf);
+	struct sim_pair p = sim_pair(s, IBV_QPT_RC, &conf);
+	const struct ib_req *r = &((const struct ib_qp *)p.qp[0]->tp)->req;
+	char want[128], text[256], cut[20];
+
+	(void)state;
+	ib_describe_qp(p.qp[0], text, sizeof(text));
+	snprintf(
+		want, sizeof(want),
+		"oldest PSN without an ACK %u, next %u, never sent %u; bytes in flight 0, "
+		"retries left 5, RNR 6; ",
+		r->una, r->at.psn, r->at.max_psn);
+	assert_memory_equal(text, want, strlen(want));
+	ib_describe_qp(p.qp[0], cut, sizeof(cut));
+	assert_memory_equal(cut, text, sizeof(cut) - 1);
+	assert_int_equal(cut[sizeof(cut) - 1], '\0');
+	sim_unpair(s, &p);
+	sim_close(s);
+}
+
+static void a_qp_of_datagrams(void **state)
+{
+	struct sim *s = sim_open(&conf);
+	struct sim_pair p = sim_pair(s, IBV_QPT_UD, &conf);
+	char want[64], text[256];
+
+	(void)state;
+	ib_describe_qp(p.qp[0], text, sizeof(text));
+	snprintf(want, sizeof(want), "next PSN %u",
+		 ((const struct ib_qp *)p.qp[0]->tp)->req.at.psn);
+	assert_string_equal(text, want);
+	sim_unpair(s, &p);
+	sim_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets),
 		cmocka_unit_test(others),
+		cmocka_unit_test(a_connected_qp),
+		cmocka_unit_test(a_qp_of_datagrams),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +21,8 @@
 #include "core/device.h"
 #include "core/event.h"
 #include "core/netport.h"
+#include "host/host.h"
+#include "nic/dump.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "packet/packet.h"
@@ -210,6 +214,80 @@ static void an_end_without_a_close(void **state)
 	assert_true(port_is_free());
 }
 
+/* --- dumps ----------------------------------------------------------------- */
+
+struct asker {
+	char *text; /* NULL: no answer yet */
+	int error;
+};
+
+static void on_text(void *arg, struct host_said *s)
+{
+	struct asker *a = arg;
+	struct dump_msg m;
+	size_t len;
+
+	if (!dump_is(s, &m) || m.what != DUMP_TEXT)
+		return;
+	a->error = m.error;
+	a->text = dump_read(s->fd[0], &len);
+}
+
+static void ignore(void *arg, const struct dgram *d)
+{
+	(void)arg, (void)d;
+}
+
+static void ignore_end(void *arg, uint16_t slot)
+{
+	(void)arg, (void)slot;
+}
+
+/* In a process of its own: asks the NIC of slot twice, for one dump.  Its exit status is
+ * 0 if the text is a dump of that NIC. */
+static int ask_for_a_dump(uint16_t slot)
+{
+	static const struct host_ops ops = { ignore, ignore_end, on_text, NULL };
+	struct asker a = { .text = NULL };
+	struct dump_msg m;
+	struct host *host;
+	char want[32];
+	int rc;
+
+	if (host_open(&host, &ops, &a))
+		return 2;
+	dump_put(&m, DUMP_ASK, 0);
+	for (int i = 0; i < 2; i++)
+		while ((rc = host_say(host, slot, &m, sizeof(m), NULL, 0)) == -EAGAIN)
+			host_run(host);
+	while (!rc && !a.text && !a.error) {
+		poll(&(struct pollfd){ .fd = host_fd(host), .events = POLLIN }, 1, -1);
+		host_run(host);
+	}
+	host_close(host);
+	snprintf(want, sizeof(want), "slot %u\n", slot);
+	rc = rc || a.error || !a.text || !strstr(a.text, want);
+	free(a.text);
+	return rc;
+}
+
+static void another_process_asks_for_a_dump(void **state)
+{
+	struct nic *nic;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(nic_open(&nic), 0);
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		nic_close(nic);
+		exit(ask_for_a_dump(nic_core(nic)->slot));
+	}
+	assert_int_equal(status_of(pid), 0);
+	nic_close(nic);
+}
+
 /* --- a program that closes all descriptors --------------------------------- */
 
 enum { FDS = 4096 };
@@ -251,6 +329,7 @@ int main(void)
 		cmocka_unit_test(a_child_makes_its_own),
 		cmocka_unit_test(a_child_holds_nothing),
 		cmocka_unit_test(an_end_without_a_close),
+		cmocka_unit_test(another_process_asks_for_a_dump),
 		cmocka_unit_test(a_lost_one_is_replaced),
 	};
 

@@ -8,9 +8,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "plug/address.h"
@@ -155,6 +159,80 @@ static void those_that_listen_are_listed(void **state)
 	}
 }
 
+static void every_failure_has_words(void **state)
+{
+	static const int rc[] = { -ENOENT, -ENODEV,    -EACCES,	   -EDESTADDRREQ,
+				  -EINVAL, -ETIMEDOUT, -EHOSTDOWN, -EIO };
+	const size_t n = sizeof(rc) / sizeof(rc[0]);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(plug_why(rc[i]), plug_why(rc[k]));
+	assert_string_equal(plug_why(-EIO), strerror(EIO));
+}
+
+static int listen_as(const char *fabric)
+{
+	struct sockaddr_un a;
+	socklen_t len;
+	uid_t whose;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	assert_int_equal(plug_address(fabric, geteuid(), &a, &len, &whose), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, len), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	return fd;
+}
+
+static void those_that_run_are_named(void **state)
+{
+	char text[200], one[PLUG_NAME], two[PLUG_NAME];
+	int fd[2];
+
+	(void)state;
+	snprintf(one, sizeof(one), "one-%d", getpid());
+	snprintf(two, sizeof(two), "two-%d", getpid());
+	plug_running(text, sizeof(text));
+	assert_null(strstr(text, one));
+	fd[0] = listen_as(one);
+	fd[1] = listen_as(two);
+	plug_running(text, sizeof(text));
+	assert_non_null(strstr(text, one));
+	assert_non_null(strstr(text, two));
+	assert_non_null(strstr(text, ", "));
+	memset(text, 'x', sizeof(text));
+	plug_running(text, 8); /* cut off */
+	assert_true(strlen(text) < 8);
+	assert_int_equal(text[8], 'x');
+	close(fd[0]);
+	close(fd[1]);
+}
+
+/* A program's name may look like a state. */
+static void a_stopped_process_is_known(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, "a) S (b");
+		raise(SIGSTOP);
+		pause();
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	assert_true(plug_is_stopped(pid));
+	kill(pid, SIGCONT);
+	assert_int_equal(waitpid(pid, &status, WCONTINUED), pid);
+	assert_false(plug_is_stopped(pid));
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_false(plug_is_stopped(pid)); /* there is none */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +241,9 @@ int main(void)
 		cmocka_unit_test(the_kernel_says_who_is_there),
 		cmocka_unit_test(a_rank_is_a_number),
 		cmocka_unit_test(those_that_listen_are_listed),
+		cmocka_unit_test(every_failure_has_words),
+		cmocka_unit_test(those_that_run_are_named),
+		cmocka_unit_test(a_stopped_process_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
