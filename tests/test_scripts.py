@@ -55,6 +55,51 @@ def test_check_includes_refuses(tmp_path, folder, name, line):
     assert f"{tmp_path}/{folder}/{name}:" in done.stdout
 
 
+def check_tests(tmp_path, files, listed=""):
+    for name, text in files.items():
+        path = tmp_path / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "tested-elsewhere").write_text(listed)
+    return subprocess.run([lab.ROOT / "scripts/check-tests", tmp_path / "src",
+                           tmp_path / "tested-elsewhere"], text=True, stdout=subprocess.PIPE)
+
+
+FUNCTION = "int a(void)\n{\n}\n"
+
+
+@pytest.mark.parametrize("files,listed", [
+    ({"core/a.c": FUNCTION, "core/a_test.c": FUNCTION}, ""),
+    ({"core/a.c": FUNCTION, "ib/b_test.c": FUNCTION}, "core/a.c ib/b_test.c # why\n"),
+    ({"core/a.c": FUNCTION, "core/a_test.c": "", "core/table.c": "int a[1];\n"}, ""),
+    ({"nic/a.c": FUNCTION, "nic/a_test.c": "", "nic/links_test.c": "clock_ns();\n"}, ""),
+    ({"core/a.c": "{\nusleep(1);\n", "core/a_test.c": "sched_yield();\n"}, ""),
+], ids=["own", "listed", "table", "may read", "not a test"])
+def test_check_tests_allows(tmp_path, files, listed):
+    done = check_tests(tmp_path, {"core/b.c": FUNCTION, "core/b_test.c": "", **files}, listed)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("files,listed,where", [
+    ({"core/a.c": FUNCTION}, "", "src/core/a.c:1: there is no a_test.c"),
+    ({"core/a.c": FUNCTION}, "core/a.c\n", "tested-elsewhere:1: core/a.c has no test"),
+    ({"core/a.c": FUNCTION}, "core/a.c core/c_test.c\n", "core/c_test.c is no test"),
+    ({"core/a.c": FUNCTION}, "core/a.c core/b.c\n", "core/b.c is no test"),
+    ({}, "core/a.c core/b_test.c\n", "core/a.c does not exist"),
+    ({}, "core/b.c core/b_test.c\n", "core/b.c has a test of its name"),
+    ({"core/a.c": FUNCTION}, "core/a.c core/b_test.c\n" * 2, ":2: core/a.c stands here twice"),
+    ({f"core/f{n}.c": FUNCTION for n in range(200)},
+     "".join(f"core/f{n}.c core/b_test.c\n" for n in range(200)), "200 files; no more than"),
+    ({"core/fix.h": "usleep(1);\n"}, "", "fix.h:1: a test waits for an event"),
+    ({"core/a_test.c": "\n\tpoll(NULL, 0, 1);\n"}, "", "a_test.c:2: a test waits for an event"),
+    ({"core/a_fix.c": "t = clock_ns();\n"}, "", "a_fix.c:1: a test does not read"),
+])
+def test_check_tests_refuses(tmp_path, files, listed, where):
+    done = check_tests(tmp_path, {"core/b.c": FUNCTION, "core/b_test.c": "", **files}, listed)
+    assert done.returncode == 1, done.stdout
+    assert where in done.stdout
+
+
 def check_circles(tmp_path, **files):
     for name, needs in files.items():
         folder, stem = name.split("_", 1)
