@@ -84,6 +84,58 @@ static void every_object_is_there(void **state)
 	fix_close(f);
 }
 
+static void windows_paths_and_types(void **state)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		const char *name;
+	} row[] = { { IBV_QPT_UC, "UC" }, { IBV_QPT_UD, "UD" } };
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_ah_attr path = fix_attr(IBV_QPS_RTR).ah_attr;
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex init = fix_init(f, IBV_QPT_RC);
+	struct qp *qp[2], *with_srq;
+	struct srq *srq;
+	struct mw *mw;
+	struct ah *ah;
+	char *text;
+
+	(void)state;
+	assert_int_equal(mw_alloc(f->pd, IBV_MW_TYPE_2, &mw), 0);
+	assert_int_equal(ah_create(f->pd, &f->ctx, &path, &ah), 0);
+	assert_int_equal(srq_create(&f->ctx, f->pd, &a, &srq), 0);
+	init.srq = &srq->ibv;
+	assert_int_equal(qp_create(&f->ctx, &init, &fake_transport, &with_srq), 0);
+	for (int i = 0; i < 2; i++)
+		qp[i] = fix_qp(f, row[i].type);
+	text = dump_of(f);
+	expect_line(text, "mw key 0x%08x: type 2, not bound\n", mw->mkey.key);
+	expect_line(text, "ah %u: to 10.0.0.2, sgid_index 1, pd %u\n", ah->ibv.handle,
+		    f->pd->ibv.handle);
+	expect_line(text, "send queue: 0 of 8; receives: srq 0x%06x; pd", srq->num);
+	for (int i = 0; i < 2; i++)
+		expect_line(text, "qp 0x%06x: %s RESET on roce_veth0, fake\n", qp[i]->qpn,
+			    row[i].name);
+	free(text);
+	mw->mkey.length = 100;
+	mw->mkey.base = 0x1000;
+	mw->mkey.qpn = 0x77;
+	mw->mkey.valid = true;
+	text = dump_of(f);
+	expect_line(text, "mw key 0x%08x: type 2, 100 bytes at 0x1000, access 0x",
+		    mw->mkey.key);
+	expect_line(text, ", QP 0x000077\n");
+	free(text);
+	mw->mkey.valid = false;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(qp_destroy(qp[i]), 0);
+	assert_int_equal(qp_destroy(with_srq), 0);
+	assert_int_equal(srq_destroy(srq), 0);
+	ah_destroy(ah);
+	assert_int_equal(mw_dealloc(mw), 0);
+	fix_close(f);
+}
+
 static unsigned occurs(const char *text, const char *fmt, uint32_t key)
 {
 	unsigned n = 0;
@@ -221,6 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_object_is_there),
+		cmocka_unit_test(windows_paths_and_types),
 		cmocka_unit_test(it_is_written_in_pieces),
 		cmocka_unit_test(what_is_locked_is_passed_over),
 		cmocka_unit_test(messages_are_told_apart),
