@@ -31,7 +31,7 @@
 #include "sys/qpn.h"
 #include "wire/icrc.h"
 
-enum { PORT = 4791, SLOT = 7, ETH = 14, LEN = 40, WAIT_MS = 10000 };
+enum { PORT = 4791, SLOT = 7, ETH = 14, LEN = 40 };
 
 #define OURS	  "10.99.0.1"
 #define NEIGHBOUR "10.99.0.2"

@@ -119,7 +119,7 @@ static void tagged(void **state)
 static void next_frame(struct frame *f)
 {
 	do {
-		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), WAIT_MS);
+		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), -1);
 		assert_true(f->len > 0);
 	} while (f->len < ETH + 28 || f->bytes[12] != 8 || f->bytes[13] != 0 ||
 		 f->bytes[ETH + 22] != PORT >> 8);

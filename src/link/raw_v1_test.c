@@ -94,7 +94,7 @@ static void v1_of_others_is_left_alone(void **state)
 static void next_of_type(struct frame *f, uint16_t type)
 {
 	do {
-		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), WAIT_MS);
+		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), -1);
 		assert_true(f->len > 0);
 	} while (f->len < ETH || f->bytes[12] != type >> 8 ||
 		 f->bytes[13] != (uint8_t)type);

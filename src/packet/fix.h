@@ -29,7 +29,7 @@
 #include "sys/guard.h"
 #include "sys/netns_testing.h"
 
-enum { LEN = 100, WAIT_MS = 10000, CQE = 64, BUF = 4096, TYPE = 0x88 };
+enum { LEN = 100, CQE = 64, BUF = 4096, TYPE = 0x88 };
 
 static struct t {
 	int tap;
@@ -259,7 +259,7 @@ static inline NO_TSA void take_in(int n)
 static inline void next_frame(struct frame *f)
 {
 	do {
-		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), WAIT_MS);
+		f->len = netns_tap_read(t.tap, f->bytes, sizeof(f->bytes), -1);
 		assert_true(f->len > 0);
 	} while (f->len < 14 || f->bytes[12] != TYPE);
 }
