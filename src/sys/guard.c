@@ -64,9 +64,16 @@ static _Noreturn void escape(void)
 
 /* In guarded.S. */
 extern const char guarded_begin[], guarded_end[], guarded_fault[];
+/* May guarded_copy() use AVX? */
+bool guarded_avx __attribute__((visibility("hidden")));
 int guarded_copy(void *dst, const void *src, size_t n);
 int guarded_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
 int guarded_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
+
+static void choose_instructions(void)
+{
+	guarded_avx = __builtin_cpu_supports("avx");
+}
 
 static bool redirect_guarded(ucontext_t *uc)
 {
@@ -80,6 +87,10 @@ static bool redirect_guarded(ucontext_t *uc)
 }
 
 #else
+
+static void choose_instructions(void)
+{
+}
 
 static bool redirect_guarded(ucontext_t *uc)
 {
@@ -217,6 +228,7 @@ void guard_arm(void)
 	pthread_mutex_lock(&arm_lock);
 	arm(&histories[0]);
 	arm(&histories[1]);
+	choose_instructions();
 	pthread_mutex_unlock(&arm_lock);
 	mask.times = 0;
 }

@@ -26,9 +26,12 @@ guarded_begin:
 /* int guarded_copy(void *dst, const void *src, size_t n)
  *
  * Copies upward.  The last 64 to 79 bytes go in the largest aligned stores, each of
- * which becomes visible as a whole.  The processor makes stores visible in their order,
- * and a string instruction as a whole in order with them (Intel SDM vol. 3, Memory
- * Ordering). */
+ * which becomes visible as a whole (Intel SDM vol. 3, Guaranteed Atomic Operations: of 16
+ * bytes where there is AVX).  The processor makes stores visible in their order, and a
+ * string instruction as a whole in order with them (Memory Ordering).
+ *
+ * Where there is AVX the other bytes go in vectors.  rep movsb is slower below 4 KiB, and
+ * on Zen 4 takes 15 times as long where dst lies 1 to 31 bytes behind src in its page. */
 ROUTINE(guarded_copy)
 	cmpq	$8, %rdx
 	jne	1f
@@ -43,6 +46,10 @@ ROUTINE(guarded_copy)
 	leaq	-64(%rdx), %rcx
 	andq	$-16, %rcx
 	subq	%rcx, %rdx
+	cmpq	$128, %rcx
+	jb	2f
+	cmpb	$0, guarded_avx(%rip)
+	jne	8f
 	cmpq	$512, %rcx
 	jae	3f
 2:	movups	(%rsi), %xmm0
@@ -53,6 +60,34 @@ ROUTINE(guarded_copy)
 	jne	2b
 	jmp	4f
 3:	rep movsb
+	jmp	4f
+8:	vmovdqu	(%rsi), %ymm0
+	vmovdqu	32(%rsi), %ymm1
+	vmovdqu	64(%rsi), %ymm2
+	vmovdqu	96(%rsi), %ymm3
+	vmovdqu	%ymm0, (%rdi)
+	vmovdqu	%ymm1, 32(%rdi)
+	vmovdqu	%ymm2, 64(%rdi)
+	vmovdqu	%ymm3, 96(%rdi)
+	subq	$-128, %rsi
+	subq	$-128, %rdi
+	addq	$-128, %rcx
+	cmpq	$128, %rcx
+	jae	8b
+	vzeroupper
+	testb	$15, %dil
+	je	9f
+	testq	%rcx, %rcx
+	jne	2b
+	jmp	4f
+9:	addq	%rcx, %rdx
+10:	movups	(%rsi), %xmm0
+	movaps	%xmm0, (%rdi)
+	addq	$16, %rsi
+	addq	$16, %rdi
+	subq	$16, %rdx
+	cmpq	$16, %rdx
+	jae	10b
 4:	cmpq	$8, %rdx
 	jb	5f
 	testb	$7, %dil
