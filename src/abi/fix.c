@@ -136,6 +136,16 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	fix.nested = nested;
 }
 
+int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad, bool nested)
+{
+	int rc = qp_post_send(qp, wr, bad);
+
+	if (rc <= 0)
+		nic_post(nic, qp, nested);
+	return rc > 0 ? 0 : rc;
+}
+
 void nic_flush(struct nic *nic)
 {
 	is_control(nic);

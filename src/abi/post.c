@@ -16,11 +16,9 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		*bad = wr;
 		return EIO;
 	}
-	rc = qp_post_send(qp, wr, bad);
-	if (rc <= 0)
-		nic_post(abi_of(ibv->context)->nic, qp, abi_inside > 1);
+	rc = nic_post_send(abi_of(ibv->context)->nic, qp, wr, bad, abi_inside > 1);
 	abi_end_brief();
-	return abi_result(rc > 0 ? 0 : rc);
+	return abi_result(rc);
 }
 
 int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -188,6 +188,29 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return rc ? rc : idle;
 }
 
+int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		     struct posted *did)
+{
+	int rc;
+
+	lock_take(&qp->lock);
+	if (qp->building) { /* the turn does not wait for the program */
+		lock_give(&qp->lock);
+		return -EAGAIN;
+	}
+	rc = post_may_send(qp);
+	if (!rc)
+		rc = post_list(qp, &wr);
+	else
+		qp->sq.draft = qp->sq.head;
+	did->idle = post_commit(qp);
+	did->sent = !did->idle && did->at_once && qp->transport->posted(qp, &did->next);
+	lock_give(&qp->lock);
+	if (rc && bad)
+		*bad = wr;
+	return rc;
+}
+
 /* --- ibv_post_recv ------------------------------------------------------- */
 
 static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)

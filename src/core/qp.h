@@ -185,6 +185,18 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
+struct posted {
+	bool at_once; /* in: may the transport send now, by posted()? */
+	bool idle;    /* all is done */
+	bool sent;    /* posted() has sent all; the QP's next deadline, ns: */
+	uint64_t next;
+};
+/* qp_post_send() for a list that begins with a SEND, and for a caller that has the turn:
+ * so one hold of qp->lock does for posting and sending.  Returns -EAGAIN, and posts
+ * nothing, while another thread builds requests. */
+int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		     struct posted *did) REQUIRES(qp->core->turn);
+
 /* Returns the P_Key of packets on that path: the QP's own, or for QP1 the one that the
  * path selects from the port's table. */
 uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);

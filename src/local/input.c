@@ -20,6 +20,12 @@ void peer_admit(struct peer *p)
 static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
 		 uint32_t len, uint64_t now)
 {
+	struct core *core = p->l->core;
+
+	if (r->kind == REC_PACKET && lane_input_short(p, r, payload, len, now))
+		return true;
+	turn_is_held(core);
+	turn_prolong(&core->turn);
 	if (r->kind == REC_PACKET)
 		return lane_input(p, r, payload, len, now);
 	dgram_input(p, payload, len, now);
@@ -94,6 +100,8 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	l->count.in += n;
 	l->count.in_bytes += bytes;
 	if (rc < 0) {
+		turn_is_held(l->core);
+		turn_prolong(&l->core->turn);
 		peer_broken(p, "what no urnic writes is in its ring");
 		return n;
 	}
@@ -156,7 +164,25 @@ struct local_got local_input(struct local *l, uint64_t now)
 	if (looks < LOOKS)
 		look_at(l, &l->cold, LOOKS - looks, now, &got);
 	got.one_sided = l->one_sided;
-	if (!list_empty(&l->dead))
+	if (!list_empty(&l->dead)) {
+		turn_is_held(l->core);
+		turn_prolong(&l->core->turn);
 		local_bury(l);
+	}
 	return got;
+}
+
+bool local_is_quiet(const struct local *l)
+{
+	if ((l->self && !ring_empty(&l->self->in)) ||
+	    atomic_load_explicit(&l->nhot, memory_order_relaxed) > LOOKS)
+		return false;
+	list_for(n, &l->hot)
+	{
+		const struct peer *p = container_of(n, struct peer, node_up);
+
+		if (!ring_empty(&p->in) || peer_has_news(p) || peer_waits(p))
+			return false;
+	}
+	return true;
 }

@@ -252,8 +252,8 @@ static bool is_short(const struct rec *r)
 	       !(r->flags & (REC_WIDE | REC_WRITTEN | REC_BY_REF));
 }
 
-static bool take_short(struct peer *p, const struct rec *r, const uint8_t *payload,
-		       uint32_t len, uint64_t now)
+bool lane_input_short(struct peer *p, const struct rec *r, const uint8_t *payload,
+		      uint32_t len, uint64_t now)
 {
 	const struct lane_from from = { r->src, r->route };
 	const struct lane_short s = {
@@ -264,7 +264,8 @@ static bool take_short(struct peer *p, const struct rec *r, const uint8_t *paylo
 		.psn = r->psn & 0xffffff,
 	};
 
-	return p->l->ops->message(p->l->core, &p->lane, &from, &s, payload, len, now);
+	return is_short(r) &&
+	       p->l->ops->message(p->l->core, &p->lane, &from, &s, payload, len, now);
 }
 
 bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len,
@@ -273,8 +274,6 @@ bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uin
 	struct local *l = p->l;
 	struct ib_pkt pkt;
 
-	if (is_short(r) && take_short(p, r, payload, len, now))
-		return true;
 	if (!unpack(r, len, &pkt))
 		return false;
 	pkt.payload = pkt.f.by_ref ? NULL : payload;

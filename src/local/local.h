@@ -77,8 +77,11 @@ struct local_got {
 	bool one_sided; /* the records included WRITEs, READs or atomics of peers */
 };
 
-/* Takes in what peers have written, from as many rings as one turn looks at. */
+/* Takes in what peers have written, from as many rings as one turn looks at.  For any
+ * turn, also a brief one. */
 struct local_got local_input(struct local *l, uint64_t now);
+/* Is there certainly nothing for local_input() in the hot rings?  One load for each. */
+bool local_is_quiet(const struct local *l);
 /* A caller waits for input: rings that are not polled but have some become hot. */
 void local_hear(struct local *l);
 /* Takes in what this process has written to itself, and returns the number of records.

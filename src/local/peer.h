@@ -147,6 +147,10 @@ void peer_admit(struct peer *p);
 void peer_make_lane(struct peer *p);
 /* The pipe is unmapped, so nothing may point into it. */
 void peer_forget_pipe(struct peer *p);
+/* Takes in a packet if it is a SEND in one packet and nothing else is to be done.  For
+ * any turn, also a brief one. */
+bool lane_input_short(struct peer *p, const struct rec *r, const uint8_t *payload,
+		      uint32_t len, uint64_t now);
 /* Takes in a packet.  Returns false if no urnic writes such a record. */
 bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len,
 		uint64_t now);

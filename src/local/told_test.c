@@ -331,6 +331,48 @@ static void overrun_of_the_receives(void **state)
 	fix_close(f);
 }
 
+/* Would a poller of side, to which all rings are left, find nothing? */
+static bool quiet(struct fix *f, int side)
+{
+	struct core *core = &f->s->node[side].core;
+	bool is;
+
+	turn_take(&core->turn);
+	local_leave(local_of(core));
+	is = local_is_quiet(local_of(core));
+	turn_give(&core->turn);
+	return is;
+}
+
+/* A record, an ACK and a QP that waits for room are for a turn, which makes it quiet. */
+static void quiet_or_not(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_recv(f, 8, 0, 20000);
+	assert_true(quiet(f, 0) && quiet(f, 1));
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_SEND, 1, 0, 8, IBV_SEND_SIGNALED);
+	pair_run(f, 1000);
+	assert_true(quiet(f, 0));
+	assert_false(quiet(f, 1));
+	pair_stop(f, 0);
+	pair_go(f, 1);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	assert_true(quiet(f, 1));
+	assert_false(quiet(f, 0)); /* an ACK */
+	pair_go(f, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_true(quiet(f, 0));
+	pair_stop(f, 1);
+	pair_fill(f, 0);
+	fix_post(f, IBV_WR_SEND, 2, 0, 8, 0);
+	pair_run(f, 1000);
+	assert_false(quiet(f, 0)); /* it may have room by now */
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +389,7 @@ int main(void)
 		cmocka_unit_test(news_of_another),
 		cmocka_unit_test(news_that_was_written_over),
 		cmocka_unit_test(overrun_of_the_receives),
+		cmocka_unit_test(quiet_or_not),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

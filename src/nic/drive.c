@@ -76,6 +76,18 @@ static bool prolonged(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)
 	return output_and_give(nic, qp);
 }
 
+/* Serves QPs that have become due while the turn was taken. */
+static void serve_due(struct nic *nic)
+{
+	while (due_any(&nic->core) && turn_try(&nic->core.turn))
+		if (!output_and_give(nic, NULL))
+			return;
+	/* The turn is taken. Not every holder looks at the due list afterwards (control
+	 * calls, fork), so the thread has to. */
+	if (due_any(&nic->core))
+		engine_settle(&nic->engine, clock_ns(), 0);
+}
+
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
 	struct engine *e = &nic->engine;
@@ -88,16 +100,56 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
 	else if (send_posted(nic, qp))
-		turn_give_brief(&nic->core.turn);
+		turn_give(&nic->core.turn);
 	else if (!prolonged(nic, qp))
 		return;
-	while (due_any(&nic->core) && turn_try(&nic->core.turn))
-		if (!output_and_give(nic, NULL))
-			return;
-	/* The turn is taken. Not every holder looks at the due list afterwards (control
-	 * calls, fork), so the thread has to. */
-	if (due_any(&nic->core))
-		engine_settle(e, clock_ns(), 0);
+	serve_due(nic);
+}
+
+/* Posts and sends the list with the turn held, and gives the turn. Returns as
+ * qp_post_and_send(). */
+static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+			 struct ibv_send_wr **bad) RELEASES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	struct posted did = { .sent = false };
+	int rc;
+
+	/* Tell clang that this is the NIC's turn. */
+	turn_is_held(qp->core);
+	turn_is_held(e->core);
+	did.at_once = !engine_must_turn(e);
+	rc = qp_post_and_send(qp, wr, bad, &did);
+	if (rc != -EAGAIN && !did.idle && !did.sent) {
+		if (!prolonged(nic, qp))
+			return rc;
+	} else {
+		if (did.sent) {
+			engine_timer(e, qp, did.next);
+			engine_wake(e);
+		}
+		turn_give(&nic->core.turn);
+	}
+	serve_due(nic);
+	return rc;
+}
+
+/* SENDs find the turn free as a rule. Other requests may need no turn at all. */
+int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad, bool nested)
+{
+	int rc;
+
+	if (wr && wr->opcode == IBV_WR_SEND && qp->transport && qp->transport->posted &&
+	    !nested && turn_try_brief(&nic->core.turn)) {
+		rc = post_and_give(nic, qp, wr, bad);
+		if (rc != -EAGAIN)
+			return rc;
+	}
+	rc = qp_post_send(qp, wr, bad);
+	if (rc <= 0)
+		nic_post(nic, qp, nested);
+	return rc > 0 ? 0 : rc;
 }
 
 void nic_flush(struct nic *nic)
@@ -183,20 +235,45 @@ void nic_polled(struct nic *nic)
 		atomic_store_explicit(polled, true, memory_order_relaxed);
 }
 
+/* A poller's short turn. Returns false if a whole one is to follow, in the same hold. */
+static bool glance(struct nic *nic) REQUIRES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+	if (!engine_may_glance(e))
+		return false;
+	if (engine_is_quiet(e)) {
+		nic_polled(nic);
+		return true;
+	}
+	now = clock_ns();
+	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
+	did = engine_take_rings(e, now);
+	return (did.ring || did.output) &&
+	       spin_polled(&e->pollers.spin, true, now) == SPIN_ON;
+}
+
 bool nic_poll(struct nic *nic)
 {
-	struct core *core = &nic->core;
 	struct engine *e = &nic->engine;
 	struct engine_did did;
 	uint64_t now;
 	enum spin_next next;
 	bool found;
 
-	if (!turn_try(&core->turn)) {
+	if (!turn_try_brief(&nic->core.turn)) {
 		nic_polled(nic);
 		let_work(nic);
 		return false;
 	}
+	if (glance(nic)) {
+		turn_give(&nic->core.turn);
+		return true;
+	}
+	turn_prolong(&nic->core.turn);
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
 	turn_is_held(e->core);
@@ -209,7 +286,7 @@ bool nic_poll(struct nic *nic)
 	if (found)
 		atomic_store_explicit(&e->pollers.last, clock_ns(), memory_order_relaxed);
 	next = spin_polled(&e->pollers.spin, found, now);
-	turn_give(&core->turn);
+	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
 	if (next != SPIN_ON)
 		let_others(nic, next);

@@ -16,7 +16,16 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 
-enum { FLUSH_NS = 1000000 /* ns; an ACK waits less than that */ };
+enum {
+	FLUSH_NS = 1000000, /* ns; an ACK waits less than that */
+	/* While pipes were busy so lately, pollers have GLANCES short turns between two
+	 * whole ones, and look at the sockets after SOCKET_LOOKS looks, of which a whole
+	 * turn counts as TURN_LOOKS. */
+	BUSY_NS = 50000,
+	GLANCES = 32,
+	TURN_LOOKS = 8,
+	SOCKET_LOOKS = 64,
+};
 
 static void put_last(struct sources *list, bool has, struct source *s)
 {
@@ -34,6 +43,8 @@ void engine_add(struct engine *e, struct source *s)
 {
 	const struct source_ops *ops = s->ops;
 
+	if (ops->kind == SOURCE_RINGS && ops->input)
+		e->glanceable = ops->quiet && (e->glanceable || !*e->input[ops->kind].v);
 	put_last(&e->all, true, s);
 	put_last(&e->input[ops->kind], ops->input, s);
 	put_last(&e->hear, ops->hear, s);
@@ -286,13 +297,53 @@ static void take_input(struct engine *e, enum source_kind kind, struct source_go
 		engine_break(e, "receiving");
 }
 
+static bool pipes_are_busy(const struct engine *e, uint64_t now)
+{
+	return now - e->piped < BUSY_NS;
+}
+
 /* A look at sockets is a system call, a look at pipes is not. While pipes are busy the
  * sockets wait for a few turns. */
 static bool skips_sockets(struct engine *e, uint64_t now)
 {
-	enum { BUSY_NS = 50000, EVERY = 8 };
+	e->looks += TURN_LOOKS;
+	if (pipes_are_busy(e, now) && e->looks < SOCKET_LOOKS)
+		return true;
+	e->looks = 0;
+	return false;
+}
 
-	return now - e->piped < BUSY_NS && ++e->turns % EVERY != 0;
+bool engine_may_glance(const struct engine *e)
+{
+	return e->glances && !due_any(e->core) && !e->core->must_hear &&
+	       !engine_must_turn(e);
+}
+
+bool engine_is_quiet(struct engine *e)
+{
+	e->glances--;
+	e->looks++;
+	each_source(s, &e->input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
+	return true;
+}
+
+struct engine_did engine_take_rings(struct engine *e, uint64_t now)
+{
+	struct engine_did did = { .next = NEVER };
+	struct source_got rings = { 0 };
+
+	take_input(e, SOURCE_RINGS, &rings, now);
+	if (rings.n)
+		e->piped = now;
+	if (due_any(e->core)) {
+		turn_prolong(&e->core->turn);
+		did = output(e, NULL, now, ENGINE_TX);
+	} else {
+		engine_wake(e);
+	}
+	did.ring = rings.n > 0;
+	did.one_sided = rings.one_sided;
+	return did;
 }
 
 /* Before a timer expires, all input that came before now must be read. So pollers also
@@ -351,6 +402,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 			   did.output ? went_out(e->core, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
 	}
+	e->glances = e->glanceable && pipes_are_busy(e, now) ? GLANCES : 0;
 	did.socket = sockets.n;
 	did.ring = rings.n > 0;
 	did.one_sided = rings.one_sided;

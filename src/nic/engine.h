@@ -84,7 +84,9 @@ struct engine {
 		uint64_t from; /* 0, or core->heard when all is taken in */
 		unsigned turns;
 	} hearing;
-	unsigned turns;
+	unsigned looks;	    /* since the sockets were last looked at; see SOCKET_LOOKS */
+	unsigned glances;   /* short turns that may follow before a whole one */
+	bool glanceable;    /* every source of rings can tell that it is quiet */
 	uint64_t piped;	    /* ns; when a pipe last had input */
 	atomic_bool broken; /* the program has closed our descriptors */
 	struct pollers pollers;
@@ -113,6 +115,14 @@ void engine_add(struct engine *e, struct source *s);
  * that comes back soon.
  */
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
+	REQUIRES(e->core->turn);
+/* May a poller have a short turn, in which only rings are looked at, before the next
+ * whole one?  The turn may be a brief one until there is output. */
+bool engine_may_glance(const struct engine *e) REQUIRES(e->core->turn);
+/* A short turn: is there no input in the rings? */
+bool engine_is_quiet(struct engine *e) REQUIRES(e->core->turn);
+/* A short turn: takes in what is in the rings, and sends what follows from it. */
+struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	REQUIRES(e->core->turn);
 /* first: a QP to serve although it may not be due, or NULL. */
 struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,

@@ -259,6 +259,122 @@ static void a_broken_link_is_the_end(void **state)
 	assert_int_equal(engine_turn(t.e, 0, false).output, 0);
 }
 
+/* A source of rings. */
+static struct {
+	struct source source;
+	unsigned waiting, asked;
+	bool answers; /* input makes a QP due */
+} ring;
+
+static void ring_input(struct source *s, struct source_got *got, uint64_t now)
+{
+	(void)s;
+	(void)now;
+	ring.asked++;
+	got->n += ring.waiting;
+	if (ring.waiting && ring.answers)
+		wants(0, 1);
+	ring.waiting = 0;
+}
+
+static bool ring_quiet(const struct source *s)
+{
+	(void)s;
+	return ring.waiting == 0;
+}
+
+static const struct source_ops ring_ops = { SOURCE_RINGS, .input = ring_input,
+					    .quiet = ring_quiet };
+static const struct source_ops dumb_ops = { SOURCE_RINGS, .input = ring_input };
+
+static void add_ring(const struct source_ops *ops)
+{
+	memset(&ring, 0, sizeof(ring));
+	ring.source = (struct source){ .ops = ops, .rang = -1 };
+	engine_add(t.e, &ring.source);
+	t.e->thread.sleeping = t.e->thread.watching = false;
+}
+
+/* Runs a whole turn that finds input in the ring.  Returns how many glances may follow.
+ */
+static unsigned glances_after(uint64_t now) REQUIRES(t.e->core->turn)
+{
+	unsigned n;
+
+	ring.waiting = 1;
+	engine_turn(t.e, now, true);
+	for (n = 0; engine_may_glance(t.e); n++)
+		assert_true(engine_is_quiet(t.e));
+	return n;
+}
+
+/* While rings are busy, most turns of pollers look at rings alone, and change nothing
+ * where these are quiet. */
+static void pollers_glance(void **state)
+{
+	uint64_t now = 1000 * US;
+	struct engine_did did;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	add_ring(&ring_ops);
+	engine_turn(t.e, now, true);
+	assert_false(engine_may_glance(t.e));
+	assert_int_equal(glances_after(now), 32);
+	assert_int_equal(ring.asked, 2);
+
+	/* Sockets wait for whole turns, and not for long. */
+	t.heard_at = 0;
+	for (int i = 0; i < 2; i++)
+		glances_after(++now);
+	assert_int_equal(t.heard_at, now);
+
+	ring.waiting = 1;
+	engine_turn(t.e, now, true);
+	assert_true(engine_may_glance(t.e));
+	ring.waiting = 1;
+	ring.answers = true;
+	assert_false(engine_is_quiet(t.e));
+	did = engine_take_rings(t.e, now);
+	assert_true(did.ring);
+	assert_int_equal(did.output, 1);
+	all_went_out();
+
+	/* 50 us later the rings are no longer busy. */
+	engine_turn(t.e, now + 49 * US, true);
+	assert_true(engine_may_glance(t.e));
+	engine_turn(t.e, now + 50 * US, true);
+	assert_false(engine_may_glance(t.e));
+}
+
+/* ... unless there is more to do, or somebody sleeps who must be told of deadlines. */
+static void not_all_turns_are_glances(void **state)
+{
+	const uint64_t now = 1000 * US;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	add_ring(&ring_ops);
+	ring.waiting = 1;
+	engine_turn(t.e, now, true);
+	assert_true(engine_may_glance(t.e));
+	due_add(&t.nic->core, &t.fake[0].qp);
+	assert_false(engine_may_glance(t.e));
+	due_forget(t.e->core, &t.fake[0].qp);
+	t.nic->core.must_hear = true;
+	assert_false(engine_may_glance(t.e));
+	t.nic->core.must_hear = false;
+	t.e->thread.sleeping = t.e->thread.watching = true;
+	assert_false(engine_may_glance(t.e));
+	t.e->thread.sleeping = false;
+	assert_true(engine_may_glance(t.e));
+	t.e->broken = true;
+	assert_false(engine_may_glance(t.e));
+	t.e->broken = false;
+	add_ring(&dumb_ops);
+	assert_int_equal(glances_after(now), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -275,6 +391,8 @@ int main(void)
 		TEST(mads_go_out),
 		TEST(at_the_end_a_locked_qp_stays),
 		TEST(a_broken_link_is_the_end),
+		TEST(pollers_glance),
+		TEST(not_all_turns_are_glances),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,10 @@ struct link *nic_link(struct nic *nic, const struct device *dev);
  * caller is inside another QP's ibv_wr_start() and holds its lock, which the engine may
  * need, so the thread sends it. */
 void nic_post(struct nic *nic, struct qp *qp, bool nested);
+/* Posts a list of requests and sends them, as nic_post() does. Returns as
+ * qp_post_send(), but never 1. */
+int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad, bool nested);
 
 /* Sends what is pending for peers, above all ACKs, before a QP ends: a peer whose
  * message was received must not time out. */

@@ -262,8 +262,8 @@ static void to_wire(struct qp *qp)
 	turn_give(&qp->core->turn);
 }
 
-/* Nobody is told of it. */
-static void post(int to)
+/* Posts without telling anybody, or (by_nic) as a program does. */
+static void post_by(int to, bool by_nic)
 {
 	struct ibv_sge sge = { (uintptr_t)w.mem + LEN, LEN, w.mr->mkey.key };
 	struct ibv_recv_wr *bad_recv, recv = { .sg_list = &sge, .num_sge = 1 };
@@ -274,7 +274,14 @@ static void post(int to)
 	memset(w.mem + LEN, 0, LEN);
 	assert_int_equal(qp_post_recv(w.qp[to], &recv, &bad_recv), 0);
 	sge.addr = (uintptr_t)w.mem;
-	assert_int_equal(qp_post_send(w.qp[!to], &send, &bad), 0);
+	assert_int_equal(by_nic ? nic_post_send(w.nic, w.qp[!to], &send, &bad, false)
+				: qp_post_send(w.qp[!to], &send, &bad),
+			 0);
+}
+
+static void post(int to)
+{
+	post_by(to, false);
 }
 
 static void expect_delivery(void)
@@ -315,8 +322,7 @@ static void test_in_each_state(void **state)
 		}
 		nic_post(w.nic, w.qp[1], false);
 		expect_delivery();
-		post(1);
-		nic_post(w.nic, w.qp[0], false);
+		post_by(1, true);
 		expect_delivery();
 		assert_null(w.qp[0]->lane);
 	}

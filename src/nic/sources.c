@@ -146,6 +146,13 @@ static void rings_input(struct source *s, struct source_got *got, uint64_t now)
 	got->one_sided |= local.one_sided;
 }
 
+static bool rings_quiet(const struct source *s)
+{
+	const struct nic *nic = container_of(s, struct nic, sources.source[RINGS]);
+
+	return local_is_quiet(local_of(&nic->core));
+}
+
 static bool rings_hear(struct source *s)
 {
 	local_hear(rings_of(s));
@@ -309,7 +316,8 @@ static const struct source_ops ops[SOURCES] = {
 		    .rang = conns_rang, .forked = conns_fork },
 	[CM] = { SOURCE_SOCKETS, .input = on_cm, .run = on_cm_run,
 		 .deadline = on_cm_deadline, .fds = cm_fds, .forked = cm_fork },
-	[RINGS] = { SOURCE_RINGS, .input = rings_input, .hear = rings_hear,
+	[RINGS] = { SOURCE_RINGS, .input = rings_input, .quiet = rings_quiet,
+		    .hear = rings_hear,
 		    .deadline = rings_deadline, .echo = rings_echo,
 		    .flush = rings_flush, .leads_to = rings_lead_to, .send = rings_send,
 		    .hot = rings_hot, .watched = rings_watched, .left = rings_left,

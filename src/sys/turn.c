@@ -13,6 +13,7 @@ void turn_init(struct turn *t)
 {
 	lock_init(&t->lock);
 	atomic_init(&t->ended, 0);
+	t->prolonged = false;
 	turn_forked(t);
 }
 
@@ -38,7 +39,10 @@ NO_TSA bool turn_try_brief(struct turn *t)
 
 void turn_prolong(struct turn *t)
 {
+	if (t->prolonged)
+		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+	t->prolonged = true;
 }
 
 NO_TSA bool turn_try(struct turn *t)
@@ -87,21 +91,18 @@ NO_TSA void turn_take(struct turn *t)
 	turn_prolong(t);
 }
 
-NO_TSA void turn_give_brief(struct turn *t)
+NO_TSA void turn_give(struct turn *t)
 {
 	uint32_t ended = atomic_load_explicit(&t->ended, memory_order_relaxed);
+	const bool prolonged = t->prolonged;
+	const int cancel = t->cancel;
 
+	t->prolonged = false;
 	atomic_store_explicit(&t->ended, ended + 1, memory_order_release);
 	lock_give(&t->lock);
 	guard_leave();
-}
-
-void turn_give(struct turn *t)
-{
-	int cancel = t->cancel;
-
-	turn_give_brief(t);
-	pthread_setcancelstate(cancel, NULL);
+	if (prolonged)
+		pthread_setcancelstate(cancel, NULL);
 }
 
 void turn_nap(long ns)

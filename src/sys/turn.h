@@ -34,6 +34,7 @@ struct CAPABILITY("turn") turn {
 	struct lock lock;
 	_Atomic uint32_t ended;	 /* number of turns; written by the holder */
 	_Atomic unsigned takers; /* takers that make tries fail */
+	bool prolonged;		 /* `cancel` is to be restored; the holder's */
 	int cancel;		 /* the holder's pthread_setcancelstate() */
 	_Atomic uint32_t came;	 /* how many such takers there ever were */
 	struct lock_cond served; /* changes: how many of them have had their turn */
@@ -44,11 +45,10 @@ void turn_init(struct turn *t);
  * it. */
 void turn_forked(struct turn *t);
 bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
-/* For a holder that reaches no cancellation point, or not before turn_prolong().  A turn
- * that was not prolonged is given by turn_give_brief(). */
+/* For a holder that reaches no cancellation point, or not before turn_prolong(), which
+ * may be called twice. */
 bool turn_try_brief(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_prolong(struct turn *t) REQUIRES(*t);
-void turn_give_brief(struct turn *t) RELEASES(*t);
 void turn_take(struct turn *t) ACQUIRES(*t);
 void turn_give(struct turn *t) RELEASES(*t);
 

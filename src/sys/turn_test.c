@@ -60,7 +60,7 @@ NO_TSA static void t_a_brief_one(void **state)
 	assert_false(turn_try(&turn));
 	assert_false(turn_try_brief(&turn));
 	assert_int_equal(cancel_state(), PTHREAD_CANCEL_ENABLE);
-	turn_give_brief(&turn);
+	turn_give(&turn);
 	assert_int_equal(turn_ended(&turn), 1);
 	assert_true(turn_try_brief(&turn));
 	turn_prolong(&turn);
@@ -71,7 +71,7 @@ NO_TSA static void t_a_brief_one(void **state)
 	guard_arm();
 	assert_true(turn_try_brief(&turn));
 	assert_int_equal(guard_copy(b, hole(), 8), -EFAULT);
-	turn_give_brief(&turn);
+	turn_give(&turn);
 }
 
 static void *blocker(void *arg)
