@@ -6,6 +6,7 @@ import pathlib
 import shlex
 import shutil
 import subprocess
+import tarfile
 import tempfile
 
 import lab
@@ -47,6 +48,29 @@ exit $(cat /run/bg/$job.rc || echo 124)
 """
 
 
+# Unpacks at / what pack() has packed.  A library that the guest has already stays the guest's.
+UNPACK = ("cd / && tar xf - && cd /opt/lib && for l in *; do "
+          "[ -e /usr/lib/x86_64-linux-gnu/$l ] || mv $l /usr/lib/x86_64-linux-gnu/; done")
+
+
+def libraries(files, env=None):
+    """The shared libraries that these files need, as paths of this host."""
+    out = subprocess.run(["ldd", *files], check=False, text=True, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, env={**os.environ, **(env or {})}).stdout
+    return {pathlib.Path(line.split("=> ")[1].split()[0])
+            for line in out.splitlines() if "=> /" in line}
+
+
+def pack(path, files, needed, fit=None):
+    """Pack what PeerVM.unpack() unpacks at /: {place in the guest: file or folder}, and the
+    libraries that these need."""
+    with tarfile.open(path, "w", dereference=True) as tar:
+        for place, file in files.items():
+            tar.add(file, place, filter=fit)
+        for library in needed:
+            tar.add(library, f"opt/lib/{library.name}")
+
+
 def cache():
     """The folder that keeps the image between runs: in the user's cache if possible, else in
     build/."""
@@ -62,15 +86,17 @@ def cache():
 
 
 class PeerVM:
-    """A guest with rxe0 and, on the host's side, a namespace that is joined to it."""
+    """A guest with rxe0 (or several, joined to each other) and, on the host's side, a namespace
+    that is joined to it."""
 
     DEV, RXE = "roce_roce0", "rxe0"
     HOST, GUEST = "10.77.0.1", "10.77.0.11"      # the control interface, not the one for RDMA
     GIDS = {"ll": 0, "v4": 1, "v6": 2}
     HOST_ADDRESSES = {"10.77.1.1", "fd77:1::1"}
 
-    def __init__(self, stage, mtu):
-        self.stage, self.mtu = stage, mtu
+    def __init__(self, stage, mtu, guests=1, **settings):
+        """`settings` are environment variables of the peer-vm script."""
+        self.stage, self.mtu, self.settings = stage, mtu, settings
         self.path_mtu = 4096 if mtu >= 4200 else 1024
         image = cache()
         self._script("build", state=image, timeout=1200)
@@ -79,13 +105,13 @@ class PeerVM:
         (self.state / "image").symlink_to(image / "image")
         self.procs = []
         try:
-            self._script("up", timeout=300)
+            self._script("up", str(guests), timeout=300)
         except BaseException:
             self.down()
             raise
 
     def _env(self, state=None):
-        return {**os.environ, "PEER_VM_DIR": str(state or self.state),
+        return {**os.environ, **self.settings, "PEER_VM_DIR": str(state or self.state),
                 "PEER_VM_MTU": str(self.mtu)}
 
     def _script(self, *words, state=None, timeout=60, check=True):
@@ -96,9 +122,9 @@ class PeerVM:
             assert done.returncode == 0, f"peer-vm {words}: {done.stdout}"
         return done
 
-    def guest(self, command, timeout=2 * lab.HANGS):
-        """Run a shell command in the guest; return (exit status, output)."""
-        done = self._script("run", command, timeout=timeout, check=False)
+    def guest(self, command, timeout=2 * lab.HANGS, n=1):
+        """Run a shell command in guest n; return (exit status, output)."""
+        done = self._script("run", "-g", str(n), command, timeout=timeout, check=False)
         return done.returncode, done.stdout
 
     def answers(self):
@@ -108,11 +134,17 @@ class PeerVM:
         except subprocess.TimeoutExpired:
             return False
 
-    def feed(self, command, file, timeout=120):
-        """Run a shell command in the guest with `file` as its input."""
-        return subprocess.run([SCRIPT, "run", "-i", command], env=self._env(), text=True,
+    def feed(self, command, file, timeout=120, n=1):
+        """Run a shell command in guest n with `file` as its input."""
+        return subprocess.run([SCRIPT, "run", "-g", str(n), "-i", command], env=self._env(), text=True,
                               stdin=file, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=timeout, check=False)
+
+    def unpack(self, path, n=1):
+        """Unpack a file of pack() in guest n."""
+        with open(path, "rb") as file:
+            done = self.feed(UNPACK, file, n=n)
+        assert done.returncode == 0, done.stdout
 
     def serve(self, command, port, listens=RDMA, seconds=60):
         """Start a server in the guest, wait until it listens, and return its job for finish()."""

@@ -10,14 +10,13 @@ here only if it has no result; pytest's warnings list the differences from the t
 import json
 import pathlib
 import shlex
-import subprocess
-import tarfile
 import time
 import warnings
 
 import pytest
 
 import lab
+import peervm
 import test_conformance as conformance
 from conformance import page
 
@@ -27,38 +26,21 @@ DEVICES = {"rxe": ("rxe0", "eth0"), "siw": ("siw0", "eth1")}
 LIMIT = 3000     # seconds for all tests of a device
 
 
-def needed():
-    """The paths of this host's Python, its library, pyverbs, and the shared libraries that these
-    need."""
+def pack(path, suite):
+    """Pack this host's Python with its library, pyverbs and the suite for the guest."""
     site = pathlib.Path("/usr/lib/python3/dist-packages/pyverbs")
     python = pathlib.Path("/usr/bin/python3").resolve()
     lib = pathlib.Path("/usr/lib") / python.name
-    dynamic = [*(lib / "lib-dynload").glob("*.so"), *site.rglob("*.so")]
-    out = subprocess.run(["ldd", python, *dynamic], check=False, text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    libraries = {pathlib.Path(line.split("=> ")[1].split()[0])
-                 for line in out.splitlines() if "=> /" in line}
-    return python, lib, site, libraries
-
-
-def pack(path, suite):
-    """Pack what the guest unpacks at /.  Libraries go to /opt/lib, so that the guest's own ones
-    stay."""
-    python, lib, site, libraries = needed()
 
     def fit(info):
         skip = ("/test/", "/__pycache__", "/ensurepip", "/idlelib", "/lib2to3", "/config-3",
                 "/pydoc_data")
         return None if any(s in "/" + info.name + "/" for s in skip) else info
 
-    with tarfile.open(path, "w", dereference=True) as tar:
-        tar.add(python, "usr/bin/python3")
-        for folder in (lib, site):
-            tar.add(folder, str(folder)[1:], filter=fit)
-        for library in libraries:
-            tar.add(library, f"opt/lib/{library.name}")
-        tar.add(suite.parent, "opt/tests", filter=fit)
-        tar.add(conformance.RUNNER, "opt/runner.py")
+    files = {"usr/bin/python3": python, str(lib)[1:]: lib, str(site)[1:]: site,
+             "opt/tests": suite.parent, "opt/runner.py": conformance.RUNNER}
+    dynamic = [*(lib / "lib-dynload").glob("*.so"), *site.rglob("*.so")]
+    peervm.pack(path, files, peervm.libraries([python, *dynamic]), fit)
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +48,7 @@ def guest(vm_session, suite, tmp_path_factory):
     """The VM, with Python and the suite unpacked in it."""
     path = tmp_path_factory.mktemp("guest") / "python.tar"
     pack(path, suite)
-    with open(path, "rb") as file:
-        done = vm_session.feed("cd / && tar xf - && cd /opt/lib && for l in *; do "
-                               "[ -e /usr/lib/x86_64-linux-gnu/$l ] || "
-                               "mv $l /usr/lib/x86_64-linux-gnu/; done", file)
-    assert done.returncode == 0, done.stdout
+    vm_session.unpack(path)
     return vm_session
 
 
