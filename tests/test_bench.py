@@ -22,6 +22,8 @@ import rows  # noqa: E402
 import sizes  # noqa: E402
 import spread  # noqa: E402
 import stats  # noqa: E402
+import targets  # noqa: E402
+import vms  # noqa: E402
 
 LAT = """ local address: LID 0000 QPN 0x0100 PSN 0xd1
  #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
@@ -165,9 +167,83 @@ def test_why_something_failed(text, reason):
     assert rows.why(ValueError(text)) == reason
 
 
-def test_a_row_that_is_not_run_says_why():
-    row = rows.Row("VMs", "us", {}, "rxe", goal=stats.at_least(2), not_run="no VM")
-    assert told(row) == [("VMs", "not run: no VM", "rxe", "", ">= 2", "")]
+# --- two virtual machines --------------------------------------------------------------
+
+CYCLES = """ #bytes #iterations    t_min[cycles]    t_max[cycles]  t_typical[cycles]    t_avg[cycles]    t_stdev[cycles]   99% percentile[cycles]   99.9% percentile[cycles]
+ 8       1000          1300000.00      9000000.00     2600000.00         2700000.00       1000.00     5200000.00              9000000.00
+"""
+TIMED = """ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   Correlation coefficient r^2: 0.784612 < 0.9
+MsgRate[Mpps]
+ 65536      {}           0.000000            0.000000            0.000000
+"""
+
+
+class Guests:
+    """Plays two VMs: tells what it is asked to run, and answers as perftest does."""
+
+    def __init__(self, *_, **__):
+        self.asked = []
+
+    def guest(self, command, timeout=0, n=1):
+        self.asked.append((n, command))
+        return 0, CYCLES if "-C " in command else TIMED.format(1000)
+
+    def serve(self, command, port, listens, seconds):
+        self.asked.append((1, command))
+        return "1"
+
+    def finish(self, job, seconds):
+        return 0, ""
+
+    def down(self):
+        pass
+
+
+@pytest.fixture
+def two_vms():
+    two = vms.TwoVMs(None)
+    two.vm, two.mhz = Guests(), 2600
+    return two
+
+
+def test_vms_figures_do_not_depend_on_perftest_s_clock():
+    assert vms.latency(CYCLES, 2600) == (1000, 2000)
+    assert vms.bandwidth(TIMED.format(1000), 4) == 1000 * 65536 * 8 / 4 / 1e9
+    with pytest.raises(parse.Unread, match="no message"):
+        vms.bandwidth(TIMED.format(0), 4)
+
+
+def test_vms_take_turns(two_vms):
+    """Each round of a row has the driver's run and urnic's, which no driver is loaded beside."""
+    row = next(iter(targets.two_vms(two_vms)))
+    line, = rows.Runner(2).table("rows", [row])
+    assert "ib_send_lat, 8 B, RoCE v2" in line[0] and ("TCG" in line[0] or "KVM" in line[0])
+    assert line[1:] == ("1000 us (p99 2000, worst 1000)", "rdma_rxe: 1000 us (p99 2000, worst 1000)", "1.00",
+                        "<= 1", "yes")
+    loads = [n for n, command in two_vms.vm.asked if "\nmodprobe rdma_rxe" in command]
+    assert loads == [1, 2] * 2
+    runs = [(n, "/opt/urnic" in command) for n, command in two_vms.vm.asked if "ib_send_lat" in command]
+    assert runs == [(1, False), (2, False), (1, True), (2, True)] * 2
+
+
+def test_vms_that_cannot_be_started(monkeypatch):
+    tries = []
+
+    def no_vm(*_, **__):
+        tries.append(1)
+        raise AssertionError("peer-vm ('build',): text\npeer-vm: no Debian package lists | none")
+    monkeypatch.setattr(vms.peervm, "PeerVM", no_vm)
+    lines = rows.Runner(2).table("rows", list(targets.two_vms(vms.TwoVMs(None))))
+    why = "not run: peer-vm: no Debian package lists / none"
+    assert len(lines) == 6 and len(tries) == 1
+    assert {line[1:4] + line[5:] for line in lines} == {(why, f"{name}: {why}", "", "")
+                                                       for name in ("rdma_rxe", "siw")}
+
+
+def test_a_program_that_fails_in_a_vm(two_vms):
+    two_vms.vm.finish = lambda job, seconds: (1, "Couldn't listen to port\n")
+    line, = rows.Runner(2).table("rows", [next(iter(targets.two_vms(two_vms)))])
+    assert "server: 1 (Couldn't listen to port)" in line[1] and line[5] == "NO"
 
 
 # --- tables and plots -------------------------------------------------------------------
@@ -214,10 +290,14 @@ def test_files_are_written_all_or_none(tmp_path):
 BENCH = ROOT / "scripts/bench"
 CHEAP = {"targets/8 B, single posts": r"ib_write_bw.*, map \| [\d.]+ M/s.*ucp_put_bw: [\d.]+ M/s \| [\d.]+ \| >= 0.6",
          "targets/veth, ib_write_lat": r"RoCE v2 \| [\d.]+ us.*helper thread: [\d.]+ us \| [\d.]+ \| <= 1.1",
-         "targets/two VMs": r"two VMs, latency \| not run: ",
          "two-hosts/ib_send_lat RoCE v2, raw": r"\| 32 KiB \| [\d.]+ \|",
          "spread/ib_send_lat, 8 B, auto": r"(\| [\d.]+ ){4}\| us \|",
          "connections/connect, a word each way, part: one": r"one host, iWARP \| [\d.]+ /s.*TCP: [\d.]+ /s"}
+
+
+# Two VMs start in 15 seconds of two processors, and are emulated.
+VMS = "targets/each), ib_send_lat"
+CHEAP[VMS] = r"two VMs \((TCG|KVM).*, 8 B, RoCE v2 \| [\d.]+ us .*rdma_rxe: [\d.]+ us .*<= 1 \|"
 
 
 def page():
@@ -225,6 +305,7 @@ def page():
     return {p.name: p.read_bytes() for p in docs.glob("performance*")}
 
 
+@pytest.mark.full(of=lambda params: params["only"] == VMS)
 @pytest.mark.parametrize("only", CHEAP)
 def test_quick(only):
     if not CAN_NAMESPACE:
@@ -233,7 +314,7 @@ def test_quick(only):
                     "valgrind"):
         need(program)
     before = page()
-    done = subprocess.run([BENCH, "--quick", "--only", only], text=True, timeout=300, check=False,
+    done = subprocess.run([BENCH, "--quick", "--only", only], text=True, timeout=900 if only == VMS else 300, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.returncode == 0, done.stderr
     assert re.search(CHEAP[only], done.stdout), done.stdout + done.stderr

@@ -7,6 +7,7 @@ is written when everything has been measured, and not before.
 
 import argparse
 import pathlib
+import signal
 import sys
 import tempfile
 
@@ -20,6 +21,7 @@ import spread  # noqa: E402
 import targets  # noqa: E402
 from peers import Programs  # noqa: E402
 from rows import Runner  # noqa: E402
+from vms import TwoVMs  # noqa: E402
 
 ROUNDS = 5
 QUICK_SIZES = [8, 32 << 10]
@@ -27,7 +29,9 @@ QUICK_SIZES = [8, 32 << 10]
 SECTIONS = {
     "targets": ("Targets", "What urnic is to reach. One host: two processes that `urnic run` starts (map), or that find urnic by\n"
                 "LD_LIBRARY_PATH alone (auto: private memory is not mapped).\n"
-                "Two hosts: two network namespaces and a veth pair. Each end has a processor of its own."),
+                "Two hosts: two network namespaces and a veth pair. Each end has a processor of its own.\n"
+                "Two VMs: virtual machines of Debian's kernel by QEMU, virtio-net with its offloads on a bridge, MTU 1500; what Linux's drivers\n"
+                "do is measured in the same boot. By TCG, not KVM, QEMU emulates the processor."),
     "one-host": ("One host, by size", f"{sizes.ROUNDS} rounds. Two processes, by each way that there is between them (URNIC_LOCAL; map is what `urnic run` does, auto is without its library). The\n"
                  "median, and in brackets the worst of the rounds. What is dashed in the plots is not urnic: UCX, libfabric, and\n"
                  "what memory and sockets take by themselves. Each end has a processor of its own where nothing else is said."),
@@ -75,6 +79,13 @@ class Bench:
             self.files[file] = svg.read_text()
         return file
 
+    def targets(self):
+        vms = TwoVMs(self.p.stage, self.args.quick)
+        try:
+            return self.rows("targets", targets.rows(self.p, vms))
+        finally:
+            vms.close()
+
     def fabric(self):
         bench = fabric.FabricBench(self.p)
         try:
@@ -84,7 +95,7 @@ class Bench:
 
     def measure(self):
         """Measure the sections; return (heading, text, tables) of each."""
-        how = {"targets": lambda: self.rows("targets", targets.rows(self.p)),
+        how = {"targets": self.targets,
                "one-host": lambda: self.charts(sizes.one_host(self.p)),
                "two-hosts": lambda: self.charts(sizes.two_hosts(self.p)),
                "spread": lambda: [report.markdown(spread.HEAD, spread.measure(
@@ -130,6 +141,8 @@ def main():
 
 
 if __name__ == "__main__":
+    for number in signal.SIGTERM, signal.SIGHUP:     # so that main() tidies up
+        signal.signal(number, signal.default_int_handler)
     try:
         main()
     except KeyboardInterrupt:

@@ -16,6 +16,10 @@ from typing import Callable, Optional
 import stats
 
 
+class NotRun(Exception):
+    """A measure that this machine does not allow, and why."""
+
+
 @dataclass
 class Row:
     what: str
@@ -26,7 +30,6 @@ class Row:
     goal: Optional[stats.Goal] = None
     less: bool = False              # less is better; a goal says so itself
     once: bool = False              # measured in one round, since each round would count the same
-    not_run: str = ""               # why the row is not measured
 
     def __post_init__(self):
         self.less = self.goal.less if self.goal else self.less
@@ -47,14 +50,18 @@ class Taken:
     values: list
     tails: list
     reason: str = ""
+    not_run: bool = False
 
     def run(self):
         if self.reason:
             return
         try:
             got = self.measure()
+        except NotRun as e:
+            self.reason, self.not_run = f"not run: {e}", True
+            return
         except Exception as e:      # whatever it is, the row says it, and the others go on
-            self.reason = why(e)
+            self.reason = f"failed: {why(e)}"
             return
         value, tail = got if isinstance(got, tuple) else (got, None)
         self.values.append(value)
@@ -63,7 +70,7 @@ class Taken:
 
     def cell(self, unit, less):
         if self.reason:
-            return f"failed: {self.reason}".replace("|", "/")
+            return self.reason.replace("|", "/")
         middle, worst = stats.spread(self.values, less)
         more = []
         if self.tails:
@@ -96,9 +103,6 @@ class Runner:
         """The table's lines for rows with the same `ours`, which runs once in a round, beside the
         yardsticks of all these rows."""
         first = rows[0]
-        if first.not_run:
-            return [(row.what, f"not run: {row.not_run}", row.yard_name, "", str(row.goal or ""), "")
-                    for row in rows]
         yards = [row for row in rows if row.yard]
         taken = self.alternate([*(row.yard for row in yards), *first.ours.values()],
                                1 if first.once else None)
@@ -111,7 +115,7 @@ class Runner:
         pairs = list(zip(ours.values, yard.values if yard else [1] * len(ours.values)))
         whole = not ours.reason and not (yard and yard.reason)
         met = ""
-        if row.goal:
+        if row.goal and not ours.not_run and not (yard and yard.not_run):
             met = "yes" if whole and row.goal.met(pairs) else "NO"
         return (f"{row.what}, {way}" if way else row.what,
                 ours.cell(row.unit, row.less),

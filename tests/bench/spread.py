@@ -40,7 +40,7 @@ def measure(p, runner, quick, wanted=lambda what: True):
         pinned, unpinned = runner.alternate([lambda run=run: run(True), lambda run=run: run(False)],
                                             2 if quick else RUNS)
         reason = pinned.reason or unpinned.reason
-        lines.append((what, f"failed: {reason}".replace("|", "/"), *[""] * (len(HEAD) - 3), "NO") if reason else
+        lines.append((what, reason.replace("|", "/"), *[""] * (len(HEAD) - 3), "NO") if reason else
                      compare(what, unit, less, pinned.values, unpinned.values))
         runner.say("    " + " | ".join(lines[-1]))
     return lines

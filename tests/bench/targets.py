@@ -6,8 +6,11 @@ by LD_LIBRARY_PATH alone ("auto").  Each end has a
 processor of its own.
 """
 
+import functools
+
 from rows import Row
 from stats import KIB, MIB, Goal, at_least, at_most, size_name
+from vms import RXE, SIW, URNIC_IWARP, URNIC_ROCE
 
 OURS = {"map": 1_000_000, "auto": 100_000}     # small WRITEs for a measurement of their rate
 BULK = 1 << 30
@@ -94,10 +97,18 @@ def two_hosts(p):
     yield Row("veth, ib_send_lat -R, 8 B", "us",
               {"iWARP": lambda: p.lat(p.iwarp(), "ib_send_lat", options=("-R",))},
               "TCP ping-pong that spins", lambda: p.sockets("tcp", "spin"), at_most(1.2))
-    no_vms = "it needs two virtual machines with perftest, rdma_rxe and siw, and the bench has none"
-    for peer in ("rdma_rxe", "siw"):
-        yield Row("two VMs, bandwidth", "Gb/s", {}, peer, goal=at_least(2), not_run=no_vms)
-        yield Row("two VMs, latency", "us", {}, peer, goal=at_most(1), not_run=no_vms)
+
+
+def two_vms(vms):
+    for way, ours, yard, bulk in (("RoCE v2", URNIC_ROCE, RXE, "ib_write_bw"),
+                                  ("iWARP", URNIC_IWARP, SIW, "ib_read_bw")):
+        for program, what, unit, measure, goal in (
+                ("ib_send_lat", "8 B", "us", vms.lat, at_most(1)),
+                ("ib_write_lat", "8 B", "us", vms.lat, at_most(1)),
+                (bulk, "64 KiB", "Gb/s", functools.partial(vms.gbits, size=64 * KIB), at_least(2))):
+            yield Row(f"{vms}, {program}, {what}", unit,
+                      {way: lambda m=measure, p=program, o=ours: m(o, p)},
+                      yard.module, lambda m=measure, p=program, y=yard: m(y, p), goal)
 
 
 def counts(p):
@@ -117,6 +128,7 @@ def connections(p):
               "TCP", lambda: p.tcp_cycles(server, client), at_least(0.6))
 
 
-def rows(p):
-    return [row for group in (same_host_small, same_host_large, two_hosts, counts, connections)
-            for row in group(p)]
+def rows(p, vms):
+    """The rows of the VMs come last, since VMs that run would disturb the others."""
+    return [*(row for group in (same_host_small, same_host_large, two_hosts, counts, connections)
+              for row in group(p)), *two_vms(vms)]
