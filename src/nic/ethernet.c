@@ -48,12 +48,24 @@ static bool eth_carries(const struct nic_link *l, const struct device *dev)
 	return dev->kind == &device_roce;
 }
 
+static int family_of(const uint8_t *gid)
+{
+	return addr_is_v4(gid) ? AF_INET : AF_INET6;
+}
+
+static bool has_to_bind(const struct port *port, const uint8_t *gid)
+{
+	if (gid)
+		return port_is_closed(port, family_of(gid));
+	return port_is_closed(port, AF_INET) || port_is_closed(port, AF_INET6);
+}
+
 static int bind_families(struct port *port, const uint8_t *gid)
 {
 	int rc;
 
 	if (gid)
-		return port_bind(port, addr_is_v4(gid) ? AF_INET : AF_INET6);
+		return port_bind(port, family_of(gid));
 	rc = port_bind(port, AF_INET);
 	if (rc)
 		return rc;
@@ -79,16 +91,19 @@ static int cover(struct ethernet *eth, const struct device *dev)
 	return rc == -ENOSPC ? 0 : rc;
 }
 
-/* The engine's thread may have to sleep on one more socket. */
+/* The engine's thread is woken only if it has to sleep on one more socket: each
+ * connection comes here, and nearly all find the port bound. */
 static int eth_listen(struct nic_link *l, const struct device *dev, const uint8_t *gid)
 {
 	struct ethernet *eth = eth_of(l);
+	const bool more = has_to_bind(eth->port, gid);
 	int rc = bind_families(eth->port, gid);
 
 	if (!rc && eth->raw)
 		rc = cover(eth, dev);
 	roce_leaves_from(l->link, port_sport(eth->port));
-	engine_kick(&eth->nic->engine);
+	if (more)
+		engine_kick(&eth->nic->engine);
 	return rc;
 }
 

@@ -499,9 +499,14 @@ int port_fd(const struct port *p)
 	return udp_epoll(p->udp);
 }
 
+bool port_is_closed(const struct port *p, int family)
+{
+	return p->fam[family == AF_INET6].state == CLOSED;
+}
+
 bool port_is_idle(const struct port *p)
 {
-	return p->fam[0].state == CLOSED && p->fam[1].state == CLOSED &&
+	return port_is_closed(p, AF_INET) && port_is_closed(p, AF_INET6) &&
 	       inbox_empty(p->inbox);
 }
 

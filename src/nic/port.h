@@ -41,6 +41,9 @@ int port_bind(struct port *port, int family);
 int port_rx_fd(const struct port *port, int family);
 int port_fd(const struct port *port);
 
+/* Has port_bind() not yet bound the family, nor found a process that forwards it? */
+bool port_is_closed(const struct port *port, int family);
+
 /* Is nothing bound and nothing waiting? Then a look for input costs no system call. */
 bool port_is_idle(const struct port *port);
 
