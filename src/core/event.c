@@ -86,7 +86,7 @@ void event_queue_drop(struct event_queue *q, unsigned n)
 	uint64_t token;
 	struct iovec iov = { &token, sizeof(token) };
 
-	if (!is_ours(q))
+	if (!n || !is_ours(q))
 		return;
 	while (n-- > 0)
 		if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0)
