@@ -19,6 +19,7 @@
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/live.h"
+#include "sys/pid.h"
 
 struct core;
 struct nic;
@@ -113,7 +114,7 @@ static inline int abi_result(int rc)
  * at ctx.dead. */
 static inline bool abi_forked(struct ibv_context *ibv)
 {
-	return abi_of(ibv)->pid != getpid();
+	return abi_of(ibv)->pid != pid_own();
 }
 
 /* Begins a call on ibv. Returns false with errno EIO if the context is dead (of a forked

@@ -66,7 +66,7 @@ static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 		return rc;
 	set_ops(&a->verbs);
 	a->verbs.sz = sizeof(a->verbs);
-	a->pid = getpid();
+	a->pid = pid_own();
 	ibv->device = dev;
 	ibv->cmd_fd = cmd_fd;
 	ibv->async_fd = a->ctx.async.fd;

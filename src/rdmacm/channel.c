@@ -48,7 +48,7 @@ void cma_channel_free(struct cma_channel *ch)
 
 void cma_source_open(struct cma_source *s, struct cma_channel *ch)
 {
-	*s = (struct cma_source){ .channel = ch, .pid = getpid() };
+	*s = (struct cma_source){ .channel = ch, .pid = pid_own() };
 	pthread_cond_init(&s->changed, NULL);
 }
 

@@ -16,6 +16,7 @@
 #include "cm/proto.h"
 #include "sys/list.h"
 #include "sys/live.h"
+#include "sys/pid.h"
 
 struct cma_group;
 
@@ -67,7 +68,7 @@ void cma_source_close(struct cma_source *s);
  * for threads, which it does not have, nor take tokens, which are the parent's. */
 static inline bool cma_source_is_mine(const struct cma_source *s)
 {
-	return s->pid == getpid();
+	return s->pid == pid_own();
 }
 
 /* Appends e to s's channel, which owns e then, and returns 0. Returns -ECANCELED after

@@ -11,6 +11,7 @@
 #include "cm/gate.h"
 #include "rdmacm/channel.h"
 #include "sys/addr.h"
+#include "sys/pid.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cma_dev **devs; /* under devs_lock; an entry never moves */
@@ -124,10 +125,10 @@ int cma_init(void)
 	pthread_once(&once, watch_forks);
 	pthread_mutex_lock(&devs_lock);
 	/* In a forked child the parent's contexts are dead. */
-	if (opened_by != getpid()) {
+	if (opened_by != pid_own()) {
 		devs = NULL;
 		ndevs = 0;
-		opened_by = getpid();
+		opened_by = pid_own();
 	}
 	if (!ndevs)
 		rc = look();
