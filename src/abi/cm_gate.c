@@ -146,6 +146,17 @@ void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c)
 	leave(ctx, 0);
 }
 
+int cm_gate_await(struct ibv_context *ctx, int fd, bool (*has)(void *arg), void *arg)
+{
+	int rc;
+
+	if (!begin(ctx))
+		return 0;
+	rc = nic_await(abi_of(ctx)->nic, fd, has, arg);
+	abi_end();
+	return rc;
+}
+
 int cm_gate_find(struct ibv_context *ctx, const uint8_t ip[16], uint8_t gid[16])
 {
 	int rc;

@@ -317,6 +317,17 @@ static int go_close(struct ibv_context *ctx)
 	return 0;
 }
 
+static bool never(void *arg)
+{
+	(void)arg;
+	return false;
+}
+
+static int go_await(struct ibv_context *ctx)
+{
+	return cm_gate_await(ctx, -1, never, NULL);
+}
+
 static const struct row {
 	int (*go)(struct ibv_context *ctx);
 	const char *nic; /* calls that the NIC gets */
@@ -344,6 +355,7 @@ static const struct row {
 	{ go_attach, "enter leave-turn", "attach", &cm_iw_proto, true },
 	{ go_attach, "", "", &cm_ib_proto, false },
 	{ go_close, "enter leave-turn", "close", &cm_ib_proto, false },
+	{ go_await, "await", "", NULL, false },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))

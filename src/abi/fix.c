@@ -181,6 +181,14 @@ void nic_armed(struct nic *nic)
 	say("armed");
 }
 
+int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
+{
+	is_ours(nic);
+	(void)fd;
+	say("await");
+	return has(arg);
+}
+
 static void told(const uint8_t *ip)
 {
 	memset(fix.told, 0, sizeof(fix.told));

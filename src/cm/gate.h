@@ -32,6 +32,12 @@ int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c);
 void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c);
 
+/* The caller is about to sleep until has(arg), which makes fd readable: sleeps on the
+ * NIC's sockets, too, for a short time, so that a peer which answers soon wakes the
+ * caller itself. Returns 1 if has(arg); 0 if the caller is to sleep on fd alone; or
+ * -EINTR. */
+int cm_gate_await(struct ibv_context *ctx, int fd, bool (*has)(void *arg), void *arg);
+
 /* For InfiniBand, at an adapter of a fabric: finds the GID of the port with an IP
  * address. Returns -EHOSTUNREACH if no port has that address, -ENODEV if ctx is not at an
  * adapter. */

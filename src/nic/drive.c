@@ -4,7 +4,10 @@
  * They read the clock with the turn held, so time never goes back from one turn to the
  * next, whichever thread has the turn and however long it waited.
  */
+#include <errno.h>
+#include <poll.h>
 #include <sched.h>
+#include <time.h>
 
 #include "core/due.h"
 #include "core/qp.h"
@@ -291,6 +294,56 @@ bool nic_poll(struct nic *nic)
 	if (next != SPIN_ON)
 		let_others(nic, next);
 	return true;
+}
+
+/* Takes in what has come, and sends what is due, if no other thread does so now. */
+static void look(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+
+	if (!turn_try(&nic->core.turn)) {
+		nic_polled(nic);
+		return;
+	}
+	now = clock_ns();
+	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
+	turn_is_held(e->core);
+	did = engine_turn(e, now, false);
+	turn_give(&nic->core.turn);
+	engine_settle(e, now, did.next);
+}
+
+/* Sleeps on fd and on the sockets until `until` (ns). Returns 0 or -errno. */
+static int sleep_on(const struct engine *e, int fd, uint64_t until)
+{
+	uint64_t now = clock_ns(), most = until > now ? until - now : 0;
+	struct timespec t = { .tv_nsec = (long)most };
+	struct pollfd p[1 + ENGINE_SOURCES * SOURCE_FDS];
+	unsigned n = engine_sockets(e, p + 1);
+
+	p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	return ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
+}
+
+int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
+{
+	struct engine *e = &nic->engine;
+	const uint64_t until = clock_ns() + WATCH_LOOK_NS;
+	int rc = 0;
+
+	for (;;) {
+		look(nic);
+		if (has(arg))
+			return 1;
+		if (rc || clock_ns() >= until ||
+		    atomic_load_explicit(&e->broken, memory_order_relaxed))
+			break;
+		rc = sleep_on(e, fd, until);
+	}
+	nic_armed(nic);
+	return rc;
 }
 
 void nic_armed(struct nic *nic)

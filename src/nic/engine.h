@@ -19,6 +19,7 @@
 #include "sys/heap.h"
 #include "sys/source.h"
 
+struct pollfd;
 struct qp;
 
 enum {
@@ -136,6 +137,9 @@ struct engine_did engine_flush(struct engine *e, uint64_t now) REQUIRES(e->core-
  * deadline, that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
+/* Fills in the sockets by which input comes; returns their number, at most ENGINE_SOURCES
+ * * SOURCE_FDS. Needs no turn. */
+unsigned engine_sockets(const struct engine *e, struct pollfd *p);
 /* Does any input have to be polled for? Needs no turn. */
 bool engine_is_hot(const struct engine *e);
 /* Returns when there is work without input, in ns. */

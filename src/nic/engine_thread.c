@@ -69,6 +69,22 @@ static void make_bed(const struct engine *e, struct bed *b)
 	}
 }
 
+unsigned engine_sockets(const struct engine *e, struct pollfd *p)
+{
+	struct source_fd fd[SOURCE_FDS];
+	unsigned n = 0;
+
+	for (struct source *const *s = e->sleeps.v; *s; s++) {
+		unsigned all = (*s)->ops->fds(*s, fd);
+
+		for (unsigned i = 0; i < all; i++)
+			if (fd[i].input && fd[i].fd >= 0)
+				p[n++] = (struct pollfd){ .fd = fd[i].fd,
+							  .events = POLLIN };
+	}
+	return n;
+}
+
 void engine_kick(struct engine *e)
 {
 	int was;

@@ -2,12 +2,14 @@
 /* A NIC with two links, RoCE's and InfiniBand's, each a cable in virtual time to an end
  * that the test holds: what comes in by both, when, and which of them is asked. */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -303,6 +305,78 @@ static void what_waits_is_forwarded(void **state)
 	assert_int_equal(waiting(1, clock_ns()), 0);
 }
 
+/* --- a thread that waits ------------------------------------------------------- */
+
+static struct {
+	unsigned looks, enough; /* looks for an event, and the look that finds one */
+	unsigned sleeps;	/* calls of ppoll() */
+	unsigned own, links;	/* of those, the ones on OWN, and on both links */
+	int rc;			/* of ppoll(); 0: it sleeps as long as it may */
+} wait;
+
+enum { OWN = 1000 };
+
+/* In place of libc's. */
+int ppoll(struct pollfd *p, nfds_t n, const struct timespec *most, const sigset_t *mask)
+{
+	bool own = false, link[LINKS] = { false };
+
+	assert_null(mask);
+	for (nfds_t i = 0; i < n; i++) {
+		own |= p[i].fd == OWN && p[i].events == POLLIN;
+		for (int l = 0; l < LINKS; l++)
+			link[l] |= p[i].fd == t.one[l].pipe[0] && p[i].events == POLLIN;
+	}
+	wait.sleeps++;
+	wait.own += own;
+	wait.links += link[0] && link[1];
+	if (wait.rc == 0)
+		nanosleep(most, NULL);
+	errno = EINTR;
+	return wait.rc;
+}
+
+static bool has_enough(void *arg)
+{
+	assert_ptr_equal(arg, &wait);
+	return ++wait.looks == wait.enough;
+}
+
+NO_TSA static int waits(unsigned enough, int rc)
+{
+	memset(&wait, 0, sizeof(wait));
+	wait.enough = enough;
+	wait.rc = rc;
+	t.nic->engine.pollers.last = 0;
+	turn_give(&t.nic->core.turn);
+	rc = nic_await(t.nic, OWN, has_enough, &wait);
+	turn_take(&t.nic->core.turn);
+	assert_true(t.nic->engine.pollers.last > 0);
+	return rc;
+}
+
+/* It sleeps on its own descriptor and on those of all links, and looks for input each
+ * time that it wakes. After a while it leaves the links to the engine's thread. */
+static void a_thread_that_waits_sleeps_on_the_links(void **state)
+{
+	const atomic_bool *armed = &t.nic->engine.thread.armed;
+
+	(void)state;
+	assert_int_equal(waits(1, 1), 1);
+	assert_int_equal(wait.sleeps, 0);
+	assert_int_equal(waits(2, 1), 1);
+	assert_int_equal(wait.sleeps, 1);
+	assert_int_equal(wait.own, 1);
+	assert_int_equal(wait.links, 1);
+	assert_false(*armed);
+	assert_int_equal(waits(0, 0), 0);
+	assert_true(wait.looks > wait.sleeps && wait.sleeps > 0);
+	assert_true(*armed);
+	assert_int_equal(waits(0, -1), -EINTR);
+	assert_int_equal(wait.looks, 2);
+	assert_int_equal(waits(2, -1), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -316,6 +390,7 @@ int main(void)
 		TEST(an_owner_needs_little),
 		TEST(a_full_one_is_found),
 		TEST(what_waits_is_forwarded),
+		TEST(a_thread_that_waits_sleeps_on_the_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

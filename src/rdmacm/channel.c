@@ -12,7 +12,8 @@
 #include "sys/fd.h"
 #include "sys/held.h"
 
-/* The innermost lock: no other is taken under it. */
+/* The innermost lock but for that of the table of live objects: no other is taken under
+ * it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void cma_channels_forked(void)
@@ -40,7 +41,9 @@ struct cma_channel *cma_channel_new(void)
 
 void cma_channel_free(struct cma_channel *ch)
 {
+	pthread_mutex_lock(&lock); /* cma_channel_has() looks at both under it */
 	live_del(&ch->live);
+	pthread_mutex_unlock(&lock);
 	list_for_safe(n, &ch->events) free(container_of(n, struct cma_event, node));
 	close(ch->ch.fd);
 	free(ch);
@@ -144,17 +147,33 @@ void cma_done(struct cma_event *e)
 	free(e);
 }
 
+bool cma_channel_has(struct cma_channel *ch)
+{
+	const void *owner;
+	bool has;
+
+	pthread_mutex_lock(&lock);
+	has = !live_find(&ch->live, LIVE_CM_CHANNEL, &owner) || !list_empty(&ch->events);
+	pthread_mutex_unlock(&lock);
+	return has;
+}
+
+int cma_channel_blocks(const struct cma_channel *ch)
+{
+	int flags = fcntl(ch->ch.fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	return flags & O_NONBLOCK ? -EAGAIN : 0;
+}
+
 /* poll(), not read(): a thread that is cancelled in read() could take a token with it. */
 int cma_channel_wait(struct cma_channel *ch)
 {
 	struct pollfd p = { .fd = ch->ch.fd, .events = POLLIN };
-	int flags = fcntl(p.fd, F_GETFL), rc;
 	struct held self;
+	int rc;
 
-	if (flags < 0)
-		return -errno;
-	if (flags & O_NONBLOCK)
-		return -EAGAIN;
 	self = held_sleep();
 	rc = poll(&p, 1, -1) < 0 ? -errno : 0;
 	held_wake(self);

@@ -3,7 +3,7 @@
  * readable while there are some.
  *
  * Each event has a source, the id that it is about. One lock guards all lists and counts;
- * under it only the kernel is called. */
+ * under it only the kernel and sys/live.h are called. */
 #ifndef RDMACM_CHANNEL_H
 #define RDMACM_CHANNEL_H
 
@@ -80,8 +80,13 @@ struct cma_event *cma_take(struct cma_channel *ch);
 void cma_looked_at(struct cma_event *e);
 /* The program acknowledges e: frees it. */
 void cma_done(struct cma_event *e);
-/* Sleeps until ch is readable, the only cancellation point here. Returns 0, -EINTR,
- * -EBADF, or -EAGAIN if the program has made the descriptor non-blocking. */
+/* Does an event wait in ch, or has another thread freed ch meanwhile? */
+bool cma_channel_has(struct cma_channel *ch);
+/* May a thread sleep until ch is readable? Returns 0, -EBADF, or -EAGAIN if the program
+ * has made the descriptor non-blocking. */
+int cma_channel_blocks(const struct cma_channel *ch);
+/* Sleeps until ch is readable, the only cancellation point here. Returns 0, -EINTR or
+ * -EBADF. */
 int cma_channel_wait(struct cma_channel *ch);
 
 /* Moves the unread events of s (only those of group, unless that is NULL) to the list

@@ -152,11 +152,15 @@ static void waiting_ends(void **state)
 	(void)state;
 	cma_source_open(&s, ch);
 	put(&s);
+	assert_true(cma_channel_has(ch));
 	assert_int_equal(cma_channel_wait(ch), 0);
 	take_all(ch, 1);
+	assert_false(cma_channel_has(ch));
+	assert_int_equal(cma_channel_blocks(ch), 0);
 	assert_int_equal(fcntl(ch->ch.fd, F_SETFL, O_NONBLOCK), 0);
-	assert_int_equal(cma_channel_wait(ch), -EAGAIN);
+	assert_int_equal(cma_channel_blocks(ch), -EAGAIN);
 	cma_channel_free(ch);
+	assert_true(cma_channel_has(ch)); /* nothing to wait for any more */
 }
 
 /* The other process of a fork has taken an event's token, or left its own. */

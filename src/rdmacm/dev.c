@@ -306,6 +306,16 @@ int cma_any_dev(struct cma_dev **dev)
 	return 0;
 }
 
+struct ibv_context *cma_any_ctx(void)
+{
+	struct ibv_context *ctx;
+
+	pthread_mutex_lock(&devs_lock);
+	ctx = ndevs ? devs[0]->ctx : NULL;
+	pthread_mutex_unlock(&devs_lock);
+	return ctx;
+}
+
 struct ibv_context **cma_devices(int *num)
 {
 	struct ibv_context **list;

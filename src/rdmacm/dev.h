@@ -35,6 +35,8 @@ struct cma_dev *cma_ib_dev(bool *only);
 /* Is each device of that kind, and does each have the address ip? */
 bool cma_all_have(const uint8_t ip[16], enum cma_kind kind);
 int cma_any_dev(struct cma_dev **dev);
+/* Returns the context of an open device, which stands for the process's NIC, or NULL. */
+struct ibv_context *cma_any_ctx(void);
 /* Finds an address of that family on a device, but neither loopback nor link-local IPv6.
  * Returns 0 or -ENODEV. */
 int cma_some_ip(bool v6, uint8_t ip[16]);

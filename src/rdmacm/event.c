@@ -239,6 +239,24 @@ static _Noreturn void wait_for_ever(void)
 		pause();
 }
 
+static bool has_event(void *arg)
+{
+	return cma_channel_has(arg);
+}
+
+/* Waits until ch may have an event; returns 0 or -errno. */
+static int wait_for_event(struct cma_channel *ch)
+{
+	struct ibv_context *ctx = cma_any_ctx();
+	int rc = cma_channel_blocks(ch);
+
+	if (!rc && ctx)
+		rc = cm_gate_await(ctx, ch->ch.fd, has_event, ch);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return cma_channel_wait(ch);
+}
+
 int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 {
 	for (;;) {
@@ -248,7 +266,7 @@ int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 		int rc;
 
 		if (!e) {
-			rc = cma_channel_wait(ch);
+			rc = wait_for_event(ch);
 			if (!live_find(&ch->live, LIVE_CM_CHANNEL, &owner))
 				wait_for_ever();
 			if (rc)

@@ -207,6 +207,35 @@ static void a_call_without_a_channel(void **state)
 	destroy(id);
 }
 
+static struct cma_id *waiting;
+
+static void an_answer_comes(void)
+{
+	fix_tell(waiting, CM_EV_REJECTED, 8);
+}
+
+/* A thread that waits takes in itself what comes soon (cm_gate_await), but not if the
+ * program has made the channel non-blocking. */
+static void a_wait(void **state)
+{
+	struct cma_event *e;
+
+	(void)state;
+	waiting = connecting(false);
+	fix.awaited = an_answer_comes;
+	assert_int_equal(cma_get_event(ch, &e), 0);
+	assert_int_equal(e->ev.event, RDMA_CM_EVENT_REJECTED);
+	assert_string_equal(fix_said(), "await");
+	cma_done(e);
+	fix.awaited = NULL;
+	fix.await_rc = -EINTR;
+	assert_int_equal(cma_get_event(ch, &e), -EINTR);
+	assert_string_equal(fix_said(), "await");
+	nothing_waits(-EAGAIN);
+	assert_string_equal(fix_said(), "");
+	destroy(waiting);
+}
+
 static void names(void **state)
 {
 	(void)state;
@@ -228,6 +257,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_datagram_service, begin, end),
 		cmocka_unit_test_setup_teardown(a_request_to_no_device, begin, end),
 		cmocka_unit_test_setup_teardown(a_call_without_a_channel, begin, end),
+		cmocka_unit_test_setup_teardown(a_wait, begin, end),
 		cmocka_unit_test_setup_teardown(names, begin, end),
 	};
 

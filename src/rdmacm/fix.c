@@ -167,6 +167,16 @@ void cm_gate_close(struct ibv_context *ctx, struct cm_conn *c)
 	fix_say("close");
 }
 
+int cm_gate_await(struct ibv_context *ctx, int fd, bool (*has)(void *arg), void *arg)
+{
+	(void)ctx;
+	(void)fd;
+	fix_say("await");
+	if (fix.awaited)
+		fix.awaited();
+	return fix.await_rc ? fix.await_rc : has(arg);
+}
+
 bool cm_gate_knows(struct ibv_context *ctx)
 {
 	(void)ctx;

@@ -41,6 +41,9 @@ struct fix {
 	/* Attributes of the last QP that was modified. */
 	struct ibv_qp_attr attr;
 	int mask;
+	/* A thread waits for an event: what comes meanwhile, and how the wait ends. */
+	void (*awaited)(void);
+	int await_rc;
 };
 
 extern struct fix fix;
