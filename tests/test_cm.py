@@ -332,11 +332,14 @@ def test_many_processes(shared_pair, ours):
         assert proc.wait(60) == 0, proc.describe()
 
 
+@pytest.mark.parametrize("waits", ["poll", "inside"])
 @pytest.mark.parametrize("fault", ["drop=0.1", "dup=0.1", "reorder=0.1"])
-def test_a_bad_network(shared_pair, ours, fault):
+def test_a_bad_network(shared_pair, ours, fault, waits):
     pair = shared_pair()
     port = str(lab.next_port())
     env = {"URNIC_FAULT": f"{fault},seed=7"}
+    if waits == "inside":
+        env["SLEEPS_INSIDE"] = "1"
     run_pair(pair.a.with_env(**env), pair.b.with_env(**env),
              [ours, "serve", pair.a.ip4, port, "30"],
              [ours, "ask", pair.a.ip4, port, "30"], int(port), timeout=60)

@@ -10,6 +10,7 @@ end do not count.
 
 import re
 
+import lab
 import pytest
 from tool import need
 
@@ -81,3 +82,35 @@ def test_ceilings(program, name, words, env, instructions, calls):
     print(f"{collected:.0f} instructions, {called:.3f} system calls")
     assert collected <= instructions, f"{collected:.0f} instructions an operation"
     assert called <= calls + RARE, f"{called:.3f} system calls an operation"
+
+
+# --- connections of rdma_cm ---------------------------------------------------------
+
+# The most system calls that a connection takes from rdma_resolve_addr() or the request to
+# rdma_destroy_id(), in the program's own thread; the program sleeps in poll().  Calls are left out
+# whose number depends on how soon the peer answers.
+CONNECTION = {"ask": 33, "serve": 21}
+BY_CHANCE = "trace=!recvmmsg,sendmmsg,epoll_pwait,sched_yield,nanosleep,clock_nanosleep,futex"
+
+
+def test_system_calls_of_a_connection(shared_pair, stage):
+    need("strace")
+    server, client = shared_pair().place("pair")
+    cycle, few, more = stage.tool("cm/cm_test_program"), 50, 250
+
+    def called(n):
+        words = ["strace", "-c", "-e", BY_CHANCE, cycle, None, server.ip4,
+                 str(lab.next_port()), str(n)]
+        words[5] = "serve"
+        serve = server.start(*words)
+        serve.wait_output("listening")
+        words[5] = "ask"
+        ends = {"ask": client.run(*words, timeout=300), "serve": serve}
+        assert serve.wait(300) == 0, serve.describe()
+        return {end: int(re.findall(r"^100\.00 +\S+ +\S+ +(\d+) .*total$", proc.out, re.M)[-1])
+                for end, proc in ends.items()}
+
+    first, second = called(few), called(more)
+    found = {end: (second[end] - first[end]) / (more - few) for end in first}
+    print(found)
+    assert all(found[end] <= CONNECTION[end] for end in found), found

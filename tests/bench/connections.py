@@ -17,7 +17,9 @@ def rows(p):
     for place, ends in (("two hosts", (server, client)), ("one host", (client, client))):
         iwarp = p.iwarp(pin=False, place=ends)
         yield Row(f"connect, a word each way, part: {place}", "/s",
-                  {"RoCE": lambda at=ends: p.cycles(*at), "iWARP": lambda at=iwarp: p.cycles(*at)},
+                  {"RoCE": lambda at=ends: p.cycles(*at),
+                   "RoCE, waiting in poll()": lambda at=ends: p.cycles(*at, events="poll"),
+                   "iWARP": lambda at=iwarp: p.cycles(*at)},
                   "TCP", lambda at=ends: p.tcp_cycles(*at))
     for way in ("auto", "off"):
         ns = p.host(way, pin=False)[0]

@@ -98,8 +98,12 @@ class Programs:
     def many(self, ns, *words):
         return self.number(ns, "bench/many", *words, library=True)
 
-    def cycles(self, server, client, count=1000):
-        """rdma_cm connections a second."""
+    def cycles(self, server, client, count=1000, events="inside"):
+        """rdma_cm connections a second.  The programs wait for events "inside"
+        rdma_get_cm_event(), as the yardstick's wait in accept() and recv(), or in poll() before
+        it."""
+        if events == "inside":
+            server, client = (ns.with_env(SLEEPS_INSIDE="1") for ns in (server, client))
         words = [self.tool("cm/cm_test_program"), None, server.ip4, str(lab.next_port()),
                  str(count)]
         words[1] = "serve"

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,9 @@ struct sockaddr_storage cm_address(const char *ip, unsigned port);
 struct rdma_event_channel *cm_channel(void);
 /* Waits for the next event, which must come, and which the caller acknowledges.
  * cm_expect() also checks type and status; status 1: any. */
+/* Where cm_event() sleeps: in rdma_get_cm_event(), or before it in poll(), which ends
+ * after WAIT_MS. */
+extern bool cm_sleeps_inside;
 struct rdma_cm_event *cm_event(struct rdma_event_channel *ch);
 struct rdma_cm_event *cm_expect(struct rdma_event_channel *ch,
 				enum rdma_cm_event_type type, int status);

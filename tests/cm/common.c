@@ -37,12 +37,15 @@ struct rdma_event_channel *cm_channel(void)
 	return ch;
 }
 
+bool cm_sleeps_inside;
+
 struct rdma_cm_event *cm_event(struct rdma_event_channel *ch)
 {
 	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
 	struct rdma_cm_event *ev;
 
-	MUST(poll(&p, 1, WAIT_MS) == 1);
+	if (!cm_sleeps_inside)
+		MUST(poll(&p, 1, WAIT_MS) == 1);
 	MUST(rdma_get_cm_event(ch, &ev) == 0);
 	return ev;
 }

@@ -9,6 +9,7 @@ int main(int argc, char **argv)
 	const char *what = argc > 3 ? argv[1] : "", *last = argc > 4 ? argv[4] : "";
 	unsigned port = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 
+	cm_sleeps_inside = getenv("SLEEPS_INSIDE") != NULL;
 	if (!strcmp(what, "rules"))
 		return rules(argv[2], port);
 	if (!strcmp(what, "races"))
