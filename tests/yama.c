@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* yama.c - a kernel with Yama, for programs that are started with this library
- * in LD_PRELOAD: ptrace_scope is $YAMA_SCOPE, and who has allowed all to reach
- * its memory has a file of its process number in $YAMA_FOLDER. */
+/* yama.c - makes programs that are started with this library in LD_PRELOAD see a kernel
+ * with Yama: ptrace_scope is $YAMA_SCOPE, and a process that has allowed all others to
+ * reach its memory has a file of its process number in $YAMA_FOLDER. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -47,7 +47,7 @@ struct abi_context {
 	const struct transport *transport;
 	struct abi_file *file;	  /* the file of cmd_fd */
 	struct abi_context *next; /* in file->closed */
-	/* Of the process that made it; a forked child shares the descriptors. */
+	/* Process that made the context; a forked child shares the descriptors. */
 	pid_t pid;
 	struct verbs_context verbs; /* the program holds a pointer to verbs.context */
 };

@@ -25,7 +25,7 @@ struct fix {
 	struct cm *cm; /* the result of nic_enter() */
 	struct ibv_device *dev[FIX_DEVICES];
 	uint64_t now;
-	unsigned users; /* of the NIC: calls of nic_open() less those of nic_close() */
+	unsigned users; /* calls of nic_open() minus calls of nic_close() */
 	char said[512]; /* the NIC's calls, a word each */
 	/* Arguments of the last calls: the address, and the QP number. */
 	uint8_t told[16];
@@ -34,7 +34,7 @@ struct fix {
 	bool any_device; /* argument of the last nic_listen() */
 	bool same_host;	 /* result of nic_same_host() */
 	int devices_rc, open_rc, listen_rc, route_rc, join_rc, fence_rc;
-	/* Called by nic_poll(), as if something had come. */
+	/* Called by nic_poll(); simulates input. */
 	void (*polled)(void);
 	/* A context and its objects, made by fix_open(). */
 	struct ibv_context *ibv;
@@ -48,7 +48,8 @@ extern struct fix fix;
 /* For cmocka: sets a new world up; checks that all contexts are closed. */
 int fix_begin(void **state);
 int fix_end(void **state);
-/* The same with a context of roce_eth0, a PD and a CQ. */
+/* For cmocka: as fix_begin() and fix_end(), with a context of roce_eth0, a PD and a
+ * CQ. */
 int fix_open(void **state);
 int fix_close(void **state);
 
@@ -79,7 +80,7 @@ void fix_complete(struct ibv_qp *qp, enum ibv_wc_status status);
 		assert_null(pointer);                                                    \
 		assert_int_equal(errno, err);                                            \
 	} while (0)
-/* The same for calls that return -1. */
+/* The call returns -1 and fails with this errno. */
 #define fix_minus(rc, err)                                                               \
 	do {                                                                             \
 		errno = 0;                                                               \

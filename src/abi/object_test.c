@@ -232,7 +232,7 @@ static void make_all(void *of[KINDS])
 	xrcd_init = (struct ibv_xrcd_init_attr){
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 		.fd = -1,
-		.oflags = 0100, /* O_CREAT */
+		.oflags = 0100, /* 0100 is O_CREAT */
 	};
 	of[CONTEXT] = ibv_open_device(fix.dev[FIX_ROCE]);
 	fix.ibv = of[CONTEXT];

@@ -19,7 +19,7 @@ static void known_ones(void **state)
 	assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
 }
 
-/* Holes in the tables, and both ends. */
+/* Numbers in gaps of the tables and beyond both ends. */
 static void unknown_ones(void **state)
 {
 	(void)state;

@@ -54,7 +54,7 @@ static void reads_ip4_after_junk(void **state)
 	struct wc_path from;
 
 	(void)state;
-	memset(grh, 0x66, 20); /* looks like IPv6 */
+	memset(grh, 0x66, 20); /* bytes that look like an IPv6 header */
 	memcpy(grh + 20, ip4, 20);
 	assert_int_equal(wc_path_parse((const void *)grh, &from), 0);
 	assert_memory_equal(from.sgid.raw, src, 16);

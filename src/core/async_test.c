@@ -146,10 +146,11 @@ static void a_context_may_end_with_events_left(void **state)
 	(void)get();
 	(void)get();
 	async_raise(&t.ctx, IBV_EVENT_COMM_EST, &qp->ex.qp_base);
-	assert_int_equal(entries(&t.ctx.async.got), 1); /* a port is not destroyed */
+	/* Events of a port are not kept: a port is never destroyed. */
+	assert_int_equal(entries(&t.ctx.async.got), 1);
 	assert_int_equal(entries(&t.ctx.async.waiting), 1);
 	fd = t.ctx.async.fd;
-	test_close(&t); /* frees the three, as LeakSanitizer sees */
+	test_close(&t); /* frees the three events; LeakSanitizer would tell otherwise */
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 	free(qp);
 }

@@ -121,10 +121,11 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 		assert_int_equal(fix_send(qp, i, 0), 0);
 		assert_int_equal(fix_recv(qp, 10 + i), 0);
 	}
-	assert_true(pop(qp, &w));		/* one is under way */
+	assert_true(pop(qp, &w));		/* this receive is under way */
 	break_qp(qp, true, IBV_EVENT_QP_FATAL);
 	assert_int_equal(qp->state, IBV_QPS_ERR);
-	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_RTS); /* as it asked for */
+	/* The state that the program asked for. */
+	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_RTS);
 	assert_int_equal(qp_query(qp, &attr, &init), 0);
 	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_ERR);
 	for (uint64_t i = 0; i < 3; i++) {
@@ -133,7 +134,8 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 		assert_int_equal(fix_wc(f->rcq, 10 + i, IBV_WC_WR_FLUSH_ERR).qp_num,
 				 qp->qpn);
 	}
-	received(qp, &w, IBV_WC_SUCCESS);	/* too late: it was flushed */
+	/* Too late: this receive was flushed already. */
+	received(qp, &w, IBV_WC_SUCCESS);
 	empty(f->scq);
 	empty(f->rcq);
 	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_QP_FATAL);
@@ -241,15 +243,16 @@ static void the_last_wqe_of_an_srq_is_told_once(void **state)
 	assert_int_equal(srq_post(srq, wr, &bad), 0);
 	assert_true(pop(qp, &w));
 	break_qp(qp, false, -1);
-	fix_wc(f->rcq, 1, IBV_WC_WR_FLUSH_ERR);	/* was under way */
-	empty(f->rcq);				/* 2 stays for others */
+	fix_wc(f->rcq, 1, IBV_WC_WR_FLUSH_ERR);	/* this receive was under way */
+	empty(f->rcq);				/* receive 2 stays for other QPs */
 	assert_int_equal(fix_event(f, &qp->ex), IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
 	assert_int_equal(fix_event(f, &qp->ex), -1);
 	assert_true(srq_pop(srq, &w));
 	assert_int_equal(w.wr_id, 2);
-	assert_int_equal(fix_recv(qp, 3), -EINVAL);	/* it has no RQ */
-	/* And again after it has lived again. */
+	/* The QP has no receive queue of its own. */
+	assert_int_equal(fix_recv(qp, 3), -EINVAL);
+	/* The event comes again after the QP went through RESET. */
 	assert_int_equal(fix_step(qp, IBV_QPS_RESET), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);

@@ -124,7 +124,7 @@ static void entries_keep_their_order_around_the_ring(void **state)
 	(void)state;
 	test_open(&t);
 	cq = create(5, NULL);
-	cq->head = cq->tail = UINT32_MAX - 7; /* as after 4 billion */
+	cq->head = cq->tail = UINT32_MAX - 7; /* as after 4 billion completions */
 	assert_true(cq_empty(cq));
 	for (int round = 0; round < 20; round++) {
 		int n;
@@ -264,11 +264,11 @@ static void an_armed_cq_wakes_once(void **state)
 	cq_push(cq, &ok, true);
 	assert_false(woken(cq)); /* not armed */
 	assert_int_equal(cq_arm(cq, false), 0);
-	assert_false(woken(cq)); /* waits already: no event */
+	assert_false(woken(cq)); /* a completion waits already: no event */
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
 	cq_push(cq, &ok, false);
-	assert_false(woken(cq)); /* once */
+	assert_false(woken(cq)); /* one event only */
 
 	assert_int_equal(cq_arm(cq, true), 0);
 	cq_push(cq, &ok, false);
@@ -280,7 +280,7 @@ static void an_armed_cq_wakes_once(void **state)
 	assert_true(woken(cq));
 
 	assert_int_equal(cq_arm(cq, false), 0);
-	assert_int_equal(cq_arm(cq, true), 0); /* does not weaken the first */
+	assert_int_equal(cq_arm(cq, true), 0); /* does not weaken the earlier request */
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
 	cq_destroy(cq);

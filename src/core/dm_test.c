@@ -124,7 +124,7 @@ static void a_region_of_it(void **state)
 	assert_int_equal(mr_check(&core, mr->ibv.lkey, pd, 0, 4, 13, WRITE, &host),
 			 MR_RANGE);
 	assert_int_equal(dm_free(dm), -EBUSY);
-	/* Its rights can change, its place cannot. */
+	/* rereg_mr can change the region's access rights, not its memory. */
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, &core, 8, 0),
 			 -EINVAL);
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ZERO),

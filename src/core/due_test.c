@@ -87,7 +87,7 @@ static void a_forgotten_one_leaves_the_others_in_order(void **state)
 	assert_null(due_take(&core));
 }
 
-/* Work that was there before due_add() is seen by a take after it. */
+/* Work that exists before due_add() is seen by the due_take() that follows. */
 static _Atomic unsigned work[N];
 static unsigned seen[N];
 static atomic_int running;

@@ -103,7 +103,8 @@ static void a_destroyed_cq_takes_its_events_along(void **state)
 	assert_int_equal(cq_destroy(a), 0);
 	assert_false(readable(ch->ibv.fd));
 	channel_raise(ch, b);
-	assert_int_equal(event_queue_post(&ch->queue), 0); /* one too many */
+	/* One wakeup more than there are events. */
+	assert_int_equal(event_queue_post(&ch->queue), 0);
 	assert_int_equal(channel_get(ch, &got), 0);
 	assert_ptr_equal(got, b);
 	assert_int_equal(channel_get(ch, &got), -EAGAIN);
@@ -196,7 +197,8 @@ static void a_signal_interrupts_get(void **state)
 	end();
 }
 
-/* The program closed our descriptor, and something else has its number. */
+/* The program has closed urnic's descriptor, and a file of its own has that number
+ * now. */
 static void a_stranger_s_file_is_never_touched(void **state)
 {
 	struct ibv_async_event event;
@@ -214,11 +216,11 @@ static void a_stranger_s_file_is_never_touched(void **state)
 	assert_int_equal(channel_get(ch, &got), -EBADF);
 	assert_int_equal(async_get(&t.ctx, &event), 0);
 	assert_int_equal(event.event_type, IBV_EVENT_DEVICE_FATAL);
-	channel_raise(ch, cq); /* said once */
+	channel_raise(ch, cq); /* the loss is reported once */
 	assert_true(list_empty(&t.ctx.async.waiting));
 	assert_int_equal(cq_destroy(cq), 0);
 	end();
-	assert_int_equal(fcntl(fd, F_GETFD), 0); /* nor closed */
+	assert_int_equal(fcntl(fd, F_GETFD), 0); /* the program's file was not closed */
 	close(fd);
 	close(file);
 }

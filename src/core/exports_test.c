@@ -17,7 +17,7 @@
 
 #include "core/mr.h"
 
-/* A key with this index, of the first 65,536 that the process took. */
+/* A key with this index, of the first 65,536 keys that the process allocates. */
 #define KEY(index) ((EXPORT_MRS + (uint32_t)(index)) << 8)
 
 static struct core core;
@@ -71,7 +71,8 @@ static void a_region_is_there_until_it_goes(void **state)
 	assert_int_equal(got.base, 9);
 	assert_int_equal(got.length, 9);
 	assert_int_equal(got.host, 9);
-	exports_del_mr(&core, KEY(5) | 2); /* another in its place */
+	/* Another key with the same place in the table. */
+	exports_del_mr(&core, KEY(5) | 2);
 	assert_true(exports_get_mr(core.exports, mk.key, &got));
 	assert_int_equal(got.key, mk.key);
 	exports_del_mr(&core, mk.key);
@@ -92,8 +93,8 @@ static void keys_beyond_the_export_table_are_not_in_it(void **state)
 	exports_put_mr(&core, &beyond);
 	assert_true(exports_get_mr(core.exports, beyond.key, &got));
 	assert_int_equal(got.key, 0);
-	/* Keys beyond the table neither overwrite nor remove the entry at what would
-	 * be their place. */
+	/* Keys beyond the table neither overwrite nor remove the entry whose place
+	 * theirs would be. */
 	first.key = KEY(0);
 	exports_put_mr(&core, &first);
 	exports_put_mr(&core, &beyond);
@@ -120,7 +121,8 @@ static void a_qp_is_found_by_its_number(void **state)
 	assert_true(exports_get_qp(core.exports, 0x12 << QPN_INDEX_BITS | 7, &got));
 	got.version = 0;
 	assert_memory_equal(&got, &qp, sizeof(qp));
-	exports_set_executed(&core, 7, 8); /* no change of the entry */
+	/* This is no change of the entry: its version stays. */
+	exports_set_executed(&core, 7, 8);
 	assert_int_equal(exports_get_executed(core.exports, 7), 8);
 	assert_true(exports_get_qp(core.exports, 7, &got));
 	assert_int_equal(got.version, 2);
@@ -171,7 +173,7 @@ static _Noreturn void change_for_ever(uint32_t key)
 	}
 }
 
-/* A reader sees either change as a whole while the entry changes. */
+/* While one process changes an entry, a reader in another sees only whole entries. */
 static void nobody_reads_half_a_change(void **state)
 {
 	const uint32_t key = KEY(4) | 1;

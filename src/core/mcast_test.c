@@ -30,7 +30,7 @@ static void members_come_and_go(void **state)
 	assert_int_equal(mcast_attach(a, &v4), 0);
 	assert_int_equal(mcast_attach(b, &v4), 0);
 	assert_int_equal(mcast_attach(b, &v6), 0);
-	assert_int_equal(mcast_attach(b, &v6), 1); /* once is enough */
+	assert_int_equal(mcast_attach(b, &v6), 1); /* a second attach adds nothing */
 	assert_int_equal(members(f, &v4), 2);
 	assert_int_equal(members(f, &v6), 1);
 	assert_int_equal(qp_destroy(b), -EBUSY);
@@ -53,7 +53,7 @@ static void only_ud_and_only_groups(void **state)
 		.raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 }
 	};
 	static const union ibv_gid unicast6 = { .raw = { 0xfe, 0x80, [15] = 1 } };
-	/* 239.1.1.1 where no mapped prefix stands */
+	/* 239.1.1.1, but without the prefix of a mapped IPv4 address */
 	static const union ibv_gid half = { .raw = { [10] = 0xff, 0, 239, 1, 1, 1 } };
 	struct fix *f = fix_open(8);
 	struct qp *rc = fix_qp(f, IBV_QPT_RC), *ud = fix_qp(f, IBV_QPT_UD);
@@ -96,7 +96,7 @@ static void groups_and_members_are_counted(void **state)
 		assert_int_equal(mcast_attach(first, &gid), 0);
 	}
 	assert_int_equal(mcast_attach(last, &v4), -ENOMEM);
-	assert_int_equal(mcast_attach(last, &gid), 0); /* one that is there */
+	assert_int_equal(mcast_attach(last, &gid), 0); /* a group that exists */
 	assert_int_equal(mcast_detach(last, &gid), 0);
 	for (uint32_t i = 0; i < caps.max_mcast_grp; i++) {
 		gid.raw[13] = (uint8_t)(i >> 16);

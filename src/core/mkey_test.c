@@ -41,7 +41,7 @@ static void a_key_finds_what_it_was_given_for(void **state)
 	core_fini(&core);
 }
 
-/* An index rests, and is used again with another generation. */
+/* A freed index is unused for a while, and then comes back with another generation. */
 static void a_stale_key_stays_dead(void **state)
 {
 	struct core core;
@@ -63,7 +63,7 @@ static void a_stale_key_stays_dead(void **state)
 	core_fini(&core);
 }
 
-/* All generations of an index are used before one comes again. */
+/* An index goes through all 256 generations before a key comes again. */
 static void a_stale_key_stays_dead_for_256_lives_of_its_index(void **state)
 {
 	bool seen[256] = { false };
@@ -98,7 +98,7 @@ static void take_many(struct core *core, struct mkey mk[MANY])
 	}
 }
 
-/* A key tells nothing about the next key, or about another process's keys. */
+/* A key reveals nothing about the next key, or about other processes' keys. */
 static void keys_cannot_be_guessed(void **state)
 {
 	static struct mkey a[MANY], b[MANY];
@@ -123,7 +123,7 @@ static void keys_cannot_be_guessed(void **state)
 	core_fini(&core[1]);
 }
 
-/* 16 pages' worth: core/exports.h has a place for each. */
+/* The first 16 pages of keys, which have a place each in core/exports.h. */
 static void the_first_65536_keys_have_a_place_in_the_export_table(void **state)
 {
 	static struct mkey mk[EXPORT_MRS + 1];
@@ -156,7 +156,7 @@ static void a_window_s_tag_is_not_used_again_at_once(void **state)
 	assert_int_equal(core_init(&core, 1), 0);
 	assert_int_equal(mkey_add(&core, &mk), 0);
 	index = mk.key >> 8;
-	mk.key = index << 8 | 0xff; /* as a bind does */
+	mk.key = index << 8 | 0xff; /* changes the generation, as a bind does */
 	assert_ptr_equal(mkey_find(&core, mk.key), &mk);
 	tag = mk.key & 0xff;
 	do {

@@ -97,7 +97,8 @@ static void access_flags_are_judged(void **state)
 	refused(buf, 100, va, IBV_ACCESS_REMOTE_WRITE, -EINVAL);
 	refused(buf, 100, va, IBV_ACCESS_REMOTE_ATOMIC, -EINVAL);
 	refused(buf, 100, va, RW | 1 << 10, -EINVAL);
-	refused(buf, 100, va, RW | ACCESS_FLUSH_GLOBAL, -EOPNOTSUPP); /* of no device */
+	/* Of no device: FLUSH is not available. */
+	refused(buf, 100, va, RW | ACCESS_FLUSH_GLOBAL, -EOPNOTSUPP);
 	refused(buf, 100, va, RW | ACCESS_FLUSH_PERSISTENT, -EOPNOTSUPP);
 	refused(buf, 100, va, RW | 1 << 19, -EINVAL);
 	refused(buf, 100, va, RW | 1 << 30, -EINVAL);
@@ -203,7 +204,7 @@ static void memory_must_be_there(void **state)
 	refused(ro, 4096, 0, RW, -EFAULT);
 	refused(none, 4096, 0, 0, -EFAULT);
 	refused((void *)8, 8, 0, RW, -EFAULT);
-	/* The end may be read-only where the beginning is not. */
+	/* The last page may be read-only while the first one is writable. */
 	assert_int_equal(mprotect(p + 4096, 4096, PROT_READ), 0);
 	mr_dereg(reg(p, 4096, 0, RW));
 	refused(p, 4097, 0, RW, -EFAULT);
@@ -227,7 +228,7 @@ static void *register_none(void *arg)
 	return NULL;
 }
 
-/* The check is also safe in a thread that blocks all signals. */
+/* The check also works in a thread that blocks all signals. */
 static void who_blocks_signals_may_ask(void **state)
 {
 	uint8_t *none = map(1, PROT_NONE);
@@ -307,7 +308,7 @@ static void large_regions_register_at_once(void **state)
 	assert_int_equal(check(mr->ibv.rkey, (uintptr_t)p + size - 1, 1,
 			       IBV_ACCESS_REMOTE_WRITE),
 			 MR_OK);
-	/* Nothing but the ends was populated. */
+	/* Only the first and the last pages were populated. */
 	assert_int_equal(mincore(p + 65536 * 1024, sizeof(in_core) * 4096, in_core), 0);
 	assert_int_equal(in_core[8] & 1, 0);
 	mr_dereg(mr);
@@ -351,7 +352,7 @@ static uint32_t moving;
 static unsigned asked;
 static struct mr_found found;
 
-/* Looks a region up as a thread that is inside. */
+/* Looks the region up as a thread without the turn does. */
 static enum mr_why look(struct core *of, uint64_t len, int access)
 {
 	uint8_t *host;
@@ -361,7 +362,7 @@ static enum mr_why look(struct core *of, uint64_t len, int access)
 	return mr_check_inside(of, &found, moving, pd, 0, len, access, &host);
 }
 
-/* While a region changes no thread gets in without the turn. */
+/* While a region changes, mr_check_inside() refuses it to threads without the turn. */
 static int look_inside(struct core *of, const struct mkey *mk)
 {
 	assert_int_equal(mk->key, moving);

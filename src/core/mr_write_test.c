@@ -31,7 +31,7 @@ struct t {
 	uint32_t key;
 };
 
-static volatile unsigned faults; /* of which the program was told */
+static volatile unsigned faults; /* signals that reached the program's handler */
 
 static void on_fault(int sig)
 {
@@ -62,7 +62,7 @@ static void end(struct t *t)
 	core_fini(&t->core);
 }
 
-/* Before, behind and inside what is protected. */
+/* Writes before, behind and into the protected page. */
 static void protected_memory_is_written(void **state)
 {
 	uint8_t data[300];
@@ -123,7 +123,8 @@ static void atomics(void **state)
 	end(&t);
 }
 
-/* On-demand memory: an adapter would have to ask for the page. */
+/* A region for on-demand paging is not written: an adapter would have to ask the kernel
+ * for the page. */
 static void not_on_demand(void **state)
 {
 	uint8_t data[8] = { 0 };

@@ -94,14 +94,15 @@ static void a_window_shows_its_part_only(void **state)
 	assert_int_equal(check(rkey, 1, 0x10064, 51, WRITE), MR_RANGE);
 	assert_int_equal(check(rkey, 1, 0x10063, 1, WRITE), MR_RANGE);
 	assert_int_equal(check(rkey, 1, 0x10064, 1, READ), MR_ACCESS);
-	/* Not an lkey. */
+	/* The rkey of a window is no lkey. */
 	assert_int_equal(check(rkey, 1, 0x10064, 1, 0), MR_ACCESS);
 	assert_int_equal(check(mw->ibv.rkey, 1, 0x10064, 1, WRITE), MR_NO_KEY);
 	mw_dealloc(mw);
 	end();
 }
 
-/* Programs pass IBV_ACCESS_LOCAL_WRITE for the window as they did for the region. */
+/* Programs pass IBV_ACCESS_LOCAL_WRITE for a window as for its region; it means nothing
+ * there. */
 static void local_write_says_nothing(void **state)
 {
 	struct mw *mw;

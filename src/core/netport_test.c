@@ -66,7 +66,7 @@ static void an_address_keeps_its_index(void **state)
 	assert_true(at(t.dev, 3, V4B));
 	assert_true(at(t.dev, 4, V6B));
 	assert_int_equal(device_update(t.dev, &net), 0);
-	/* In another order, without 10.0.0.1 and 2001:db8::1. */
+	/* The same addresses in another order, without 10.0.0.1 and 2001:db8::1. */
 	net.naddrs = 0;
 	test_add_addr(&net, V6B);
 	test_add_addr(&net, V4B);
@@ -77,7 +77,7 @@ static void an_address_keeps_its_index(void **state)
 	assert_true(is_free(t.dev, 2));
 	assert_true(at(t.dev, 3, V4B));
 	assert_true(at(t.dev, 4, V6B));
-	/* A new address of each kind: IPv4 goes to index 1, IPv6 never does. */
+	/* One new address of each kind: IPv4 goes to index 1, IPv6 never does. */
 	test_add_addr(&net, TEST_V6);
 	test_add_addr(&net, TEST_V4);
 	assert_int_equal(device_update(t.dev, &net), PORT_GID);
@@ -106,7 +106,8 @@ static void without_ipv6_there_is_a_local_gid_0(void **state)
 	assert_int_equal(device_update(t.dev, &net), PORT_GID);
 	assert_true(at(t.dev, 0, TEST_LL));
 	assert_true(is_free(t.dev, 2));
-	/* The kernel then makes the same address that we had derived from the MAC. */
+	/* The kernel adds the very address that urnic had derived from the MAC
+	 * address. */
 	net.naddrs = 1;
 	device_update(t.dev, &net);
 	assert_true(t.dev->port.gid[0].local_only);
@@ -155,7 +156,7 @@ static void a_full_table_takes_no_more(void **state)
 	assert_true(is_free(t.dev, 1));
 	for (int i = 2; i < GID_TABLE; i++)
 		assert_false(is_free(t.dev, i));
-	net.naddrs = GID_TABLE + 50; /* more than there is room for */
+	net.naddrs = GID_TABLE + 50; /* more addresses than the table has room for */
 	assert_int_equal(device_update(t.dev, &net), 0);
 	test_close(&t);
 }
@@ -184,7 +185,7 @@ static void a_device_knows_its_addresses(void **state)
 	test_close(&t);
 }
 
-/* Packets go by its index, which is another one. */
+/* The interface is made anew and has another index, by which packets must go. */
 static void an_interface_that_is_made_anew(void **state)
 {
 	struct netdev net = test_netdev();

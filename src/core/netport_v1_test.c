@@ -37,7 +37,7 @@ static void each_address_has_two_types(void **state)
 	test_close(&t);
 }
 
-/* An address that goes takes both with it, and those that stay keep their places. */
+/* When an address goes, both of its entries go; other entries keep their index. */
 static void they_come_and_go_together(void **state)
 {
 	struct netdev net = test_netdev();
@@ -52,7 +52,8 @@ static void they_come_and_go_together(void **state)
 		if (!gid_at(t.dev, i).local_only)
 			assert_int_equal(gid_at(t.dev, GID_V1 + i).used,
 					 gid_at(t.dev, i).used);
-	/* Made of the MAC address: it cannot go on a wire. */
+	/* The remaining GID is made from the MAC address, so it is for this host only
+	 * and has no entry of RoCE v1. */
 	net.naddrs = 0;
 	device_update(t.dev, &net);
 	assert_true(gid_at(t.dev, 0).local_only);
@@ -61,7 +62,7 @@ static void they_come_and_go_together(void **state)
 	test_close(&t);
 }
 
-/* More addresses than places for both: the rest have one type. */
+/* With more addresses than the table can hold twice, the rest have one type. */
 static void the_others_go_behind(void **state)
 {
 	struct netdev net = test_netdev();
@@ -83,7 +84,7 @@ static void the_others_go_behind(void **state)
 		used += e.used;
 		assert_true(!e.used || e.v1 == (i >= GID_V1 && i < 2 * GID_V1));
 	}
-	/* Place 1 is IPv4's, of which there is none. */
+	/* Index 1 is for IPv4, and the interface has no IPv4 address. */
 	assert_int_equal(used, GID_V1 + 8 + GID_V1 - 1);
 	test_close(&t);
 }
@@ -111,6 +112,7 @@ int main(void)
 		cmocka_unit_test(loopback_has_none),
 	};
 
-	setenv("URNIC_LINK", "raw", 1); /* before it is read, once */
+	/* Before the library reads it, which it does once. */
+	setenv("URNIC_LINK", "raw", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,8 @@ struct pd;
 struct path {
 	struct link *link;     /* carries the packets; only the link reads addr */
 	struct link_addr addr; /* from this port to the peer */
-	/* Of a QP; a UD QP has these too, although its addresses come from address
-	 * handles: */
+	/* The fields from here on belong to a QP. A UD QP has them too, although its
+	 * addresses come from address handles. */
 	uint32_t mtu;	     /* bytes of payload in a packet */
 	uint16_t pkey_index; /* in the port's table; each QP1 message has its own */
 	uint32_t rate;	     /* rate limit in Mb/s (9.11); 0: the port's rate */

@@ -14,7 +14,7 @@
 
 static struct test_ctx t;
 
-/* To 10.0.0.9 from 10.0.0.1. */
+/* Attributes of a path from 10.0.0.1 to 10.0.0.9. */
 static struct ibv_ah_attr to_v4(void)
 {
 	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1, .sl = 3 };
@@ -46,7 +46,7 @@ static void an_address_is_resolved(void **state)
 	a.grh.hop_limit = 7;
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
 	assert_int_equal(way->ttl, 7);
-	/* A group, or a link-local address, is one interface's. */
+	/* The path to a link-local address or a group names the interface. */
 	a.grh.dgid = (union ibv_gid){ .raw = { 0xfe, 0x80, [15] = 9 } };
 	a.grh.sgid_index = 0;
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
@@ -69,27 +69,27 @@ static void bad_addresses_are_refused(void **state)
 	a.port_num = 0;
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
-	a.grh.sgid_index = 3; /* free */
+	a.grh.sgid_index = 3; /* a free entry */
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a.grh.sgid_index = GID_TABLE;
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	memcpy(a.grh.dgid.raw, TEST_V6, 16);
-	a.grh.sgid_index = 3; /* zeroes would be IPv6 too */
+	a.grh.sgid_index = 3; /* a free entry is zeroes, which would be an IPv6 address */
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a.grh.sgid_index = 2;
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), 0);
 	path.sl = 77;
 	a = to_v4();
 	memset(&a.grh.dgid, 0, sizeof(a.grh.dgid));
-	a.grh.sgid_index = 2; /* IPv6 */
+	a.grh.sgid_index = 2; /* an IPv6 entry */
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
-	a.grh.sgid_index = 2; /* IPv6 to IPv4 */
+	a.grh.sgid_index = 2; /* from IPv6 to IPv4 */
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
 	a = to_v4();
 	a.sl = 16;
 	assert_int_equal(path_resolve(&t.ctx, &a, &path), -EINVAL);
-	assert_int_equal(path.sl, 77); /* left alone */
+	assert_int_equal(path.sl, 77); /* unchanged by the failures */
 	test_close(&t);
 }
 

@@ -5,7 +5,7 @@
 #include "core/qp_fixture.h"
 #include "core/ring.h"
 
-/* What the program's allocators were asked for. */
+/* What the program's allocators were asked to do. */
 static struct {
 	unsigned taken, given;
 	size_t bytes;
@@ -69,7 +69,8 @@ static struct ibv_qp_init_attr_ex qp_attr(struct fix *f, struct pd *pd, int inli
 	};
 }
 
-/* Queues of all kinds are in the program's memory, zeroed, and it gets all of it back. */
+/* Queues of all kinds lie in memory from the program's allocator, zeroed, which gets all
+ * of it back. */
 static void queues_are_in_the_programs_memory(void **state)
 {
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -93,7 +94,9 @@ static void queues_are_in_the_programs_memory(void **state)
 	assert_ptr_equal(qp->pd, f->pd);
 	assert_ptr_equal(qp->ex.qp_base.pd, &parent->ibv);
 	assert_ptr_equal(mem.pd, &parent->ibv);
-	assert_int_equal(mem.taken, 5); /* SQ: WQEs, SGEs, inline data; RQ: two */
+	/* The send queue's WQEs, SGEs and inline data; the receive queue's two
+	 * arrays. */
+	assert_int_equal(mem.taken, 5);
 	assert_int_equal(qp->sq.wqe[3].wr_id, 0);
 	assert_int_equal(srq_create(&f->ctx, parent, &srq_attr, &srq), 0);
 	assert_int_equal(cq_create_in(parent, &f->ctx, 8, NULL, NULL, &cq), 0);
@@ -173,7 +176,7 @@ static bool no(const struct pd *pd, const void *arg)
 	return false;
 }
 
-/* It stays while something uses it, though it exists no more. */
+/* An imported PD that is unimported stays as long as an object uses it. */
 static void an_import_outlives_its_name(void **state)
 {
 	struct ibv_qp_init_attr_ex init;
@@ -228,7 +231,7 @@ static void an_imported_region_uses_its_pd(void **state)
 	fix_close(f);
 }
 
-/* Each thing that a parent domain was given for names it: it stays. */
+/* Objects that were created with a parent domain keep it from being deallocated. */
 static void what_a_parent_was_given_for_keeps_it(void **state)
 {
 	const struct ibv_ah_attr way = fix_attr(IBV_QPS_RTR).ah_attr;
@@ -254,7 +257,7 @@ static void what_a_parent_was_given_for_keeps_it(void **state)
 	assert_int_equal(mr_import(parent, mr->ibv.lkey, any_mr, NULL, &import), 0);
 	assert_int_equal(pd_free(parent), -EBUSY);
 	mr_unimport(import);
-	/* There, elsewhere, and back. */
+	/* rereg_mr moves the region to the parent domain and back. */
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, parent, NULL, 0, 0), 0);
 	assert_int_equal(pd_free(parent), -EBUSY);
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0), 0);

@@ -25,7 +25,7 @@ static void nothing_new(void **state)
 
 	(void)state;
 	assert_int_equal(port_changes(&was, &now), 0);
-	now.active_mtu = IBV_MTU_4096; /* no event tells of it */
+	now.active_mtu = IBV_MTU_4096; /* no event reports the MTU */
 	now.speed = 4;
 	assert_int_equal(port_changes(&was, &now), 0);
 }

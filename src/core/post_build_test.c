@@ -42,12 +42,13 @@ static void drafts_become_visible_together(void **state)
 	w->rkey = 9;
 	post_sge_list(qp, 2, sge);
 	qp->ex.wr_id = 2;
-	qp->ex.wr_flags = IBV_SEND_INLINE; /* the setter decides */
+	/* Ignored: the setter decides whether data are inline. */
+	qp->ex.wr_flags = IBV_SEND_INLINE;
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
 	post_inline_list(qp, 2, bufs);
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
 	post_inline(qp, "x", 1);
-	post_sge(qp, 3, 0x3000, 33); /* instead */
+	post_sge(qp, 3, 0x3000, 33); /* replaces the inline data */
 	assert_non_null(post_draft(qp, IBV_WR_RDMA_READ));
 	assert_int_equal(qp->sq.head, qp->sq.tail);
 	assert_int_equal(post_complete(qp), 0);
@@ -83,16 +84,16 @@ static void one_error_refuses_the_whole_batch(void **state)
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
 	post_inline(qp, big, sizeof(big));
 	assert_null(post_draft(qp, IBV_WR_SEND));
-	post_sge(qp, 1, 2, 3); /* harmless */
+	post_sge(qp, 1, 2, 3); /* no effect, since no request is being built */
 	assert_int_equal(post_complete(qp), -EINVAL);
 	post_start(qp);
-	assert_null(post_draft(qp, IBV_WR_RDMA_READ)); /* not asked for */
+	assert_null(post_draft(qp, IBV_WR_RDMA_READ)); /* not in send_ops_flags */
 	assert_int_equal(post_complete(qp), -EINVAL);
 	post_start(qp);
 	assert_non_null(post_draft(qp, IBV_WR_ATOMIC_FETCH_AND_ADD));
-	assert_int_equal(post_complete(qp), -EINVAL); /* no SGE */
+	assert_int_equal(post_complete(qp), -EINVAL); /* the SGE is missing */
 	post_start(qp);
-	post_sge(qp, 1, 2, 3); /* nothing begun */
+	post_sge(qp, 1, 2, 3); /* no request was begun */
 	assert_int_equal(post_complete(qp), -EINVAL);
 	post_start(qp);
 	for (int i = 0; i < 8; i++)
@@ -101,7 +102,8 @@ static void one_error_refuses_the_whole_batch(void **state)
 	assert_int_equal(post_complete(qp), -ENOMEM);
 	post_start(ud);
 	assert_non_null(post_draft(ud, IBV_WR_SEND));
-	assert_int_equal(post_complete(ud), -EINVAL); /* no address */
+	/* Ibv_wr_set_ud_addr() is missing. */
+	assert_int_equal(post_complete(ud), -EINVAL);
 	post_start(qp);
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
 	post_abort(qp);
@@ -128,12 +130,12 @@ NO_TSA static void nothing_else_waits_for_a_builder(void **state)
 	assert_int_equal(fix_send(qp, 1, IBV_SEND_SIGNALED), 0);
 	post_start(qp);
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
-	/* Input and completions. */
+	/* Input and completions go on. */
 	assert_true(lock_try(&qp->lock));
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, 0);
 	lock_give(&qp->lock);
 	fix_wc(f->scq, 1, IBV_WC_SUCCESS);
-	/* Control calls. */
+	/* Control calls go on. */
 	assert_int_equal(qp_query(qp, &attr, &init), 0);
 	assert_int_equal(fix_recv(qp, 3), 0);
 	attr.min_rnr_timer = 3;
@@ -148,7 +150,7 @@ NO_TSA static void nothing_else_waits_for_a_builder(void **state)
 	fix_close(f);
 }
 
-/* The queue is full when the building starts, and empties meanwhile. */
+/* The queue is full when the building starts, and completions make room meanwhile. */
 static void a_builder_sees_the_room_that_completions_make(void **state)
 {
 	struct fix *f = fix_open(8);
@@ -179,8 +181,8 @@ static void fail_it(struct qp *qp, enum ibv_qp_state to)
 	assert_int_equal(qp_modify(qp, &attr, IBV_QP_STATE, 0), 0);
 }
 
-/* Into ERR: what is built is flushed when it is complete.  Into RESET: it is
- * refused, and the QP is as new. */
+/* The QP goes to ERR during the building: the requests are flushed when they are
+ * complete. The QP goes to RESET: ibv_wr_complete() fails, and the QP is as new. */
 static void a_qp_fails_under_its_builder(void **state)
 {
 	struct fix *f = fix_open(8);
@@ -230,7 +232,7 @@ static void build_two(struct qp *qp, uint64_t id)
 			break;
 		sched_yield();
 	}
-	(void)post_complete(qp); /* full, now and then */
+	(void)post_complete(qp); /* fails now and then: the queue is full */
 }
 
 static void *pair_after_pair(void *arg)
@@ -254,7 +256,8 @@ static void *pair_after_pair(void *arg)
 	return NULL;
 }
 
-/* Each poster's two requests stay together.  How many pairs. */
+/* Checks that each poster's two requests lie side by side; returns the number of
+ * pairs. */
 static unsigned take_pairs(struct qp *qp)
 {
 	unsigned n = 0;
@@ -291,7 +294,7 @@ static void posters_wait_for_each_other(void **state)
 	for (int i = 0; i < POSTERS; i++)
 		pthread_join(p[i].thread, NULL);
 	done += take_pairs(qp);
-	assert_true(done >= 4); /* a queue's worth */
+	assert_true(done >= 4); /* at least as many pairs as fill the queue */
 	assert_false(qp->building);
 	assert_int_equal(qp->posters_waiting, 0);
 	fix_forget(qp);

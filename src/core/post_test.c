@@ -16,7 +16,8 @@ static struct ah *make_ah(struct fix *f, struct pd *pd)
 	return ah;
 }
 
-/* Posts one request; checks that a refused one is *bad and leaves nothing. */
+/* Posts one request; checks that a refused one is returned in *bad and leaves nothing in
+ * the queue. */
 static int post(struct qp *qp, struct ibv_send_wr wr)
 {
 	struct ibv_send_wr *bad = NULL;
@@ -86,7 +87,7 @@ static void everything_arrives_in_the_queue(void **state)
 							.invalidate_rkey = 0x77 }),
 			 0);
 	assert_int_equal(fix_last(qp)->imm, 0x77);
-	/* A reused slot is cleared. */
+	/* A slot of the send queue is cleared when it is used again. */
 	fix_last(qp)->psn = fix_last(qp)->done = fix_last(qp)->state = 1;
 	fix_forget(qp);
 	for (int i = 0; i < 8; i++)
@@ -187,7 +188,7 @@ static void hostile_requests_are_refused(void **state)
 	wr.num_sge = 0;
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr = ok, wr.opcode = IBV_WR_BIND_MW;
-	assert_int_equal(post(qp, wr), -EINVAL); /* no window */
+	assert_int_equal(post(qp, wr), -EINVAL); /* no window is named */
 	assert_int_equal(qp_post_send(qp, NULL, NULL), 0);
 	wr = ok, wr.num_sge = -1;
 	assert_int_equal(qp_post_send(qp, &wr, NULL), -EINVAL);
@@ -259,7 +260,8 @@ static void a_datagram_takes_its_address_along(void **state)
 	fix_close(f);
 }
 
-/* A posted datagram no longer needs its address handle; the next one would. */
+/* A posted datagram no longer needs its address handle; the next post checks the
+ * handle. */
 static void a_freed_address_handle_is_refused(void **state)
 {
 	struct fix *f = fix_open(8);
@@ -280,12 +282,12 @@ static void a_freed_address_handle_is_refused(void **state)
 	assert_non_null(post_draft(qp, IBV_WR_SEND));
 	post_ud(qp, &ah->ibv, 5, 6);
 	assert_int_equal(post_complete(qp), -EINVAL);
-	/* Nor is it the next one at once. */
+	/* A new address handle does not get the memory of the freed one at once. */
 	next = make_ah(f, f->pd);
 	assert_int_equal(post(qp, wr), -EINVAL);
 	wr.wr.ud.ah = &next->ibv;
 	assert_int_equal(post(qp, wr), 0);
-	live_take(&f->ibv, left); /* its context is closed */
+	live_take(&f->ibv, left); /* the context of the handle is closed */
 	assert_int_equal(post(qp, wr), -EINVAL);
 	assert_int_equal(ah_destroy(next), 0);
 	fix_forget(qp);

@@ -50,7 +50,8 @@ static void each_link_has_one(void **state)
 		assert_int_equal(qp->attr.qkey, 0x80010000);
 		assert_int_equal(qp_hears(qp, 0xffff), 0);
 		assert_int_equal(qp_hears(qp, 0x8001), -1);
-		assert_null(qp_find(&t->core, qp->qpn)); /* a program's */
+		/* QP1 cannot be found like a program's QP. */
+		assert_null(qp_find(&t->core, qp->qpn));
 	}
 	assert_int_equal(t->core.qp_count, 0);
 	qp1_close(b);
@@ -60,7 +61,7 @@ static void each_link_has_one(void **state)
 	fix_close(t);
 }
 
-/* What waits is a copy; so many may wait, and leave one after the other. */
+/* qp1_send() copies the MAD; QP1_SENDS of them may wait, and leave in their order. */
 static void it_sends(void **state)
 {
 	uint8_t mad[QP1_MAD] = { 0 };
@@ -95,7 +96,8 @@ static void it_sends(void **state)
 	assert_int_equal(w->flags & IBV_SEND_SIGNALED, 0);
 	qp_is_held(qp);
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, 0);
-	assert_int_equal(qp1_send(q, &to, 1, mad), -EINVAL); /* free */
+	/* The P_Key's entry is free. */
+	assert_int_equal(qp1_send(q, &to, 1, mad), -EINVAL);
 	assert_int_equal(qp1_send(q, &to, PKEY_TABLE, mad), -EINVAL);
 	to.dgid = (uint8_t[16]){ 0 };
 	assert_int_equal(qp1_send(q, &to, 0, mad), -EINVAL);

@@ -79,7 +79,7 @@ static void psns_are_24_bits(void **state)
 	fix_close(f);
 }
 
-/* Each row spoils one attribute of a step that is good otherwise. */
+/* Each row changes one attribute of a valid step to an invalid value. */
 static void every_value_is_checked_and_nothing_changes(void **state)
 {
 	struct fix *f = fix_open(8);
@@ -227,7 +227,8 @@ static void reset_forgets_everything(void **state)
 	assert_int_equal(ip_addr(&qp->path.addr)->to.ip[15], 0);
 	fix_bring(qp, IBV_QPS_INIT);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
-	assert_int_equal(query(qp).dest_qp_num, 0); /* of its life before */
+	/* A value from before RESET is gone. */
+	assert_int_equal(query(qp).dest_qp_num, 0);
 	assert_int_equal(fix_step(qp, IBV_QPS_RESET), 0);
 	fix_bring(qp, IBV_QPS_RTS);
 	lock_take(&qp->lock);
@@ -268,11 +269,11 @@ static void draining_is_told_when_asked_for(void **state)
 	assert_int_equal(modify(qp, a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	assert_true(query(qp).sq_draining);
 	assert_true(query(qp).en_sqd_async_notify);
-	assert_int_equal(fix_send(qp, 1, 0), 0); /* waits for RTS */
+	assert_int_equal(fix_send(qp, 1, 0), 0); /* is queued until RTS */
 	assert_int_equal(fix_event(f, &qp->ex), -1);
 	a.timeout = 20;
 	assert_int_equal(modify(qp, a, IBV_QP_TIMEOUT), 0);
-	assert_true(query(qp).sq_draining); /* still */
+	assert_true(query(qp).sq_draining); /* the QP is still draining */
 	lock_take(&qp->lock);
 	qp_drained(qp);
 	qp_drained(qp);
@@ -283,7 +284,8 @@ static void draining_is_told_when_asked_for(void **state)
 	assert_int_equal(query(qp).timeout, 20);
 	assert_int_equal(fix_step(qp, IBV_QPS_RTS), 0);
 	assert_false(query(qp).en_sqd_async_notify);
-	/* Not asked for this time; and left before it was drained. */
+	/* The event is not asked for this time, and the QP leaves SQD before it is
+	 * drained. */
 	assert_int_equal(fix_step(qp, IBV_QPS_SQD), 0);
 	assert_false(query(qp).en_sqd_async_notify);
 	assert_true(query(qp).sq_draining);

@@ -54,8 +54,8 @@ static void reset_and_err_are_always_in_reach(void **state)
 	}
 }
 
-/* Nothing but RESET leads out of ERR, nothing leads to SQE, and states that
- * do not exist are no states. */
+/* Only RESET can follow ERR, SQE cannot be set, and values that are no states are
+ * refused. */
 static void what_no_arrow_allows_is_refused(void **state)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
@@ -116,7 +116,7 @@ static void iwarp_has_arrows_of_its_own(void **state)
 	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_RESET,
 					 IBV_QPS_RTS, 0),
 			 -EINVAL);
-	/* Whether there is a connection, the transport says. */
+	/* The transport, not the table, checks whether there is a connection. */
 	assert_int_equal(qp_check_modify(&qp_arrows_iwarp, IBV_QPT_RC, IBV_QPS_INIT,
 					 IBV_QPS_RTS, 0),
 			 0);

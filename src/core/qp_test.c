@@ -52,7 +52,7 @@ static void its_public_face_is_filled(void **state)
 	assert_in_range(qpn & (QPN_INDICES - 1), QPN_FIRST, QPN_INDICES - 1);
 	turn_is_held(&f->core);
 	assert_ptr_equal(qp_find(&f->core, qp->qpn), qp);
-	assert_null(qp_find(&f->core, 2)); /* another slot's */
+	assert_null(qp_find(&f->core, 2)); /* a number of another slot */
 	assert_null(qp_find(&f->core, qp->qpn + 1));
 	assert_null(qp_find(&f->core, UINT32_MAX));
 	assert_int_equal(pd_free(f->pd), -EBUSY);
@@ -138,7 +138,7 @@ static void what_is_not_supported_is_said_so(void **state)
 	a = ok, a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	a.send_ops_flags = IBV_QP_EX_WITH_SEND;
 	assert_int_equal(create(f, a), 0);
-	a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ; /* on UD */
+	a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ; /* READ is not for UD */
 	assert_int_equal(create(f, a), -EOPNOTSUPP);
 	fix_close(f);
 }
@@ -172,7 +172,7 @@ static void a_transport_that_refuses_leaves_nothing_behind(void **state)
 	assert_int_equal(fake.closed, 0);
 	assert_int_equal(f->core.qp_count, 0);
 	fake.open_rc = 0;
-	fix_close(f); /* no users are left */
+	fix_close(f); /* fix_close() checks that no object of the context is still used */
 }
 
 static uint32_t make_and_break(struct fix *f)
@@ -191,7 +191,8 @@ static uint32_t make_and_break(struct fix *f)
 	return qpn & (QPN_INDICES - 1);
 }
 
-/* At whatever rate QPs come and go, and as late as can be. */
+/* A QP number comes back only after all others, at whatever rate QPs are created and
+ * destroyed. */
 static void a_number_comes_back_after_all_others(void **state)
 {
 	static uint32_t last[QPN_INDICES];
@@ -209,7 +210,8 @@ static void a_number_comes_back_after_all_others(void **state)
 	fix_close(f);
 }
 
-/* There are QPN_REST more than QPs. */
+/* There are QPN_REST more numbers than there may be QPs, so a freed number is unused for
+ * that long. */
 static void a_number_rests_beside_as_many_qps_as_there_may_be(void **state)
 {
 	static struct qp *qp[QPN_INDICES];
@@ -279,7 +281,8 @@ static void what_is_destroyed_is_nowhere_any_more(void **state)
 	assert_null(heap_top(&timers));
 	turn_is_held(&f->core);
 	assert_ptr_equal(due_take(&f->core), other);
-	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR); /* 1 is forgotten */
+	/* The completion of 1 was removed with its QP. */
+	fix_wc(f->scq, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_true(cq_empty(f->scq));
 	assert_int_equal(fix_event(f, NULL), -1);
 	assert_int_equal(qp_destroy(other), 0);
@@ -288,7 +291,7 @@ static void what_is_destroyed_is_nowhere_any_more(void **state)
 	fix_close(f);
 }
 
-/* A thousand QPs at rest, as an MPI program makes them. */
+/* A thousand idle QPs, as an MPI program creates them. */
 static void a_qp_at_rest_costs_little(void **state)
 {
 	enum { MANY = 1000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rooms keep in a core: each finds its own, in each core. */
+/* The state that rooms keep in a core: each room finds its own, in each core. */
 #include <pthread.h>
 
 #include "core/room.h"
@@ -18,7 +18,7 @@ static void a_room_finds_its_own_in_each_core(void **state)
 	int x, y, z;
 
 	(void)state;
-	assert_null(room_get(&a, &one)); /* never opened */
+	assert_null(room_get(&a, &one)); /* this room was never opened */
 	room_put(&a, &one, &x);
 	room_put(&b, &one, &y);
 	assert_null(room_get(&a, &other));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* share_test.c - target QPs of XRC that several handles name, in two processes: messages
- * go through a queue that waits until a verb waits, or until the test delivers. */
+/* share_test.c - target QPs of XRC that several handles name, in two processes. Messages
+ * between the processes lie in a queue, which is delivered when a verb waits, or when
+ * the test says so. */
 #include "core/share.h"
 
 #include "core/qp_fixture.h"
@@ -15,18 +16,19 @@
 enum { QUEUE = 256, MS = 1000000, RANDOM_HANDLES = 8 };
 
 static struct {
-	struct fix *f[2]; /* 0: the QP's process */
+	struct fix *f[2]; /* f[0] is the process that has created the QP */
 	struct xrcd *xrcd[2];
 	struct {
 		int to;
 		struct share_msg m;
 	} queue[QUEUE];
 	unsigned first, last;
-	int full; /* so many times nothing is taken */
-	/* Of so many messages one is not taken, and one is taken and lost; 0: none. */
+	int full; /* so many times from now on the connection is full */
+	/* One of so many messages is refused as by a full connection, or is taken and
+	 * lost. 0: none is. */
 	int spoil, lose;
 	unsigned seed;
-	bool stopped; /* the QP's process */
+	bool stopped; /* the QP's process does not run */
 	uint64_t now;
 	int prepared;
 	struct qp *qp;
@@ -161,7 +163,7 @@ static void lab_open(void)
 	lab.qp = target(lab.f[0], lab.xrcd[0]);
 }
 
-/* No handle is left. */
+/* Closes all, and checks that no handle is left. */
 static void lab_close(void)
 {
 	settle();
@@ -308,10 +310,12 @@ static void the_last_handle_ends_the_qp(void **state)
 		a = opened(who);
 		b = opened(!who);
 		assert_true(shared_leave(lab.qp));
-		assert_int_equal(xrcd_close(lab.xrcd[0]), -EBUSY); /* a or b has it */
+		/* Handle a or b uses the domain. */
+		assert_int_equal(xrcd_close(lab.xrcd[0]), -EBUSY);
 		assert_int_equal(to(a, IBV_QPS_INIT), 0);
 		assert_int_equal(state_by(b), IBV_QPS_INIT);
-		fails(IBV_EVENT_QP_FATAL); /* the creator's handle is no more */
+		/* Raises an event; the creator's handle is closed. */
+		fails(IBV_EVENT_QP_FATAL);
 		deliver();
 		assert_int_equal(fix_event(lab.f[who], &a->ex.qp_base),
 				 IBV_EVENT_QP_FATAL);
@@ -328,7 +332,8 @@ static void the_last_handle_ends_the_qp(void **state)
 	}
 }
 
-/* Its domain, too: the program may close its handle of that. */
+/* A handle also keeps the QP's XRC domain: the program may close its own handle of the
+ * domain. */
 static void the_qp_keeps_its_domain(void **state)
 {
 	struct qp *h;
@@ -356,13 +361,15 @@ static void what_cannot_be_opened(void **state)
 	lab_open();
 	assert_int_equal(try_open(1, qpn_make(FIX_SLOT, 9999), &h), -EINVAL);
 	assert_int_equal(try_open(1, qpn_make(FIX_SLOT + 1, 9999), &h), -EINVAL);
-	assert_int_equal(try_open(1, qpn_make(77, 5), &h), -EINVAL); /* nobody's */
+	/* No process has that slot. */
+	assert_int_equal(try_open(1, qpn_make(77, 5), &h), -EINVAL);
 	assert_int_equal(try_open(1, 1u << 24 | lab.qp->qpn, &h), -EINVAL);
 	rc = fix_qp(lab.f[0], IBV_QPT_RC);
 	assert_int_equal(try_open(1, rc->qpn, &h), -EINVAL);
 	assert_int_equal(try_open(0, rc->qpn, &h), -EINVAL);
 	assert_int_equal(qp_destroy(rc), 0);
-	/* Domains without a name, which look all the same from another process. */
+	/* Unnamed domains (without a file) look the same to another process, so it may
+	 * not open their QPs. */
 	other = domain(lab.f[0], -1);
 	own = lab.xrcd[0];
 	b = target(lab.f[0], other);
@@ -377,7 +384,7 @@ static void what_cannot_be_opened(void **state)
 	lab.xrcd[0] = own;
 	assert_int_equal(qp_destroy(b), 0);
 	assert_int_equal(xrcd_close(other), 0);
-	/* What a handle needs. */
+	/* The attributes that ibv_open_qp requires. */
 	a = (struct ibv_qp_open_attr){ .comp_mask = 7,
 				       .qp_num = lab.qp->qpn,
 				       .xrcd = &lab.xrcd[1]->ibv,
@@ -409,7 +416,7 @@ static void the_end_of_the_qp_is_told(void **state)
 	h[0] = opened(0);
 	h[1] = opened(1);
 	lab.full = 1;
-	assert_int_equal(qp_destroy(lab.qp), 0); /* its context is closed */
+	assert_int_equal(qp_destroy(lab.qp), 0); /* the creator's context is closed */
 	settle();
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(fix_event(lab.f[i], &h[i]->ex.qp_base),
@@ -429,7 +436,7 @@ static void the_end_of_its_process_is_seen(void **state)
 	lab_open();
 	h = opened(1);
 	gone(1, 0);
-	gone(0, 1); /* the connection's end is both ends' */
+	gone(0, 1); /* both ends are told that the connection has ended */
 	assert_int_equal(fix_event(lab.f[1], &h->ex.qp_base), IBV_EVENT_QP_FATAL);
 	assert_int_equal(fix_event(lab.f[1], NULL), -1);
 	assert_int_equal(state_by(h), IBV_QPS_ERR);
@@ -469,7 +476,7 @@ static void another_context_takes_the_qp_over(void **state)
 	shared_forget_context(&lab.f[0]->ctx);
 	assert_ptr_equal(lab.qp->ctx, &second);
 	list_del(&second.node);
-	shared_forget_context(&second); /* there is no other */
+	shared_forget_context(&second); /* the process has no other context */
 	assert_int_equal(fake.closed, 1);
 	settle();
 	assert_int_equal(fix_event(lab.f[1], &h->ex.qp_base), IBV_EVENT_QP_FATAL);
@@ -489,15 +496,17 @@ static void a_process_that_is_stopped_is_not_waited_for_for_ever(void **state)
 	assert_int_equal(to(h, IBV_QPS_INIT), -ETIMEDOUT);
 	assert_int_equal(try_open(1, lab.qp->qpn, &none), -ETIMEDOUT);
 	lab.stopped = false;
-	settle(); /* what was opened late is closed */
+	settle(); /* the handle that was opened after the timeout is closed */
 	assert_int_equal(lab.f[0]->core.share->nopeners[FIX_SLOT + 1], 1);
-	assert_int_equal(state_by(h), IBV_QPS_INIT); /* it was carried out, though */
+	/* The modify was carried out all the same. */
+	assert_int_equal(state_by(h), IBV_QPS_INIT);
 	opened_destroy(h);
 	assert_int_equal(qp_destroy(lab.qp), 0);
 	lab_close();
 }
 
-/* As may be where two connections join two processes for a moment. */
+/* Two connections may join two processes for a moment, so a message to open can come
+ * after the end. */
 static void a_handle_that_opens_after_its_end_is_closed(void **state)
 {
 	struct share_msg m = { .what = SHARE_ASK, .op = SHARE_OPEN, .id = 99, .seq = 1 };
@@ -537,8 +546,8 @@ static void whoever_waits_is_not_left_where_all_is_lost(void **state)
 	lab_close();
 }
 
-/* --- garbage, and what is lost ---------------------------------------------------------
- */
+/* --- invalid and lost messages
+ * ---------------------------------------------------------- */
 
 static void garbage_harms_nobody(void **state)
 {
@@ -563,7 +572,8 @@ static void garbage_harms_nobody(void **state)
 			byte[8 + (size_t)rand_r(&seed) % (sizeof(m) - 8)] ^=
 				(uint8_t)(1 << rand_r(&seed) % 8);
 		if (m.id == 1)
-			continue; /* h's: that may be spoiled */
+			continue; /* the id of handle h, which these messages would change
+				   */
 		turn_take(&lab.f[at]->core.turn);
 		share_heard(&lab.f[at]->core, (uint16_t)(FIX_SLOT + !at), &m,
 			    rand_r(&seed) % 8 ? sizeof(m) : (size_t)rand_r(&seed) % 40);
@@ -579,9 +589,9 @@ static void garbage_harms_nobody(void **state)
 	lab_close();
 }
 
-/* Handles come and go, by both processes; connections are full, messages get lost (as an
- * answer does whose connection is full).  The QP lives as long as there is a handle, each
- * handle shows its state, and each is told of each event once. */
+/* Two processes open and close handles at random; connections are full, and messages get
+ * lost, as an answer does when the connection is full. The QP lives as long as it has a
+ * handle, each handle shows its state, and each handle is told of each event once. */
 static void handles_come_and_go(unsigned seed)
 {
 	struct qp *h[RANDOM_HANDLES] = { NULL };
@@ -604,7 +614,7 @@ static void handles_come_and_go(unsigned seed)
 			h[k] = NULL;
 			left--;
 		} else if (h[k] && what < 6) {
-			/* RTR twice is refused. */
+			/* RTR to RTR would be refused. */
 			const enum ibv_qp_state to_state =
 				lab.qp->state == IBV_QPS_RESET	? IBV_QPS_INIT
 				: lab.qp->state == IBV_QPS_INIT ? IBV_QPS_RTR
@@ -615,7 +625,8 @@ static void handles_come_and_go(unsigned seed)
 			assert_int_equal(lab.qp->state, to_state);
 			assert_int_equal(state_by(h[k]), to_state);
 		} else if (what == 6 && left) {
-			lab.lose = 0; /* a message that was taken is not lost */
+			/* The event's message must not be lost after it was taken. */
+			lab.lose = 0;
 			turn_take(&lab.f[0]->core.turn);
 			qp_raise(lab.qp, IBV_EVENT_COMM_EST);
 			turn_give(&lab.f[0]->core.turn);

@@ -74,14 +74,15 @@ static void resolves(void **state)
 			 0);
 	assert_int_equal(mr_reg(f->pd, memory, 64, (uintptr_t)memory, 0, &ro), 0);
 	post(qp, IBV_WR_RDMA_WRITE, ro->ibv.lkey);
-	post(qp, IBV_WR_RDMA_READ, ro->ibv.lkey); /* its data could not go there */
+	/* Fails: READ data cannot be written to a read-only region. */
+	post(qp, IBV_WR_RDMA_READ, ro->ibv.lkey);
 	post(qp, IBV_WR_RDMA_READ, rw->ibv.lkey);
 	assert_int_equal(wqe_resolve(qp, 1, &m), -EACCES);
 	assert_false(m.resolved);
 	assert_int_equal(wqe_resolve(qp, 0, &m), 0);
 	assert_ptr_equal(m.span.v[0].host, memory);
 	assert_int_equal(m.span.v[0].len, 8);
-	m.span.v[0].host = NULL; /* once is enough */
+	m.span.v[0].host = NULL; /* must not be resolved a second time */
 	assert_int_equal(wqe_resolve(qp, 0, &m), 0);
 	assert_null(m.span.v[0].host);
 	assert_int_equal(wqe_resolve(qp, 2, &m), 0);
@@ -94,7 +95,7 @@ static void resolves(void **state)
 	fix_close(f);
 }
 
-/* --- work that no packet is sent for ----------------------------------------- */
+/* --- requests for which no packet is sent ------------------------------------ */
 
 static void works(void **state)
 {
@@ -124,7 +125,7 @@ static void works(void **state)
 							    8, IBV_ACCESS_REMOTE_READ };
 	assert_int_equal(qp_post_send(qp, &bind, &bad), 0);
 	assert_int_equal(qp_post_send(qp, &inv, &bad), 0);
-	inv.wr_id = 3; /* it is invalid by then */
+	inv.wr_id = 3; /* invalidates the same key a second time */
 	assert_int_equal(qp_post_send(qp, &inv, &bad), 0);
 	qp_is_held(qp);
 	assert_int_equal(wqe_local_work(qp, 1, &status, &verr, NOW), WQE_WAITS);
@@ -135,7 +136,8 @@ static void works(void **state)
 	assert_int_equal(wqe_local_work(qp, 2, &status, &verr, NOW), WQE_FAILED);
 	assert_int_equal(status, IBV_WC_MW_BIND_ERR);
 	assert_int_equal(verr, VERR_INVALIDATE);
-	assert_int_equal(qp->sq.tail, 2); /* the transport ends it */
+	/* The failed request is left to the transport. */
+	assert_int_equal(qp->sq.tail, 2);
 	wqe_refused(qp, sq_at(&qp->sq, 2), verr);
 	fix_forget(qp);
 	assert_int_equal(qp_destroy(qp), 0);

@@ -99,7 +99,8 @@ static void the_limit_event_comes_once_each_time_armed(void **state)
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_LIMIT), 0);
 	assert_true(srq_pop(srq, &w));
 	assert_true(srq_pop(srq, &w));
-	assert_int_equal(fix_event(f, &srq->ibv), -1);	/* 3 stay */
+	/* Three receives remain: the limit is not yet reached. */
+	assert_int_equal(fix_event(f, &srq->ibv), -1);
 	assert_true(srq_pop(srq, &w));
 	assert_int_equal(fix_event(f, &srq->ibv), IBV_EVENT_SRQ_LIMIT_REACHED);
 	assert_int_equal(srq_query(srq, &a), 0);
@@ -128,7 +129,7 @@ static void resizing_keeps_what_is_posted(void **state)
 	assert_int_equal(post(srq, 4), 0);
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_MAX_WR), 0);
 	assert_int_equal(post(srq, 5), 0);
-	a.max_wr = 4;			/* five are posted */
+	a.max_wr = 4;			/* five receives are posted */
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_MAX_WR), -EINVAL);
 	a.max_wr = 0;
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_MAX_WR), -EINVAL);

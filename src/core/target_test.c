@@ -73,7 +73,7 @@ static void a_message_fills_its_receive(void **state)
 	close_world(w);
 }
 
-/* One that is dropped leaves its receive to the next message. */
+/* A message that is dropped leaves its receive to the next message. */
 static void a_receive_is_taken_once(void **state)
 {
 	struct world *w = open_world(0, LOCAL);
@@ -90,7 +90,7 @@ static void a_receive_is_taken_once(void **state)
 	close_world(w);
 }
 
-/* How the receive under way ends, by what was wrong. */
+/* The status of the receive under way, for each reason of a refusal. */
 static void a_receive_says_why(void **state)
 {
 	static const struct {
@@ -118,7 +118,8 @@ static void a_receive_says_why(void **state)
 		assert_false(w->t.have_recv);
 		assert_int_equal(fix_wc(w->f->rcq, i, rows[i].status).vendor_err,
 				 rows[i].verr);
-		target_fail_recv(w->qp, &w->t, rows[i].why, NOW); /* there is none */
+		/* No receive is under way any more. */
+		target_fail_recv(w->qp, &w->t, rows[i].why, NOW);
 	}
 	post(w, 99, 4);
 	assert_int_equal(target_take_recv(w->qp, &w->t), ACCEPTED);
@@ -142,13 +143,14 @@ static void a_write_stays_in_its_region(void **state)
 	assert_non_null(strstr(target_why(&w->t, REFUSED_KEY, text), "1 bytes at 0x"));
 	assert_int_equal(write_to(w, 0, REGION + 1), REFUSED_KEY);
 	assert_int_equal(write_to(w, 0, REQUEST_MAX + 1), REFUSED_TOO_LONG);
-	assert_int_equal(write_to(w, -1, 0), ACCEPTED); /* nothing, anywhere */
+	/* A WRITE of 0 bytes is accepted at any address. */
+	assert_int_equal(write_to(w, -1, 0), ACCEPTED);
 	assert_int_equal(write_to(w, 60, 4), ACCEPTED);
 	assert_int_equal(target_write(w->qp, &w->t, "ab", 2), ACCEPTED);
 	assert_int_equal(w->t.write.left, 2);
 	assert_int_equal(target_write(w->qp, &w->t, "cd", 2), ACCEPTED);
 	assert_memory_equal(w->mem + 60, "abcd", 4);
-	/* The region goes while a WRITE is under way. */
+	/* The region is deregistered while a WRITE is under way. */
 	assert_int_equal(write_to(w, 0, 4), ACCEPTED);
 	w->t.write.rkey ^= 1u;
 	assert_int_equal(target_write(w->qp, &w->t, "ab", 2), REFUSED_KEY);
@@ -179,7 +181,7 @@ static void the_qp_and_the_region_must_allow_it(void **state)
 	close_world(w);
 }
 
-/* A WRITE that is told piece by piece where it goes. */
+/* The data of one WRITE come in pieces, each with its own address. */
 static void pieces_are_placed(void **state)
 {
 	struct world *w = open_world(WRITE, LOCAL | WRITE);
@@ -215,7 +217,7 @@ static void atomics(void **state)
 	close_world(w);
 }
 
-/* A window's key stops working, once; a region's does not. */
+/* A window's key is invalidated, which works once; a region's key cannot be. */
 static void keys_are_invalidated(void **state)
 {
 	struct world *w = open_world(WRITE, LOCAL | WRITE | IBV_ACCESS_MW_BIND);

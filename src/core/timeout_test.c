@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Codes are times. */
+/* The codes of timeouts and RNR timers, in time. */
 #include "core/timeout.h"
 
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 #include "core/qp.h"
 #include "sys/clock.h"
 
-/* Milliseconds, as ibv_modify_qp(3) and its rdma-core header list them. */
+/* The RNR timers in milliseconds, as ibv_modify_qp(3) and its rdma-core header list
+ * them. */
 static void the_rnr_timer_is_the_published_table(void **state)
 {
 	/* clang-format off */
@@ -32,7 +33,8 @@ static void the_rnr_timer_is_the_published_table(void **state)
 	}
 }
 
-/* 4.096 us * 2^code; what a scheduler cannot keep is longer. */
+/* The ACK timeout is 4.096 us * 2^code; a code that is too short for a scheduler is
+ * rounded up. */
 static void the_ack_timeout(void **state)
 {
 	struct qp qp = { 0 };
@@ -52,7 +54,7 @@ static void silence_is_what_was_heard(void **state)
 
 	(void)state;
 	assert_false(silent_until(&core, 10, 9));
-	assert_true(silent_until(&core, 10, 10)); /* nobody takes input in */
+	assert_true(silent_until(&core, 10, 10)); /* no thread takes input in */
 	assert_false(silent_until(&core, NEVER, 10));
 	core.heard = 9;
 	assert_false(silent_until(&core, 11, 10));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of tags: operations, synchronisation, which message is for which. */
+/* The list of tags: operations, synchronisation, and which receive a message goes to. */
 #include "core/qp_fixture.h"
 
 #include <endian.h>
@@ -97,7 +97,7 @@ static void sync_at(struct list_fix *l, uint32_t count)
 	assert_int_equal(operate(l, &wr), 0);
 }
 
-/* The message finds a receive, whose wr_id this is; 0: there is none. */
+/* Returns the wr_id of the receive that the message goes to; 0: it finds none. */
 static uint64_t arrives(struct list_fix *l, uint8_t opcode, uint64_t tag)
 {
 	struct ibv_tmh tmh = { .opcode = opcode,
@@ -158,7 +158,7 @@ static void what_cannot_be_is_refused(void **state)
 			 0);
 	qa.srq = &srq->ibv;
 	assert_int_equal(qp_create(&f->ctx, &qa, &fake_transport, &qp), -EINVAL);
-	qa.qp_type = IBV_QPT_RC; /* but not the SRQ's PD */
+	qa.qp_type = IBV_QPT_RC; /* RC is right, but the PD is not the SRQ's */
 	assert_int_equal(qp_create(&f->ctx, &qa, &fake_transport, &qp), -EINVAL);
 	qa.pd = &other->ibv;
 	assert_int_equal(qp_create(&f->ctx, &qa, &fake_transport, &qp), 0);
@@ -192,7 +192,7 @@ static void operations_that_cannot_be_are_refused(void **state)
 	wr.tm.add.num_sge = 1;
 	wr.tm.add.sg_list = NULL;
 	assert_int_equal(operate(l, &wr), -EINVAL);
-	assert_int_equal(del(l, 2), -EINVAL); /* there are handles 0 and 1 */
+	assert_int_equal(del(l, 2), -EINVAL); /* only handles 0 and 1 exist */
 	assert_int_equal(del(l, UINT32_MAX), -EINVAL);
 	add(l, 1, 1, 1);
 	add(l, 2, 2, 2);
@@ -242,7 +242,8 @@ static void operations_complete_if_signalled(void **state)
 				  .tm.handle = wr.tm.handle };
 	assert_int_equal(operate(l, &wr), 0);
 	assert_int_equal(fix_wc(l->cq, 6, IBV_WC_SUCCESS).opcode, IBV_WC_TM_DEL);
-	wr.flags = 0; /* what fails completes all the same */
+	/* An operation that fails completes even without IBV_OPS_SIGNALED. */
+	wr.flags = 0;
 	assert_int_equal(operate(l, &wr), 0);
 	wc = fix_wc(l->cq, 6, IBV_WC_TM_ERR);
 	assert_int_equal(wc.vendor_err, VERR_TAG_GONE);
@@ -263,8 +264,8 @@ static void the_first_that_matches_is_taken(void **state)
 	post_receives(l, 2);
 	add(l, 0x10, 0xf0, 1);
 	add(l, 0x12, 0xff, 2);
-	add(l, 0, 0, 3);     /* matches all */
-	add(l, 0x100, 1, 4); /* none, ever */
+	add(l, 0, 0, 3);     /* this tag matches every message */
+	add(l, 0x100, 1, 4); /* this tag never matches */
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 0x12), 1);
 	assert_int_equal(l->t.tm.tag, 0x12);
 	assert_int_equal(l->t.tm.priv, 7);
@@ -328,16 +329,19 @@ static void new_tags_wait_until_both_have_seen_the_same(void **state)
 	assert_int_equal(operate(l, &wr), 0);
 	assert_int_equal(fix_wc(l->cq, 1009, IBV_WC_SUCCESS).wc_flags,
 			 IBV_WC_TM_SYNC_REQ);
-	assert_int_equal(arrives(l, IBV_TMH_EAGER, 9), 99); /* not yet */
-	assert_int_equal(arrives(l, IBV_TMH_EAGER, 1), 1);  /* as before */
+	/* The added tag is not yet in force. */
+	assert_int_equal(arrives(l, IBV_TMH_EAGER, 9), 99);
+	/* Tags that were in force before still are. */
+	assert_int_equal(arrives(l, IBV_TMH_EAGER, 1), 1);
 	sync_at(l, 1);
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 9), 99);
 	sync_at(l, 3);
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 9), 9);
-	/* An ADD may say it as well, and is in force at once. */
+	/* An ADD may bring the count of unexpected messages as well; then it is in force
+	 * at once. */
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 9), 99);
 	wr.flags = IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC;
-	wr.tm.unexpected_cnt = 4 + (1 << 16); /* the low 16 bits count */
+	wr.tm.unexpected_cnt = 4 + (1 << 16); /* only the low 16 bits count */
 	assert_int_equal(operate(l, &wr), 0);
 	assert_int_equal(fix_wc(l->cq, 1009, IBV_WC_SUCCESS).wc_flags, 0);
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 9), 9);

@@ -22,7 +22,8 @@ static void every_code_says_what_and_what_to_do(void **state)
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
 		const struct verr_text *t = verr_text(codes[i]);
 
-		assert_int_equal(codes[i], i); /* for ever, without holes */
+		/* Codes are never renumbered, and have no gaps. */
+		assert_int_equal(codes[i], i);
 		assert_non_null(t);
 		assert_true(strlen(t->name) > 0 && strlen(t->what) > 0);
 		assert_true(i == VERR_NONE || strlen(t->todo) > 0);

@@ -30,7 +30,8 @@ static void a_file_names_a_domain(void **state)
 	assert_int_equal(open_xrcd(f, BOTH, other, O_CREAT, &c), 0);
 	assert_ptr_not_equal(a->domain, c->domain);
 	assert_int_equal(xrcd_close(a), 0);
-	assert_int_equal(open_xrcd(f, BOTH, fd, 0, &d), 0); /* b keeps it */
+	/* Handle b keeps the domain. */
+	assert_int_equal(open_xrcd(f, BOTH, fd, 0, &d), 0);
 	assert_int_equal(xrcd_close(b), 0);
 	assert_int_equal(xrcd_close(c), 0);
 	assert_int_equal(xrcd_close(d), 0);

@@ -13,7 +13,7 @@
 
 enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
 
-/* A thread of A that is blocked inside the region; it writes 0x77. */
+/* A thread of A that blocks in the middle of a WRITE of the byte 0x77 to B's region. */
 struct held {
 	struct shared s;
 	struct late late;
@@ -37,7 +37,7 @@ static void *read_late(void *arg)
 	return NULL;
 }
 
-/* Executed; then it has no memory for its result yet. */
+/* The atomic is executed, and then blocks on the page for its result, which is late. */
 static void *add_late(void *arg)
 {
 	struct held *h = arg;
@@ -68,7 +68,9 @@ static bool hold(struct held *h, void *(*fn)(void *))
 	memset(h->s.at, 0xee, LEN);
 	assert_int_equal(pthread_create(&h->thread, NULL, fn, h), 0);
 	assert_true(late_reached(&h->late));
-	count_threads(); /* it is another process's */
+	/* A and B are one process here: the thread counts as A's, not as one of B's
+	 * program. */
+	count_threads();
 	return true;
 }
 
@@ -104,7 +106,7 @@ static void dereg(struct held *h)
 	h->s.mr = NULL;
 }
 
-/* The copy has reached the page that is late. */
+/* Checks that the copy has come as far as the late page. */
 static void expect_begun(const struct held *h)
 {
 	expect(h, BEFORE_LATE, LEN, 0xee);
@@ -125,7 +127,7 @@ static void a_region_goes_under_a_writer(void **state)
 	leave(&h);
 }
 
-/* What it has read until then is not taken for the region's. */
+/* What the READ took from the old mapping must not be reported as the region's bytes. */
 static void a_region_goes_under_a_reader(void **state)
 {
 	struct held h;
@@ -140,7 +142,8 @@ static void a_region_goes_under_a_reader(void **state)
 	leave(&h);
 }
 
-/* Nobody can tell whether the region has seen it. */
+/* Nobody can tell whether the atomic reached the region, so it ends as if no answer had
+ * come. */
 static void a_region_goes_under_an_atomic(void **state)
 {
 	struct held h;
@@ -154,7 +157,8 @@ static void a_region_goes_under_an_atomic(void **state)
 	leave(&h);
 }
 
-/* The region stays, and is reached without being mapped; the QP goes, in time. */
+/* B's QP goes while A's thread is inside by it: the region stays, is reached without its
+ * mapping, and the wait for the thread is bounded. */
 static void a_qp_goes_under_a_writer(void **state)
 {
 	struct held h;
@@ -169,14 +173,16 @@ static void a_qp_goes_under_a_writer(void **state)
 	fix_modify(h.s.f, 1, IBV_QPS_ERR);
 	assert_int_equal(direct_fence(core, qpn), 0);
 	direct_of(core)->patience_ns = UINT64_MAX;
-	assert_int_equal(direct_fence(core, qpn), 0); /* nor is it waited for again */
+	/* The thread is not waited for a second time. */
+	assert_int_equal(direct_fence(core, qpn), 0);
 	expect_begun(&h);
 	let_go(&h);
 	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	leave(&h);
 }
 
-/* Another key for the same pages; it leaves the export table only for a moment. */
+/* Another region has the same pages: its key leaves the export table for a moment
+ * only. */
 static void its_neighbour_stays(void **state)
 {
 	struct held h;
@@ -213,8 +219,9 @@ static bool is_file(const struct shared *s)
 	return is;
 }
 
-/* Simulates a thread of A inside by that other key, which does not end: its WRITE
- * would be done twice. */
+/* Simulates a thread of A that is inside by the other region's key and does not leave.
+ * Its WRITE would be executed twice if the pages were taken from it, so both regions
+ * must stay. */
 static void expect_both_stay(struct held *h, int (*take)(struct held *h), uint32_t key,
 			     uint32_t qpn)
 {
@@ -274,7 +281,8 @@ static void another_qp_has_a_writer_too(void **state)
 	leave(&h);
 }
 
-/* Where another thread of the program may touch it the memory stays where it is. */
+/* Another thread of B's program may touch the pages while they move, so they stay where
+ * they are, and deregistration answers EBUSY. */
 static void not_with_other_threads(void **state)
 {
 	struct held h;
@@ -291,7 +299,8 @@ static void not_with_other_threads(void **state)
 	leave(&h);
 }
 
-/* The same key, lent again: who is inside by it then is waited for. */
+/* The region is lent again by the same key: from then on threads that are inside by that
+ * key are waited for again. */
 static void a_region_that_is_lent_again(void **state)
 {
 	struct held h;
@@ -315,8 +324,9 @@ static void a_region_that_is_lent_again(void **state)
 	leave(&h);
 }
 
-/* Moved by the program, registered where it is now, deregistered where it was: it is the
- * region's memory all the same, and private when that has gone, too. */
+/* The program moves a region's memory by mremap(), registers it at the new address, and
+ * deregisters the old region: the memory stays a file's for the new region, and is
+ * private when that has gone, too. */
 static void a_region_that_was_moved(void **state)
 {
 	struct shared s = share_private(FIX_ALL);
@@ -344,8 +354,9 @@ static void a_region_that_was_moved(void **state)
 	unshare_(&s);
 }
 
-/* The program does something that private memory would take otherwise, and goes on with
- * the region: nothing is done to it twice, and nobody waits for long. */
+/* The program makes a call before which private memory must be private again (here
+ * share_make_private()), while a WRITE of A's is under way: the memory stays a file's,
+ * the WRITE is not executed twice, and nobody waits for long. */
 static void a_region_in_use_stays_with_its_writer(void **state)
 {
 	const struct extent all = { 0, UINT64_MAX };
@@ -369,7 +380,7 @@ static void a_region_in_use_stays_with_its_writer(void **state)
 	leave(&h);
 }
 
-/* Simulates a system call of another process that does not end. */
+/* Simulates a process_vm_writev of another process that does not end. */
 static void a_region_in_use_is_not_waited_for_for_long(void **state)
 {
 	const struct extent all = { 0, UINT64_MAX };

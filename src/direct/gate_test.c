@@ -24,7 +24,7 @@ static uint64_t word_of(const struct fix *f, uint32_t key)
 	       (uint64_t)f->p.qp[1]->qpn << INSIDE_QPN_AT | 1;
 }
 
-/* Simulates a copy of A to B's memory that has begun. */
+/* Simulates a copy by A to B's memory that has begun. */
 static void enter(struct fix *f)
 {
 	atomic_store(pair_peer(f, 0)->reach.inside, word_of(f, f->mr[1]->mkey.key));
@@ -54,7 +54,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	assert_true(clock_ns() - start > direct_of(&f->s->node[1].core)->patience_ns);
 	assert_true(g->shut);
-	/* A continues: its copy fails, and it sends records. */
+	/* A goes on: its copy fails at the gate, and it sends records instead. */
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	assert_true(pair_peer(f, 0)->reach.vm);
 	head = pair_peer(f, 0)->out.head;
@@ -63,8 +63,8 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_same(f, 0, 9000);
 	assert_int_not_equal(pair_peer(f, 0)->out.head, head);
 	assert_false(pair_peer(f, 0)->reach.vm);
-	/* It is given another way in, but not at once each time.  The export table, which
-	 * its threads may read now, stays where it is. */
+	/* B gives A a new gate, but not at once each time. The export table keeps its
+	 * address, since A's threads may be reading it. */
 	again_directly(f, 2);
 	assert_ptr_equal(pair_peer(f, 0)->reach.exports, exports);
 	assert_false(g->shut);
@@ -78,7 +78,8 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	assert_false(pair_peer(f, 0)->reach.vm);
 	assert_true(g->shut);
-	/* A is not waited for again, and B's access to A is as before. */
+	/* B does not wait for A a second time, and B's access to A's memory is as
+	 * before. */
 	direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
@@ -87,7 +88,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	fix_close(f);
 }
 
-/* Control calls on another region or QP do not wait. */
+/* Control calls wait only for copies to their own region or by their own QP. */
 static void only_who_can_write_there_is_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -112,7 +113,7 @@ static void *come_and_go(void *arg)
 	const struct turn *turn = &f->s->node[1].core.turn;
 	uint32_t was = turn_ended(turn);
 
-	/* The waiting thread has found A inside, and has looked again. */
+	/* The deregistering thread has found A inside, and has looked a second time. */
 	while (turn_ended(turn) - was < 3)
 		sched_yield();
 	/* Once more, as if it had been allowed to. */
@@ -156,7 +157,7 @@ static void until_shut(struct fix *f, struct gate *g)
 	} while (!shut);
 }
 
-/* By the page's counts a call of A has begun and not ended. */
+/* The counts in the gate's page say that a call of A has begun and has not ended. */
 static void a_call_under_way_is_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -175,13 +176,13 @@ static void a_call_under_way_is_waited_for(void **state)
 	atomic_store(pair_peer(f, 0)->reach.inside, 0);
 	assert_int_equal(pthread_join(t, &rc), 0);
 	assert_ptr_equal(rc, NULL);
-	/* The page is sealed: no process can write to it any more. */
+	/* The gate's page is sealed: no process can write to it any more. */
 	assert_int_equal(pwrite(g->fd, &one, sizeof(one), 0), -1);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
 	fix_close(f);
 }
 
-/* The wait ends: the region stays, and may be deregistered later. */
+/* The wait ends with EBUSY: the region stays, and can be deregistered later. */
 static void a_call_that_does_not_end_is_told(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -195,7 +196,7 @@ static void a_call_that_does_not_end_is_told(void **state)
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  IBV_ACCESS_LOCAL_WRITE),
 			 -EBUSY);
-	assert_int_equal(f->mr[1]->mkey.access, FIX_ALL); /* nothing has changed */
+	assert_int_equal(f->mr[1]->mkey.access, FIX_ALL); /* the region is unchanged */
 	assert_ptr_equal(mkey_find(core, key), &f->mr[1]->mkey);
 	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
 	assert_null(mkey_find(core, key));
@@ -218,7 +219,8 @@ static void lose_connection(struct fix *f)
 	turn_give(&core->turn);
 }
 
-/* A program that has closed its descriptors in the middle of a copy writes on. */
+/* A's program closes its descriptors in the middle of a copy: its connection ends, but
+ * the copy goes on and is waited for. */
 static void an_end_of_its_connection_is_not_its_death(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -238,7 +240,7 @@ static void an_end_of_its_connection_is_not_its_death(void **state)
 	fix_close(f);
 }
 
-/* ... but that is. */
+/* The process of A is dead, so its copy is over, whatever the gate's page says. */
 static void the_dead_are_not_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -258,12 +260,14 @@ static void the_dead_are_not_waited_for(void **state)
 	fix_close(f);
 }
 
-/* The kernel holds on to the page for as long as the pipe has it. */
+/* Pins the gate's page: the kernel refers to the page for as long as the pipe holds
+ * it. */
 static void pin(const struct gate *g, const int pipe[2])
 {
 	loff_t begin = 0;
 
-	/* Not by way of a mapping: there can be none while the page is being sealed. */
+	/* splice() instead of a mapping, since a page with a writable mapping cannot be
+	 * sealed */
 	assert_int_equal(splice(g->fd, &begin, pipe[1], NULL, 4096, 0), 4096);
 }
 
@@ -279,8 +283,9 @@ static bool is_sealed(const struct gate *g)
 	return fcntl(g->fd, F_GET_SEALS) & F_SEAL_WRITE;
 }
 
-/* Who waits for the kernel sleeps without the turn: it goes on while somebody else
- * has it.  (Now and then it wants the turn itself: then once more.) */
+/* A thread that waits for the kernel to let the page go sleeps without the turn: the
+ * wait goes on while another thread has the turn. Now and then the waiting thread wants
+ * the turn itself; then the test tries again. */
 static void the_turn_is_free_while_the_kernel_is_waited_for(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);

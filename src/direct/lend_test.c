@@ -21,7 +21,8 @@ static void what_is_not_shared_is_not_lent(void **state)
 	}
 }
 
-/* Atomics go by packets until the region is mapped: it is asked for all the same. */
+/* Before a region is mapped, atomics go by packets, but count as uses of the region like
+ * WRITEs. */
 static void atomics_are_uses(void **state)
 {
 	struct shared s = share(FIX_ALL, MAP_SHARED);
@@ -40,7 +41,8 @@ static void atomics_are_uses(void **state)
 	unshare_(&s);
 }
 
-/* Two mappings of a file side by side are one; what is elsewhere in it is not. */
+/* A region's memory is lent from its beginning to where the file's mapping ends or jumps
+ * within the file. Two adjacent mappings of consecutive parts of the file are one. */
 static void as_far_as_the_file_goes_on(void **state)
 {
 	struct shared s = share(FIX_ALL, MAP_SHARED);
@@ -61,8 +63,9 @@ static void as_far_as_the_file_goes_on(void **state)
 	unshare_(&s);
 }
 
-/* The program has closed its descriptor, and the file has no name: who may not open it
- * by its mapping lends nothing.  It is lent for reading if that is all it is for. */
+/* If the program has closed the descriptor and the file has no name, the region is lent
+ * only if the kernel lets this process open the file by its mapping. A region that is
+ * for reading only is lent for reading only. */
 static void a_descriptor_is_found_or_not(void **state)
 {
 	struct shared s = share(IBV_ACCESS_REMOTE_READ, MAP_SHARED);
@@ -112,20 +115,23 @@ static void what_is_said_may_be_a_lie(void **state)
 	assert_false(reach_map(r, &good, other));
 	assert_false(reach_map(r, &good, ends[0]));
 	assert_false(reach_map(r, &good, -1));
-	/* Elsewhere than the region is: nothing of it is here. */
+	/* The peer lends a file for addresses where the region is not: the mapping is
+	 * taken, and no access finds it. */
 	l = good, l.lo += 1ull << 40, l.hi += 1ull << 40;
 	assert_true(reach_map(r, &l, s.fd));
 	memset(s.at, 0xee, 8);
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
 	done(&s, 1);
 	assert_memory_equal(s.at, s.f->mem[0], 8);
-	/* Where it begins the file may not be a page's: a piece of a page is as good. */
+	/* The lent range may begin within a page, if the offset in the file does so by
+	 * as much. */
 	l = good, l.lo += 100, l.offset += 100;
 	assert_true(reach_map(r, &l, s.fd));
 	post(&s, IBV_WR_RDMA_WRITE, 2, 3, 200, 8);
 	done_at_once(&s, 2);
 	assert_memory_equal(s.at + 200, s.f->mem[0] + 3, 8);
-	/* From before the region on: what is its own lies so much later. */
+	/* The lent range begins before the region: the region's own bytes are mapped as
+	 * much later. */
 	l = good, l.lo -= 4096, l.hi -= 4096;
 	assert_true(reach_map(r, &l, s.fd));
 	post(&s, IBV_WR_RDMA_WRITE, 3, 5, 8, 8);
@@ -140,7 +146,7 @@ static void what_is_said_may_be_a_lie(void **state)
 	unshare_(&s);
 }
 
-/* An answer that comes when the other is not reached any more. */
+/* The peer's answer comes when its memory can no longer be reached directly. */
 static void an_answer_comes_too_late(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -154,7 +160,8 @@ static void an_answer_comes_too_late(void **state)
 	unshare_(&s);
 }
 
-/* Where regions are made so that they can be. */
+/* With share_start() the private memory of a region becomes a file's, which is then
+ * lent. */
 static void private_memory_is_lent(void **state)
 {
 	struct sim_conf conf = { .timeout = 10, .retry_cnt = 1 };
@@ -171,7 +178,8 @@ static void private_memory_is_lent(void **state)
 	s.mr = sim_mr(s.f->s, 1, s.at + 8, LEN - 8, FIX_ALL);
 	use(&s);
 	assert_non_null(map_of(&s));
-	/* The first page is not the region's alone. */
+	/* The region begins within the first page, which the program shares with other
+	 * data: that page is not lent. */
 	post(&s, IBV_WR_RDMA_WRITE, 1, 3, 0, 8);
 	done(&s, 1);
 	before = s.at + 4096;

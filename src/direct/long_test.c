@@ -11,8 +11,8 @@ static struct reach *reach(const struct shared *s)
 	return &pair_peer(s->f, 0)->reach;
 }
 
-/* The kernel could not copy anything: the other's gate is said to lie where nothing is.
- */
+/* The peer's nonce is set to an address where nothing is mapped, so that every copy by
+ * the kernel would fail. */
 static struct shared mapped_alone(void)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -49,7 +49,7 @@ static void the_same_bytes(void **state)
 	unshare_(&s);
 }
 
-/* Bytes of both SGEs in one copy. */
+/* One copy takes bytes of several SGEs. */
 static void several_sges(void **state)
 {
 	struct shared s = mapped_alone();
@@ -74,7 +74,8 @@ static void several_sges(void **state)
 	unshare_(&s);
 }
 
-/* What was taken away is not written by what is mapped still. */
+/* A region is deregistered while its mapping exists: a WRITE does not go by the
+ * mapping. */
 static void a_region_that_has_gone(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -98,7 +99,8 @@ static void a_region_that_has_gone(void **state)
 	unshare_(&s);
 }
 
-/* The file is shorter now: a fault, which the next way finds, too. */
+/* The file is cut: the copy faults, and so does the peer, which executes the WRITE
+ * next. */
 static void a_file_that_was_cut(void **state)
 {
 	struct shared s = mapped(FIX_ALL);

@@ -37,7 +37,7 @@ static struct mr *mr;
 static uint8_t *mem;
 static const struct preload_ops *ops;
 
-/* Of 20 pages the middle ones are a region's. */
+/* Registers pages 5 to 14 of 20. */
 static int begin(void **state)
 {
 	(void)state;
@@ -96,12 +96,13 @@ static void pages_are_zeroed_where_they_are_a_files(void **state)
 	expect(0, 5, 7);
 	expect(5, 7, 0);
 	expect(7, 20, 7);
-	ops->make_zero((uintptr_t)mem + 12 * PAGE, 2 * PAGE - 1); /* whole pages */
+	/* Only whole pages are zeroed. */
+	ops->make_zero((uintptr_t)mem + 12 * PAGE, 2 * PAGE - 1);
 	expect(12, 14, 0);
 	expect(14, 20, 7);
 }
 
-/* The program may have closed it (closefrom()). */
+/* The program may have closed the file's descriptor, by closefrom() for example. */
 static void pages_are_zeroed_without_a_descriptor(void **state)
 {
 	(void)state;
@@ -112,7 +113,7 @@ static void pages_are_zeroed_without_a_descriptor(void **state)
 	expect(15, 20, 7);
 }
 
-/* None can be opened. */
+/* No descriptor can be opened: the open one is used. */
 static void pages_are_zeroed_by_what_is_open(void **state)
 {
 	struct rlimit was, none;
@@ -133,7 +134,7 @@ static void pages_are_zeroed_by_what_is_open(void **state)
 
 enum { MANY = 1024 };
 
-/* The program has opened as many as it may. */
+/* The program has opened as many descriptors as it may. */
 static void it_is_private_again_where_no_descriptor_is_left(void **state)
 {
 	struct rlimit was, few;
@@ -174,7 +175,7 @@ static void *refused(void *tid)
 	*(pid_t *)tid = gettid();
 	assert_false(ops->make_private((uintptr_t)mem, LEN));
 	assert_true(meets(0, 20));
-	assert_true(meets(0, 1)); /* it may have been moved */
+	assert_true(meets(0, 1)); /* the address may be one that mremap() moved */
 	return NULL;
 }
 
@@ -187,7 +188,8 @@ static void with_other_threads_it_stays(void **state)
 	assert_int_equal(pthread_create(&t, NULL, refused, &tid), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	wait_unlisted(tid);
-	count_threads(); /* a sanitizer begins one of its own with the first thread */
+	/* ThreadSanitizer starts a thread of its own with the first thread. */
+	count_threads();
 	assert_int_equal(runs_count(), 1);
 	expect(0, 20, 7);
 }
@@ -230,7 +232,7 @@ static void *call_cancelled(void *op)
 	return op;
 }
 
-/* It would leave a lock behind. */
+/* A thread that is cancelled in such a call would leave a lock taken. */
 static void a_thread_is_not_cancelled_within(void **state)
 {
 	(void)state;
@@ -238,7 +240,7 @@ static void a_thread_is_not_cancelled_within(void **state)
 		pthread_t t;
 		void *rc;
 
-		threads_begin(); /* it counts as one of ours */
+		threads_begin(); /* the thread counts as one of urnic's own */
 		assert_int_equal(pthread_create(&t, NULL, call_cancelled, &op), 0);
 		assert_int_equal(pthread_join(t, &rc), 0);
 		threads_end();
@@ -247,7 +249,8 @@ static void a_thread_is_not_cancelled_within(void **state)
 	count_threads();
 }
 
-/* A device was open, or was opened, while the region was its. */
+/* The NIC is closed while a region's memory is a file's: the memory can be made private
+ * all the same. */
 static void without_a_nic_it_is_private_again_too(void **state)
 {
 	(void)state;
@@ -257,7 +260,8 @@ static void without_a_nic_it_is_private_again_too(void **state)
 	expect(0, 20, 7);
 }
 
-/* In malloc(), while this thread drives the NIC: nothing is waited for for long. */
+/* malloc() calls it while this thread drives the NIC: it is refused at once, since it
+ * could wait for the turn for ever. */
 static NO_TSA void who_has_the_turn_is_refused(void **state)
 {
 	(void)state;
@@ -274,7 +278,7 @@ static void a_child_has_its_memory_as_it_was(void **state)
 
 	(void)state;
 	assert_true(ops->before_fork());
-	assert_false(ops->before_fork()); /* libc's fork() may call what is hooked */
+	assert_false(ops->before_fork()); /* libc's fork() may call a hooked function */
 	assert_false(meets(0, 20));
 	pid = fork();
 	if (!pid) {
@@ -292,7 +296,7 @@ static void a_child_has_its_memory_as_it_was(void **state)
 	assert_true(meets(0, 20));
 }
 
-/* The last one: nothing is a file's from then on. */
+/* The last test: after no_more() no memory becomes a file's in this process. */
 static void no_more_is_for_good(void **state)
 {
 	struct mr *more;

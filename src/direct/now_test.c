@@ -47,7 +47,7 @@ static void atomics(void **state)
 	assert_int_equal(got, 40);
 	memcpy(&got, s.at + 64, 8);
 	assert_int_equal(got, 45);
-	post(&s, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 0, 64, 8); /* it is not 5 */
+	post(&s, IBV_WR_ATOMIC_CMP_AND_SWP, 2, 0, 64, 8); /* the value there is not 5 */
 	done_at_once(&s, 2);
 	memcpy(&got, s.at + 64, 8);
 	assert_int_equal(got, 45);
@@ -57,7 +57,7 @@ static void atomics(void **state)
 	done_at_once(&s, 3);
 	memcpy(&got, s.at + 64, 8);
 	assert_int_equal(got, 77);
-	/* The peer refuses unaligned atomics. */
+	/* The peer refuses an atomic whose address is not aligned. */
 	pair_go(s.f, 1);
 	post(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 0, 68, 8);
 	fix_wc(s.f, 0, 4, IBV_WC_REM_INV_REQ_ERR);
@@ -219,7 +219,8 @@ static void what_is_not_allowed_the_other_refuses(void **state)
 	}
 }
 
-/* The QP is in another domain than the region. */
+/* The peer's QP is in another protection domain than the region: the request goes to the
+ * peer, which refuses it. */
 static void another_domain_the_other_refuses(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -239,7 +240,8 @@ static void another_domain_the_other_refuses(void **state)
 	unshare_(&s);
 }
 
-/* More READs and atomics may be out than the other takes: it counts them. */
+/* This QP may have more READs and atomics outstanding than the peer accepts: they go to
+ * the peer, which counts them. */
 static void who_may_read_too_often_is_counted(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -247,7 +249,8 @@ static void who_may_read_too_often_is_counted(void **state)
 
 	(void)state;
 	s.f->p.qp[0]->attr.max_rd_atomic = s.f->p.qp[1]->attr.max_dest_rd_atomic + 1;
-	fix_modify(s.f, 1, IBV_QPS_RTS); /* its entry is looked at again */
+	/* The peer's QP entry gets a new version, so A checks it again. */
+	fix_modify(s.f, 1, IBV_QPS_RTS);
 	post(&s, IBV_WR_RDMA_READ, 1, LEN, 0, 8);
 	done(&s, 1);
 	post(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0, 64, 8);
@@ -260,8 +263,8 @@ static void who_may_read_too_often_is_counted(void **state)
 	unshare_(&s);
 }
 
-/* What was allowed to one connection says nothing about the next, though the entry's
- * version be the same. */
+/* The check of a QP entry is not reused for a new connection, even if the entry has the
+ * same version. */
 static void a_new_connection_is_looked_at_anew(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -313,8 +316,8 @@ static void nothing_is_overtaken(void **state)
 	unshare_(&s);
 }
 
-/* A READ that the other has taken, and not answered, is out, whatever its export table
- * says. */
+/* A READ that the peer has received and not answered is outstanding, whatever the peer's
+ * export table says. */
 static void a_pending_read_is_not_done(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -336,7 +339,8 @@ static void a_pending_read_is_not_done(void **state)
 	unshare_(&s);
 }
 
-/* A SEND that was executed and not acknowledged is no obstacle, and completes first. */
+/* A SEND that was executed and not yet acknowledged does not hold up a WRITE, and
+ * completes before it. */
 static void what_was_executed_is_followed_at_once(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -347,7 +351,7 @@ static void what_was_executed_is_followed_at_once(void **state)
 	send_to_stopped(&s);
 	pair_run(s.f, 1000);
 	turn_take(&b->turn);
-	local_input(local_of(b), s.f->s->now); /* it takes it in, and says nothing */
+	local_input(local_of(b), s.f->s->now); /* B executes the SEND, and sends no ACK */
 	turn_give(&b->turn);
 	post(&s, IBV_WR_RDMA_WRITE, 2, 0, 0, 8);
 	assert_int_equal(times(&s), before + 1);
@@ -358,9 +362,10 @@ static void what_was_executed_is_followed_at_once(void **state)
 	unshare_(&s);
 }
 
-/* --- what is not looked at twice ----------------------------------------- */
+/* --- checks that are done once ------------------------------------------- */
 
-/* Each alone keeps A from doing it by itself; B then judges as it is. */
+/* Each field of the QP's entry, if it differs, keeps A from carrying out the WRITE
+ * itself; B then decides by the QP's real state. */
 static void what_the_qps_entry_says_is_heeded(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -387,7 +392,8 @@ static void what_the_qps_entry_says_is_heeded(void **state)
 	unshare_(&s);
 }
 
-/* It lies where the mapping of another key does. */
+/* The request names a key that is not registered, whose index is that of a mapped
+ * region. */
 static void another_key_in_its_place(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -422,7 +428,8 @@ static void who_may_not_read_does_not(void **state)
 	}
 }
 
-/* What the program calls its addresses need not be aligned as memory is. */
+/* An atomic is done at once only if the address that the program gave to the region and
+ * the address in memory are both aligned to 8 bytes. */
 static void both_addresses_of_an_atomic_are_aligned(void **state)
 {
 	(void)state;
@@ -443,7 +450,7 @@ static void both_addresses_of_an_atomic_are_aligned(void **state)
 	}
 }
 
-/* Half of the region is another file's. */
+/* The second half of the region is another file's, which was not lent. */
 static void what_was_not_lent_goes_another_way(void **state)
 {
 	enum { HALF = LEN / 2 };

@@ -63,7 +63,8 @@ static bool room(uint64_t mib)
 	return room_in_groups(list, root, mib * MIB);
 }
 
-/* 1 GiB, of which 700 MiB are used, 300 of them by files that have been read. */
+/* A limit of 1 GiB, of which 700 MiB are used, 300 MiB of them by cached files, which
+ * can be dropped. */
 static void groups_of_either_version_have_limits(void **state)
 {
 	(void)state;
@@ -73,7 +74,7 @@ static void groups_of_either_version_have_limits(void **state)
 	put("a/memory.stat", "anon 1\ninactive_file 314572800\n");
 	put("a/b/memory.max", "max\n");
 	assert_true(room(500));
-	assert_false(room(600)); /* some is left for others */
+	assert_false(room(600)); /* a reserve is left for others */
 	assert_false(room(700));
 	put("list", "5:cpu:/x\n4:memory,other:/c\n1:name=systemd:/a\n");
 	put("memory/c/memory.limit_in_bytes", "1073741824\n");
@@ -90,7 +91,8 @@ static void what_is_not_seen_has_no_limit(void **state)
 	assert_true(room(1 << 20));
 	put("list", "0::/../outside\n");
 	assert_true(room(1 << 20));
-	put("memory.max", "4096\n"); /* ... of all that is */
+	/* The limit of the root group, which holds for all. */
+	put("memory.max", "4096\n");
 	put("memory.current", "8192\n");
 	assert_false(room(0));
 	put("list", "nonsense");

@@ -75,7 +75,7 @@ static void dereg(struct mr *mr)
 	assert_int_equal(mr_dereg(mr), 0);
 }
 
-/* From which page of mem on, and how many: are shared. */
+/* Checks that `pages` pages of mem from page `from` on are shared, and no others. */
 static void expect_shared(size_t from, size_t pages)
 {
 	struct procmap m;
@@ -111,7 +111,7 @@ static void as_long_as_it_is_registered(void **state)
 	expect_content();
 }
 
-/* Pages shared with other data stay private. */
+/* Pages that a region shares with other data stay private. */
 static void whole_pages_only(void **state)
 {
 	struct mr *mr = reg(mem + 1, 3 * PAGE, RW), *small;
@@ -156,7 +156,8 @@ static void two_regions_of_the_same(void **state)
 	struct mr *a = reg(mem, 8 * PAGE, RW), *b = reg(mem + 4 * PAGE, 8 * PAGE, RW);
 
 	(void)state;
-	expect_shared(0, 8); /* b was reachable by a's key when it came */
+	/* When b was registered, its first half was already reachable by a's key. */
+	expect_shared(0, 8);
 	dereg(a);
 	expect_shared(0, 8);
 	dereg(b);
@@ -164,7 +165,8 @@ static void two_regions_of_the_same(void **state)
 	expect_content();
 }
 
-/* Others may write to it by the first one's key at any time. */
+/* The memory is not moved to a file while another region has it: peers may write to it
+ * by that region's key at any time. */
 static void not_what_is_a_region_already(void **state)
 {
 	struct mr *odp = reg(mem, LEN, RW | IBV_ACCESS_ON_DEMAND),
@@ -189,7 +191,8 @@ static void *wait_for_end(void *arg)
 	return arg;
 }
 
-/* A thread may touch it while it moves; and it stays where it is if one has come. */
+/* The program has another thread, which may touch the memory while it moves: private
+ * memory is not made a file's then, and memory that is a file's stays so. */
 static void not_with_other_threads(void **state)
 {
 	struct mr *a = reg(mem, 4 * PAGE, RW), *b;
@@ -201,7 +204,7 @@ static void not_with_other_threads(void **state)
 	assert_int_equal(pthread_create(&t, NULL, wait_for_end, &there), 0);
 	pthread_barrier_wait(&there);
 	count_threads();
-	threads_end(); /* it is the program's */
+	threads_end(); /* one thread counts as the program's */
 	b = reg(mem + 4 * PAGE, 4 * PAGE, RW);
 	expect_shared(0, 4);
 	dereg(b);
@@ -210,7 +213,8 @@ static void not_with_other_threads(void **state)
 	pthread_barrier_wait(&there);
 	pthread_join(t, NULL);
 	while (!syscall(SYS_tgkill, getpid(), thread_id, 0))
-		sched_yield(); /* the kernel counts it a little longer */
+		sched_yield(); /* the kernel counts the thread for a moment after it has
+				  ended */
 	expect_content();
 	a = reg(mem, 4 * PAGE, RW);
 	dereg(a);
@@ -219,7 +223,7 @@ static void not_with_other_threads(void **state)
 	pthread_barrier_destroy(&there);
 }
 
-/* Files of moved memory that this process holds. */
+/* Counts the files of moved memory that this process has open. */
 static unsigned files(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -236,14 +240,15 @@ static unsigned files(void)
 	return n;
 }
 
-/* It may be that another thread has moved it; but what nobody has takes no memory. */
+/* With other threads the memory of a region stays a file's when the region goes, since
+ * another thread may have moved it. A file that is mapped nowhere is closed. */
 static void what_is_unmapped_with_other_threads(void **state)
 {
 	struct mr *a = reg(mem, 4 * PAGE, RW), *b = reg(mem + 4 * PAGE, 4 * PAGE, RW);
 
 	(void)state;
 	assert_int_equal(files(), 2);
-	threads_end(); /* one is the program's */
+	threads_end(); /* one thread counts as the program's */
 	munmap(mem, 4 * PAGE);
 	dereg(a);
 	assert_int_equal(files(), 1);
@@ -252,12 +257,13 @@ static void what_is_unmapped_with_other_threads(void **state)
 	assert_int_equal(files(), 1);
 	count_threads();
 	b = reg(mem + 12 * PAGE, PAGE, RW);
-	dereg(b); /* those that had to stay are looked for again */
+	dereg(b); /* a deregistration looks again for memory that had to stay a file's */
 	expect_shared(0, 0);
 	assert_int_equal(files(), 0);
 }
 
-/* ... nor what the kernel may be about to write to. */
+/* Memory is not moved while the program has a context of asynchronous I/O: the kernel
+ * may be about to write to it. */
 static void not_with_asynchronous_io(void **state)
 {
 	aio_context_t io = 0;
@@ -265,14 +271,14 @@ static void not_with_asynchronous_io(void **state)
 
 	(void)state;
 	if (syscall(SYS_io_setup, 4, &io))
-		return; /* a kernel without it */
+		return; /* this kernel has no io_setup() */
 	mr = reg(mem, LEN, RW);
 	expect_shared(0, 0);
 	dereg(mr);
 	syscall(SYS_io_destroy, io);
 }
 
-/* Of few descriptors all but a few are the program's. */
+/* Most of the few descriptors that are allowed are left to the program. */
 static void not_with_few_descriptors(void **state)
 {
 	struct rlimit was, few;
@@ -290,7 +296,7 @@ static void not_with_few_descriptors(void **state)
 		dereg(mr[i]);
 }
 
-/* A ring that nobody has mapped, but that may have buffers: it is open. */
+/* An open io_uring may have buffers registered, even if nobody has mapped the ring. */
 static void not_with_a_ring_that_is_open(void **state)
 {
 	uint8_t params[120] = { 0 };
@@ -299,7 +305,7 @@ static void not_with_a_ring_that_is_open(void **state)
 
 	(void)state;
 	if (fd < 0)
-		return; /* not allowed */
+		return; /* io_uring is forbidden */
 	mr = reg(mem, LEN, RW);
 	expect_shared(0, 0);
 	dereg(mr);
@@ -311,7 +317,7 @@ static void not_what_is_locked(void **state)
 	struct mr *mr;
 
 	(void)state;
-	/* mlock() does nothing under a sanitizer. */
+	/* under a sanitizer mlock() does nothing, so the system call is made directly */
 	assert_int_equal(syscall(SYS_mlock, mem, PAGE), 0);
 	mr = reg(mem, LEN, RW);
 	expect_shared(0, 0);
@@ -319,7 +325,8 @@ static void not_what_is_locked(void **state)
 	syscall(SYS_munlock, mem, PAGE);
 }
 
-/* What madvise() and mbind() have said would be lost. */
+/* A page with advice of madvise() or a policy of mbind() stays private: moved memory
+ * would lose it. */
 static void not_what_something_is_said_of(void **state)
 {
 	static const int advice[][2] = {
@@ -339,14 +346,15 @@ static void not_what_something_is_said_of(void **state)
 		assert_int_equal(madvise(mem, PAGE, advice[i][1]), 0);
 	}
 	if (syscall(SYS_mbind, mem, PAGE, MPOL_PREFERRED, &nodes, 8 * sizeof(nodes), 0))
-		return; /* a kernel without it */
+		return; /* this kernel has no mbind() */
 	mr = reg(mem, LEN, RW);
 	expect_shared(1, 19);
 	dereg(mr);
 	expect_content();
 }
 
-/* What is said while they are a file's they keep, until it is said no more. */
+/* A page that gets advice while it is a file's stays a file's until the advice is taken
+ * back. */
 static void what_is_said_later_stays(void **state)
 {
 	struct mr *mr = reg(mem, 4 * PAGE, RW);
@@ -362,7 +370,8 @@ static void what_is_said_later_stays(void **state)
 	expect_content();
 }
 
-/* Our own thread works in there, without the turn, too. */
+/* The memory of urnic's own objects stays private: the engine thread works in it without
+ * the turn, too. */
 static void not_what_has_our_own_nic(void **state)
 {
 	struct core *in = (struct core *)(void *)mem;
@@ -418,7 +427,8 @@ static void a_region_that_moves(void **state)
 	expect_content();
 }
 
-/* More than it keeps count of: nothing is shared until those have gone. */
+/* More regions than urnic keeps track of: no memory becomes a file's until they have
+ * gone. */
 static void many_regions(void **state)
 {
 	enum { MANY = 1100 };
@@ -436,7 +446,8 @@ static void many_regions(void **state)
 	dereg(mr[0]);
 }
 
-/* What was one mapping is one again: the program may move it. */
+/* When a region in the middle of a mapping has gone, the mapping is one again, so
+ * mremap() can move it whole. */
 static void part_of_a_mapping(void **state)
 {
 	struct mr *mr = reg(mem + 4 * PAGE, 4 * PAGE, RW);
@@ -452,7 +463,7 @@ static void part_of_a_mapping(void **state)
 	munmap(mem + LEN, LEN);
 }
 
-/* A child has what its parent had, and may register anew. */
+/* A child of fork() has a copy of its parent's memory, and can register memory anew. */
 static void fork_copies(void **state)
 {
 	struct mr *mr = reg(mem, LEN, RW);
@@ -489,7 +500,8 @@ static void fork_copies(void **state)
 	expect_shared(0, 0);
 }
 
-/* fchdir() to one would be a way out for a program that has changed its root. */
+/* urnic keeps no descriptor of a directory open: with fchdir() a program that has
+ * changed its root could get out by it. */
 static void no_directory_is_kept(void **state)
 {
 	DIR *fds = opendir("/proc/self/fd");
@@ -503,7 +515,8 @@ static void no_directory_is_kept(void **state)
 
 		if (e->d_name[0] != '.' && fd != dirfd(fds) &&
 		    fcntl(fd, F_GETFD) == FD_CLOEXEC && !fstat(fd, &st) &&
-		    S_ISDIR(st.st_mode)) /* not inherited */
+		    S_ISDIR(st.st_mode)) /* only descriptors that exec closes are urnic's
+					  */
 			fail_msg("descriptor %d is a directory", fd);
 	}
 	closedir(fds);

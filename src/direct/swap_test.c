@@ -48,7 +48,7 @@ static void expect_zeros(const uint8_t *p, size_t len)
 		assert_int_equal(p[i], 0);
 }
 
-/* So many bytes at p are the run's file's. */
+/* Returns how many of the len bytes at p are mapped from the run's file. */
 static uint64_t of_file(const struct swap_run *run, const uint8_t *p, size_t len)
 {
 	uint64_t lo = (uintptr_t)p, hi = lo + len, n = 0;
@@ -102,13 +102,14 @@ static void there_and_back(void **state)
 	assert_int_equal(of_file(&was, p, LEN), 0);
 	assert_false(fd_is(was.fd, &was.id));
 	expect(p, LEN, 2);
-	memset(other, 9, LEN); /* it is memory, but nobody's */
+	memset(other, 9, LEN); /* the copy is still memory, but no longer the run's */
 	expect(p, LEN, 2);
 	munmap(other, LEN);
 	munmap(p, LEN);
 }
 
-/* A process that still has the file mapped sees none of it. */
+/* Another process still has the file mapped or open: after the pages have gone back, and
+ * if nobody else has mapped them, the file holds none of their bytes. */
 static void it_leaves_nothing_in_the_file(void **state)
 {
 	(void)state;
@@ -129,7 +130,7 @@ static void it_leaves_nothing_in_the_file(void **state)
 	}
 }
 
-/* What was never touched takes no memory, before and after. */
+/* Pages that were never touched take no memory, before and after the move. */
 static void holes_stay_holes(void **state)
 {
 	enum { MUCH = 256 << 20 };
@@ -152,8 +153,8 @@ static void holes_stay_holes(void **state)
 	munmap(p, MUCH);
 }
 
-/* Made longer in its place or elsewhere it is followed by zeros, not by the next one's.
- */
+/* Memory that mremap() makes longer, in its place or elsewhere, continues with zeros,
+ * not with another run's bytes. */
 static void what_grows_meets_nobody(void **state)
 {
 	uint8_t *p = map(LEN), *q = map(LEN), *more;
@@ -180,7 +181,7 @@ static void what_grows_meets_nobody(void **state)
 	munmap(q, LEN);
 }
 
-/* ... and what lies there now is let alone. */
+/* Other memory that the program has mapped there since is left alone. */
 static void what_is_unmapped_goes(void **state)
 {
 	uint8_t *p = map(LEN), *q;
@@ -228,7 +229,7 @@ static void protection_stays(void **state)
 	munmap(p, 3 * LEN);
 }
 
-/* The program has closed it, and has something else there. */
+/* The program has closed the run's descriptor and opened another file by its number. */
 static void another_file_of_that_number(void **state)
 {
 	uint8_t *p = map(LEN);
@@ -269,7 +270,7 @@ static void no_file_where_files_are_short(void **state)
 
 /* --- calls that fail half way --------------------------------------------- */
 
-/* The next call that is to replace memory takes it away, and fails. */
+/* True: the next mmap() or mremap() that is to replace memory unmaps it, and fails. */
 static bool fails;
 
 static bool take(void *at, size_t len)
@@ -302,7 +303,7 @@ void *mremap(void *at, size_t len, size_t to_len, int flags, ...)
 	return (void *)syscall(SYS_mremap, at, len, to_len, flags, to);
 }
 
-/* What it has is in the file. */
+/* The pages' bytes are in the file, so nothing is lost when replacing them fails. */
 static void replacing_fails_half_way(void **state)
 {
 	uint8_t *p = map(LEN);
@@ -359,7 +360,8 @@ static void a_child_has_its_own(void **state)
 	assert_int_equal(pipe(go) | pipe(said), 0);
 	swap_copy(&run);
 	assert_true(run.copied >= LEN);
-	memset(p + LEN / 2, 3, 1); /* between the copy and the fork: another thread's */
+	/* Simulates a store by another thread between the copy and the fork. */
+	memset(p + LEN / 2, 3, 1);
 	pid = fork();
 	if (!pid) {
 		swap_child(&run, 1);
@@ -382,7 +384,7 @@ static void a_child_has_its_own(void **state)
 	munmap(p, LEN);
 }
 
-/* The program has closed the descriptor: what a child gets is read from memory. */
+/* The program has closed the run's descriptor: the child's copy is read from memory. */
 static void a_child_of_one_that_closes_descriptors(void **state)
 {
 	uint8_t *p = map(LEN);
@@ -411,8 +413,8 @@ static void a_child_of_one_that_closes_descriptors(void **state)
 	munmap(p, LEN);
 }
 
-/* It has few descriptors, or sees no /proc: what it has is its own all the same; in the
- * first case even what has been moved. */
+/* The parent has no descriptors left, or no /proc: the child has a copy of its own all
+ * the same; without descriptors even of memory that was moved. */
 static void child_of_a_poor_one(void (*become_poor)(void), bool move)
 {
 	uint8_t *p = map(LEN), *moved;
@@ -429,7 +431,7 @@ static void child_of_a_poor_one(void (*become_poor)(void), bool move)
 				 moved);
 		p = moved;
 	}
-	pid = fork(); /* whose child is the parent here */
+	pid = fork(); /* this child is the parent in the test */
 	if (!pid) {
 		become_poor();
 		swap_copy(&run);
@@ -475,7 +477,7 @@ static void have_short_files(void)
 		_exit(12);
 }
 
-/* Only a few may chroot(). */
+/* chroot() needs a privilege. */
 static void have_no_proc(void)
 {
 	if (!chroot("/usr") && !access("/proc", F_OK))
@@ -500,8 +502,8 @@ static void a_child_of_one_without_proc(void **state)
 	child_of_a_poor_one(have_no_proc, false);
 }
 
-/* Another thread has unmapped it since the copy was made, and it is other memory now: a
- * child has that, and the run's pages where they are. */
+/* Another thread has mapped other memory over a part of the run since the copy was made:
+ * the child has that memory there, and copies of the run's pages elsewhere. */
 static void a_child_has_what_lies_there_now(void **state)
 {
 	uint8_t *p = map(2 * LEN), *q;
@@ -532,7 +534,7 @@ static void a_child_has_what_lies_there_now(void **state)
 	munmap(p, 2 * LEN);
 }
 
-/* What has grown is followed by zeros, of which the child may have some, too. */
+/* Memory that mremap() has made longer continues with zeros in the child, too. */
 static void a_child_of_what_has_grown(void **state)
 {
 	uint8_t *p = map(LEN), *more;
@@ -565,7 +567,8 @@ static void a_child_of_what_has_grown(void **state)
 	munmap(more, 3 * LEN);
 }
 
-/* No memory is better than another's memory. */
+/* Without memory for a copy the child has nothing at these addresses, rather than its
+ * parent's memory. */
 static void no_memory_for_a_copy(void **state)
 {
 	uint8_t *p = map(LEN);

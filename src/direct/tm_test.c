@@ -6,12 +6,13 @@
 #include "direct/shared_fix.h"
 #include "ib/tm_fix.h"
 
-/* RNDVS: more than the QP has out at a time (TM_OWN). */
+/* RNDVS is larger than TM_OWN, the number of a QP's own requests that may be
+ * outstanding. */
 #define TOO_LONG 0x80000001u
 
 enum { RNDVS = 12, WRITTEN = 100000, LATE = 4711, FULL = 5 };
 
-/* B writes to memory of A's that it has mapped. */
+/* B's side of a WRITE at once, to memory of A that B has mapped. */
 struct at_once {
 	struct tags *t;
 	int fd;
@@ -69,7 +70,7 @@ static void close_at_once(struct at_once *o)
 	close(o->fd);
 }
 
-/* Only this side runs. */
+/* Runs one side only. */
 static void run_alone(struct tags *t, int side)
 {
 	t->f->s->node[side].stopped = false;
@@ -88,8 +89,9 @@ static unsigned pop_all(struct cq *cq)
 	return n;
 }
 
-/* FINs have been executed, and the one who posts hears of it: there is room for others,
- * and what is posted goes behind them, once. */
+/* The peer has executed the QP's own FINs. The thread that posts notices that, so
+ * that further FINs are posted; the program's request goes behind them, and is
+ * executed once. */
 static void requests_of_its_own_go_before(void **state)
 {
 	struct at_once o = open_at_once();
@@ -127,13 +129,14 @@ static void requests_of_its_own_go_before(void **state)
 	assert_int_equal(e.wr_id, LATE);
 	assert_int_equal(e.status, IBV_WC_SUCCESS);
 	assert_memory_equal(o.at, t->f->mem[1], WRITTEN);
-	assert_int_equal(pop_all(t->cq[0]), 2 * RNDVS); /* its SENDs, and the FINs */
+	/* A's SENDs, and the SENDs that carry FINs. */
+	assert_int_equal(pop_all(t->cq[0]), 2 * RNDVS);
 	assert_int_equal(pop_all(t->cq[1]), 2 * RNDVS);
 	close_at_once(&o);
 }
 
-/* What has been executed finds no room in the CQ: the QP fails, and of what is posted
- * then, and refused, nothing is flushed. */
+/* Requests have been executed, and their completions find no room in the CQ: the QP
+ * fails. A request that is refused by that post is not flushed. */
 static void what_completes_finds_no_room(void **state)
 {
 	struct at_once o = open_at_once();

@@ -49,7 +49,8 @@ static void the_peer_takes_no_part(void **state)
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_same(f, 0, 1000000);
 	assert_int_equal(written(f, &slots), 0);
-	/* An immediate it has to take; its data is there before. */
+	/* The peer has to take part in a WRITE with immediate; the data is in its memory
+	 * before that. */
 	fix_post(f, IBV_WR_RDMA_WRITE_WITH_IMM, 3, 1000, 5000, 0);
 	pair_run(f, 1000);
 	assert_int_equal(written(f, &slots), 1);
@@ -57,7 +58,7 @@ static void the_peer_takes_no_part(void **state)
 	fix_close(f);
 }
 
-/* ... and so small a one that a wire would not have written it either. */
+/* Data of at most one packet is not written ahead of its immediate, as on a wire. */
 static void data_and_immediate_of_one_packet_come_together(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -73,7 +74,8 @@ static void data_and_immediate_of_one_packet_come_together(void **state)
 	fix_close(f);
 }
 
-/* RNR: the immediate is said again, the data has come. */
+/* A WRITE with immediate gets an RNR NAK: only its immediate is sent again, since the
+ * data has arrived. */
 static void an_immediate_waits_for_its_receive(void **state)
 {
 	for (unsigned way = 0; way < 2; way++) {
@@ -118,8 +120,8 @@ static void nothing_is_overtaken(void **state)
 	fix_close(f);
 }
 
-/* What a storage target sends: no block waits for the answer to the message before
- * it, and each is there when the message behind it is. */
+/* A stream of blocks and messages, as a storage target sends it: no block waits for the
+ * ACK of the message before it, and each block is there before the message behind it. */
 static void blocks_and_messages_wait_for_nobody(void **state)
 {
 	enum { BLOCK = 16384, N = 5, LAST = N * BLOCK - 1 };
@@ -136,7 +138,7 @@ static void blocks_and_messages_wait_for_nobody(void **state)
 		fix_post(f, IBV_WR_SEND, 2 * i + 1, 600000, 16, 0);
 	}
 	pair_run(f, 1000);
-	/* The first block was written directly, all else is in the ring. */
+	/* The first block was written directly; the others are in the ring. */
 	assert_in_range(written(f, &slots), (N - 1) * BLOCK / SLOT, RING_SLOTS);
 	fix_same(f, 0, BLOCK);
 	assert_int_equal(f->mem[1][BLOCK], before);
@@ -150,7 +152,8 @@ static void blocks_and_messages_wait_for_nobody(void **state)
 	fix_close(f);
 }
 
-/* The export table says so before the ACK does: this one is not asked for, and waits. */
+/* The export table says that the SEND was executed before its ACK comes: the WRITE
+ * behind it is carried out directly, without waiting for the ACK. */
 static void what_was_executed_is_followed_at_once(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -174,7 +177,8 @@ static void what_was_executed_is_followed_at_once(void **state)
 	fix_close(f);
 }
 
-/* A READ is answered after it was taken: what the export table says is not about it. */
+/* A READ that the peer has received is not answered yet: the export table's count of
+ * executed requests says nothing about it. */
 static void a_pending_read_is_not_overtaken(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -198,7 +202,8 @@ static void a_pending_read_is_not_overtaken(void **state)
 	fix_close(f);
 }
 
-/* Where more READs than max_dest_rd_atomic may be out, the peer counts them. */
+/* If more READs may be outstanding than the peer's max_dest_rd_atomic, READs go by
+ * records, and the peer counts them. */
 static void too_many_reads_go_by_records(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
@@ -213,7 +218,8 @@ static void too_many_reads_go_by_records(void **state)
 	fix_close(f);
 }
 
-/* Nobody says when a record of UC has been executed. */
+/* Nothing tells when a record of UC has been executed, so no WRITE of UC is done
+ * directly. */
 static void uc_goes_by_records(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_UC, &direct);
@@ -234,7 +240,8 @@ static void uc_goes_by_records(void **state)
 	fix_close(f);
 }
 
-/* The other's memory is out of reach in the middle of a copy, and in reach again. */
+/* The peer's memory cannot be reached for a while in the middle of a WRITE, and then can
+ * be again: the rest of the WRITE stays with packets. */
 static void what_packets_have_taken_over_is_not_gone_on_with(void **state)
 {
 	enum { SHARE = REQ_SHARE * REQ_UNIT };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* data_fix.h - for tests of packets of data: a fabric whose programs count what they
- * take. */
+/* data_fix.h - for tests of data packets: a fabric whose programs count the packets that
+ * they take. */
 #ifndef FABRIC_DATA_FIX_H
 #define FABRIC_DATA_FIX_H
 
@@ -25,20 +25,21 @@ enum {
 	STOPPED = 0x8001
 };
 
-/* fix_two: node 0 is the switch, 1 and 2 are the adapters; LIDs are one more. */
+/* The topology is fix_two: node 0 is the switch, nodes 1 and 2 are the adapters; a
+ * node's LID is its number plus 1. */
 static struct data {
 	struct topo t;
 	struct fabric *f;
 	uint64_t now;
 	unsigned mads[6];
-	uint16_t from; /* the last of the MADs */
+	uint16_t from; /* source LID of the last MAD */
 	unsigned room, taken[6], done, crossed, late;
-	unsigned freed; /* room that there is just after the program had none */
-	bool stopped;	/* the program of that QP takes nothing */
-	uint32_t last;	/* of the packets that came */
+	unsigned freed; /* room that the program makes just after it had none */
+	bool stopped;	/* the program of QP STOPPED takes nothing */
+	uint32_t last;	/* number of the last packet that was taken */
 	bool ordered;
 	unsigned by_sl[SLS];
-	char order[PACKETS + 1]; /* the SL of each that was taken */
+	char order[PACKETS + 1]; /* the SL of each packet that was taken */
 	struct fabric_data v[PACKETS];
 	uint8_t bytes[LEN];
 } w;
@@ -167,7 +168,7 @@ static inline void run(void)
 	fabric_run(w.f, w.now);
 }
 
-/* More than what there are buffers for on the way to B. */
+/* Injects more packets than there are buffers on the way to B. */
 static inline void inject_all(void)
 {
 	for (unsigned i = 0; i < PACKETS; i++)

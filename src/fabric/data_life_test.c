@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of data that wait: each as long as its port and its switch let it, and what is
- * too old is dropped and counted. */
+/* Packets of data that wait: each one for as long as its port and its switch allow;
+ * packets that are too old are dropped and counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,8 +30,8 @@ static void too_old(void **state)
 	assert_int_equal(w.done, 1);
 }
 
-/* How long a packet has waited is its own: not since the queue was looked at, nor that of
- * the packet before it. */
+/* The time of each packet's wait is its own: it does not begin when the queue was last
+ * looked at, nor with the packet before it. */
 static void each_waits_for_itself(void **state)
 {
 	enum { SHORT = 12 + 4 };
@@ -47,7 +47,7 @@ static void each_waits_for_itself(void **state)
 		inject(i, B + 1);
 	run();
 	w.now = begin + life / 2;
-	w.room = 1; /* the short one leaves no room for another */
+	w.room = 1; /* after the short packet there is no room for another one */
 	fabric_room(w.f, B, 1);
 	run();
 	assert_int_equal(w.taken[B], 1);
@@ -59,7 +59,7 @@ static void each_waits_for_itself(void **state)
 	assert_int_equal(fabric_next(w.f), w.now + life);
 }
 
-/* The switch's LifeTimeValue: what has waited in its buffers. */
+/* The switch's LifeTimeValue limits how long a packet waits in the switch's buffers. */
 static void too_long_in_a_switch(void **state)
 {
 	const struct port_detail *d = &w.f->node[0].port[2].detail;
@@ -82,7 +82,8 @@ static void too_long_in_a_switch(void **state)
 	assert_int_equal(w.taken[B] + d->xmit[XMIT_LIFETIME], PACKETS);
 }
 
-/* OpenSM's VLStallCount: after so many the VL drops all at once, for 8 times as long. */
+/* VLStallCount, as OpenSM sets it: after so many packets that were dropped in a row, the
+ * VL drops everything for 8 times the lifetime. */
 static void stalled(void **state)
 {
 	struct fab_port *out = &w.f->node[0].port[2];
@@ -99,7 +100,8 @@ static void stalled(void **state)
 		w.now += life;
 		run();
 	}
-	assert_true(out->count.xmit_discards > 100); /* what was in no buffer of B */
+	/* All packets that were not yet in a buffer of B. */
+	assert_true(out->count.xmit_discards > 100);
 	assert_int_equal(out->count.xmit_discards, w.done);
 	w.room = PACKETS;
 	fabric_room(w.f, B, 1);
@@ -107,7 +109,7 @@ static void stalled(void **state)
 	assert_int_equal(w.done, PACKETS);
 	was = w.taken[B];
 	w.now += 8 * life - 1;
-	inject(0, B + 1); /* still */
+	inject(0, B + 1); /* the VL is still stalled */
 	run();
 	assert_int_equal(w.done, PACKETS + 1);
 	assert_int_equal(w.taken[B], was);
@@ -118,12 +120,14 @@ static void stalled(void **state)
 	assert_int_equal(w.taken[B], was + 1);
 }
 
-/* A subnet manager lowers it, and what waits already is not left to wait for ever. */
+/* A subnet manager shortens the lifetime: packets that wait already get a deadline,
+ * too. */
 static void life_is_made_shorter(void **state)
 {
 	struct fab_port *out = &w.f->node[0].port[2];
 	uint64_t life = UINT64_C(4096) << 12;
-	const struct port_info pi = { .hoq_life = 12 }; /* 0: all else stays */
+	/* Fields of 0 are left as they are. */
+	const struct port_info pi = { .hoq_life = 12 };
 	uint8_t data[SMP_DATA] = { 0 };
 
 	(void)state;
@@ -138,7 +142,7 @@ static void life_is_made_shorter(void **state)
 	assert_int_equal(out->detail.xmit[XMIT_HOQ_LIFE], 1);
 }
 
-/* One that goes in between begins the row anew. */
+/* A packet that is sent in between begins the count anew. */
 static void lost_but_not_in_a_row(void **state)
 {
 	struct fab_port *out = &w.f->node[0].port[2];
@@ -160,11 +164,11 @@ static void lost_but_not_in_a_row(void **state)
 	}
 }
 
-/* One port takes nothing: only its own packet is lost, and the others wait for nothing
- * but that. */
+/* A multicast packet cannot leave by one port: only that port's copy is dropped, and the
+ * other ports' copies wait only until then. */
 static void a_groups_packet_is_late_at_one_port(void **state)
 {
-	enum { FULL = 512 / 17 /* blocks */, LIFE = 12 };
+	enum { FULL = 512 / 17 /* 512 blocks of credit; a packet takes 17 */, LIFE = 12 };
 	const struct fab_port *out = w.f->node[0].port;
 	uint64_t life = UINT64_C(4096) << LIFE;
 	unsigned i = 0;
@@ -178,7 +182,7 @@ static void a_groups_packet_is_late_at_one_port(void **state)
 	while (i < 2 * FULL)
 		inject(i++, C + 1);
 	run();
-	w.room = 1; /* the sender's own */
+	w.room = 1; /* room for the sender's own copy */
 	inject(i, GROUP);
 	run();
 	assert_int_equal(w.taken[A], 1);
@@ -196,8 +200,8 @@ static void a_groups_packet_is_late_at_one_port(void **state)
 	assert_int_equal(w.done, FULL + 1);
 }
 
-/* Three switches in a ring, and all go round it the same way: each buffer is full of
- * packets that want the next one. */
+/* Three switches in a ring, through which all packets go in the same direction: each
+ * buffer is full of packets for the next one, a credit loop. */
 static const char ring[] = "Switch 3 \"s0\"\n[1] \"s1\"[2]\n[3] \"H-0\"[1]\n\n"
 			   "Switch 3 \"s1\"\n[1] \"s2\"[2]\n[3] \"H-1\"[1]\n\n"
 			   "Switch 3 \"s2\"\n[1] \"s0\"[2]\n[3] \"H-2\"[1]\n\n"
@@ -205,7 +209,8 @@ static const char ring[] = "Switch 3 \"s0\"\n[1] \"s1\"[2]\n[3] \"H-0\"[1]\n\n"
 
 enum { ROUND = 300 };
 
-/* By the way round, or as if one link were not there. */
+/* round: all packets go round the ring in one direction; otherwise one link is not
+ * used. */
 static void all_send(uint8_t hoq_life, bool round)
 {
 	struct fix x = { .f = w.f, .t = w.t, .at = 3 };
@@ -239,7 +244,7 @@ static int open_ring(void **state)
 	return 0;
 }
 
-/* Without a lifetime it stands for ever. */
+/* Without a lifetime limit the credit loop lasts for ever. */
 static void credit_loop(void **state)
 {
 	unsigned was;
@@ -272,7 +277,7 @@ static void credit_loop_that_loses(void **state)
 	assert_int_equal(w.taken[3] + w.taken[4] + w.taken[5] + lost, ROUND);
 }
 
-/* The same packets, and no time passes. */
+/* The same packets without the loop all arrive, without any time passing. */
 static void no_credit_loop(void **state)
 {
 	(void)state;
@@ -290,8 +295,8 @@ static uint64_t waited(uint32_t node, uint8_t port)
 	return v.count->xmit_wait;
 }
 
-/* PortXmitWait counts the whole ticks in which there was a packet and none was sent: a
- * VL without credits waits while another one sends, its port does not. */
+/* PortXmitWait counts the ticks in which the port had a packet and sent none. A VL
+ * without credits waits while another VL sends; the port then does not. */
 static void waits_for_credits(void **state)
 {
 	const struct port_detail *d = &w.f->node[0].port[2].detail;
@@ -323,7 +328,7 @@ static void waits_for_credits(void **state)
 	assert_int_equal(waited(B, 1), 0);
 }
 
-/* What waits for a link that goes down waits no more. */
+/* Packets for a link that goes down stop waiting. */
 static void waits_until_the_link_is_down(void **state)
 {
 	(void)state;

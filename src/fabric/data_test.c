@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of data from buffer to buffer: nothing is lost where a receiver is slow, and
- * what may not go is dropped and counted. */
+/* Packets of data from buffer to buffer: a slow receiver loses nothing; packets that may
+ * not pass are dropped and counted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static void to_itself(void **state)
 
 static const uint64_t life_up = UINT64_C(4096) << 16;
 
-/* All wait, in three buffers and at the sender; then all come, in order. */
+/* All packets wait, in three buffers and at the sender; then all arrive, in order. */
 static void slow_receiver(void **state)
 {
 	(void)state;
@@ -61,8 +61,8 @@ static void slow_receiver(void **state)
 	assert_int_equal(fabric_next(w.f), UINT64_MAX);
 }
 
-/* A program that takes nothing, at the port that dlid is of, makes what is for others
- * wait once, and not for ever. */
+/* A program at the port of dlid takes nothing. Packets for others wait behind its
+ * packets for the lifetime once, and not for ever. */
 static void one_stops(uint16_t dlid)
 {
 	const struct fab_port *p = w.f->node[dlid - 1].port + 1;
@@ -81,7 +81,8 @@ static void one_stops(uint16_t dlid)
 	run();
 	assert_int_equal(w.done, 0);
 	w.now++;
-	fabric_room(w.f, dlid - 1u, 1); /* there is none, though */
+	/* The fabric is told of room, but there is none. */
+	fabric_room(w.f, dlid - 1u, 1);
 	run();
 	assert_int_equal(w.late, 1);
 	assert_int_equal(w.taken[B], 20);
@@ -97,14 +98,14 @@ static void one_program_stops(void **state)
 	one_stops(B + 1);
 }
 
-/* At the sender's own adapter. */
+/* The stopped program is at the sender's own adapter. */
 static void one_stops_beside(void **state)
 {
 	(void)state;
 	one_stops(A + 1);
 }
 
-/* Another VL has a buffer of its own. */
+/* Each VL has buffers of its own. */
 static void other_vl(void **state)
 {
 	struct mad_pkt pkt;
@@ -119,11 +120,12 @@ static void other_vl(void **state)
 	pkt.sl = 3;
 	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
 	run();
-	assert_int_equal(w.crossed, 2); /* it is at B, where there is no room */
+	/* The packet is at B, whose program has no room. */
+	assert_int_equal(w.crossed, 2);
 }
 
-/* A MAD of QP1 takes credits of its VL and stands behind what is before it; one of QP0,
- * by VL15, does not. */
+/* A MAD of QP1 needs credits of its VL and waits behind the packets before it; a MAD of
+ * QP0 has VL15, and does not. */
 static void qp1_waits(void **state)
 {
 	struct mad_pkt pkt = {
@@ -146,7 +148,7 @@ static void qp1_waits(void **state)
 	assert_int_equal(fabric_send(w.f, A, 1, &smp), 0);
 	run();
 	assert_int_equal(w.mads[B], 1);
-	pkt.sl = 3; /* another VL */
+	pkt.sl = 3; /* SL 3 has another VL */
 	assert_int_equal(fabric_send(w.f, A, 1, &pkt), 0);
 	run();
 	assert_int_equal(w.mads[B], 2);
@@ -157,7 +159,7 @@ static void qp1_waits(void **state)
 	assert_int_equal(w.mads[B], 4);
 }
 
-/* What a QP1 sends on a VL that takes none is bounded. */
+/* The number of MADs that QP1 has waiting for a VL without credits is limited. */
 static void qp1_is_full(void **state)
 {
 	enum { MANY = 4096 };
@@ -195,7 +197,7 @@ static void cable_pulled(void **state)
 	inject_all();
 	assert_int_equal(fabric_cable(w.f, B, 1, false, w.now), 0);
 	run();
-	/* what is at B stays there; all else was lost at the switch */
+	/* packets at B stay there; all others were dropped at the switch */
 	assert_true(w.done > 0 && w.done < PACKETS);
 	assert_int_equal(w.f->node[0].port[2].detail.xmit[XMIT_INACTIVE], w.done);
 	w.room = PACKETS;
@@ -211,7 +213,8 @@ static void to_a_group(void **state)
 	inject(0, GROUP);
 	run();
 	assert_int_equal(w.taken[B], 1);
-	assert_int_equal(w.taken[A], 1); /* its own, and not from the switch */
+	/* The sender's own copy, which does not come back from the switch. */
+	assert_int_equal(w.taken[A], 1);
 	assert_int_equal(w.done, 1);
 	assert_int_equal(w.f->node[B].port[1].count.rcv_multicast, 1);
 }
@@ -231,13 +234,13 @@ static void not_from_here(void **state)
 	assert_int_equal(w.done, 2);
 	assert_int_equal(w.f->node[A].port[1].count.xmit_constraint, 2);
 	pkt = packet(2, B + 1);
-	pkt.slid = 77; /* the port puts in its own */
+	pkt.slid = 77; /* the port fills in its own LID */
 	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
 	run();
 	assert_int_equal(w.taken[B], 1);
 }
 
-/* A program's message to a QP1 is no way round that. */
+/* A MAD that a program sends to QP1 is checked in the same way. */
 static void nor_as_a_mad(void **state)
 {
 	struct mad_pkt pkt = { .dlid = B + 1,
@@ -272,7 +275,7 @@ static void too_long(void **state)
 	struct mad_pkt pkt = packet(0, B + 1);
 
 	(void)state;
-	w.f->node[A].port[1].pi.mtu = 2; /* 512 */
+	w.f->node[A].port[1].pi.mtu = 2; /* MTU 512 */
 	assert_int_equal(fabric_inject(w.f, A, 1, &pkt), 0);
 	run();
 	assert_int_equal(w.done, 1);
@@ -289,7 +292,7 @@ static void partition(void **state)
 	assert_int_equal(w.f->node[B].port[1].pi.pkey_violations, 1);
 }
 
-/* The subnet ends with packets in its buffers. */
+/* The fabric is freed with packets in its buffers. */
 static void left_behind(void **state)
 {
 	(void)state;

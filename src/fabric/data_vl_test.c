@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of several VLs want one link, or one program's room: each has the share that
- * the link's tables give it. */
+/* Packets of several VLs compete for one link, or for one program's room: each VL gets
+ * the share that the link's arbitration tables give it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static void entry(unsigned table, unsigned i, uint8_t vl, unsigned packets)
 	out()->vl_arb[table][2 * i + 1] = (uint8_t)(packets * OUT_BLOCKS);
 }
 
-/* A sends on SL 0, C on that one; both more than there is room for. */
+/* A sends on SL 0 and C on `sl`, both more packets than there is room for. */
 static void both_send(uint8_t sl)
 {
 	w.room = 0;
@@ -44,7 +44,7 @@ static void make_room(unsigned n)
 	run();
 }
 
-/* One at a time, or many: the shares are the same. */
+/* The shares are the same whether the program makes room for one packet or for many. */
 static void shares(unsigned room)
 {
 	entry(0, 0, 0, 3);
@@ -73,7 +73,8 @@ static void room_for_many(void **state)
 	shares(100);
 }
 
-/* The program takes something while it is asked: who is asked next is not who gets it. */
+/* The program makes room while the fabric offers packets: the packet that was refused
+ * gets the room, not the next one. */
 static void room_in_between(void **state)
 {
 	(void)state;
@@ -88,7 +89,7 @@ static void room_in_between(void **state)
 	assert_in_range(w.by_sl[1], 24, 25);
 }
 
-/* There is room for all: it is the order that they come in. */
+/* With room for all packets, the order of arrival is that of the tables. */
 static void order_of_a_run(void **state)
 {
 	(void)state;
@@ -104,7 +105,7 @@ static void order_of_a_run(void **state)
 	assert_string_equal(w.order, "110110110000");
 }
 
-/* Nobody has written the tables: none has more than another. */
+/* If no subnet manager has written the tables, all VLs have equal shares. */
 static void no_tables(void **state)
 {
 	(void)state;
@@ -115,20 +116,20 @@ static void no_tables(void **state)
 	assert_int_equal(w.by_sl[1], 50);
 }
 
-/* Two ports of a switch send by one VL: one after the other. */
+/* Two ports of a switch send on the same VL: they take turns. */
 static void one_vl(void **state)
 {
 	(void)state;
 	both_send(0);
 	for (unsigned i = 0; i < 200; i++)
 		make_room(1);
-	/* those that were in B's buffer may all be of one */
+	/* the packets in B's buffer may all be of one sender */
 	assert_in_range(w.f->node[A].port[1].count.xmit_pkts, 110, 150);
 	assert_in_range(w.f->node[C].port[1].count.xmit_pkts, 110, 150);
 }
 
-/* The others wait as long as that takes, and their program is not late for it: it takes
- * what it is given. */
+/* Packets of low priority wait until those of high priority are through. That does not
+ * count as lateness of the receiving program, which takes what it is offered. */
 static void high_priority(void **state)
 {
 	(void)state;
@@ -155,7 +156,7 @@ static void limit_of_high_priority(void **state)
 	for (unsigned i = 0; i < 100; i++)
 		make_room(1);
 	assert_int_equal(w.by_sl[0], 50);
-	out()->pi.vl_high_limit = 2; /* 8 KiB: 8 packets */
+	out()->pi.vl_high_limit = 2; /* 8 KiB, which are 8 packets */
 	memset(w.by_sl, 0, sizeof(w.by_sl));
 	for (unsigned i = 0; i < 90; i++)
 		make_room(1);
@@ -163,7 +164,7 @@ static void limit_of_high_priority(void **state)
 	assert_int_equal(w.by_sl[1], 80);
 }
 
-/* A program that has stopped has the turn of nobody. */
+/* The turn of a stopped program's packets is not lost to the other packets. */
 static void one_program_stops(void **state)
 {
 	(void)state;
@@ -186,7 +187,7 @@ static void one_program_stops(void **state)
 	assert_int_equal(w.done, 20);
 }
 
-/* As a subnet manager writes them. */
+/* The tables come from a subnet manager's Set. */
 static void by_the_sma(void **state)
 {
 	uint8_t low[SMP_DATA] = { 0, 3 * OUT_BLOCKS, 1, OUT_BLOCKS },

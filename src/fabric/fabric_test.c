@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets through the subnet: directed routes, LIDs, both, links and loops. */
+/* Packets through the subnet: directed routes, LIDs, both of them, links and loops. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,8 @@ static struct node_info node_info(const struct smp *smp)
 	return n;
 }
 
-/* No hop: the adapter itself; then each node of the line, and back. */
+/* A directed route without a hop leads to the adapter itself; then to each node of the
+ * line, and back. */
 static void t_directed(void **state)
 {
 	struct smp smp = { 0 };
@@ -53,7 +54,7 @@ static void t_directed(void **state)
 	fix_end(&x);
 }
 
-/* Ports that are not there, or not linked; an adapter does not forward. */
+/* Ports that do not exist or are not linked; an adapter does not forward. */
 static void t_directed_nowhere(void **state)
 {
 	struct smp smp = { 0 };
@@ -91,7 +92,7 @@ static void t_by_lid(void **state)
 	fix_end(&x);
 }
 
-/* By LID to sw2, then by the directed part to H-b, and the same way back. */
+/* A route by LID to sw2 and then by the directed part to H-b, and the same way back. */
 static void t_lid_then_directed(void **state)
 {
 	struct mad_pkt pkt = { .dlid = 2 };
@@ -121,7 +122,7 @@ static void t_lid_then_directed(void **state)
 	fix_end(&x);
 }
 
-/* Directed to sw1, then by LID to H-b; and both parts at either end. */
+/* A directed route to sw1, then by LID to H-b; and directed parts at both ends. */
 static void t_directed_then_lid(void **state)
 {
 	struct mad_pkt pkt = { .slid = LID_PERMISSIVE, .dlid = LID_PERMISSIVE };
@@ -183,7 +184,7 @@ static void send_perf(struct fix *x, uint16_t dlid, uint16_t pkey)
 	fabric_run(x->f, x->now);
 }
 
-/* QP1 needs active links and a common partition, and is counted at both ends. */
+/* MADs of QP1 need active links and a common partition, and are counted at both ends. */
 static void t_qp1(void **state)
 {
 	struct fabric_port_view a, s;
@@ -204,7 +205,7 @@ static void t_qp1(void **state)
 	assert_int_equal(a.count->rcv_data, 72);
 
 	send_perf(&x, 3, 0x8001);
-	assert_int_equal(x.n, 1); /* trap 257 to the manager */
+	assert_int_equal(x.n, 1); /* trap 257 to the subnet manager */
 	assert_int_equal(x.got[0].pkt.mad[3], METHOD_TRAP);
 	assert_int_equal(x.f->node[2].port[1].pi.pkey_violations, 1);
 
@@ -216,8 +217,8 @@ static void t_qp1(void **state)
 	fix_end(&x);
 }
 
-/* The agents of a full member answer a limited one, by a P_Key that this one hears; of
- * two limited members none hears the other. */
+/* The agents of a full member answer a limited member with a P_Key that the limited
+ * member accepts; two limited members do not hear each other. */
 static void t_limited_members(void **state)
 {
 	struct fix x;
@@ -233,7 +234,7 @@ static void t_limited_members(void **state)
 	assert_int_equal(x.f->node[x.at].port[1].pi.pkey_violations, 0);
 
 	x.f->node[0].port[1].pkey[0] = PKEY_DEFAULT & ~PKEY_FULL;
-	x.f->node[0].port[1].pi.enforce_in = 1; /* by the switch */
+	x.f->node[0].port[1].pi.enforce_in = 1; /* the switch enforces partitions */
 	x.f->node[0].port[1].pi.enforce_out = 1;
 	send_perf(&x, 3, PKEY_DEFAULT & ~PKEY_FULL);
 	assert_int_equal(x.n, 1);
@@ -251,7 +252,7 @@ static void t_limited_members(void **state)
 	fix_end(&x);
 }
 
-/* Tables that lead in a circle do not hold the model for ever. */
+/* Forwarding tables that lead in a circle do not stop the fabric. */
 static void t_loop(void **state)
 {
 	struct smp smp = { 0 };
@@ -261,7 +262,7 @@ static void t_loop(void **state)
 	fix_start(&x, fix_line);
 	fix_manage(&x);
 	x.f->node[0].lft[5] = 2;
-	x.f->node[1].lft[5] = 1; /* back out by the port it came in: dropped */
+	x.f->node[1].lft[5] = 1; /* out by the port that the packet came in by: dropped */
 	assert_int_equal(fix_lid(&x, METHOD_GET, ATTR_NODE_INFO, 0, 5, &smp), -1);
 	assert_int_equal(x.f->node[1].port[1].count.rcv_relay, 1);
 	fix_end(&x);
@@ -281,8 +282,8 @@ static void t_loop(void **state)
 	fix_end(&x);
 }
 
-/* A cable is pulled: both ends are down, the switch says so; and in again. */
-/* Each hop's packet, with its VL; not what the link does not take. */
+/* Counts each packet that crosses a link, and checks its VL. Packets that the link does
+ * not take are not seen. */
 static unsigned crossed;
 
 static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
@@ -321,7 +322,7 @@ static void t_crosses(void **state)
 	(void)state;
 	fix_start(&x, fix_two);
 	fix_manage(&x);
-	/* the managed subnet, with other operations */
+	/* the same subnet, managed, with other operations */
 	f = x.f;
 	f->ops = &ops;
 	f->ctx = &delivered;
@@ -342,6 +343,8 @@ static void t_crosses(void **state)
 	fix_end(&x);
 }
 
+/* Pulls a cable: both ends go down, and the switch sends a trap; then plugs it in
+ * again. */
 static void t_cable(void **state)
 {
 	struct fabric_port_view v;

@@ -76,7 +76,7 @@ uint32_t fix_node(const struct fix *x, const char *id)
 	return 0;
 }
 
-/* smp's data go along with a Set. */
+/* Sends the request pkt; a Set carries the data of smp. */
 static int ask(struct fix *x, struct mad_pkt *pkt, struct smp *smp)
 {
 	unsigned was = x->n = 0;
@@ -133,7 +133,7 @@ int fix_lid(struct fix *x, uint8_t method, uint16_t attr, uint32_t mod, uint16_t
 	return ask(x, &pkt, smp);
 }
 
-/* The port of node `from` that leads to node `to` by the fewest links. */
+/* Returns the port of node `from` that leads to node `to` over the fewest links. */
 static uint8_t way(const struct fix *x, uint32_t from, uint32_t to)
 {
 	uint32_t *queue = calloc(x->t.nodes, sizeof(*queue)), n = 0;

@@ -13,7 +13,7 @@ struct fix {
 	struct fabric *f;
 	struct topo t;
 	uint64_t now;
-	uint32_t at; /* the manager's node */
+	uint32_t at; /* node of the test's subnet manager */
 	uint8_t port;
 	uint64_t tid;
 	struct fix_got {
@@ -21,7 +21,7 @@ struct fix {
 		uint8_t port;
 		struct mad_pkt pkt;
 	} got[FIX_GOT];
-	unsigned n; /* how many came; at most FIX_GOT are kept */
+	unsigned n; /* packets that have come; at most FIX_GOT of them are kept */
 };
 
 extern const char fix_two[];  /* one switch "sw", adapters "H-a" and "H-b" */

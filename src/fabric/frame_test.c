@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets of data as captures show them: those that hardware sent (Wireshark's sample
- * capture of InfiniBand) come out byte for byte, with both CRCs. */
+/* Packets of data as captures show them: packets that hardware sent (Wireshark's sample
+ * capture of InfiniBand) are reproduced byte for byte, with both CRCs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "wire/lrh_testing.h"
 
 /* clang-format off */
-/* RC send */
+/* RC SEND */
 static const uint8_t rc_send[] = {
 	0x00, 0x02, 0x00, 0x01, 0x00, 0x1c, 0x00, 0x04, 0x04, 0x40, 0xff, 0xff,
 	0x00, 0xfc, 0x04, 0x07, 0x80, 0xd4, 0x0a, 0x55, 0x08, 0x00, 0x00, 0x00,
@@ -77,7 +77,8 @@ static void t_global(void **state)
 	same(group, sizeof(group));
 }
 
-/* The sender changes its packet: the BTH is what the fabric went by. */
+/* A sender that changes its packet afterwards does not change the capture: its BTH is
+ * the one by which the fabric forwarded the packet. */
 static void t_changed(void **state)
 {
 	struct fabric_data d = { .bytes = (const uint8_t[24]){ 1, 2, 3 }, .len = 24 };

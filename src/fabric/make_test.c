@@ -26,7 +26,7 @@ static const struct { const char *spec; unsigned switches, cas, links; } rows[] 
 };
 /* clang-format on */
 
-/* As many as there should be, and all in one piece. */
+/* Checks the number of switches and adapters, and that the topology is connected. */
 static void check(const struct topo *t, unsigned i)
 {
 	unsigned switches = 0, ends = 0, reached = 1;
@@ -57,7 +57,7 @@ static void check(const struct topo *t, unsigned i)
 	free(seen);
 }
 
-/* What is printed is read again as what it was. */
+/* A printed topology is read back as the same topology. */
 static void t_rules(void **state)
 {
 	(void)state;

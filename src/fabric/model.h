@@ -287,7 +287,7 @@ static inline void outlet_turn(struct list *turns, struct outlet *o, unsigned vl
 enum { PMA_TICK = 1000 }; /* ns; also what PortSamplesControl reports */
 /* The first packet of the VL at p's link finds no credits. */
 void wait_begin(struct fab_port *p, unsigned vl);
-/* That packet has gone, or no packet of the VL is left. */
+/* Ends wait_begin(): the packet has gone, or no packet of the VL is left. */
 void wait_over(struct fab_port *p, unsigned vl);
 /* Brings p's counters of waiting up to the present. */
 void wait_count(struct fab_port *p);

@@ -26,8 +26,8 @@ static const struct mad_hdr *request(uint8_t method, uint16_t attr)
 	return (const struct mad_hdr *)mad;
 }
 
-/* At a port of the switch (or of H-b), not through the links: what is asked is
- * not counted, then. */
+/* Asks the PMA of a port of the switch (or of H-b) directly, not through links, so that
+ * the request is not counted. */
 static int ask(uint32_t node, uint8_t method, uint16_t attr, uint8_t select,
 	       uint16_t counters, uint32_t counters2)
 {
@@ -68,7 +68,7 @@ static struct port_counters_ext extended(uint32_t node, uint8_t select)
 	return c;
 }
 
-/* Short counters stop at their maximum, long ones go on. */
+/* Short counters stop at their maximum; extended ones go on. */
 static void t_get(void **state)
 {
 	struct port_counters_ext *c = &world.f->node[0].port[2].count;
@@ -100,7 +100,7 @@ static void t_all_ports(void **state)
 	assert_int_equal(counters(0, 0).xmit_pkts, 10);
 }
 
-/* A Set clears what it names. */
+/* A Set clears the counters that it selects. */
 static void t_set(void **state)
 {
 	struct port_counters_ext *c = &world.f->node[2].port[1].count;
@@ -116,7 +116,7 @@ static void t_set(void **state)
 	assert_int_equal(c->symbol_errors, 0);
 }
 
-/* The i-th counter of an attribute that takes others apart. */
+/* Returns counter i of an attribute that breaks another counter down. */
 static unsigned long detail(uint32_t node, uint8_t select, uint16_t attr, unsigned i,
 			    unsigned bits)
 {
@@ -146,7 +146,7 @@ static void t_details(void **state)
 	assert_int_equal(detail(0, 2, ATTR_VL_XMIT_WAIT, 7, 16), 65535);
 	assert_int_equal(detail(0, 2, ATTR_VL_XMIT_WAIT, 15, 16), 0);
 	assert_int_equal(detail(0, 0xff, ATTR_RCV_DATA_SL, 0, 32), 7);
-	/* a Set clears what it names */
+	/* A Set clears the counters that it selects. */
 	assert_int_equal(ask(0, METHOD_SET, ATTR_RCV_ERROR_DETAILS, 2, 1 << 5 | 1, 0), 0);
 	assert_int_equal(bits_get(mad + 64, 32, 16), 0);
 	assert_int_equal(d->rcv[0] + d->rcv[5], 0);
@@ -157,7 +157,7 @@ static void t_details(void **state)
 	assert_int_equal(ask(0, METHOD_GET, ATTR_RCV_DATA_SL, 5, 0, 0), MAD_BAD_FIELD);
 }
 
-/* What happens to packets, and as what it is counted. */
+/* The cause of each dropped packet, and the counter that counts it. */
 static void t_causes(void **state)
 {
 	struct fab_port *a = &world.f->node[1].port[1];
@@ -167,7 +167,7 @@ static void t_causes(void **state)
 	(void)state;
 	a->detail = in->detail = out->detail = (struct port_detail){ 0 };
 	a->count = in->count = out->count = (struct port_counters_ext){ 0 };
-	fabric_send(world.f, 1, 1, &pkt); /* right */
+	fabric_send(world.f, 1, 1, &pkt); /* a valid packet */
 	pkt.dlid = 77;
 	fabric_send(world.f, 1, 1, &pkt);
 	fabric_run(world.f, world.now);
@@ -195,8 +195,8 @@ static void t_causes(void **state)
 	assert_int_equal(out->detail.xmit_sl[3], out->count.xmit_data);
 }
 
-/* Set or Get of PortSamplesControl with counters 1 to 5 and an unknown one chosen, or Get
- * of the result; mad has the answer. */
+/* Sends a Set or Get of PortSamplesControl that selects counters 1 to 5 and an unknown
+ * one, or a Get of PortSamplesResult; mad has the answer. */
 static int sample(uint8_t method, uint16_t attr, uint8_t select, uint32_t start,
 		  uint32_t interval, uint16_t tag)
 {
@@ -219,7 +219,7 @@ static unsigned status_of_samples(void)
 
 	assert_int_equal(sample(METHOD_GET, ATTR_SAMPLES_CONTROL, 2, 0, 0, 0), 0);
 	attr_get(&attr_port_samples, mad + 64, &c);
-	assert_int_equal(c.tick, 249); /* 1 us */
+	assert_int_equal(c.tick, 249); /* a tick of 1 us */
 	assert_int_equal(c.width, 4);
 	return c.status;
 }
@@ -237,7 +237,8 @@ static void after(uint64_t ns)
 	fabric_run(world.f, world.now);
 }
 
-/* What chosen counters grow by between SampleStart and SampleStart + SampleInterval. */
+/* The result is what the selected counters have grown by from SampleStart on, during
+ * SampleInterval. */
 static void t_samples(void **state)
 {
 	struct port_counters_ext *c = &world.f->node[0].port[2].count;
@@ -249,7 +250,7 @@ static void t_samples(void **state)
 	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 2, 50, 100, 0xbeef), 0);
 	assert_int_equal(bits_get(mad + 64, 304 + 4 * 16, 16), 5);
 	assert_int_equal(status_of_samples(), 1);
-	c->xmit_data += 7; /* too early */
+	c->xmit_data += 7; /* before the sample begins */
 	after(49999);
 	assert_int_equal(status_of_samples(), 1);
 	assert_true(fabric_next(world.f) == world.now + 1);
@@ -260,8 +261,8 @@ static void t_samples(void **state)
 	c->xmit_pkts += 0x100000000;
 	c->rcv_pkts += 40;
 	c->xmit_wait += 50;
-	world.f->node[0].port[1].count.xmit_data += 5; /* not of that port */
-	/* not before it is done */
+	world.f->node[0].port[1].count.xmit_data += 5; /* a counter of another port */
+	/* A sample cannot be started before the last one is done. */
 	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 1, 0, 1, 0xdead), 0);
 	assert_int_equal(mad[65], 2);
 	after(99999);
@@ -269,7 +270,7 @@ static void t_samples(void **state)
 	assert_int_equal(result(0), 0);
 	after(1);
 	assert_int_equal(status_of_samples(), 0);
-	c->xmit_data += 7; /* too late */
+	c->xmit_data += 7; /* after the sample */
 	assert_int_equal(result(0), 10);
 	assert_int_equal(result(1), 20);
 	assert_int_equal(result(2), UINT32_MAX);
@@ -279,7 +280,7 @@ static void t_samples(void **state)
 	assert_int_equal(result(14), 0);
 }
 
-/* At once, of all ports of the switch; a counter is cleared meanwhile. */
+/* All ports of the switch sample at the same time; a counter is cleared meanwhile. */
 static void t_samples_at_once(void **state)
 {
 	(void)state;
@@ -298,12 +299,13 @@ static void t_samples_at_once(void **state)
 	after(PMA_TICK);
 	assert_int_equal(result(0), 1 + 2 + 3 + 4);
 	assert_int_equal(result(3), 3);
-	/* one that is under way when the fabric ends is freed with it */
+	/* A sample that runs when the fabric ends is freed with it. */
 	assert_int_equal(sample(METHOD_SET, ATTR_SAMPLES_CONTROL, 0xff, 1, 1, 0xbeef), 0);
 }
 
-/* Optional attributes of 16.1.4 that are not there, and ClassPortInfo does not claim: by
- * opcode, of flow control packets, of the physical layer, of congestion control. */
+/* Optional attributes of 16.1.4 that the PMA does not have, and that ClassPortInfo does
+ * not claim: by opcode, of flow control packets, of the physical layer, of congestion
+ * control. */
 static const uint16_t optional[] = {
 	0x0017, 0x0018, 0x0019, 0x001a, 0x001b, 0x001e, 0x001f,
 	0x0030, 0x0031, 0x0032, 0x0033, 0x0034, 0x0035,

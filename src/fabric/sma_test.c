@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the subnet management agent says and takes. */
+/* What the subnet management agent answers, and what it accepts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void t_node_description(void **state)
 			 MAD_BAD_ATTR);
 }
 
-/* What is not there, or not of this kind of node, or not of this version. */
+/* Attributes that do not exist, or not for this kind of node, or in another version. */
 static void t_refused(void **state)
 {
 	static const struct {
@@ -81,7 +81,7 @@ static void t_refused(void **state)
 	}
 }
 
-/* Blocks of tables: what is set is what is there, and nothing beside it. */
+/* Blocks of tables: a Set changes the entries of its block, and no others. */
 static void t_tables(void **state)
 {
 	static const struct {
@@ -178,7 +178,7 @@ static void t_switch_info(void **state)
 	assert_int_equal(world.f->node[0].si.lft_top, 77);
 }
 
-/* A field that may not be so spoils the whole Set. */
+/* One invalid field makes the agent refuse the whole Set. */
 static void t_port_info_refused(void **state)
 {
 	struct port_info was = port_get(0, 3);
@@ -207,14 +207,14 @@ static void t_port_info_refused(void **state)
 	BAD(width_enabled, 32);
 	BAD(speed_enabled, 8);
 	BAD(state, PORT_INIT);
-	BAD(state, PORT_ARMED); /* it is active */
+	BAD(state, PORT_ARMED); /* the port is active */
 	BAD(state, 5);
 	BAD(phys_state, PHYS_TRAINING);
 	BAD(down_default, PHYS_DISABLED);
 #undef BAD
 }
 
-/* What a subnet manager does to a port that is new, and what it cannot change. */
+/* What a subnet manager sets at a new port, and the fields that it cannot change. */
 static void t_port_info(void **state)
 {
 	struct port_info pi, was;
@@ -257,7 +257,8 @@ static void t_port_info(void **state)
 	assert_int_equal(pi.reregister, 0);
 }
 
-/* ibportstate's way: disable, then enable; the other end comes and goes with it. */
+/* What ibportstate does: disable a port, then enable it; the port at the other end goes
+ * down and comes up with it. */
 static void t_disable(void **state)
 {
 	struct port_info pi = port_get(2, 1);
@@ -281,7 +282,7 @@ static void t_disable(void **state)
 	assert_int_equal(pi.state, PORT_INIT);
 	assert_int_equal(pi.phys_state, PHYS_LINK_UP);
 
-	pi.state = PORT_DOWN; /* it trains again at once */
+	pi.state = PORT_DOWN; /* the port trains again at once */
 	pi.phys_state = PHYS_NOP;
 	world.f->node[0].port[2].pi.state = world.f->node[2].port[1].pi.state =
 		PORT_ACTIVE;
@@ -289,7 +290,7 @@ static void t_disable(void **state)
 	assert_int_equal(far.info->state, PORT_INIT);
 }
 
-/* A subnet manager learns from the answer to its Set which key the port has now. */
+/* The answer to a Set tells a subnet manager which M_Key the port has now. */
 static void t_mkey_set(void **state)
 {
 	struct smp smp = { 0 };
@@ -311,7 +312,7 @@ static void t_mkey_set(void **state)
 	assert_int_equal(pi.mkey, 0x1234);
 }
 
-/* 14.2.4: who does not have the key. */
+/* 14.2.4: requests without the right M_Key. */
 static void t_mkey(void **state)
 {
 	struct port_info *pi = &world.f->node[2].port[1].pi;
@@ -320,7 +321,8 @@ static void t_mkey(void **state)
 	(void)state;
 	pi->mkey = 0x1234;
 	pi->mkey_lease = 3;
-	world.f->node[2].port[1].pi.sm_lid = 0; /* no traps here */
+	/* Without a subnet manager's LID no trap is sent. */
+	world.f->node[2].port[1].pi.sm_lid = 0;
 	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 	assert_int_equal(smp.data[7], 0x34);
 	assert_int_equal(fix_lid(&world, METHOD_SET, ATTR_PKEY_TABLE, 0, 3, &smp), -1);
@@ -334,8 +336,8 @@ static void t_mkey(void **state)
 	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 	assert_int_equal(smp.data[7], 0x34);
 
-	/* the lease began with the violation, was ended by the right key; it begins
-	 * again and runs out */
+	/* The lease began with the violation, and the right M_Key ended it; here it
+	 * begins again and runs out. */
 	assert_true(fabric_next(world.f) == UINT64_MAX);
 	smp.mkey = be64(0);
 	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), -1);
@@ -346,7 +348,7 @@ static void t_mkey(void **state)
 	assert_int_equal(fix_lid(&world, METHOD_GET, ATTR_PORT_INFO, 0, 3, &smp), MAD_OK);
 }
 
-/* Any SMP at all: an answer or none, and the subnet still works. */
+/* Random SMPs: answered or not, and the subnet still works afterwards. */
 static void t_random(void **state)
 {
 	struct smp smp;

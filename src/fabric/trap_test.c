@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Traps go to the subnet manager, again and again until it has heard. */
+/* Traps are sent to the subnet manager again and again, until it represses them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +67,7 @@ static void t_link(void **state)
 	got(&smp);
 	assert_int_equal(get_be64(smp.h.tid), tid);
 
-	/* one of another TID represses nothing */
+	/* A TrapRepress with another TID changes nothing. */
 	smp.h.tid = be64(tid + 1);
 	repress(&smp);
 	run(interval);
@@ -95,7 +95,8 @@ static void t_cap_mask(void **state)
 	fabric_set_sm(world.f, 2, 1, true, world.now);
 	run(0);
 	assert_int_equal(world.n, 0);
-	/* what happens before it was heard changes it, and is told in its time */
+	/* A change that happens before the trap was repressed changes the trap, which is
+	 * sent at its regular time. */
 	fabric_set_sm(world.f, 2, 1, false, world.now);
 	run(0);
 	assert_int_equal(world.n, 0);
@@ -123,8 +124,8 @@ static void t_mkey(void **state)
 	assert_int_equal(smp.data[35], 1);
 }
 
-/* A switch that enforces partitions tells what it drops, where it comes in and where it
- * goes out, until that is repressed. */
+/* A switch that enforces partitions sends traps about packets that it drops, where they
+ * come in and where they go out, until the traps are repressed. */
 static void t_switch_pkey(void **state)
 {
 	struct mad_pkt pkt = { .pkey = 0x8005, .sl = 3, .sqpn = 1, .dqpn = 1, .dlid = 2 };
@@ -141,26 +142,26 @@ static void t_switch_pkey(void **state)
 	assert_int_equal(got(&smp).type, 2);
 	assert_int_equal(got(&smp).producer, 2);
 	assert_int_equal(smp.data[11], 0x3f);
-	assert_int_equal(smp.data[13], 3); /* its source, and where to */
+	assert_int_equal(smp.data[13], 3); /* SLID and DLID of the packet */
 	assert_int_equal(smp.data[15], 2);
 	assert_int_equal(smp.data[16] << 8 | smp.data[17], 0x8005);
 	assert_int_equal(smp.data[18] >> 4, 3);
 	assert_int_equal(smp.data[21], 1);
-	assert_int_equal(smp.data[59], 1); /* the switch, and its port */
+	assert_int_equal(smp.data[59], 1); /* LID of the switch, and number of the port */
 	assert_int_equal(smp.data[60], 2);
 	assert_int_equal(port[2].count.rcv_constraint, 1);
 	port[2].pi.enforce_in = 0;
 	port[1].pi.enforce_out = 1;
 	fabric_send(world.f, 2, 1, &pkt);
 	run(0);
-	assert_int_equal(world.n, 0); /* not so soon */
+	assert_int_equal(world.n, 0); /* before its time */
 	run(interval);
 	got(&smp);
 	assert_int_equal(smp.data[60], 1);
 	assert_int_equal(port[1].count.xmit_constraint, 1);
 }
 
-/* Two things to say: one a time, in turn. */
+/* Two traps are pending: they are sent in turn, one at a time. */
 static void t_two(void **state)
 {
 	struct smp smp = { 0 };
@@ -182,7 +183,7 @@ static void t_two(void **state)
 	}
 }
 
-/* Nobody is there to be told: nothing is sent, and nothing waits. */
+/* Without a subnet manager nothing is sent, and nothing is kept for later. */
 static void t_no_manager(void **state)
 {
 	(void)state;

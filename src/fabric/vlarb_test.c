@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which VL is next: by weights, by priority, and what no table names. */
+/* Which VL sends next: by weight, by priority, and for VLs that are in no table. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,8 +58,8 @@ static void by_weight(void **state)
 	row(3, KB4, "000100010001");
 }
 
-/* What it has left goes first with the next packet; a packet may be longer than that,
- * and nobody pays it back. */
+/* Weight that an entry has left lets one more packet go; the packet may be longer than
+ * that, and the excess is not charged later. */
 static void the_last_may_be_longer(void **state)
 {
 	(void)state;
@@ -68,7 +68,7 @@ static void the_last_may_be_longer(void **state)
 	row(3, KB4, "001001");
 }
 
-/* It is a ring of entries, where a VL may have several. */
+/* The entries form a ring, in which a VL may have several. */
 static void it_goes_round(void **state)
 {
 	(void)state;
@@ -77,7 +77,7 @@ static void it_goes_round(void **state)
 	row(7, 4, "0120120101201201");
 }
 
-/* An entry whose VL has nothing is passed, and what it had left is gone. */
+/* An entry whose VL has no packet is skipped, and loses the weight that it had left. */
 static void none_waits_there(void **state)
 {
 	(void)state;
@@ -115,7 +115,7 @@ static void limit_of_high(void **state)
 	row(7, KB4, "1101121101");
 }
 
-/* The low table had its chance, and nothing: the limit begins anew. */
+/* When no VL of the low table has a packet, the limit of the high table begins anew. */
 static void limit_without_low(void **state)
 {
 	(void)state;
@@ -135,7 +135,7 @@ static void in_both_tables(void **state)
 	row(3, KB4, "00010001");
 }
 
-/* Nobody wrote the tables. */
+/* No subnet manager has written the tables. */
 static void no_tables(void **state)
 {
 	(void)state;
@@ -143,7 +143,8 @@ static void no_tables(void **state)
 	row(0x80, 10, "77");
 }
 
-/* No weight is as no entry: such a VL goes where no other has anything. */
+/* A VL whose weight is 0 counts as one in no table: it sends when no other VL has a
+ * packet. */
 static void in_no_table(void **state)
 {
 	(void)state;
@@ -156,7 +157,7 @@ static void in_no_table(void **state)
 	row(0xf, 10, "0");
 }
 
-/* The share of each VL is its weight's, whatever the packets' lengths. */
+/* The share of each VL is that of its weight, whatever the lengths of the packets. */
 static void shares(void **state)
 {
 	uint64_t seed = 1, sum = 0, blocks = 0;
@@ -186,8 +187,8 @@ static void shares(void **state)
 	}
 }
 
-/* Whatever the tables say and whoever waits: one that waits is picked; and where the high
- * table is bounded, whoever stands in a table has its turn. */
+/* With any tables and any VLs waiting, a waiting VL is picked; if the high table is
+ * limited, each VL in a table gets its turn. */
 static void nobody_starves(void **state)
 {
 	struct prng r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Another user's process sends descriptors that cannot be closed: none of our threads
- * waits. On this kernel, and as on one where anybody may send descriptors. */
+/* Another user's process sends descriptors that cannot be closed: no thread of urnic
+ * waits for that, on this kernel, and as on one that cannot refuse descriptors. */
 #include "host/fds.h"
 
 #include <netinet/in.h>
@@ -112,7 +112,7 @@ static void end_of_lingering(int other)
 	close(other);
 }
 
-/* In a connection that has not been accepted yet. */
+/* The descriptor lies in a connection that was not accepted yet. */
 static void test_unread_at_the_end(void **state)
 {
 	int other = make_lingering();
@@ -140,7 +140,7 @@ static void test_in_a_datagram(void **state)
 	end_of(pid);
 }
 
-/* The name is free at once. */
+/* The name of the service is free at once. */
 static void test_unread_in_a_service(void **state)
 {
 	int other = make_lingering();
@@ -156,8 +156,8 @@ static void test_unread_in_a_service(void **state)
 	end_of_lingering(other);
 }
 
-/* Many descriptors neither use up ours nor keep the closer's thread busy, and after they
- * are closed all is as before. */
+/* Many descriptors neither use up this process's descriptors nor keep the closer's
+ * thread busy, and when they could be closed all is as before. */
 static void hold_very_many(void (*does)(void), bool deaf)
 {
 	unsigned before = open_fds();
@@ -192,7 +192,7 @@ static void test_very_many_connections(void **state)
 	hold_very_many(connect_often, older);
 }
 
-/* The thread cannot be started for a while. */
+/* The closer's thread cannot be started for a while. */
 static void test_without_a_thread(void **state)
 {
 	pid_t pid;

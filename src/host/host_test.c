@@ -104,14 +104,14 @@ static void test_what_is_passed_on(void **state)
 	while (!rc);
 	assert_int_equal(rc, -EAGAIN);
 	assert_int_equal(host_pass(b.host, host_slot(a.host), part, 2), 0);
-	run(&a); /* b has nobody who takes it */
+	run(&a); /* b takes no such messages */
 	assert_int_equal(host_stats(a.host)->refused, 1);
 	assert_int_equal(host_pass(a.host, 1000, part, 2), -ESRCH);
 	host_close(a.host);
 	host_close(b.host);
 }
 
-/* The process ends with something unread: its own last messages count. */
+/* A process ends with messages unread: its last messages count. */
 static void test_last_words(void **state)
 {
 	struct side a, b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams for services whose sender cannot be judged yet.  The owner of each slot is
- * this process; a sender is it as another user, as after setuid(), and can be judged
- * when the owner has answered. */
+/* Datagrams for services whose sender cannot be judged yet. The owner of each slot is
+ * this process. A sender is this process under another user, as after setuid(); it can
+ * be judged once the owner has answered. */
 #include <sys/socket.h>
 
 #include "host/fix.h"

@@ -18,7 +18,7 @@ int name_connect(uint16_t slot);
 /* Closes a listening descriptor so that its name is free at once. */
 void name_let_go(int fd);
 
-/* The same for any abstract name. */
+/* As name_listen() and name_connect(), for any abstract name. */
 enum { NAME_MAX_LEN = 40 };
 int name_listen_at(const char *name);
 int name_connect_to(const char *name);

@@ -214,7 +214,8 @@ static void test_who_was_greeted_can_spoil_nothing(void **state)
 	host_close(a.host);
 }
 
-/* Each asks the other, and neither waits for an answer before it gives its own. */
+/* Both processes have changed their user: each asks the other for its proof, and gives
+ * its own without waiting for the answer. */
 static void test_both_became_another(void **state)
 {
 	struct side a, b;
@@ -332,7 +333,8 @@ static void test_a_datagram_for_a_service(void **state)
 	host_close(a.host);
 }
 
-/* A limited number waits for a user whose process never answers, and not for ever. */
+/* A limited number of datagrams waits for a user whose process never answers, and for a
+ * limited time. */
 static void test_datagrams_of_one_who_never_answers(void **state)
 {
 	enum { N = 100, ROOM = 16 };

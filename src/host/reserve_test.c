@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Slots when somebody has bound all names; and claimed all numbers. */
+/* Slots when somebody has bound all names, and has claimed all numbers of the
+ * reserve. */
 #include "host/reserve.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ struct child {
 	int to;
 };
 
-/* As where the kernel has no sock_diag for unix sockets. */
+/* Behaves like a kernel without sock_diag for unix sockets. */
 static void without_diag(void)
 {
 	/* clang-format off */
@@ -60,7 +61,7 @@ static void without_diag(void)
 		_exit(4);
 }
 
-/* fn runs as uid, with what it says and is told. */
+/* Forks a child that runs fn as uid, with pipes to and from it. */
 static struct child start(uid_t uid, void (*fn)(int in, int out, int arg), int arg)
 {
 	int to[2], from[2];
@@ -117,13 +118,13 @@ static void listen_or_die(const char *name, int backlog)
 		_exit(2);
 	if (backlog)
 		return;
-	/* One that waits, and nobody is let in after it. */
+	/* One connection waits, so that the kernel lets nobody in after it. */
 	if (connect(socket(AF_UNIX, SOCK_SEQPACKET, 0), (struct sockaddr *)&a, len))
 		_exit(3);
 }
 
-/* Has all names, and for each number so many claims, or one (-1) whose backlog
- * is full. */
+/* Binds all names and, for each number, `claims` claims, or one claim whose backlog is
+ * full (-1). */
 static void squat(int in, int out, int claims)
 {
 	char name[NAME_MAX_LEN];
@@ -150,8 +151,9 @@ static struct child start_squatter(int claims)
 	return c;
 }
 
-/* A process with a slot: says which, then sends to each slot that it is told of
- * and says how that went; 0: how many datagrams came. */
+/* A process with a slot: writes its slot, then sends a datagram to each slot that it
+ * reads and writes the result. When it reads 0, it writes how many datagrams have
+ * come. */
 static void work(int in, int out, int no_diag)
 {
 	struct side s;
@@ -223,7 +225,7 @@ static void opens_and_works(int claims)
 				assert_int_equal(command(&c[i], slot[k]), 0);
 	for (int i = 0; i < 4; i++)
 		expect_got(&c[i], 3);
-	/* A slot is free at once when its process has gone. */
+	/* A slot is free as soon as its process has ended. */
 	stop(&c[0]);
 	while (!claims && command(&c[1], slot[0]) != -ESRCH)
 		sched_yield();
@@ -245,7 +247,7 @@ static void test_and_all_numbers_are_claimed(void **state)
 	opens_and_works(CLAIMS_MAX);
 }
 
-/* Then there is no reserve, and all else works. */
+/* Without sock_diag there is no reserve; the rest works. */
 static void test_without_diag(void **state)
 {
 	struct child named, squatter, late;
@@ -265,7 +267,7 @@ static void test_without_diag(void **state)
 	stop(&squatter);
 }
 
-/* Who does not let anybody in does not say who he is. */
+/* A squatter that accepts nobody does not show which user it is. */
 static void test_and_the_claimants_do_not_answer(void **state)
 {
 	struct child squatter, root, root2, third;
@@ -292,7 +294,7 @@ static void test_and_the_claimants_do_not_answer(void **state)
 	stop(&squatter);
 }
 
-/* Many at once: each number is one process's. */
+/* Many processes open at the same time: each gets a number of its own. */
 static void test_openers_at_once(void **state)
 {
 	enum { N = 40 };
@@ -316,7 +318,7 @@ static void test_openers_at_once(void **state)
 	stop(&squatter);
 }
 
-/* One user can have all; he does not get what another process of his has. */
+/* One user can have all numbers; each of the user's processes gets another one. */
 static void test_all_of_the_reserve(void **state)
 {
 	static int fd[NUMBERS];
@@ -343,7 +345,7 @@ static void test_all_of_the_reserve(void **state)
 
 /* --- finding ------------------------------------------------------------- */
 
-/* As soon as a reading may be made. */
+/* Finds the owner of slot as soon as the list of sockets may be read. */
 static int find(uint16_t slot)
 {
 	uint64_t since = known.read_at + 1;
@@ -354,7 +356,7 @@ static int find(uint16_t slot)
 	return fd;
 }
 
-/* In the list a name may look like several lines, and like anything. */
+/* A name in the list may look like several lines, or like anything else. */
 static void test_a_name_proves_nothing(void **state)
 {
 	/* clang-format off */
@@ -394,7 +396,7 @@ static void test_a_name_proves_nothing(void **state)
 		close(fd[i]);
 }
 
-/* A socket of user uid that claims slot. */
+/* Returns a socket by which user uid claims slot. */
 static int claim_as(uid_t uid, uint16_t slot, uint64_t tag)
 {
 	const struct claim c = { .slot = slot, .tag = tag };
@@ -418,8 +420,8 @@ static uid_t uid_of(int fd)
 	return uid;
 }
 
-/* Several claim a number: the strongest has it, however many the others are; and when
- * it has gone the next one. */
+/* Several sockets claim a number: the strongest claim has it, however many other claims
+ * there are; when it has gone the next strongest has it. */
 static void test_the_strongest_has_the_number(void **state)
 {
 	enum { FLOOD = 500 };
@@ -445,8 +447,8 @@ static void test_the_strongest_has_the_number(void **state)
 	assert_int_equal(find(1000), -ESRCH);
 }
 
-/* A hostile process can hide a socket from the list, while it is made, by closing one
- * that stands before it. */
+/* A hostile process can hide a socket from a reading of the list, by closing a socket
+ * that stands before it in the list during the reading. */
 static void test_a_reading_that_lacks_the_owner(void **state)
 {
 	int own, weaker;
@@ -462,7 +464,7 @@ static void test_a_reading_that_lacks_the_owner(void **state)
 	known.at[1000 - RESERVE_FIRST].seen = false;
 	assert_int_equal(uid_of(reserve_connect(&known, 1000, known.read_at)), 0);
 	assert_true(known.at[1000 - RESERVE_FIRST].seen);
-	/* Nor is it asked about all the time. */
+	/* The owner is not asked all the time either. */
 	known.at[1000 - RESERVE_FIRST].seen = false;
 	known.check_not_before = NEVER;
 	assert_int_equal(reserve_connect(&known, 1000, known.read_at), -EAGAIN);
@@ -477,7 +479,8 @@ static void test_a_reading_that_lacks_the_owner(void **state)
 	assert_int_equal(reserve_connect(&known, 1000, known.read_at), -ESRCH);
 }
 
-/* Between readings: what nobody stronger can have taken since, and no more. */
+/* Between two readings of the list a number is known if no stronger claim can have come
+ * since the last one. */
 static void test_before_the_next_reading(void **state)
 {
 	int root, own, other;
@@ -501,8 +504,8 @@ static void test_before_the_next_reading(void **state)
 	assert_int_equal(reserve_connect(&known, 902, later), -EAGAIN);
 	assert_int_equal(reserve_connect(&known, 903, later), -EAGAIN);
 	assert_int_equal(reserve_connect(&known, 903, known.read_at), -ESRCH);
-	/* Whose a number is does not change with setuid(), and who has told need not
-	 * tell again. */
+	/* The owner of a number stays the same after setuid(), and an owner that has
+	 * told its user need not tell it again. */
 	assert_int_equal(seteuid(NOBODY), 0);
 	assert_int_equal(reserve_owner(&known, 901, later, &uid, &pid), 0);
 	assert_int_equal(reserve_owner(&known, 902, later, &uid, &pid), -EAGAIN);

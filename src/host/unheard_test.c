@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* While descriptors of one user cannot be closed nothing more is taken from that user;
- * others are heard, and what that user's processes leave is noticed. */
+/* While descriptors of one user cannot be closed, nothing more is read from that user.
+ * Other users are heard, and the end of a process of that user is noticed. */
 #include "host/fds.h"
 
 #include <fcntl.h>
@@ -38,8 +38,9 @@ static void send_three(void)
 		send_stuck(fd, "x", 1, RIGHTS_MAX);
 }
 
-/* While nothing more is taken from a user whose descriptors cannot be closed, others are
- * heard and get in; and those who come and go leave nothing to be closed. */
+/* While nothing more is read from a user whose descriptors cannot be closed, other
+ * users' processes are heard and can connect; processes that come and go leave no
+ * descriptors behind. */
 static void test_another_is_heard(void **state)
 {
 	pid_t hangs, is_third;
@@ -71,7 +72,7 @@ static void test_another_is_heard(void **state)
 	expect_another_gets_in();
 	assert_true(stuck_unnoticed(&stuck));
 	end_of(hangs);
-	/* its connection is looked at again, and ends */
+	/* The connection is read again, and ends. */
 	while (a.host->nstrangers > 1) {
 		poll(&(struct pollfd){ .fd = host_fd(a.host), .events = POLLIN }, 1, -1);
 		host_run(a.host);
@@ -85,7 +86,7 @@ static void test_another_is_heard(void **state)
 
 static uint16_t held;
 
-/* Of a process that has slot held. */
+/* Connects to a as a process that has slot held. */
 static int listen_and_greet(int *listener)
 {
 	struct msg_hello hello;
@@ -106,8 +107,8 @@ static void hold_slot(void)
 		_exit(1);
 }
 
-/* A connection whose user's descriptors cannot be closed is not heard; its end is noticed
- * all the same, and the slot is the next process's. */
+/* A connection of a user whose descriptors cannot be closed is not read. Its end is
+ * noticed all the same, and the next process gets the slot. */
 static void test_a_slot_changes_hands(void **state)
 {
 	pid_t owner, hangs;
@@ -146,8 +147,8 @@ static void test_a_slot_changes_hands(void **state)
 	host_close(a.host);
 }
 
-/* Descriptors that this user's own processes send are closed at once, and do not wait
- * behind those of another user's that cannot be closed. */
+/* Descriptors from processes of this user are closed at once; they do not wait behind
+ * another user's that cannot be closed. */
 static void test_of_this_user(void **state)
 {
 	pid_t hangs = another_user(send_three);
@@ -186,8 +187,9 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, ev);
 }
 
-/* Who is not heard for a while is heard when that can be, even if it could not be at the
- * first try.  Meanwhile the set is not readable: the thread sleeps. */
+/* A connection that was not read for a while is put back into the epoll set, even if the
+ * first try finds no room there. Meanwhile the set is not readable, so the thread
+ * sleeps. */
 static void test_no_room_in_the_set(void **state)
 {
 	struct service *s;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory shared with a fabric: buffers come and go, and a fabric that writes what
- * cannot be ends the link and harms nothing. */
+/* Tests of the memory shared with a fabric: buffers come and go, and a fabric that
+ * writes impossible values there ends the link and harms nothing else. */
 #include "link/adapter.h"
 
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* The fabric gives a buffer back. */
+/* The fabric returns buffer buf. */
 static void give(uint16_t buf)
 {
 	uint32_t head = atomic_load(&r.sh->freed_head);
@@ -99,7 +99,7 @@ static void full_until_buffers_come_back(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < ADAPTER_BUFS; i++)
 		assert_int_equal(test_send(r.link, i, 0), 1);
-	atomic_store(&r.sh->fabric_sleeps, 1); /* and is left alone */
+	atomic_store(&r.sh->fabric_sleeps, 1); /* the sleeping fabric must not be woken */
 	assert_int_equal(test_send(r.link, 0, 0), 0);
 	assert_int_equal(r.kicks, 0);
 	assert_int_equal(atomic_load(&r.sh->fabric_sleeps), 1);
@@ -137,7 +137,7 @@ static void too_many_have_come(void **state)
 	atomic_store(&r.sh->rx_head, ADAPTER_BUFS + 1);
 	assert_int_equal(test_recv(r.link, 0), -1);
 	assert_false(adapter_link_has(r.link));
-	assert_int_equal(test_send(r.link, 1, 0), 1); /* lost */
+	assert_int_equal(test_send(r.link, 1, 0), 1); /* the datagram is lost */
 	assert_int_equal(atomic_load(&r.sh->tx_head), 0);
 }
 

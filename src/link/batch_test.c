@@ -59,9 +59,9 @@ static void t_run(void **state)
 	}
 	assert_int_equal(b.n, 5);
 	assert_int_equal(b.iov_used, 10);
-	assert_int_equal(put(v4, 40)->seg, 5); /* shorter ends it */
+	assert_int_equal(put(v4, 40)->seg, 5); /* a shorter datagram ends the run */
 	assert_int_equal(put(v4, 40)->seg, 0);
-	assert_int_equal(put(v4, 41)->seg, 0); /* longer than the first */
+	assert_int_equal(put(v4, 41)->seg, 0); /* longer than the run's first datagram */
 	assert_int_equal(put(v4, 41)->seg, 1);
 }
 
@@ -76,7 +76,7 @@ static void t_run_max(void **state)
 		assert_int_equal(put(v4, 100)->seg, 0);
 }
 
-/* A buffer that UDP_SEGMENT cuts has less than 64 KiB. */
+/* A buffer that UDP_SEGMENT cuts holds less than 64 KiB. */
 static void t_run_bytes(void **state)
 {
 	uint32_t total = 0;

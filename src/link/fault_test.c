@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults around one end of a loop, in virtual time. */
+/* Faults at one end of a loop, in virtual time. */
 #include "link/fault.h"
 
 #include <errno.h>
@@ -50,8 +50,8 @@ static struct link *receiver(struct pair p, bool rx)
 	return rx ? p.faulty : p.plain;
 }
 
-/* Sends N datagrams, 1 us apart, and writes what arrives to got, in order;
- * goes on until nothing is due.  Returns how many arrived. */
+/* Sends N datagrams, 1 us apart, and continues until nothing is due. Writes the numbers
+ * of those that arrive to got, in order, and returns how many arrived. */
 static unsigned carry(struct pair p, bool rx, int64_t *got, unsigned room)
 {
 	struct link *to = receiver(p, rx);
@@ -137,8 +137,8 @@ static void some_come_twice(void **state)
 	}
 }
 
-/* Everything arrives, something is late, and never by more than the four that
- * may pass (each of which may wait itself) or a millisecond. */
+/* All datagrams arrive; some are late, by at most a millisecond or the four datagrams
+ * that may overtake one (each of which may be delayed itself). */
 static void some_are_overtaken(void **state)
 {
 	static int64_t got[2 * N];
@@ -161,7 +161,8 @@ static void some_are_overtaken(void **state)
 	}
 }
 
-/* Nobody comes to overtake it: it goes after a millisecond. */
+/* A datagram that is held back until others have passed leaves after a millisecond if
+ * none come. */
 static void the_last_one_is_not_kept_for_ever(void **state)
 {
 	struct pair p = join("tx:reorder=1", NULL);
@@ -294,7 +295,8 @@ static void a_seed_repeats_a_run(void **state)
 	}
 }
 
-/* What the inner link does not take comes again and is not counted twice. */
+/* A datagram that the inner link refuses is sent again by the caller, and counts once
+ * for nth=. */
 static void a_full_link_is_not_a_fault(void **state)
 {
 	struct loop_conf conf = { .depth = 2, .backpressure = true };
@@ -316,7 +318,7 @@ static void a_full_link_is_not_a_fault(void **state)
 	part(p);
 }
 
-/* Nor does it change the fate of those that follow. */
+/* A refusal by a full inner link does not change which later datagrams are dropped. */
 static void a_full_link_does_not_disturb_the_seed(void **state)
 {
 	struct loop_conf tight = { .depth = 1, .backpressure = true };
@@ -334,7 +336,8 @@ static void a_full_link_does_not_disturb_the_seed(void **state)
 	part(q);
 }
 
-/* A delayed one that meets a full link waits for it, and does not busy it. */
+/* A delayed datagram that finds the inner link full waits for room; the deadline is no
+ * busy loop. */
 static void a_late_one_waits_for_a_full_link(void **state)
 {
 	struct loop_conf conf = { .depth = 1, .backpressure = true };
@@ -342,7 +345,7 @@ static void a_late_one_waits_for_a_full_link(void **state)
 	uint64_t due;
 
 	(void)state;
-	assert_int_equal(test_send(p.faulty, 1, 0), 1); /* its twin has no room */
+	assert_int_equal(test_send(p.faulty, 1, 0), 1); /* the duplicate has no room */
 	due = p.faulty->ops->deadline(p.faulty);
 	assert_true(due > 0 && due <= MS);
 	assert_int_equal(test_recv(p.plain, 1), 1);
@@ -352,8 +355,8 @@ static void a_late_one_waits_for_a_full_link(void **state)
 	part(p);
 }
 
-/* What is delayed keeps its order, also where the inner link has no room, and no more
- * are taken than can wait. */
+/* Delayed datagrams keep their order, also when the inner link is full, and the faulty
+ * link takes no more of them than it can hold. */
 static void stays_in_order(const char *spec, uint64_t step)
 {
 	enum { TOO_MANY = 5000 };
@@ -381,8 +384,8 @@ static void stays_in_order(const char *spec, uint64_t step)
 	plain->ops->close(plain);
 }
 
-/* Also where the delay is shorter than the time until a full inner link is tried again.
- */
+/* The order is also kept if the delay is shorter than the time until a full inner link
+ * is tried again. */
 static void a_link_in_order_stays_so(void **state)
 {
 	(void)state;
@@ -391,7 +394,7 @@ static void a_link_in_order_stays_so(void **state)
 	stays_in_order("tx:delay=1us", 5000);
 }
 
-/* A damaged datagram that finds the inner link full is not passed by others. */
+/* A damaged datagram that finds the inner link full is not overtaken by later ones. */
 static void what_it_spoils_keeps_its_place(void **state)
 {
 	const struct loop_conf narrow = { .depth = 1, .backpressure = true };
@@ -489,7 +492,7 @@ static void number_of(const struct dgram *d, char *buf, size_t size)
 	snprintf(buf, size, "number %u", bytes[0]);
 }
 
-/* What the log says, at level, of five datagrams each way. */
+/* Returns in text what is logged, at level, for five datagrams each way. */
 static void logged(const char *spec, const char *level,
 		   void (*describe)(const struct dgram *d, char *buf, size_t size),
 		   char *text, size_t size)

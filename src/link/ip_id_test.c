@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which identifications are believed. */
+/* Which identifications of IP headers are accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { TO = offsetof(struct ip_addr, to) };
 
-/* From 10.0.0.9 to 10.0.0.1. */
+/* A datagram from 10.0.0.9 to 10.0.0.1. */
 static const struct dgram from_rxe = {
 	.addr.bytes = {
 		[TO + 10] = 0xff, 0xff, 10, 0, 0, 1,
@@ -35,7 +35,8 @@ static void counts_up_with_gaps(void **state)
 	ip_ids_free(ids);
 }
 
-/* Other processes of this host have had their part of what it counts. */
+/* The sender's counter also counts what it sent to other processes of this host
+ * meanwhile. */
 static void meanwhile_it_has_counted(void **state)
 {
 	struct ip_ids *ids = ip_ids_new();
@@ -58,15 +59,18 @@ static void far_away_is_refused_once(void **state)
 	assert_true(ip_id_accept(ids, rxe, 1100, 0));
 	assert_true(ip_id_accept(ids, rxe, 1040, 0)); /* reordered */
 	assert_false(ip_id_accept(ids, rxe, 1700, 0));
-	assert_false(ip_id_accept(ids, rxe, 30000, 0)); /* these two disagree */
+	/* These two do not follow each other. */
+	assert_false(ip_id_accept(ids, rxe, 30000, 0));
 	assert_false(ip_id_accept(ids, rxe, 50000, 0));
-	assert_true(ip_id_accept(ids, rxe, 50003, 0)); /* these agree */
+	/* These two do, so the second is accepted. */
+	assert_true(ip_id_accept(ids, rxe, 50003, 0));
 	assert_true(ip_id_accept(ids, rxe, 50004, 0));
 	assert_false(ip_id_accept(ids, rxe, 1101, 0));
 	ip_ids_free(ids);
 }
 
-/* One that is right in between does not let the second odd one in. */
+/* An accepted identification in between does not make a second far one follow the
+ * first. */
 static void odd_ones_must_follow_each_other(void **state)
 {
 	struct ip_ids *ids = ip_ids_new();
@@ -79,8 +83,8 @@ static void odd_ones_must_follow_each_other(void **state)
 	ip_ids_free(ids);
 }
 
-/* What rdma_rxe of Linux 6.1 put on a wire from 8 QPs that sent at once, through
- * its fq_codel: the first number of each run, and how many there are. */
+/* What rdma_rxe of Linux 6.1 put on a wire from 8 QPs that sent at once, through its
+ * fq_codel: the first identification of each run, and the run's length. */
 /* clang-format off */
 static const struct { uint16_t first, n; } recorded[] = {
 	{ 0, 185 }, { 248, 2 }, { 313, 2 }, { 185, 1 }, { 250, 1 }, { 315, 1 },
@@ -137,7 +141,8 @@ static void queues_of_the_sender_overtake_each_other(void **state)
 	}
 }
 
-/* A run counts as one; and only what was lost since the last. */
+/* A run that this socket lost counts as one datagram, and only losses since the last
+ * datagram count. */
 static void what_our_socket_lost_is_a_gap(void **state)
 {
 	struct ip_ids *ids = ip_ids_new();
@@ -152,8 +157,8 @@ static void what_our_socket_lost_is_a_gap(void **state)
 	ip_ids_free(ids);
 }
 
-/* Seen where processors were busy: one is far ahead after a pause, and what it has
- * overtaken comes then. */
+/* Seen on hosts with busy processors: after a pause one packet is far ahead, and the
+ * packets that it has overtaken follow. */
 static void what_was_overtaken_by_a_jump_is_missing(void **state)
 {
 	struct ip_ids *ids = ip_ids_new();
@@ -166,11 +171,12 @@ static void what_was_overtaken_by_a_jump_is_missing(void **state)
 	assert_true(ip_id_accept(ids, rxe, 64526, 21 * MS)); /* 1,081 behind */
 	assert_true(ip_id_accept(ids, rxe, 64900, 21 * MS));
 	assert_true(ip_id_accept(ids, rxe, 65293, 21 * MS));
-	assert_false(ip_id_accept(ids, rxe, 64300, 21 * MS)); /* it has come */
+	/* This one was accepted before. */
+	assert_false(ip_id_accept(ids, rxe, 64300, 21 * MS));
 	ip_ids_free(ids);
 }
 
-/* 64 of each QP wait, and the queues take turns. */
+/* 64 packets of each QP wait in the sender's queues, which send in turn. */
 static void so_do_many_queues(void **state)
 {
 	enum { QPS = 60, EACH = 64 };
@@ -186,8 +192,8 @@ static void so_do_many_queues(void **state)
 	ip_ids_free(ids);
 }
 
-/* Not where packets are missing that may still come: only once, and not what is
- * long ago. */
+/* An identification far behind is accepted only if it is missing, only once, and only
+ * for a while. */
 static void far_behind_only_what_is_missing(void **state)
 {
 	struct ip_ids *ids = ip_ids_new();
@@ -197,11 +203,11 @@ static void far_behind_only_what_is_missing(void **state)
 	for (; id < 2000; id++)
 		if (id != 1200)
 			assert_true(ip_id_accept(ids, rxe, id, 0));
-	assert_true(ip_id_accept(ids, rxe, 1950, 0)); /* the network repeats */
+	assert_true(ip_id_accept(ids, rxe, 1950, 0)); /* the network has duplicated it */
 	assert_false(ip_id_accept(ids, rxe, 1201, 0));
 	assert_true(ip_id_accept(ids, rxe, 1200, 0));
 	assert_false(ip_id_accept(ids, rxe, 1200, 0));
-	assert_true(ip_id_accept(ids, rxe, 2001, 0)); /* without 2000 */
+	assert_true(ip_id_accept(ids, rxe, 2001, 0)); /* 2000 is missing */
 	for (id = 2002; id < 6500; id++)
 		assert_true(ip_id_accept(ids, rxe, id, 0));
 	assert_false(ip_id_accept(ids, rxe, 2000, 0));
@@ -229,18 +235,20 @@ static void who_numbers_places_does_not_count(void **state)
 	assert_true(ip_id_accept(ids, rxe, 5, 0));
 	assert_false(ip_id_accept(ids, rxe, 64, 0));
 	assert_false(ip_id_accept(ids, rxe, 30000, 0));
-	assert_false(ip_id_accept(ids, rxe, 30300, 5000 * MS)); /* long ago */
-	assert_true(ip_id_accept(ids, rxe, 30302, 5001 * MS));	/* so it does */
+	assert_false(ip_id_accept(ids, rxe, 30300, 5000 * MS)); /* the guess is too old */
+	/* Confirmed by the one before. */
+	assert_true(ip_id_accept(ids, rxe, 30302, 5001 * MS));
 	ip_id_guessed(ids, rxe);
 	assert_true(ip_id_accept(ids, rxe, 30303, 5001 * MS));
-	for (int i = 0; i < 8; i++) /* now another sits there */
+	for (int i = 0; i < 8; i++) /* simulates another sender behind that address */
 		ip_id_guessed(ids, rxe);
 	assert_false(ip_id_accept(ids, rxe, 30304, 5001 * MS));
 	ip_ids_free(ids);
 }
 
-/* How many of n random ones pass, of a source that sends a right one, or one
- * with the number that was guessed, before each.  It counts by step. */
+/* Returns how many of n random identifications are accepted. Before each of them comes
+ * one with the guessed number (places), or one that continues the sender's counter,
+ * which advances by step. */
 static unsigned pass(bool places, unsigned step, unsigned n)
 {
 	struct ip_ids *ids = ip_ids_new();
@@ -266,7 +274,7 @@ static void a_random_one_hardly_passes(void **state)
 	(void)state;
 	assert_in_range(pass(true, 1, 1 << 18), 1, 1 << (18 - 9));
 	assert_in_range(pass(false, 1, 1 << 18), 1, 1 << (18 - 4));
-	/* Nine of ten are for other processes, or lost. */
+	/* Of ten datagrams of the sender, nine go to other processes or are lost. */
 	assert_in_range(pass(false, 10, 1 << 18), 1, 1 << (18 - 3));
 }
 

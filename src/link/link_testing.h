@@ -33,7 +33,7 @@ static inline struct dgram *test_dgram(struct test_dgram *t, const void *p, uint
 	return &t->d;
 }
 
-/* Send one datagram that holds the number n; 1 if it was taken. */
+/* Sends one datagram that holds the number n; returns 1 if it was taken. */
 static inline int test_send(struct link *link, uint32_t n, uint64_t now)
 {
 	struct test_dgram t;
@@ -50,7 +50,7 @@ static inline uint32_t test_number(const struct dgram *d)
 	return n;
 }
 
-/* The number of the one datagram that waits; -1: none. */
+/* Receives one datagram and returns its number; -1: none waits. */
 static inline int64_t test_recv(struct link *link, uint64_t now)
 {
 	struct dgram v;

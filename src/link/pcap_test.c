@@ -79,7 +79,7 @@ static void packets_reach_the_file_in_time(void **state)
 	assert_true(file_size() > empty);
 }
 
-/* In a child: it is for good. */
+/* Runs in a child process, since the end of captures is final. */
 static void nothing_is_kept_at_the_end(void **state)
 {
 	int status;
@@ -139,7 +139,7 @@ static void a_full_buffer_is_written(void **state)
 	}
 	assert_true(file_size() > before + (1 << 19));
 	part(p);
-	/* 28 + 20 + 8 + 64 + 16 bytes each: nothing is missing */
+	/* Each packet takes 28 + 20 + 8 + 64 + 16 bytes: none is missing. */
 	assert_int_equal(file_size(), before + 20000 * 136);
 }
 
@@ -161,7 +161,7 @@ static void the_name_may_hold_the_process_id(void **state)
 	b->ops->close(b);
 }
 
-/* Two would write over each other. */
+/* Two captures in one file would overwrite each other. */
 static void a_file_is_one_captures_at_a_time(void **state)
 {
 	struct link *a, *b, *out;
@@ -197,7 +197,7 @@ static void a_file_that_cannot_be_made_is_an_error(void **state)
 	b->ops->close(b);
 }
 
-/* The file stays as long as it was, and traffic goes on. */
+/* The file keeps its length, and traffic goes on. */
 static void a_full_disk_ends_the_capture_only(void **state)
 {
 	struct pair p = join(), q;
@@ -208,7 +208,8 @@ static void a_full_disk_ends_the_capture_only(void **state)
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	small = was;
-	small.rlim_cur = (rlim_t)before + 100; /* one and a part */
+	/* Room for one packet and a part of the next. */
+	small.rlim_cur = (rlim_t)before + 100;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(test_send(p.cap, i, i * 200u * MS), 1);
@@ -220,7 +221,7 @@ static void a_full_disk_ends_the_capture_only(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	assert_int_equal(file_size(), before);
 
-	unlink(path); /* a later one is its own */
+	unlink(path); /* a later capture has a file of its own */
 	q = join();
 	assert_int_equal(test_send(p.cap, 1, 20000ul * MS), 1);
 	assert_int_equal(test_recv(p.cap, 30000ul * MS), -1);
@@ -231,7 +232,8 @@ static void a_full_disk_ends_the_capture_only(void **state)
 	assert_true(file_size() > before);
 }
 
-/* Somebody's file takes the capture's number, which is returned. */
+/* Opens another file in place of the capture's descriptor, and returns the
+ * descriptor. */
 static int take_over(int by)
 {
 	struct stat st, cap;
@@ -289,7 +291,8 @@ static void a_fork_leaves_the_file_to_the_parent(void **state)
 	assert_true(file_size() > before);
 }
 
-/* What tshark says about the file, a line per packet, columns by tabs. */
+/* Runs tshark on the file: one line per packet, one column per field, separated by
+ * tabs. */
 static void tshark(const char *fields, char *out, size_t room)
 {
 	char cmd[512];
@@ -309,7 +312,7 @@ static void tshark(const char *fields, char *out, size_t room)
 	assert_int_equal(pclose(f), 0);
 }
 
-/* A RoCE acknowledgement: BTH, AETH, ICRC (which tshark does not check). */
+/* An ACK of RoCE: BTH, AETH, ICRC (which tshark does not check). */
 static const uint8_t ack[20] = {
 	0x11, 0, 0xff, 0xff, 0, 0, 0, 0x11, 0, 0x12, 0x34, 0x56, 0x1f, 0, 0, 1,
 };
@@ -320,7 +323,7 @@ static void write_for_tshark(void)
 	struct test_dgram t[2];
 	struct dgram v[2];
 
-	for (int i = 0; i < 2; i++) { /* one run of two */
+	for (int i = 0; i < 2; i++) { /* one run of two datagrams */
 		v[i] = *test_dgram(&t[i], ack, sizeof(ack));
 		v[i].seg = (uint16_t)i;
 		v[i].ip_id = i;
@@ -381,7 +384,7 @@ static void half_a_file_is_read_too(void **state)
 	write_for_tshark();
 	tshark("-e ip.id", got, sizeof(got));
 	assert_string_equal(got, "0x0000\n0x0001\n0xfedc\n\n");
-	/* as flushes leave it: two whole packets */
+	/* cut as after a flush: two whole packets */
 	assert_int_equal(truncate(path, file_size() - 92 - 112), 0);
 	tshark("-e ip.id", got, sizeof(got));
 	assert_string_equal(got, "0x0000\n0x0001\n");

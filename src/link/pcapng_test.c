@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The blocks, read back by their structure; pcap_test.c has tshark read them. */
+/* The blocks of a capture, read back by their structure; pcap_test.c has tshark read
+ * them. */
 #include "link/ip_addr.h"
 #include "link/pcapng.h"
 
@@ -25,7 +26,7 @@ static unsigned net16(const uint8_t *p)
 	return (unsigned)p[0] << 8 | p[1];
 }
 
-/* One's complement sum; ffff over what carries a right checksum. */
+/* The one's complement sum; 0xffff over bytes that include their right checksum. */
 static unsigned sum(const uint8_t *p, size_t n, unsigned s)
 {
 	for (size_t i = 0; i < n; i++)
@@ -131,7 +132,7 @@ static void v1_has_an_interface_of_its_own(void **state)
 	assert_int_equal(get32(at), 1);
 	assert_int_equal(get32(at + 4), len);
 	assert_int_equal(get32(at + len - 4), len);
-	assert_int_equal(get32(at + 8), 1); /* Ethernet */
+	assert_int_equal(get32(at + 8), 1); /* link type Ethernet */
 	test_dgram(&t, "hello", 5);
 	ip_of(&t.d)->v1 = 1;
 	len = pcapng_epb(at, &t.d, PCAPNG_V1, 1, PCAPNG_OUT, 0);
@@ -168,7 +169,8 @@ static void infiniband_is_erf(void **state)
 		assert_memory_equal(at + 28, "\0\0\0\x80\1\0\0\0\x15\4", 10);
 		assert_int_equal(net16(at + 38), 16 + n);
 		assert_int_equal(net16(at + 42), n);
-		assert_int_equal(at[45] & 0xf3, 0x52 + grh); /* SL, LNH */
+		/* The fields SL and LNH of the LRH. */
+		assert_int_equal(at[45] & 0xf3, 0x52 + grh);
 		assert_memory_equal(at + 46, "\0\4", 2);
 		assert_memory_equal(at + 50, "\0\3", 2);
 		assert_memory_equal(at + 44 + lrh, t.bytes, 20);

@@ -44,7 +44,8 @@ static struct t {
 	int tap;
 	uint32_t ifindex;
 	uint8_t our_mac[6];
-	struct link *raw, *far; /* far: the other end of the cable within */
+	/* Far: the other end of the inner link, a cable in memory. */
+	struct link *raw, *far;
 	uint8_t ours[16];
 	uint8_t data[2048];
 	struct iovec iov;
@@ -140,7 +141,8 @@ static inline void need_tap(void)
 
 /* --- packets ------------------------------------------------------------- */
 
-/* From the neighbour to us and a QP of our slot, of len bytes that tell which it is. */
+/* A packet from the neighbour to this host and QP `which` of this process's slot, with
+ * len bytes that tell which packet it is. */
 static inline struct dgram packet(unsigned which, size_t len)
 {
 	struct dgram d = {
@@ -194,7 +196,7 @@ static inline void sum_again(struct frame *f)
 	ip[11] = (uint8_t)sum;
 }
 
-/* The next that comes in, which is there or on its way. */
+/* Receives the next packet, and waits for it if it is on its way. */
 static inline void get(struct dgram *d)
 {
 	struct pollfd p = { .fd = raw_rx_fd(t.raw), .events = POLLIN };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers that are built are read again; what is no packet of RoCE v2, or v1, is refused.
- */
+/* Built headers are parsed back; frames that are no packet of RoCE v2 or v1 are
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,8 @@ static void draw_addresses(struct ip_addr *a, bool v4)
 	a->ttl = (uint8_t)rand_u64(&rnd);
 }
 
-/* A datagram of any addresses with its headers and len bytes behind; its whole length. */
+/* Makes a datagram with random addresses, and its frame: headers and len bytes. Returns
+ * the frame's length. */
 static size_t make(struct dgram *d, uint8_t *at, bool v4, size_t len)
 {
 	size_t n;
@@ -55,7 +56,7 @@ static size_t make(struct dgram *d, uint8_t *at, bool v4, size_t len)
 	return n + len;
 }
 
-/* IPv4's checksum, after the header was changed. */
+/* Corrects IPv4's checksum after a change of the header. */
 static void sum_again(uint8_t *at)
 {
 	uint16_t sum;
@@ -75,7 +76,7 @@ static void what_is_built_is_read(void **state)
 	for (unsigned i = 0; i < 20000; i++) {
 		bool v4 = i % 2;
 		size_t len = rand_below(&rnd, PAYLOAD + 1), n = make(&d, at, v4, len);
-		size_t pad = rand_below(&rnd, 20); /* of a short frame */
+		size_t pad = rand_below(&rnd, 20); /* padding, as of a short frame */
 
 		assert_true(raw_frame_parse(&got, at, n + pad, PORT));
 		assert_memory_equal(&got.addr, &d.addr, sizeof(d.addr));
@@ -99,7 +100,8 @@ static void what_is_cut_is_refused(void **state)
 		size_t n = make(&d, at, v4, PAYLOAD);
 
 		for (size_t cut = 0; cut < n; cut++) {
-			uint8_t *exact = malloc(cut + 1); /* so that ASan sees more */
+			/* An exact copy, so that ASan sees reads past the end. */
+			uint8_t *exact = malloc(cut + 1);
 
 			memcpy(exact, at, cut);
 			assert_false(raw_frame_parse(&got, exact, cut, PORT));
@@ -113,7 +115,7 @@ struct wrong {
 	bool v4;
 	unsigned at;
 	uint8_t value;
-	bool sum; /* is made right again */
+	bool sum; /* IPv4's checksum is corrected */
 };
 
 static const struct wrong wrongs[] = {
@@ -148,7 +150,7 @@ static void what_is_wrong_is_refused(void **state)
 		const struct wrong *w = &wrongs[i];
 		size_t n = make(&d, at, w->v4, PAYLOAD - 20);
 
-		at[8] = w->v4 ? 64 : at[8]; /* is none of the values above */
+		at[8] = w->v4 ? 64 : at[8]; /* differs from all values above */
 		if (w->v4)
 			sum_again(at);
 		assert_true(raw_frame_parse(&got, at, n, PORT));
@@ -236,7 +238,7 @@ static void without_df(void **state)
 	assert_true(got.may_fragment);
 }
 
-/* Whatever comes: what is taken lies within it. */
+/* Random bytes: the payload of an accepted frame lies within the frame. */
 static void any_bytes(void **state)
 {
 	unsigned taken = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What goes and comes by packets, and what by the link within. */
+/* Which packets the packet socket takes and sends, and which the inner link. */
 #include "link/raw_fix.h"
 
 /* --- tests --------------------------------------------------------------- */
@@ -26,7 +26,8 @@ static void headers_come_as_they_are(void **state)
 	assert_memory_equal(got.iov[0].iov_base, t.data, LEN);
 }
 
-/* What is not for us, or no packet, is not there: the one behind it is. */
+/* Frames that are no RoCE packets to this process are not received; the good frame
+ * behind them is. */
 static void others_are_left_alone(void **state)
 {
 	struct frame good, f;
@@ -39,14 +40,14 @@ static void others_are_left_alone(void **state)
 	f = good; /* another slot */
 	f.bytes[ETH + 28 + QPN_AT] ^= 0x80;
 	put(&f);
-	f = good; /* slot 0 is everybody's, and comes by UDP */
+	f = good; /* slot 0 belongs to no process; such packets come by UDP */
 	memset(f.bytes + ETH + 28 + QPN_AT, 0, 2);
 	put(&f);
 	f = good; /* a fragment */
 	f.bytes[ETH + 6] = 0x20;
 	sum_again(&f);
 	put(&f);
-	f = good; /* another host's, which this one would route */
+	f = good; /* to another host, for which this host would be the router */
 	f.bytes[ETH + 19] = 77;
 	sum_again(&f);
 	put(&f);
@@ -68,10 +69,12 @@ static void others_are_left_alone(void **state)
 	put(&f);
 	expect(2);
 	assert_int_equal(raw_stats(t.raw)->rx, 1);
-	assert_int_equal(raw_stats(t.raw)->rx_dropped, 1); /* the other host's */
+	/* The frame to the other host's address. */
+	assert_int_equal(raw_stats(t.raw)->rx_dropped, 1);
 }
 
-/* Senders that no wire has: ourselves, loopback, a group, nobody. */
+/* Packets with a source that no network carries: this host, loopback, a group, the zero
+ * address. */
 static void martians_are_dropped(void **state)
 {
 	static const char *const from[] = { OURS, "127.0.0.1", "224.1.2.3", "0.0.0.0" };
@@ -93,7 +96,7 @@ static void martians_are_dropped(void **state)
 	assert_int_equal(raw_stats(t.raw)->rx_dropped, 4);
 }
 
-/* A tag of VLAN 0 gives a priority; another VLAN is another interface's. */
+/* A tag of VLAN 0 only gives a priority; other VLANs are other interfaces. */
 static void tagged(void **state)
 {
 	struct dgram d = packet(1, LEN);
@@ -115,7 +118,7 @@ static void tagged(void **state)
 	expect(1);
 }
 
-/* The next frame of RoCE that leaves by the interface. */
+/* Reads the next RoCE frame that leaves by the interface. */
 static void next_frame(struct frame *f)
 {
 	do {
@@ -155,8 +158,8 @@ static void neighbours_get_frames(void **state)
 	assert_int_equal(t.far->ops->recv(t.far, &got, 1, 0), 0);
 }
 
-/* ... and whoever is not known to be one gets datagrams of the link within: one whose
- * MAC address is not known, one that no route leads to, a group, we ourselves. */
+/* The inner link sends datagrams to addresses that are no known neighbour: without a MAC
+ * address, without a route, a group, and this host. */
 static void others_get_datagrams(void **state)
 {
 	static const char *const to[] = { NOBODY, ROUTED, "224.1.2.3", OURS };
@@ -174,7 +177,7 @@ static void others_get_datagrams(void **state)
 	assert_int_equal(raw_stats(t.raw)->tx_by_udp, 4);
 }
 
-/* In turns: each goes its way, and none is lost. */
+/* Packets for both links in one batch: each goes its way, and none is lost. */
 static void both_kinds_in_a_batch(void **state)
 {
 	struct dgram v[100], got;
@@ -191,7 +194,8 @@ static void both_kinds_in_a_batch(void **state)
 	assert_int_equal(by_udp, 34);
 }
 
-/* Other processes, which know nothing of packet sockets, forward what is for our slot. */
+/* Packets that another process has forwarded come by UDP: those of this process's slot
+ * have come by the packet socket, too, so they are dropped. */
 static void what_comes_twice_is_taken_once(void **state)
 {
 	static const struct {
@@ -212,7 +216,8 @@ static void what_comes_twice_is_taken_once(void **state)
 	assert_int_equal(raw_stats(t.raw)->rx_twice, 1);
 }
 
-/* The UDP socket on the port takes in what the packet socket does not, and no more. */
+/* A UDP socket on the port receives the packets that the packet socket does not, and no
+ * others. */
 static void a_udp_socket_shares(void **state)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT) };
@@ -240,7 +245,8 @@ static void a_udp_socket_shares(void **state)
 	close(fd);
 }
 
-/* The ICRC holds for the identification and the DF of the header, and no other's. */
+/* The ICRC covers the header's identification and DF bit exactly as they were
+ * received. */
 static void icrcs_are_exact(void **state)
 {
 	static const struct {
@@ -274,9 +280,9 @@ static void icrcs_are_exact(void **state)
 		while (roce->ops->recv(roce, &got, 1, 0) == 0)
 			assert_int_equal(poll(&p, 1, -1), 1);
 		assert_int_equal(got.damaged, row[i].damaged);
-		assert_true(got.marked); /* 0x8b: congestion experienced */
+		assert_true(got.marked); /* TOS 0x8b: congestion experienced */
 	}
-	t.raw = roce; /* end() closes both */
+	t.raw = roce; /* end() closes both links */
 }
 
 int main(void)

@@ -33,7 +33,7 @@ static void v1_comes_in(void **state)
 	(void)state;
 	need_tap();
 	frame_of_v1(&f, &d);
-	f.len += 6; /* padding of the frame */
+	f.len += 6; /* the frame's padding */
 	put(&f);
 	get(&got);
 	ip_of(&d)->ifindex = t.ifindex;
@@ -42,7 +42,7 @@ static void v1_comes_in(void **state)
 	assert_memory_equal(got.iov[0].iov_base, t.data, LEN);
 }
 
-/* One byte of a good frame is another, or the frame ends sooner: it is not taken. */
+/* A good frame with one byte changed, or cut short, is not taken. */
 static void v1_of_others_is_left_alone(void **state)
 {
 	static const struct {
@@ -51,11 +51,11 @@ static void v1_of_others_is_left_alone(void **state)
 		size_t cut;
 	} row[] = {
 		{ 5, 1, 0 },			/* another MAC address */
-		{ 0, 1, 0 },			/* a group's */
+		{ 0, 1, 0 },			/* a group's address */
 		{ 13, 1, 0 },			/* another type */
 		{ ETH, 0x10, 0 },		/* version 7 */
 		{ ETH + 6, 0x1b ^ 17, 0 },	/* next header: UDP */
-		{ ETH + 5, LEN ^ 15, 0 },	/* a length of less than BTH and ICRC */
+		{ ETH + 5, LEN ^ 15, 0 },	/* a length shorter than BTH and ICRC */
 		{ ETH + 4, 1, 0 },		/* longer than the frame */
 		{ ETH + 39, 77, 0 },		/* another host's GID */
 		{ ETH + 40 + QPN_AT, 0x80, 0 }, /* another slot */
@@ -76,10 +76,10 @@ static void v1_of_others_is_left_alone(void **state)
 		f.len -= row[i].cut;
 		put(&f);
 	}
-	f = good; /* what looks like it, in a frame of IPv6 */
+	f = good; /* bytes of RoCE v1 in a frame of IPv6 */
 	f.bytes[12] = 0x86, f.bytes[13] = 0xdd;
 	put(&f);
-	d = packet(1, LEN); /* IPv4, in a frame of RoCE v1 */
+	d = packet(1, LEN); /* bytes of IPv4 in a frame of RoCE v1 */
 	frame_of(&f, &d);
 	f.bytes[12] = 0x89, f.bytes[13] = 0x15;
 	put(&f);
@@ -90,7 +90,7 @@ static void v1_of_others_is_left_alone(void **state)
 	assert_int_equal(raw_stats(t.raw)->rx, 1);
 }
 
-/* The next frame of that type that leaves by the interface. */
+/* Reads the next frame of that EtherType that leaves by the interface. */
 static void next_of_type(struct frame *f, uint16_t type)
 {
 	do {
@@ -129,7 +129,7 @@ static void v1_goes_out(void **state)
 	assert_true(t.raw->ops->deadline(t.raw) == UINT64_MAX);
 }
 
-/* The ARP answer of `last`, the host 10.99.0.last. */
+/* Sends the ARP reply of the host 10.99.0.last. */
 static void put_arp_answer(uint8_t last)
 {
 	static const uint8_t head[] = { 0, 1, 8, 0, 6, 4, 0, 2 };
@@ -147,7 +147,7 @@ static void put_arp_answer(uint8_t last)
 	put(&f);
 }
 
-/* The kernel has read the answer. */
+/* Waits until the kernel has read the ARP reply. */
 static void wait_until_known(const char *ip)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -163,8 +163,8 @@ static void wait_until_known(const char *ip)
 	close(fd);
 }
 
-/* Where the MAC address is not known, packets wait in their order, and the kernel asks.
- */
+/* Packets to a neighbour without a known MAC address wait in their order while the
+ * kernel resolves it. */
 static void v1_waits_for_its_neighbour(void **state)
 {
 	struct dgram d, got;
@@ -181,7 +181,7 @@ static void v1_waits_for_its_neighbour(void **state)
 	do
 		next_of_type(&f, 0x0806);
 	while (f.bytes[ETH + 27] != 9);
-	assert_int_equal(f.bytes[ETH + 7], 1); /* a question */
+	assert_int_equal(f.bytes[ETH + 7], 1); /* an ARP request */
 	put_arp_answer(9);
 	wait_until_known("10.99.0.9");
 	now = t.raw->ops->deadline(t.raw);
@@ -195,7 +195,7 @@ static void v1_waits_for_its_neighbour(void **state)
 	assert_true(t.raw->ops->deadline(t.raw) == UINT64_MAX);
 }
 
-/* ... but not for ever, and no more than so many. */
+/* Packets wait for a limited time only. */
 static void v1_without_an_answer_is_lost(void **state)
 {
 	struct dgram d, got;
@@ -216,7 +216,7 @@ static void v1_without_an_answer_is_lost(void **state)
 	assert_int_equal(raw_stats(t.raw)->tx, 0);
 }
 
-/* So many are held, and the first of them. */
+/* RAW_HELD packets wait, the first ones; later ones are lost. */
 static void v1_holds_so_many(void **state)
 {
 	struct dgram d, got;
@@ -239,7 +239,8 @@ static void v1_holds_so_many(void **state)
 	}
 }
 
-/* The ICRC is over the GRH, whose ends it covers; a run is none. */
+/* The ICRC covers the GRH, whose GIDs it includes; packets of v1 are never sent as a
+ * run. */
 static void v1_has_its_icrc(void **state)
 {
 	struct link *roce;
@@ -282,9 +283,9 @@ static void v1_has_its_icrc(void **state)
 			assert_int_equal(poll(&p, 1, -1), 1);
 		assert_int_equal(got.damaged, damaged);
 		assert_int_equal(got.len, LEN - ICRC_LEN);
-		assert_false(got.marked); /* no ECN in a GRH */
+		assert_false(got.marked); /* a GRH carries no ECN */
 	}
-	t.raw = roce; /* end() closes both */
+	t.raw = roce; /* end() closes both links */
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets get an ICRC on their way out, and lose it on their way in. */
+/* Packets get an ICRC on their way out, and it is checked and removed on their way
+ * in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,9 +22,9 @@
 
 enum { PORT = 4791, BTH = 12 };
 
-/* What is sealed by `out` and, as the test likes, given to `in`. */
+/* Packets are sealed by `out` and given to `in` as the test likes. */
 static struct t {
-	struct link *loop, *out, *in; /* loop: the cable's far end */
+	struct link *loop, *out, *in; /* loop: the far end of the cable */
 	bool ipv6;
 	unsigned bth, host; /* vary the BTH, and the receiver's address */
 	struct batch batch;
@@ -68,7 +69,8 @@ static void fill(uint8_t *p, size_t n, unsigned seed)
 		p[i] = (uint8_t)(i * 7 + seed);
 }
 
-/* A packet of a header, payload in pieces and pad.  0 or -errno of the seal. */
+/* Seals a packet of a header, payload in pieces, and pad. Returns 0, or the seal's
+ * -errno. */
 static int put(const struct iovec *payload, unsigned pieces, unsigned pad)
 {
 	struct batch *b = &t.batch;
@@ -91,7 +93,7 @@ static int put(const struct iovec *payload, unsigned pieces, unsigned pad)
 	return batch_seal(b);
 }
 
-/* Computed over the datagram as it lies in one piece, is it what stands there? */
+/* Is the ICRC at the end of d the one that is computed over the whole datagram? */
 static bool icrc_is_right(const struct dgram *d, uint16_t id)
 {
 	struct icrc_path path = { .sport = ip_of(d)->from.port,
@@ -204,14 +206,15 @@ static void memory_that_is_gone(void **state)
 	assert_int_equal(put(&bad, 1, 0), -EFAULT);
 	assert_int_equal(t.batch.n, 1);
 	assert_int_equal(t.batch.iov_used, 3);
-	assert_int_equal(put(&good, 1, 0), 0); /* it joins the run of the first */
+	/* This packet joins the run of the first one. */
+	assert_int_equal(put(&good, 1, 0), 0);
 	assert_int_equal(t.batch.v[1].seg, 1);
 	assert_true(icrc_is_right(&t.batch.v[1], 1));
 }
 
 /* --- in ------------------------------------------------------------------ */
 
-/* A link that gives one datagram, as the test has made it. */
+/* A link that receives one datagram, which the test has made. */
 struct given {
 	struct link link;
 	struct dgram d;
@@ -250,7 +253,7 @@ static void close_given(void)
 	t.in->ops->close(t.in);
 }
 
-/* n bytes of packet that were sealed with this identification. */
+/* Makes n bytes of a packet that was sealed with identification id. */
 static void make(size_t n, uint16_t id)
 {
 	struct icrc_path path = { .sport = 0xc000, .dport = PORT };
@@ -286,7 +289,7 @@ static void every_bit_counts(void **state)
 				make(24, 0);
 				given.d.ip_id_exact = true;
 				t.bytes[i] ^= (uint8_t)bit;
-				/* Byte 4, FECN and BECN: routers may change it. */
+				/* Byte 4 has FECN and BECN, which routers may change. */
 				assert_int_equal(is_whole(24), i == 4);
 			}
 		}
@@ -299,7 +302,7 @@ static void addresses_and_ports_count(void **state)
 	(void)state;
 	open_given();
 	make(24, 0);
-	ip_of(&given.d)->to.port = 0; /* not said: it is the link's */
+	ip_of(&given.d)->to.port = 0; /* 0: not known, so the link's own port counts */
 	assert_true(is_whole(24));
 	ip_of(&given.d)->to.port = PORT + 1;
 	assert_false(is_whole(24));
@@ -319,19 +322,19 @@ static void identification_is_solved_for(void **state)
 {
 	(void)state;
 	open_given();
-	make(24, 4711); /* the first is believed */
+	make(24, 4711); /* the first identification is accepted */
 	assert_true(is_whole(24));
 	make(24, 4720);
 	assert_true(is_whole(24));
-	make(24, 40000); /* far away */
+	make(24, 40000); /* far from the last one */
 	assert_false(is_whole(24));
 	make(24, 4725);
-	given.d.ip_id_exact = true; /* it was 0, the link says */
+	given.d.ip_id_exact = true; /* the link knows that the identification was 0 */
 	assert_false(is_whole(24));
 	given.d.ip_id = 4725;
 	assert_true(is_whole(24));
 	make(24, 4730);
-	given.d.ip_id = 0x3000; /* the link guessed wrong */
+	given.d.ip_id = 0x3000; /* a wrong guess by the link */
 	assert_true(is_whole(24));
 	close_given();
 }
@@ -354,7 +357,7 @@ static void too_short(void **state)
 	close_given();
 }
 
-/* Out by one, in by the other. */
+/* Packets go out by one link and in by the other. */
 static void there_and_back(void **state)
 {
 	uint8_t a[700];
@@ -374,7 +377,8 @@ static void there_and_back(void **state)
 		assert_memory_equal((uint8_t *)v[i].iov[0].iov_base + BTH, a, sizeof(a));
 	}
 	t.in->ops->close(t.in);
-	/* end() closes the far end, which is gone by now. */
+	/* end() will close the far end, which is gone: so the test makes another
+	 * pair. */
 	assert_int_equal(loop_pair(&t.in, &t.loop, &(struct loop_conf){ .depth = 1 }), 0);
 	t.in->ops->close(t.in);
 }

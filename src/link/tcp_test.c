@@ -47,7 +47,7 @@ static void what_goes_in_comes_out(void **state)
 	assert_int_equal(getsockopt(s[0]->fd, IPPROTO_TCP, TCP_NODELAY, &one, &len), 0);
 	assert_int_equal(one, 1);
 	assert_true(fcntl(s[0]->fd, F_GETFD) & FD_CLOEXEC);
-	assert_true(s[0]->mss > 1400); /* loopback's */
+	assert_true(s[0]->mss > 1400); /* the MSS of loopback */
 	assert_int_equal(s[1]->ops->recv(s[1], to, 2, 0), 0);
 	assert_int_equal(s[0]->ops->send(s[0], v, 3, 0), 13);
 	wait_for(s[1], POLLIN);
@@ -56,7 +56,7 @@ static void what_goes_in_comes_out(void **state)
 	s[0]->ops->fin(s[0]);
 	wait_for(s[1], POLLIN);
 	assert_int_equal(s[1]->ops->recv(s[1], to, 2, 0), -ESHUTDOWN);
-	/* The other direction is open still. */
+	/* The other direction is still open. */
 	assert_int_equal(s[1]->ops->send(s[1], v, 1, 0), 4);
 	wait_for(s[0], POLLIN);
 	assert_int_equal(s[0]->ops->recv(s[0], to, 2, 0), 4);
@@ -64,10 +64,11 @@ static void what_goes_in_comes_out(void **state)
 	s[1]->ops->close(s[1]);
 }
 
-/* Bytes that nobody reads any more do not cost the peer the last ones. */
+/* An end that closes with bytes unread does not take from its peer the last bytes that
+ * it has sent. */
 static void closed_with_bytes_unread(void **state)
 {
-	static char much[20000]; /* less than a window */
+	static char much[20000]; /* less than a TCP window */
 	struct iovec v = { much, sizeof(much) }, last = { much, 7 };
 	struct stream *s[2];
 
@@ -133,7 +134,7 @@ static void what_is_no_connection(void **state)
 	assert_int_equal(stream_tcp_open(&s[0], -1), -EBADF);
 	assert_int_equal(stream_tcp_open(&s[0], un), -ENOTCONN);
 	close(un);
-	/* A number that is somebody else's by now is not closed. */
+	/* A descriptor that has become another file is not closed. */
 	streams(s);
 	assert_int_equal(pipe(fd), 0);
 	assert_int_equal(dup2(fd[1], s[0]->fd), s[0]->fd);
@@ -146,7 +147,8 @@ static void what_is_no_connection(void **state)
 	s[1]->ops->close(s[1]);
 }
 
-/* The program has closed it and has a socket of its own by that number. */
+/* The program has closed the stream's descriptor, and a socket of its own has the
+ * number. */
 static void a_number_taken_over(void **state)
 {
 	char byte = 'x', got[8];
@@ -175,7 +177,8 @@ static void a_number_taken_over(void **state)
 	s[1]->ops->close(s[1]);
 }
 
-/* Who is gone is noticed; who only takes nothing is no matter of time. */
+/* Keepalives notice a host that is gone; a peer that only does not read is never timed
+ * out. */
 static void timeouts(void **state)
 {
 	struct stream *s[2];

@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-/* A refusal lets the next send fail, of which nothing may be lost; and each quotes
- * what was refused. */
+/* An ICMP refusal makes the next send fail, which must lose nothing; each refusal quotes
+ * the refused datagram. */
 static void refused(int family, const char *ip)
 {
 	enum { N = 100, NOBODY = PORT + 1, LEN = 308 };
@@ -45,7 +45,8 @@ static void refused(int family, const char *ip)
 	done(link);
 }
 
-/* By the other port nothing is told, and nothing fails. */
+/* Refusals of datagrams from the port that receives are not reported, and let nothing
+ * fail. */
 static void not_asked(int family, const char *ip)
 {
 	struct link *link = open_bound(family);
@@ -77,7 +78,7 @@ static void test_nobody_has_the_port(void **state)
 	not_asked(AF_INET6, "::1");
 }
 
-/* Which of ours is bound there? */
+/* Returns this process's descriptor that is bound to port. */
 static int fd_of_port(int port)
 {
 	for (int fd = 0; fd < 1024; fd++) {

@@ -62,7 +62,7 @@ struct out {
 	uint8_t data[2048];
 };
 
-/* A datagram in two pieces, filled with something that tells k. */
+/* Makes a datagram in two pieces, whose bytes tell that it is number k. */
 static struct dgram make(struct out *o, const char *from, const char *to, uint32_t len,
 			 unsigned k)
 {

@@ -90,7 +90,7 @@ static void test_source_address_is_the_one_asked_for(void **state)
 	done(link);
 }
 
-/* n datagrams of one run, the last one shorter; received `at_once` a call. */
+/* Sends a run of n datagrams, the last one shorter, and receives at_once per call. */
 static void run_of(int family, const char *ip, unsigned n, unsigned at_once)
 {
 	struct link *link = open_bound(family);
@@ -135,7 +135,7 @@ static void test_rest_of_a_run_is_kept(void **state)
 	run_of(AF_INET6, "::1", 17, 1);
 }
 
-/* No datagram is the second of a message: not even of what comes first. */
+/* After udp_keep_apart() the link sends each datagram as a message of its own. */
 static void test_runs_that_are_kept_apart(void **state)
 {
 	enum { N = 10 };
@@ -210,7 +210,7 @@ static void one_from_outside(void)
 	close(fd);
 }
 
-/* The next datagram that finds room tells of those that found none. */
+/* The next datagram that finds room reports how many found none. */
 static void test_what_found_the_socket_full_is_counted(void **state)
 {
 	enum { MANY = 100, TRIES = 100 };
@@ -238,7 +238,7 @@ static void test_what_found_the_socket_full_is_counted(void **state)
 	done(link);
 }
 
-/* What cannot be sent is dropped and counted; what follows is sent. */
+/* Datagrams that cannot be sent are dropped and counted; those behind them are sent. */
 static void drops_and_goes_on(struct dgram *bad, unsigned n)
 {
 	struct link *link = open_bound(AF_INET);
@@ -264,7 +264,8 @@ static void test_unreachable(void **state)
 	need_netns();
 	d[0] = make(&o[0], "::", "203.0.113.1", 100, 0);
 	drops_and_goes_on(d, 1);
-	/* A source that is not ours is EINVAL, as a route that cannot cut. */
+	/* A source address that is not this host's gives EINVAL, as does a route on
+	 * which the kernel cannot cut. */
 	d[0] = make(&o[0], "203.0.113.1", "127.0.0.1", 100, 0);
 	d[1] = make(&o[1], "203.0.113.1", "127.0.0.1", 100, 1);
 	d[1].seg = 1;
@@ -342,7 +343,8 @@ static void test_sending_port_takes_nothing_in(void **state)
 	a.sin_port = htons((uint16_t)udp_sport(link));
 	assert_int_equal(sendto(fd, "stray", 5, 0, (struct sockaddr *)&a, sizeof(a)), 5);
 	assert_int_equal(link->ops->recv(link, &in, 1, 0), 0);
-	/* Nor does it lie in the socket: "tx_queue:rx_queue" is 0. */
+	/* The stray datagram is not in the socket either: /proc shows
+	 * "tx_queue:rx_queue" as 0. */
 	snprintf(want, sizeof(want), " 00000000:%04X ", udp_sport(link));
 	f = fopen("/proc/thread-self/net/udp", "r");
 	while (fgets(line, sizeof(line), f))
@@ -354,7 +356,7 @@ static void test_sending_port_takes_nothing_in(void **state)
 	done(link);
 }
 
-/* The first datagram may be lost while IPv6 still makes its address. */
+/* The first datagram may be lost while IPv6 still checks its address. */
 static int send_until(struct link *link, struct dgram *out, struct dgram *in)
 {
 	for (int i = 0; i < 50; i++) {
@@ -394,9 +396,9 @@ static void test_multicast(void **state)
 	(void)state;
 	need_netns();
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	/* Multicast from 127/8 is not taken in. */
+	/* A multicast datagram from 127/8 is not received. */
 	assert_true(netns_lo_address("10.9.9.1", 1));
-	/* That somebody else joined is nothing to us. */
+	/* Another socket's membership must not matter. */
 	assert_int_equal(inet_pton(AF_INET, "239.1.2.3", &m.imr_multiaddr), 1);
 	assert_int_equal(setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &m, sizeof(m)), 0);
 	multicast(AF_INET, "239.1.2.3", "10.9.9.1", LO);

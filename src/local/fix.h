@@ -25,7 +25,7 @@ static inline struct qp *pair_qp(const struct fix *f, int side)
 	return f->p.qp[side];
 }
 
-/* Opens a pair.  conf NULL: all goes through the pipe. */
+/* Opens a pair. If conf is NULL, all packets go through the pipe. */
 static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf *conf)
 {
 	struct sim_conf c = { .pipe_only = true };
@@ -137,7 +137,7 @@ static inline void pair_again(struct fix *f, int side)
 	sim_bring(f->s, f->p.qp[side], f->p.qp[!side], &f->conf);
 }
 
-/* That side got this asynchronous event and no other. */
+/* Checks that side got this asynchronous event and no other. */
 static inline void pair_event(struct fix *f, int side, int event)
 {
 	assert_int_equal(sim_event(f->s, side), event);

@@ -13,7 +13,8 @@ static void who_has_failed_does_not_hear_its_word(void **state)
 	struct ibv_wc wc;
 
 	(void)state;
-	for (uint32_t i = 0; i < qp->sq.cap; i++) { /* so that each entry was used */
+	/* Uses each entry of the send queue once. */
+	for (uint32_t i = 0; i < qp->sq.cap; i++) {
 		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 100, 0);
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 	}

@@ -15,7 +15,7 @@ static const struct sim_conf quick = {
 	.retry_cnt = 3,
 };
 
-/* A's requests are in its ring; B takes them and has no room to answer. */
+/* A's requests are in its ring; B executes them and has no room for the answers. */
 static void let_b_alone(struct fix *f)
 {
 	pair_stop(f, 1);
@@ -143,8 +143,8 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 	fix_close(f);
 }
 
-/* A QP waited for room; then it needed none, since the request was executed directly: its
- * timers stop. */
+/* A QP that waited for room needs none any more, since its request was executed
+ * directly: its timers stop. */
 static void who_was_done_directly_does_not_time_out(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC,
@@ -302,7 +302,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(pair_peer(f, 0)->state, PEER_DEAD);
 	assert_false(pair_peer(f, 0)->reach.vm);
-	/* Another QP that leads to the same peer is lost, too. */
+	/* Another QP that is connected to the same peer is lost, too. */
 	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
 						 .send_flags = IBV_SEND_SIGNALED });
 	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
@@ -327,7 +327,7 @@ static void who_reads_what_was_not_written_is_broken(void **state)
 	fix_close(f);
 }
 
-/* --- to itself ----------------------------------------------------------- */
+/* --- a process and itself ------------------------------------------------ */
 
 static void a_process_talks_to_itself(void **state)
 {
@@ -370,7 +370,7 @@ static void a_process_talks_to_itself(void **state)
 		memset(f->mem[0], (int)i + 1, 300000);
 		memset(f->mem[0] + 500000, (int)i + 9, 300000);
 		sim_send(qp[0], &wr);
-		pair_run(f, 1 * MS); /* RNR at first */
+		pair_run(f, 1 * MS); /* there is no receive at first */
 		if (i == 0)
 			sim_recv(qp[1], 8, &to, 1);
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
@@ -397,7 +397,7 @@ static void what_was_executed_is_found_without_a_packet(void **state)
 	(void)state;
 	sim_send(p.qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE,
 						 .send_flags = IBV_SEND_SIGNALED });
-	/* They overwrite the words beside the count */
+	/* These words overwrite the ones that are kept beside the count. */
 	for (unsigned i = 0; i < 2 * ANSWERS; i++)
 		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 8, 0);
 	pair_stop(f, 1);
@@ -418,8 +418,8 @@ static void what_was_executed_is_found_without_a_packet(void **state)
 
 /* --- what a peer leaves behind ------------------------------------------------ */
 
-/* The peer ended while it copied: its memory is kept until the copy is over and then
- * freed, although no input comes any more. */
+/* The peer ended while it was copying: its memory is kept until the copy is over, and
+ * then freed although no input comes any more. */
 static void the_dead_are_buried_without_input(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &(struct sim_conf){ .timeout = 10 });

@@ -52,7 +52,7 @@ enum { STREAMS = 4, AHEAD = 6, ROUNDS = 400 };
 
 struct stream {
 	struct sim_pair p;
-	uint32_t bytes; /* of each of its requests */
+	uint32_t bytes; /* bytes of each request */
 	enum ibv_wr_opcode op;
 	unsigned posted, done;
 };

@@ -52,12 +52,12 @@ struct peer {
 	struct local *l;
 	uint16_t slot;
 	enum peer_state {
-		PEER_OPENING, /* its QPs wait */
+		PEER_OPENING, /* the QPs that lead to it wait */
 		PEER_UP,
-		PEER_REFUSED, /* its QPs use the wire */
-		PEER_DEAD,    /* takes no new QP */
+		PEER_REFUSED, /* the QPs that lead to it use the wire */
+		PEER_DEAD,    /* takes no new QPs */
 	} state;
-	struct lane lane; /* its state follows the peer's */
+	struct lane lane; /* the lane is up or dead as the peer is */
 	struct pipe_shared *pipe;
 	int fd; /* memory of an offer that was not sent yet; or -1 */
 	struct ring_out out;
@@ -66,13 +66,15 @@ struct peer {
 	const struct answered *answered; /* pipe->answered[] of the peer */
 	uint32_t nudged;		 /* the last count stored in answers->count */
 	uint32_t heard;			 /* answered->count when our QPs last looked */
-	bool same_user;			 /* as both opened their first device */
+	/* Had both processes one user when they opened their first device? */
+	bool same_user;
 	struct reach reach;   /* the peer's memory for direct copies, and ours for it */
 	uint8_t say, say_yes; /* a message that the connection had no room for */
-	bool kick;	      /* a SAY_KICK it had no room for */
-	bool mapped;	      /* some of its memory is mapped here */
-	uint32_t want_map;    /* key of a region to ask it to lend; 0: none */
-	uint64_t full_since;  /* since when the ring is full: peer_reads() */
+	bool kick;	      /* a SAY_KICK that the connection had no room for */
+	bool mapped;	      /* some of the peer's memory is mapped here */
+	/* Key of a region that the peer is to be asked to lend; 0: none. */
+	uint32_t want_map;
+	uint64_t full_since; /* since when the ring is full: peer_reads() */
 	uint32_t full_at;
 	struct list node_up; /* in local->hot or local->cold while up */
 	bool is_hot;	     /* the ring is polled, so its writer sends no KICK */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Records come out as they went in, whatever the other end does. */
+/* Records come out as they went in, whatever the process at the other end does. */
 #include "local/ring.h"
 
 #include <errno.h>
@@ -93,9 +93,10 @@ static void empty_and_full(void **state)
 	for (uint32_t i = 0; i < RING_ANSWER_SLOTS; i++)
 		assert_true(get(0, n + i));
 	assert_false(get(0, 0));
-	assert_false(ring_has_room(&out)); /* the reader has not told it */
+	/* The reader has not yet told the writer of the room. */
+	assert_false(ring_has_room(&out));
 	assert_true(ring_tell(&in));
-	assert_false(ring_tell(&in)); /* once */
+	assert_false(ring_tell(&in)); /* the reader tells it once */
 	assert_true(ring_has_room(&out));
 }
 

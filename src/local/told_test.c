@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program learns of its peer's requests, and the peer of what was executed. */
+/* What a program learns of its peer's requests, and the peer of what was executed
+ * here. */
 #include "local/fix.h"
 
 enum { LOOK = 64 };
@@ -68,7 +69,7 @@ static void immediate_and_length(void **state)
 	fix_close(f);
 }
 
-/* No packet acknowledges. */
+/* Requests are acknowledged without packets. */
 static void no_acks(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -260,7 +261,7 @@ static void news_of_any_number(void **state)
 	fix_close(f);
 }
 
-/* Makes side's word say so, although it has executed nothing. */
+/* Makes side's word say that requests were executed, although none was. */
 static void say_executed(struct fix *f, int side, uint64_t word)
 {
 	struct core *core = &f->s->node[side].core;
@@ -273,7 +274,7 @@ static void say_executed(struct fix *f, int side, uint64_t word)
 	pair_run(f, 1000);
 }
 
-/* Stops B with a WRITE of A before it.  Returns the word that would acknowledge the
+/* Stops B with a WRITE of A in its ring, and returns the word that would acknowledge the
  * WRITE. */
 static uint64_t word_of_a_write(struct fix *f)
 {
@@ -300,7 +301,8 @@ static void news_of_another(void **state)
 	fix_close(f);
 }
 
-/* The words of other QPs have overwritten it: each QP's own word is looked at. */
+/* The words of other QPs have overwritten the QP's word beside the count: each QP's own
+ * word is read. */
 static void news_that_was_written_over(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);

@@ -55,7 +55,7 @@ static void nor_does_one_whose_ring_is_full(void **state)
 	pair_run(f, 60 * MS);
 	for (unsigned i = 7; i < 12; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
-	since = f->s->now; /* it does not wait again */
+	since = f->s->now; /* it does not wait a second time */
 	fix_post(f, IBV_WR_SEND, 12, 0, 40000, 0);
 	fix_wc(f, 0, 12, IBV_WC_SUCCESS);
 	assert_true(f->s->now - since < MS);

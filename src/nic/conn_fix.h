@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conn_fix.h - for tests: the whole NIC with pairs of iWARP QPs that are joined by
- * TCP over loopback, or one whose peer is no NIC. */
+/* conn_fix.h - for tests: the whole NIC with pairs of iWARP QPs that are joined by TCP
+ * over loopback, or one QP whose peer is a plain socket of the test. */
 #ifndef NIC_CONN_FIX_H
 #define NIC_CONN_FIX_H
 
@@ -48,7 +48,7 @@ struct world {
 	struct mr *mr[2];
 	struct cq *cq[PAIRS][2];
 	struct qp *qp[PAIRS][2];
-	int stranger; /* a peer that is no NIC; -1: none */
+	int stranger; /* socket of a peer that is no NIC; -1: none */
 	_Atomic unsigned ended;
 };
 
@@ -126,8 +126,8 @@ static inline void connect_pair(struct world *w, int pair, bool crc)
 	}
 }
 
-/* The pair's second QP, an initiator, and a peer that is no NIC: its socket is
- * the caller's. */
+/* Connects the second QP of the pair, as initiator, to a peer that is no NIC, and
+ * returns that peer's socket. */
 static inline int connect_stranger(struct world *w, int pair)
 {
 	struct iw_params p = { .initiator = true, .revision = 2, .ird = 16, .ord = 16 };
@@ -224,7 +224,8 @@ static inline void post_recv(struct world *w, int pair, uint64_t id, size_t at,
 	assert_int_equal(qp_post_recv(w->qp[pair][1], &wr, &bad), 0);
 }
 
-/* polls: else the thread has to do all by itself. */
+/* Waits for a completion. polls: this thread polls; otherwise the engine thread must do
+ * all the work. */
 static inline struct ibv_wc wait_wc(struct world *w, int pair, int i, uint64_t id,
 				    bool polls)
 {

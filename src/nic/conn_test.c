@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The whole NIC with iWARP QPs that are joined by TCP over loopback: driven by a
- * program that polls, and by the thread alone. */
+/* The whole NIC with iWARP QPs that are joined by TCP over loopback, driven by a polling
+ * program or by the engine thread alone. */
 #include "nic/conn_fix.h"
 
 static void until_ended(const struct world *w, unsigned n)
@@ -55,7 +55,7 @@ static void the_thread_alone(void **state)
 	work(false, true);
 }
 
-/* More than are asked one by one. */
+/* More connections than the engine reads one by one. */
 static void many_connections(void **state)
 {
 	struct world *w = open_world();
@@ -82,7 +82,7 @@ static void kicked(void *arg)
 	++*(int *)arg;
 }
 
-/* Who has no connection has nothing to be watched. */
+/* Without a connection there is no descriptor to watch. */
 static void no_connection(void **state)
 {
 	struct conns *cs;
@@ -99,7 +99,7 @@ static void no_connection(void **state)
 	assert_int_equal(kicks, 0);
 }
 
-/* One ends: its peer is flushed, others work on. */
+/* One QP goes to ERR: its peer is flushed, and other connections go on. */
 static void one_ends(void **state)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
@@ -134,7 +134,8 @@ static void exchange(struct world *w, int pairs)
 	}
 }
 
-/* A few are slept on and asked one by one, more than that as a set. */
+/* The engine thread sleeps on the sockets of a few connections one by one, and on more
+ * connections as an epoll set. */
 static void few_and_many_and_few(void **state)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
@@ -154,7 +155,7 @@ static void few_and_many_and_few(void **state)
 	close_world(w);
 }
 
-/* The thread sleeps on the socket: it is closed all the same. */
+/* A connection whose socket the engine thread sleeps on is closed all the same. */
 static void closed_while_it_is_slept_on(void **state)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
@@ -171,7 +172,7 @@ static void closed_while_it_is_slept_on(void **state)
 	close_world(w);
 }
 
-/* The thread sleeps on one when another comes. */
+/* A connection is added while the engine thread sleeps on the socket of another one. */
 static void one_comes_while_another_is_slept_on(void **state)
 {
 	struct world *w = open_world();
@@ -189,7 +190,7 @@ static void one_comes_while_another_is_slept_on(void **state)
 	close_world(w);
 }
 
-/* One that always has something leaves the others their share. */
+/* A connection that always has input leaves the other ones their share. */
 static void each_gets_its_share(void **state)
 {
 	struct world *w = open_world();
@@ -211,7 +212,8 @@ static void each_gets_its_share(void **state)
 				post(w, p, IBV_WR_RDMA_READ, 0, 1000, 8);
 			}
 	}
-	assert_in_range(done[0], 1000, 5000); /* it has two under way */
+	/* The first QP has two READs outstanding, the second has one. */
+	assert_in_range(done[0], 1000, 5000);
 	close_world(w);
 }
 
@@ -235,7 +237,7 @@ static void a_peer_that_stalls(void **state)
 	close_world(w);
 }
 
-/* What is not iWARP at all ends its own QP. */
+/* A peer that does not speak iWARP ends its own QP only. */
 static void a_peer_that_sends_garbage(void **state)
 {
 	struct world *w = open_world();
@@ -255,7 +257,7 @@ static void a_peer_that_sends_garbage(void **state)
 	close_world(w);
 }
 
-/* As many FPDUs as the socket takes, which are right and mean nothing: others
+/* A peer sends as many valid FPDUs without effect as the socket takes: other connections
  * are served all the same. */
 static void a_peer_that_floods(void **state)
 {
@@ -272,7 +274,7 @@ static void a_peer_that_floods(void **state)
 	connect_pair(w, 1, false);
 	for (uint64_t i = 0; i < 100; i++) {
 		for (int k = 0; k < 20; k++) {
-			/* What is cut off goes on where it was. */
+			/* An FPDU that was cut off is continued. */
 			ssize_t n = send(w->stranger, flood + sent % 20,
 					 sizeof(flood) - 20, MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -287,7 +289,7 @@ static void a_peer_that_floods(void **state)
 	close_world(w);
 }
 
-/* As many FPDUs that mean nothing as all but the last socket take. */
+/* Fills all sockets but the last with valid FPDUs without effect. */
 static void flood(const int fd[PAIRS], size_t sent[PAIRS])
 {
 	static const uint8_t nothing[20] = { 0, 14, 0xc1, 0x40 };
@@ -303,7 +305,8 @@ static void flood(const int fd[PAIRS], size_t sent[PAIRS])
 	}
 }
 
-/* More than a turn takes: what the last one gets is there a few turns later. */
+/* More input than one turn takes: input of the last connection is received a few turns
+ * later. */
 static void many_peers_that_flood(void **state)
 {
 	uint8_t msg[24] = { 0, 18, 0x41, 0x43 };
@@ -335,11 +338,12 @@ static void many_peers_that_flood(void **state)
 	close_world(w);
 }
 
-/* What has been received counts, though nothing can be sent any more: a peer says
- * why, and resets. */
+/* Input counts although nothing can be sent any more: the peer sends a Terminate and
+ * then resets the connection. */
 static void a_terminate_and_a_reset(void **state)
 {
-	/* RDMAP, protection, bounds; M, D, R; of a READ request, MSN 1. */
+	/* RDMAP, remote protection error, base or bounds violation; header control bits
+	 * M, D, R; the Terminate of a READ request with MSN 1. */
 	static const uint8_t term[2 + 70 + 4] = {
 		[1] = 70, 0x41,	     0x47, [11] = 2, [15] = 1, [20] = 0x01, 0x01,
 		0xe0,	  [25] = 46, 0x41, 0x41,     [35] = 1, [39] = 1,
@@ -371,7 +375,7 @@ static void a_terminate_and_a_reset(void **state)
 	}
 }
 
-/* Memory that is unmapped while registered: the kernel finds it. */
+/* Registered memory is unmapped: the kernel reports that when the memory is sent. */
 static void memory_goes_away(void **state)
 {
 	struct world *w = open_world();

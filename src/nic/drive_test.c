@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads that post and poll at once drive one engine, in which QPs only look at
- * the clock. */
+/* Threads that post and poll at the same time drive one engine, whose QPs only record
+ * the time. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static struct {
 	struct link link;
 	struct context ctx;
 	struct qp qp[THREADS];
-	/* Under the turn: */
+	/* guarded by the turn */
 	uint64_t last;
 	unsigned turns, back;
 } t;
@@ -164,19 +164,21 @@ static void time_does_not_go_back(void **state)
 	assert_int_equal(t.back, 0);
 }
 
-/* --- a clock that was read, and then somebody else's turn -----------------------------
- */
+/* --- another thread's turn between reading the clock and taking the turn
+ * --------------- */
 
-static _Atomic bool delayed; /* .. is the next reading, until another thread was there */
+/* The next reading of the clock returns after another thread's turn. */
+static _Atomic bool delayed;
 
 static void *another_turn(void *arg)
 {
 	nic_post(t.nic, arg, false);
-	due_add(&t.nic->core, &t.qp[2]); /* for whose clock it was */
+	due_add(&t.nic->core, &t.qp[2]); /* the QP whose time counts */
 	return NULL;
 }
 
-/* In place of libc's: with the turn held nobody else has one. */
+/* Stands in for libc's function. If a thread reads the clock while it holds the turn, no
+ * other thread can have one in between. */
 int clock_gettime(clockid_t clock, struct timespec *ts)
 {
 	long rc = syscall(SYS_clock_gettime, clock, ts);

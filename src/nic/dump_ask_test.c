@@ -28,7 +28,7 @@ static void on_gone(void *arg, uint16_t slot)
 
 static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
 
-/* A process that says its slot, and when it reads a byte becomes another user. */
+/* A process that writes its slot, and becomes another user when it reads a byte. */
 static void asker(int in, int out)
 {
 	struct host *host;
@@ -60,7 +60,8 @@ static unsigned asked(struct host *host, uint16_t slot)
 	return askers;
 }
 
-/* A daemon that was root when it opened learns nothing of root's keys any more. */
+/* The asking process has the user that it has now: a daemon that opened its device as
+ * root and gave root up gets no dump of root's keys. */
 static void who_asks_is_of_this_user_now(void **state)
 {
 	int in[2], out[2];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump_test.c - what a dump says of each object, and what is taken for a dump. */
+/* dump_test.c - what a dump says of each object, and what the asker accepts as a
+ * dump. */
 #include "core/qp_fixture.h"
 
 #include <stdio.h>
@@ -149,8 +150,9 @@ static unsigned occurs(const char *text, const char *fmt, uint32_t key)
 
 enum { REGIONS = 1000, QPS = 100 };
 
-/* Whoever wants the turn in between has it.  What goes then is left out, or was said
- * before; what stays is said once. */
+/* A dump is written in pieces, and the turn is free between them. An object that is
+ * destroyed meanwhile is left out or was written before; every other object is written
+ * once. */
 static void it_is_written_in_pieces(void **state)
 {
 	static struct mr *mr[REGIONS];
@@ -173,7 +175,7 @@ static void it_is_written_in_pieces(void **state)
 		fflush(out);
 		assert_in_range(len - was, 0, 150 * 2 * 64);
 		was = len;
-		if (d.kind && !last) { /* at the regions: one goes */
+		if (d.kind && !last) { /* at the first region: destroy one, and a QP */
 			last = mr[0]->ibv.lkey;
 			assert_int_equal(mr_dereg(mr[0]), 0);
 			assert_int_equal(qp_destroy(qp[0]), 0);
@@ -192,7 +194,8 @@ static void it_is_written_in_pieces(void **state)
 	fix_close(f);
 }
 
-/* Who holds a lock may wait for what a dump holds: it is not waited for. */
+/* A dump passes over an object whose lock is taken, since the lock's holder may wait for
+ * a lock or turn that the dump holds. */
 static void what_is_locked_is_passed_over(void **state)
 {
 	struct fix *f = fix_open(8);
@@ -246,8 +249,8 @@ static void expect_no_text(int fd)
 	close(fd);
 }
 
-/* The process that is asked may be anything: its answer neither blocks the asker, nor
- * changes under its hands, nor talks to its terminal. */
+/* The process that answers may be hostile: its answer must not block the asker, change
+ * while it is read, or send escape sequences to the terminal. */
 static void answers_are_checked(void **state)
 {
 	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;

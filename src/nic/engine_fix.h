@@ -30,16 +30,16 @@
 
 enum { QPS = 3, WIRE = 1000, US = 1000, LONG = 8000 };
 
-/* A QP that wants to send n datagrams; the k-th is k + 1 bytes long. */
+/* A QP that wants to send n datagrams; datagram k is k + 1 bytes long. */
 struct fake {
 	struct qp qp;
 	unsigned n, sent, runs;
-	uint64_t next;	  /* what run() answers */
-	uint64_t silence; /* it fails if nothing comes by then; 0: no */
+	uint64_t next;	  /* the time that run() returns */
+	uint64_t silence; /* the QP fails if no input comes by then; 0: it does not */
 	bool failed;
 	bool hurried;
-	bool piped;	/* all of its datagrams are long, and to this process */
-	unsigned asked; /* for output */
+	bool piped;	/* its datagrams are long, and go to this process by a ring */
+	unsigned asked; /* calls of output() */
 	uint64_t went_out;
 };
 
@@ -47,15 +47,15 @@ static struct {
 	struct nic *nic;
 	struct nic_link nl;
 	struct engine *e;
-	struct link link, other; /* which is never full */
+	struct link link, other; /* other: never full */
 	struct context ctx, other_ctx;
 	struct fake fake[QPS];
-	unsigned room;	  /* what the link takes */
-	unsigned share;	  /* what a QP gives at a time */
-	unsigned waiting; /* what came in: no packet of anybody's */
+	unsigned room;	  /* datagrams that the link takes */
+	unsigned share;	  /* datagrams that a QP gives per call */
+	unsigned waiting; /* packets that have come in, for no QP */
 	uint64_t heard_at;
 	int error;
-	unsigned n; /* on the wire */
+	unsigned n; /* datagrams that were sent */
 	struct {
 		const struct qp *qp;
 		uint32_t len;
@@ -196,7 +196,7 @@ NO_TSA static int begin(void **state)
 	links_add(&t.nic->links, &t.nl);
 	assert_int_equal(cm_use_link(t.nic->cm, NULL, &t.link, &ib_transport, 4791), 0);
 	t.e->thread.sleeping = t.e->thread.watching =
-		true; /* and so is told of deadlines */
+		true; /* so the engine sets deadlines for the thread */
 	sources_open(t.nic);
 	t.room = WIRE;
 	t.share = BATCH_MAX;
@@ -231,7 +231,7 @@ static void wants(int i, unsigned n)
 	due_add(&t.nic->core, &t.fake[i].qp);
 }
 
-/* Each QP's datagrams went out once and in order. */
+/* Checks that each QP's datagrams were sent once and in order. */
 static void all_went_out(void)
 {
 	unsigned n[QPS] = { 0 };

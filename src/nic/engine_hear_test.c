@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A timer that says that nothing came is judged when all that has come is taken in. */
+/* A timer for a missing answer expires only when all input that has arrived was taken
+ * in. */
 #include "nic/engine_fix.h"
 
 static void fails_if_silent(int i, uint64_t at)
@@ -13,8 +14,8 @@ static void fails_if_silent(int i, uint64_t at)
 	assert_false(t.fake[i].failed);
 }
 
-/* The answer lies in the socket when the timeout is over: it comes first, for
- * whoever has the turn, and though it is not the first there. */
+/* An answer lies in the socket, behind other packets, when the timeout expires:
+ * whichever way the turn was taken, all input is read before the timer counts. */
 static void silence_is_judged_when_all_is_heard(void **state)
 {
 	uint64_t at = 100 * US;
@@ -35,7 +36,7 @@ static void silence_is_judged_when_all_is_heard(void **state)
 	all_went_out();
 }
 
-/* What comes in while it is looked at is of no account. */
+/* Packets that arrive while the input is read do not delay the timeout further. */
 static void an_endless_stream_is_no_answer(void **state)
 {
 	const uint64_t at = 100 * US;
@@ -50,7 +51,7 @@ static void an_endless_stream_is_no_answer(void **state)
 	assert_true(t.fake[0].failed);
 }
 
-/* A poster takes nothing in. */
+/* A turn that only posts reads no input, so it expires no such timer. */
 static void who_does_not_look_does_not_judge(void **state)
 {
 	const uint64_t at = 100 * US;

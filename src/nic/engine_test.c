@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Turns: what goes out, when, and who waits. */
+/* Turns of the engine: what is sent, when, and which QPs wait. */
 #include "link/batch.h"
 #include "nic/engine_fix.h"
 
@@ -61,7 +61,8 @@ static void a_full_link_holds_up_its_own_qps_alone(void **state)
 	all_went_out();
 }
 
-/* Its ring has room for so many; it is asked again when there may be more. */
+/* A ring takes a limited number of datagrams: a QP whose ring is full is asked again
+ * only when there may be room. */
 static void a_full_pipe_is_left_alone(void **state)
 {
 	enum { MANY = 60 };
@@ -79,10 +80,11 @@ static void a_full_pipe_is_left_alone(void **state)
 		struct engine_did did = engine_turn(t.e, now, false);
 
 		assert_in_range(t.fake[0].sent - sent, 1, MANY / 2);
-		/* Each time for four, and once in vain. */
+		/* One call for each share of 4 datagrams, and one that finds the ring
+		 * full. */
 		assert_in_range(t.fake[0].asked - asked, 1,
 				(t.fake[0].sent - sent) / t.share + 2);
-		/* A post does not change that. */
+		/* A post does not ask the QP either. */
 		asked = t.fake[0].asked;
 		if (t.fake[0].sent < MANY) {
 			engine_output(t.e, &t.fake[0].qp, now, ENGINE_INLINE);
@@ -92,11 +94,12 @@ static void a_full_pipe_is_left_alone(void **state)
 		now += 50 * US;
 		assert_true(++turns < MANY);
 	}
-	assert_int_equal(t.fake[1].sent, 8); /* nobody else waits */
+	assert_int_equal(t.fake[1].sent, 8); /* QPs with another way do not wait */
 	assert_int_equal(t.n, 8);
 }
 
-/* More than a batch holds, and a turn that is to end early. */
+/* A turn sends at most about as much as it may, even if the QPs have more than a batch
+ * holds. */
 static void a_turn_is_bounded(void **state)
 {
 	struct engine_did did;
@@ -107,13 +110,13 @@ static void a_turn_is_bounded(void **state)
 	wants(1, 200);
 	did = engine_output(t.e, NULL, 0, 64);
 	assert_in_range(did.output, 64, 64 + BATCH_MAX);
-	assert_int_equal(did.next, 0); /* at once */
+	assert_int_equal(did.next, 0); /* the next turn is due at once */
 	while (due_any(&t.nic->core))
 		engine_output(t.e, NULL, 0, 64);
 	all_went_out();
 }
 
-/* ... also of a QP that gives a few at a time, and has many. */
+/* The same holds for a QP that has many datagrams and gives a few at a time. */
 static void so_is_one_of_small_portions(void **state)
 {
 	struct engine_did did;
@@ -140,7 +143,8 @@ static void timers(void **state)
 	assert_int_equal(t.fake[0].runs, 2);
 	engine_turn(t.e, 299 * US, false);
 	assert_int_equal(t.fake[0].runs, 2);
-	/* A later one need not move it: it fires early, and is set again. */
+	/* A later deadline does not move the heap's timer: it fires early, and is set
+	 * again. */
 	t.fake[0].next = 500 * US;
 	wants(0, 1);
 	assert_int_equal(engine_turn(t.e, 299 * US, false).next, 300 * US);
@@ -153,7 +157,8 @@ static uint64_t a_millisecond_later(void)
 	return 1100 * US;
 }
 
-/* The process was stopped between the beginning of the turn and the send. */
+/* The process is stopped between the beginning of the turn and the send: the QP's timer
+ * starts when the packets have gone out. */
 static void timers_run_from_when_packets_went_out(void **state)
 {
 	(void)state;
@@ -164,7 +169,8 @@ static void timers_run_from_when_packets_went_out(void **state)
 	assert_int_equal(t.fake[0].went_out, 1100 * US);
 }
 
-/* A poller sends first and then looks at the sockets: the answer may be there. */
+/* A poller sends before it reads the sockets, so a packet that it reads may answer one
+ * that it has just sent. */
 static void an_answer_is_not_before_its_question(void **state)
 {
 	(void)state;
@@ -187,7 +193,7 @@ static void a_flush_does_not_wait(void **state)
 	wants(1, 1);
 	engine_output(t.e, NULL, 100 * US, 64);
 	assert_false(t.fake[0].hurried);
-	t.fake[0].n++; /* it would go with the timer */
+	t.fake[0].n++; /* would be sent when its timer fires */
 	t.fake[1].n++;
 	assert_int_equal(engine_flush(t.e, 200 * US).output, 1);
 	assert_true(t.fake[0].hurried);
@@ -202,8 +208,8 @@ static bool told(struct cm_owner *owner, const struct cm_event *ev)
 	return true;
 }
 
-/* What connection management has to say goes out with the rest, and again in time;
- * while the link is full it waits. */
+/* Messages of connection management are sent in the same turn, repeated in time, and
+ * wait while the link is full. */
 static void mads_go_out(void **state)
 {
 	const struct cm_target to = { .space = 0x0106,

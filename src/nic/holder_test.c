@@ -58,7 +58,7 @@ static void test_holder(void **state)
 	expect_us(AF_INET);
 	assert_int_equal(holder_find(AF_INET6, PORT, &h), -ESRCH);
 	close(fd);
-	fd = hold(AF_INET6); /* of both families */
+	fd = hold(AF_INET6); /* an IPv6 socket takes IPv4, too */
 	expect_us(AF_INET);
 	expect_us(AF_INET6);
 	close(fd);

@@ -37,7 +37,7 @@ static bool put(uint32_t k, uint32_t len)
 	memset(data + 4, (int)k, len - 4);
 	ip_of(&d)->from.port = 77;
 	ok = inbox_put(box, &d);
-	memset(data, 0xee, len); /* it is a copy that counts */
+	memset(data, 0xee, len); /* the inbox has made a copy */
 	return ok;
 }
 
@@ -80,7 +80,8 @@ static void test_in_order(void **state)
 	assert_true(inbox_empty(box));
 }
 
-/* What was given out stays until the next take, whatever comes in. */
+/* Datagrams that were taken out stay valid until the next inbox_take(), whatever is put
+ * in. */
 static void test_valid_until_next_take(void **state)
 {
 	struct dgram v[2];
@@ -107,7 +108,7 @@ static void test_bounded(void **state)
 	while (inbox_take(box, v, 1))
 		check(&v[0], m++, 32);
 	assert_int_equal(m, n);
-	/* By bytes, too. */
+	/* The inbox is also limited by bytes. */
 	for (n = 0; put(n, 65500); n++)
 		;
 	assert_in_range(n, 4, 64);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A NIC with two links, RoCE's and InfiniBand's, each a cable in virtual time to an end
- * that the test holds: what comes in by both, when, and which of them is asked. */
+/* A NIC with two links, RoCE's and InfiniBand's. Each is a cable in virtual time, whose
+ * other end the test holds. The tests check what the engine takes in from both, when,
+ * and which link it asks. */
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -34,7 +35,7 @@ static struct {
 	struct nic *nic;
 	struct one {
 		struct nic_link nl;
-		struct link *far; /* the other end of the cable */
+		struct link *far; /* the far end of the cable */
 		struct device dev;
 		int pipe[2];
 		unsigned joins, listens;
@@ -116,7 +117,8 @@ NO_TSA static int begin(void **state)
 	make_link(&t.one[0], wrap_roce);
 	make_link(&t.one[1], lid_wrap);
 	sources_open(t.nic);
-	e->thread.sleeping = e->thread.watching = true; /* and so is told of deadlines */
+	/* So the engine sets deadlines for the thread. */
+	e->thread.sleeping = e->thread.watching = true;
 	turn_take(&t.nic->core.turn);
 	return 0;
 }
@@ -141,7 +143,8 @@ NO_TSA static int end(void **state)
 	return 0;
 }
 
-/* n packets to nobody, which arrive LATENCY after now. */
+/* Sends n packets to a QP that does not exist, by link i; they arrive LATENCY after
+ * now. */
 static void comes(int i, unsigned n, uint64_t now)
 {
 	uint8_t bytes[64] = { 0 };
@@ -153,7 +156,7 @@ static void comes(int i, unsigned n, uint64_t now)
 		assert_int_equal(t.one[i].far->ops->send(t.one[i].far, &d, 1, now), 1);
 }
 
-/* How many have come in by the link and wait still. */
+/* Returns how many packets have arrived by link i and were not taken in. */
 static unsigned waiting(int i, uint64_t now)
 {
 	struct link *link = t.one[i].nl.link;
@@ -180,7 +183,7 @@ static void a_turn_takes_in_from_all(void **state)
 	assert_int_equal(waiting(1, LATENCY), 0);
 }
 
-/* However much comes by one, the other's is taken in by the next turn. */
+/* However much arrives by one link, the next turn takes in the other link's packets. */
 static void one_cannot_use_up_the_other_s_share(void **state)
 {
 	(void)state;
@@ -216,8 +219,8 @@ static void the_earlier_deadline_counts(void **state)
 	}
 }
 
-/* The thread sleeps on both, without a deadline, and takes in what woke it.  (begin()
- * has taken the turn.) */
+/* The engine thread sleeps on both links without a deadline, and takes in the input that
+ * wakes it. begin() has taken the turn. */
 NO_TSA static void either_wakes_the_thread(void **state)
 {
 	(void)state;

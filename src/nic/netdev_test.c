@@ -112,7 +112,7 @@ static void test_an_interface_comes_and_goes(void **state)
 			assert_int_not_equal(v[0].mac[5] | v[0].mac[4], 0);
 			assert_int_equal(v[0].addr[0].ip[0], 0xfe);
 			assert_int_equal(v[0].addr[0].ip[1], 0x80);
-			/* Built from the MAC. */
+			/* The address is built from the MAC address. */
 			assert_int_equal(v[0].addr[0].ip[15], v[0].mac[5]);
 			found = v[0].naddrs;
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pick_test.c - which interfaces a list gives a device, and which names are of none. */
+/* pick_test.c - which interfaces a list of names selects, and which names match no
+ * interface. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -27,7 +27,7 @@ static inline void need_netns(void)
 		skip();
 }
 
-/* a process's NIC without the rest */
+/* The parts of a process's NIC that the tests need. */
 struct proc {
 	struct host *host;
 	struct port *port;
@@ -35,7 +35,7 @@ struct proc {
 	unsigned got;
 	struct dgram last;
 	uint8_t data[LEN];
-	uint64_t order; /* data[8]s seen, as bits */
+	uint64_t order; /* bit n is set when a datagram with data[8] == n has come */
 };
 
 static inline void on_datagram(void *arg, const struct dgram *d)
@@ -101,7 +101,7 @@ static inline uint32_t qpn_of(uint16_t slot)
 	return (uint32_t)slot << 14 | 0x21;
 }
 
-/* From a host that knows nothing of urnic, each time from another port. */
+/* Sends a datagram from a host without urnic, each time from another port. */
 static inline void from_outside(int family, uint32_t qpn, uint8_t tag)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET,

@@ -7,7 +7,8 @@
 #include "nic/port_fix.h"
 #include "sys/clock.h"
 
-static uint64_t now = 1000000000; /* no real time: it passes when all has arrived */
+static uint64_t now =
+	1000000000; /* virtual time: it advances when all datagrams have arrived */
 
 static void turns(struct proc *p, int n, unsigned ms)
 {
@@ -45,7 +46,7 @@ static uint64_t misdelivered(struct proc *p, int n)
 	return sum;
 }
 
-/* A round of datagrams, one for each, tagged; waits until they are there. */
+/* Sends one tagged datagram to each process, and waits until all have arrived. */
 static void round_of(struct proc *p, int n, int family, uint8_t tag)
 {
 	uint64_t limit = now + UINT64_C(5000000000);
@@ -62,7 +63,7 @@ static void round_of(struct proc *p, int n, int family, uint8_t tag)
 	}
 }
 
-/* Rounds until in ten of them nothing was misdelivered; nothing is ever lost. */
+/* Sends rounds until ten in a row had no misdelivered datagram; none is ever lost. */
 static void rounds(struct proc *p, int n, int family)
 {
 	for (int i = 0, clean = 0; i < 300; i++) {
@@ -77,7 +78,7 @@ static void rounds(struct proc *p, int n, int family)
 	fail_msg("datagrams are still misdelivered");
 }
 
-/* Before the map is there and after it: each gets what is its own, once. */
+/* With and without the steering map each process gets its own datagrams, once each. */
 static void share(int family)
 {
 	enum { N = 4, EACH = 20 };
@@ -93,13 +94,15 @@ static void share(int family)
 	for (int i = 0; i < 500 && p[0].got + p[1].got + p[2].got + p[3].got < N * EACH;
 	     i++)
 		turns(p, N, 2);
-	assert_true(misdelivered(p, N) > 0); /* no map: chance decided */
+	/* Without the map the kernel chooses a socket at random. */
+	assert_true(misdelivered(p, N) > 0);
 	for (int i = 0; i < N; i++) {
 		assert_int_equal(p[i].got, EACH);
 		assert_true(p[i].order == (UINT64_C(1) << EACH) - 1);
 	}
 	rounds(p, N, family);
-	/* One goes: its place is taken by another, and nothing is lost. */
+	/* One process ends: the kernel moves another socket to its place, and no
+	 * datagram is lost. */
 	end(&p[0]);
 	rounds(p + 1, N - 1, family);
 	assert_int_equal(p[1].got, p[3].got);
@@ -144,7 +147,8 @@ static void test_forwarded_as_it_came(void **state)
 	end(&p[1]);
 }
 
-/* Others' datagrams in front do not look as if there were none for us. */
+/* A turn reads 8 datagrams at a time: 20 datagrams for another slot do not make it look
+ * as if there were none for this one. */
 static void test_ours_behind_others(void **state)
 {
 	struct proc p;
@@ -157,12 +161,12 @@ static void test_ours_behind_others(void **state)
 		from_outside(AF_INET, qpn_of(p.slot == 9 ? 10 : 9), 0);
 	from_outside(AF_INET, qpn_of(p.slot), 0);
 	assert_true(netns_arrived());
-	turn(&p, now); /* receives 8 at a time */
+	turn(&p, now); /* reads 8 at a time */
 	assert_int_equal(p.got, 1);
 	end(&p);
 }
 
-/* A buffer that the kernel cuts, or has merged, for several slots at once. */
+/* A buffer that the kernel cuts, or has merged, has datagrams for several slots. */
 static void test_merged_slots_are_split(void **state)
 {
 	enum { N = 30 };
@@ -225,7 +229,7 @@ static void test_what_is_never_forwarded(void **state)
 	assert_int_equal(p.got, 2);
 	assert_int_equal(port_stats(p.port)->rx_drops, 1);
 	assert_int_equal(port_stats(p.port)->misdelivered, 0);
-	/* Nobody has that slot: gone, and no harm done. */
+	/* No process has that slot: the datagram is dropped. */
 	from_outside(AF_INET, qpn_of(p.slot == 9 ? 10 : 9), 0);
 	turns(&p, 1, 30);
 	assert_int_equal(p.got, 2);
@@ -234,7 +238,7 @@ static void test_what_is_never_forwarded(void **state)
 	end(&p);
 }
 
-/* What is forwarded to the wrong slot does not go on, or round. */
+/* A datagram that was forwarded to the wrong slot is dropped, not forwarded again. */
 static void test_deliver_checks_the_slot(void **state)
 {
 	struct proc p;
@@ -255,7 +259,7 @@ static void test_deliver_checks_the_slot(void **state)
 	iov.iov_len = LEN;
 	put_qpn(b, qpn_of(p.slot));
 	port_deliver(p.port, &d);
-	/* QP1 is every process's; no other QP of slot 0 is. */
+	/* QP1 exists in every process; no other QP number of slot 0 does. */
 	put_qpn(b, 2);
 	port_deliver(p.port, &d);
 	assert_int_equal(port_stats(p.port)->rx_drops, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which device is an interface's when names and indices change. */
+/* Which device belongs to an interface when names and indices change. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,8 @@ static uint32_t set(const char *name, unsigned long request, struct ifreq *ifr)
 	return if_nametoindex(name);
 }
 
-/* An interface with an address; its descriptor.  It goes when that is closed. */
+/* Makes an interface with an address. It exists until the returned descriptor is
+ * closed. */
 static int make(const char *name, const char *ip)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
@@ -45,14 +46,16 @@ static void rename_to(const char *from, const char *to)
 {
 	struct ifreq ifr = { .ifr_flags = 0 };
 
-	set(from, SIOCSIFFLAGS, &ifr); /* older kernels: down only */
+	/* Older kernels rename an interface only while it is down. */
+	set(from, SIOCSIFFLAGS, &ifr);
 	snprintf(ifr.ifr_newname, sizeof(ifr.ifr_newname), "%s", to);
 	set(from, SIOCSIFNAME, &ifr);
 	ifr.ifr_flags = IFF_UP | IFF_RUNNING;
 	set(to, SIOCSIFFLAGS, &ifr);
 }
 
-/* The name of the device that is listed for an interface; its count otherwise. */
+/* Returns the name of the device that is listed for an interface, or how many there are
+ * ("none", "several"). */
 static const char *device_of_netdev(const char *netdev)
 {
 	static char name[IBV_SYSFS_NAME_MAX];
@@ -97,7 +100,7 @@ static void who_gets_its_name_is_another_device(void **state)
 	snprintf(name, sizeof(name), "roce_sa0_%u", if_nametoindex("sa0"));
 	assert_string_equal(device_of_netdev("sa0"), name);
 	assert_string_equal(device_of_netdev("sb0"), "roce_sa0");
-	/* ... also where nobody looked in between */
+	/* The same when several renamings happened between two looks. */
 	rename_to("sb0", "sc0");
 	rename_to("sa0", "sb0");
 	rename_to("sc0", "sa0");
@@ -114,7 +117,7 @@ static void one_that_is_made_anew_gets_its_device(void **state)
 	(void)state;
 	assert_string_equal(device_of_netdev("ta0"), "roce_ta0");
 	close(tap);
-	tap = make("ta0", "10.9.3.1"); /* nobody looked */
+	tap = make("ta0", "10.9.3.1"); /* the registry has not looked in between */
 	assert_string_equal(device_of_netdev("ta0"), "roce_ta0");
 	close(tap);
 	assert_string_equal(device_of_netdev("ta0"), "none");

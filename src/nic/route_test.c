@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* By which way a QP reaches its peer: with the whole NIC, whose QPs are on the
- * loopback interface of a network of their own. */
+/* By which way a QP reaches its peer: the whole NIC, with QPs on the loopback interface
+ * of a network namespace of its own. */
 #include "nic/nic.h"
 #include "nic/route.h"
 
@@ -156,7 +156,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* --- which way ------------------------------------------------------------------- */
+/* --- which way is chosen --------------------------------------------------------- */
 
 static void test_what_is_of_the_same_host(void **state)
 {
@@ -169,7 +169,7 @@ static void test_what_is_of_the_same_host(void **state)
 	assert_false(same_host(w.dev, group));
 }
 
-/* The kernel gives an interface its link-local address when it finds the time. */
+/* The kernel adds an interface's link-local address some time after the interface. */
 static struct device *await_device(const char *name)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -186,7 +186,8 @@ static struct device *await_device(const char *name)
 	return dev;
 }
 
-/* A link-local address is the host's on its own interface alone, any other on all. */
+/* A link-local address belongs to this host on its own interface only; any other address
+ * of the host does on all interfaces. */
 static void test_what_is_of_the_same_host_on_another_interface(void **state)
 {
 	struct gid_entry link_local;
@@ -215,7 +216,7 @@ static void expect_route(struct qp *qp, const uint8_t *dgid, uint32_t dest, bool
 	assert_int_equal(qp->same_host, near);
 }
 
-/* Each time that a QP leaves INIT the choice is made anew. */
+/* The way is chosen anew each time that a QP leaves INIT. */
 static void test_the_way_is_chosen_anew(void **state)
 {
 	uint32_t slot = qpn_slot(w.qp[1]->qpn) == NOBODY_S ? NOBODY_S + 1 : NOBODY_S;
@@ -233,7 +234,7 @@ static void test_the_way_is_chosen_anew(void **state)
 	expect_route(w.qp[0], here, nobody, false, true);
 }
 
-/* Of a QP that is not in INIT nothing is chosen, nor of one that sends datagrams. */
+/* No way is chosen for a QP that is not in INIT, nor for UD. */
 static void test_what_has_no_way(void **state)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
@@ -251,9 +252,9 @@ static void test_what_has_no_way(void **state)
 	expect_route(w.qp[0], here, w.qp[1]->qpn, false, false);
 }
 
-/* --- a peer that refuses ---------------------------------------------------------- */
+/* --- a peer that refuses shared memory -------------------------------------------- */
 
-/* Nothing else makes the engine look at it. */
+/* due_forget(): only route_to_wire() must make the engine look at the QP. */
 static void to_wire(struct qp *qp)
 {
 	turn_take(&qp->core->turn);
@@ -296,8 +297,8 @@ static void expect_delivery(void)
 	assert_memory_equal(w.mem, w.mem + LEN, LEN);
 }
 
-/* In each state that a QP waits for its peer in; it stays in that, and is heard and
- * speaks as it should. */
+/* The peer's refusal comes in each state in which a QP waits for its peer: the QP stays
+ * in that state, and sends and receives by UDP. */
 static void test_in_each_state(void **state)
 {
 	static const enum ibv_qp_state path[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
@@ -318,7 +319,7 @@ static void test_in_each_state(void **state)
 				assert_int_equal(w.qp[i]->state, path[at]);
 			}
 			if (path[at] == IBV_QPS_SQD)
-				post(0); /* waits */
+				post(0); /* is queued until RTS */
 		}
 		nic_post(w.nic, w.qp[1], false);
 		expect_delivery();
@@ -328,7 +329,7 @@ static void test_in_each_state(void **state)
 	}
 }
 
-/* What was posted meanwhile goes out. */
+/* A SEND that was posted before the refusal is sent. */
 static void test_what_was_posted(void **state)
 {
 	(void)state;
@@ -343,7 +344,8 @@ static void test_what_was_posted(void **state)
 	expect_delivery();
 }
 
-/* A QP that drains has drained: nothing of it is out on the wire. */
+/* A QP in SQD that waits for its peer counts as drained, since none of its packets is on
+ * the way. */
 static void test_what_drains(void **state)
 {
 	struct ibv_qp_attr sqd = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
@@ -369,7 +371,7 @@ static void test_what_drains(void **state)
 	lock_give(&w.qp[0]->lock);
 }
 
-/* What is over, or has not begun, is entered nowhere. */
+/* The refusal does nothing to a QP in ERR, which has nothing to send. */
 static void test_in_err(void **state)
 {
 	(void)state;
@@ -381,7 +383,7 @@ static void test_in_err(void **state)
 	assert_null(w.qp[0]->lane);
 }
 
-/* Where the port cannot be had the QP fails, and its program is told. */
+/* The UDP port cannot be had: the QP fails, and an event tells its program. */
 static void test_without_the_port(void **state)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(PORT) };

@@ -12,7 +12,7 @@
 
 #include "nic/steer_map.h"
 
-/* A packet as the program sees it: payload, and the network header behind
+/* A packet as the BPF program sees it: payload, and the network header behind
  * SKF_NET_OFF. */
 struct pkt {
 	uint8_t data[64];
@@ -38,7 +38,7 @@ static bool fetch(const struct pkt *p, uint32_t at, unsigned size, uint32_t *out
 	return true;
 }
 
-/* What the kernel would do, for the instructions that are used. */
+/* Executes a BPF program like the kernel, for the instructions that are used here. */
 static uint32_t execute(const struct sock_filter *f, unsigned n, const struct pkt *p)
 {
 	uint32_t a = 0;
@@ -94,7 +94,7 @@ static struct pkt to_slot(unsigned slot)
 	return p;
 }
 
-/* Every step-th slot is in the map. */
+/* Checks a map of every step-th slot. */
 static void check_map(int family, unsigned step)
 {
 	static struct sock_filter f[STEER_PROGRAM_MAX];

@@ -22,15 +22,17 @@ enum { PORT = 4791, MEMBERS = 40 };
 static const uint64_t MS = 1000000;
 
 static bool have_netns;
-static uint64_t now = 1000000000; /* no real time: it passes when all has arrived */
+/* Virtual time: it advances when all datagrams have arrived. */
+static uint64_t now = 1000000000;
 
-/* a process, as far as steering goes */
+/* A process, as far as steering is concerned. */
 struct member {
 	uint16_t slot;
-	bool silent; /* stopped: reads nothing */
+	bool silent; /* a stopped process, which reads nothing */
 	struct link *link;
 	struct steer *steer;
-	unsigned own, others; /* datagrams that came in */
+	/* Datagrams that came in for its own slot, and for other slots. */
+	unsigned own, others;
 	uint16_t other;
 };
 
@@ -89,7 +91,8 @@ static void turns(unsigned ms, bool tell)
 	}
 }
 
-/* One datagram for each slot, from a port of its own; how many went astray? */
+/* Sends one datagram to each slot, each from another port, and returns how many reached
+ * another process. tell: report them to the steering. */
 static unsigned astray(bool tell)
 {
 	unsigned n = 0;
@@ -174,7 +177,8 @@ static void test_discovery_v6(void **state)
 	all_find_their_own(AF_INET6, 20);
 }
 
-/* When one goes the last takes its place: seen, and put right. */
+/* When a socket is closed the kernel moves the last one of the group to its place: the
+ * program sends datagrams to the wrong process until that is reported and put right. */
 static void test_after_a_close(void **state)
 {
 	unsigned before = 0;
@@ -183,10 +187,11 @@ static void test_after_a_close(void **state)
 	start(AF_INET, 10);
 	settle();
 	quit(3);
-	for (int i = 0; i < 10; i++) /* chance may find the right one */
+	for (int i = 0; i < 10;
+	     i++) /* a datagram may reach the right process by chance */
 		before += astray(false);
 	assert_in_range(before, 1, 10);
-	settle(); /* told now */
+	settle(); /* now misdelivered datagrams are reported */
 	stop();
 }
 
@@ -211,8 +216,8 @@ static bool settles_untold(void)
 	return false;
 }
 
-/* From nothing, though nobody tells of datagrams that go astray: what was
- * found when there was no program yet is not relied on. */
+/* A map is complete without reports of misdelivered datagrams: positions that were found
+ * before the program was attached are not relied on. */
 static void test_discovery_is_complete_by_itself(void **state)
 {
 	(void)state;
@@ -223,7 +228,7 @@ static void test_discovery_is_complete_by_itself(void **state)
 	}
 }
 
-/* A process that is stopped answers nothing; the others are still found. */
+/* A stopped process does not answer probes; the others are found all the same. */
 static void test_a_stopped_process(void **state)
 {
 	(void)state;
@@ -244,7 +249,7 @@ static void test_a_stopped_process(void **state)
 	stop();
 }
 
-/* A slot that has no socket does not set off discoveries without end. */
+/* Datagrams for slots without a socket start a limited number of discoveries. */
 static void test_discoveries_are_limited(void **state)
 {
 	uint64_t first;
@@ -281,7 +286,7 @@ static struct dgram probe(uint8_t b[16], const uint8_t ip[4], uint16_t port)
 	ip_of(&d)->from.port = port;
 	memset(b, 0, 16);
 	b[0] = STEER_OPCODE;
-	b[1] = 1; /* ask */
+	b[1] = 1; /* the type: a question */
 	b[4] = 1; /* version */
 	iov = (struct iovec){ b, 16 };
 	return d;
@@ -303,12 +308,12 @@ static void test_what_is_a_probe(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
 
-	d = probe(b, far, ntohs(a.sin_port)); /* not from this host */
+	d = probe(b, far, ntohs(a.sin_port)); /* not from an address of this host */
 	assert_false(steer_input(m[0].steer, &d));
 	d = probe(b, lo, ntohs(a.sin_port));
 	d.len = 15;
 	assert_false(steer_input(m[0].steer, &d));
-	d = probe(b, lo, PORT); /* would go round */
+	d = probe(b, lo, PORT); /* from the port itself: an answer would come back here */
 	assert_true(steer_input(m[0].steer, &d));
 	assert_int_equal(m[0].link->ops->recv(m[0].link, &d, 1, 0), 0);
 	d = probe(b, lo, ntohs(a.sin_port));
@@ -326,7 +331,8 @@ static void test_what_is_a_probe(void **state)
 	stop();
 }
 
-/* Too small a kernel limit: some are mapped, the own slot among them. */
+/* The kernel's limit leaves room for a few slots: they are mapped, this process's among
+ * them. */
 static void test_small_optmem(void **state)
 {
 	struct utsname u;
@@ -335,7 +341,7 @@ static void test_small_optmem(void **state)
 	(void)state;
 	uname(&u);
 	sscanf(u.release, "%d.%d", &major, &minor);
-	/* Before 6.8 it is the whole machine's. */
+	/* Before Linux 6.8 the limit is one for the whole machine. */
 	if (!have_netns || major * 100 + minor < 608 ||
 	    !netns_write("/proc/sys/net/core/optmem_max", "700")) {
 		fprintf(stderr, "SKIPPED: net.core.optmem_max cannot be set here\n");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who takes input in, in virtual time: one program, one kind of input and the
- * engine's thread, a microsecond at a time. */
+/* Which thread takes input in, in virtual time: one program, one kind of input and the
+ * engine thread, in steps of a microsecond. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,19 +11,20 @@
 #include "nic/watch.h"
 
 enum { US = 1000, SEC_US = 1000000, WAKE_US = 5 };
-enum { WORST_US = (WATCH_LOOK_NS + WATCH_FIRST_NS) / US }; /* that input waits */
+/* The longest time that input may wait. */
+enum { WORST_US = (WATCH_LOOK_NS + WATCH_FIRST_NS) / US };
 
-/* A program and a peer, and what the thread does for them. */
+/* A program, a peer that sends it input, and what the engine thread does. */
 struct world {
 	struct watch w;
-	uint64_t us;		   /* the time */
+	uint64_t us;		   /* the current time */
 	uint64_t slept, polled;	   /* ns */
 	uint64_t wakes_at;	   /* us; 0: the thread sleeps */
-	bool rang, armed, pending; /* pending: input that nobody has taken in */
+	bool rang, armed, pending; /* pending: input that no thread has taken in */
 	bool wanted;		   /* input counts as late if the thread takes it in */
 	uint64_t since, sum, worst;
 	unsigned inputs, rings, looks;
-	uint64_t taken_at; /* us */
+	uint64_t taken_at; /* us; time of the last input that was taken in */
 	unsigned phase;
 };
 
@@ -83,7 +84,7 @@ static void thread(struct world *x)
 	x->slept = s.now;
 }
 
-/* For a second. */
+/* Runs the program for a second of virtual time. */
 static struct world run(void (*program)(struct world *x), bool wanted)
 {
 	struct world x = { .us = SEC_US, .wanted = wanted };
@@ -95,7 +96,7 @@ static struct world run(void (*program)(struct world *x), bool wanted)
 	return x;
 }
 
-/* --- situations ------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------- */
 
 static void ping_pong(struct world *x)
 {
@@ -117,8 +118,8 @@ static void two_pollers(void **state)
 	}
 }
 
-/* Its question is answered 8 us after it came; it polls for 3 us and then looks at
- * the memory that the next one is written to. */
+/* The peer answers 8 us after a message was taken in. The program polls for 3 us and
+ * then reads the memory into which the next message is written, without polling. */
 static void memory(struct world *x)
 {
 	if (!x->pending && x->us - x->taken_at < 3)
@@ -137,7 +138,8 @@ static void one_that_spins_on_memory(void **state)
 	assert_true(x.inputs > 60000);
 }
 
-/* Such input is only SENDs, which nobody sees who does not poll: it is left. */
+/* Such input can only be SENDs, which a program sees by polling only: it is left to the
+ * program. */
 static void sparse(struct world *x)
 {
 	if (x->us % 10 == 0)
@@ -194,7 +196,7 @@ static void sixteen_senders(void **state)
 	assert_true(x.rings <= 2);
 }
 
-/* It has its processor for 3 ms of 6. */
+/* The program has its processor for 3 ms out of 6 ms. */
 static void shared(struct world *x)
 {
 	if (x->us / 3000 % 2)
@@ -208,13 +210,15 @@ static void more_threads_than_processors(void **state)
 
 	(void)state;
 	assert_true(x.worst <= WORST_US);
-	/* Each time that it was away the rings are watched, until it is back. */
+	/* While the program is away the thread watches the rings, until the program is
+	 * back. */
 	assert_true(x.rings <= 2 * 167 + 3000 * 167 / WAKE_US);
 	x = run(shared, true);
 	assert_true(x.worst <= WORST_US);
 }
 
-/* It polls all the time, but others take its processor for 200 us of 5 ms. */
+/* The program polls all the time, but other threads take its processor for 200 us in
+ * every 5 ms. */
 static void disturbed(struct world *x)
 {
 	if (x->us % 5000 >= 200)
@@ -229,12 +233,12 @@ static void one_that_is_disturbed(void **state)
 
 	(void)state;
 	assert_true(x.worst <= 200 + WAKE_US);
-	/* That is no reason to watch for it. */
+	/* Such short absences are no reason to watch the rings for the program. */
 	assert_true(x.rings <= 2 * 200);
 }
 
-/* Each of a few messages is awaited at the memory, for long; those that it polls for are
- * its own. */
+/* The program waits long at its memory for each of a few messages; its polls are for its
+ * own requests. */
 static void sparse_memory(struct world *x)
 {
 	if (!x->pending && x->us - x->taken_at < 3)
@@ -252,7 +256,7 @@ static void one_that_waits_at_its_memory(void **state)
 	assert_true(x.sum / x.inputs <= WATCH_LOOK_NS / US / 10);
 }
 
-/* It computes for 5 ms, polls for 1 ms. */
+/* The program computes for 5 ms, and then polls for 1 ms. */
 static void computes(struct world *x)
 {
 	if (x->us % 6000 < 1000)
@@ -296,7 +300,8 @@ static void what_is_armed_is_watched(void **state)
 	assert_true(w.left);
 }
 
-/* Twice as long each time, until others are first again. */
+/* After late input the thread watches twice as long each time, until the program is in
+ * time again. */
 static void what_was_late_is_watched_for_a_while(void **state)
 {
 	uint64_t t = 5000000, stay = WATCH_LOOK_NS;
@@ -304,11 +309,12 @@ static void what_was_late_is_watched_for_a_while(void **state)
 
 	(void)state;
 	see(&w, t, t - WATCH_FIRST_NS + 1, false, false, true);
-	assert_true(w.left); /* a poller would have come */
+	assert_true(w.left); /* a polling program would have taken the input in time */
 	for (int i = 0; i < 10; i++) {
 		see(&w, t, t - WATCH_FIRST_NS, false, false, true);
 		assert_false(w.left);
-		see(&w, t, t, true, false, false); /* to arm makes that no shorter */
+		/* Arming the rings does not shorten that. */
+		see(&w, t, t, true, false, false);
 		t += stay;
 		see(&w, t - 1, t - 1, false, true, false);
 		assert_false(w.left);
@@ -338,12 +344,12 @@ static void who_does_not_poll_any_more_leaves_nothing(void **state)
 
 	(void)state;
 	see(&w, t, t - WATCH_LOOK_NS, false, false, false);
-	assert_true(w.left); /* since it went to sleep */
+	assert_true(w.left); /* the program has polled since the thread went to sleep */
 	see(&w, t, t - WATCH_LOOK_NS - 1, false, false, false);
 	assert_false(w.left);
 	see(&w, t, t - WATCH_FIRST_NS, false, true, false);
 	assert_false(w.left);
-	see(&w, t, t, false, false, false); /* it did not ring */
+	see(&w, t, t, false, false, false); /* the ring did not wake the thread */
 	assert_false(w.left);
 }
 
@@ -413,13 +419,14 @@ static void where_others_use_up_their_slices_it_sleeps(void **state)
 	assert_int_equal(spin_polled(&s, false, end + SPIN_NS), SPIN_ON);
 }
 
-/* Whoever has the turn is given no processor as long as this one spins or yields. */
+/* A thread that misses the turn again and again sleeps, so that the turn's holder gets a
+ * processor even if this thread has real-time priority. */
 static void who_misses_for_ever_sleeps(void **state)
 {
 	unsigned yields = 0, n = 0;
 
 	(void)state;
-	assert_int_equal(spin_missed(0), SPIN_YIELD); /* some turn has ended */
+	assert_int_equal(spin_missed(0), SPIN_YIELD); /* a turn has ended since */
 	while (spin_missed(++n) != SPIN_NAP)
 		yields += spin_missed(n) == SPIN_YIELD;
 	assert_int_equal(yields, SPIN_MISS_YIELDS - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters without a network: rules are bound and frames added as tap.c does it. */
+/* Counters without a network: the test binds rules and adds frames as tap.c does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +75,8 @@ static void add(struct counters *c, uint32_t bytes)
 	turn_give(&t.core.turn);
 }
 
-/* Each point has its index; points at one index are added; other indices are 0. */
+/* Each point adds to the value at its index; points with the same index are summed;
+ * other values are 0. */
 static void values_have_their_places(void **state)
 {
 	uint64_t v[7];
@@ -103,7 +104,8 @@ static void values_have_their_places(void **state)
 	assert_int_equal(counters_destroy(c), 0);
 }
 
-/* Several rules add up, and what was counted stays when they are gone. */
+/* Several rules add to the same counters, and the counts stay when the rules are
+ * gone. */
 static void they_only_grow(void **state)
 {
 	uint64_t v[2];
@@ -144,11 +146,11 @@ static void refusals(void **state)
 	assert_int_equal(counters_attach(c, &point), -EOPNOTSUPP);
 	assert_int_equal(attach(c, IBV_COUNTER_BYTES + 1, 0), -EOPNOTSUPP);
 	assert_int_equal(attach(c, -1, 0), -EOPNOTSUPP);
-	assert_int_equal(bind_to(c), -EINVAL); /* it counts nothing */
+	assert_int_equal(bind_to(c), -EINVAL); /* no point is attached */
 	for (unsigned i = 0; i < COUNTERS_POINTS; i++)
 		assert_int_equal(attach(c, IBV_COUNTER_BYTES, 1), 0);
 	assert_int_equal(attach(c, IBV_COUNTER_BYTES, 1), -ENOMEM);
-	assert_int_equal(counters_read(c, v, 2, 0), -EINVAL); /* it is not bound */
+	assert_int_equal(counters_read(c, v, 2, 0), -EINVAL); /* no rule is bound to it */
 	assert_int_equal(bind_to(c), 0);
 	assert_int_equal(counters_read(c, v, 1, 0), -EINVAL);
 	assert_int_equal(counters_read(c, v, 0, 0), -EINVAL);
@@ -158,12 +160,12 @@ static void refusals(void **state)
 	assert_int_equal(counters_bind(&c->ibv, &foreign, &out), -EINVAL);
 	turn_give(&t.core.turn);
 	unbind(c);
-	live_del(&c->live); /* as one that is freed */
+	live_del(&c->live); /* simulates an object that is freed */
 	assert_int_equal(bind_to(c), -EINVAL);
 	assert_int_equal(counters_destroy(c), 0);
 }
 
-/* Where there are no raw packet QPs there are no rules. */
+/* A device without raw packet QPs has no rules and no counters. */
 static void of_other_devices(void **state)
 {
 	struct ibv_counters_init_attr a = { 0 };

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* echo.c - frames that come back: an adapter hands what a QP sends to the rules of the
- * port's other users, too.  Here those are the other contexts of the process.
- *
- * A QP that sends holds its own lock, and no other may be taken then: the frames are
- * copied, and steered when output has ended.
- */
+/* echo.c - gives frames that a QP sends to rules of other contexts of this process, as
+ * an adapter gives them to the other users of its port. The QP's lock is held while it
+ * sends, and no other QP's lock may be taken then: so the frames are copied, and
+ * delivered when output has ended. */
 #include <stdlib.h>
 
 #include "core/device.h"
@@ -19,7 +17,7 @@ enum { FRAMES = 16, FRAME_MAX = 65536 };
 struct echoes {
 	unsigned n;
 	struct echo {
-		const struct context *from; /* only compared: it may be gone */
+		const struct context *from; /* only compared: the context may be gone */
 		uint32_t ifindex, len;
 		uint8_t at[FRAME_MAX];
 	} frame[FRAMES];

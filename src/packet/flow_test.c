@@ -47,7 +47,7 @@ static void *add(struct program *p, enum ibv_flow_spec_type type, size_t size)
 	((struct ibv_flow_spec_##kind *)add(p, IBV_FLOW_SPEC_##type,                     \
 					    sizeof(struct ibv_flow_spec_##kind)))
 
-/* Nothing is aligned for a pointer there. */
+/* A spec may lie unaligned, so its pointer is copied. */
 static void add_count(struct program *p, struct ibv_counters *c)
 {
 	struct ibv_flow_spec_counter_action s = { .type = IBV_FLOW_SPEC_ACTION_COUNT,
@@ -106,7 +106,8 @@ static void ethernet(void **state)
 
 	(void)state;
 	begin(&p);
-	assert_true(matches(&p, udp4, sizeof(udp4))); /* no spec: all of them */
+	/* A rule without a spec matches all frames. */
+	assert_true(matches(&p, udp4, sizeof(udp4)));
 	s = ADD(&p, ETH, eth);
 	memcpy(s->val.dst_mac, udp4, 6);
 	memset(s->mask.dst_mac, 0xff, 6);
@@ -123,7 +124,7 @@ static void ethernet(void **state)
 	assert_false(matches(&p, tcp6, sizeof(tcp6)));
 	begin(&p);
 	s = ADD(&p, ETH, eth);
-	s->mask.vlan_tag = htons(0xfff); /* VLAN 0: a tag it has to have */
+	s->mask.vlan_tag = htons(0xfff); /* VLAN 0: only a frame with a tag matches */
 	assert_false(matches(&p, tcp6, sizeof(tcp6)));
 }
 
@@ -150,7 +151,8 @@ static void ipv4(void **state)
 	only(&p, udp4, sizeof(udp4), IP_AT + 1);
 	s->val.ttl = 63, s->mask.ttl = 0xff;
 	only(&p, udp4, sizeof(udp4), IP_AT + 8);
-	s->val.flags = 2, s->mask.flags = 6; /* do not fragment; not: more fragments */
+	/* Matches "do not fragment" set and "more fragments" clear. */
+	s->val.flags = 2, s->mask.flags = 6;
 	assert_true(matches(&p, udp4, sizeof(udp4)));
 	memcpy(more, udp4, sizeof(udp4));
 	more[IP_AT + 6] = 0x20;
@@ -198,7 +200,7 @@ static void ports(void **state)
 	only(&p, udp4, sizeof(udp4), IP_AT + 23);
 	assert_false(matches(&p, tcp6, sizeof(tcp6)));
 	memcpy(fragment, udp4, sizeof(udp4));
-	fragment[IP_AT + 7] = 1; /* what stands there are no ports */
+	fragment[IP_AT + 7] = 1; /* in a later fragment these bytes are no ports */
 	assert_false(matches(&p, fragment, sizeof(fragment)));
 	begin(&p);
 	s = ADD(&p, TCP, tcp_udp);
@@ -208,7 +210,7 @@ static void ports(void **state)
 	assert_false(matches(&p, udp4, sizeof(udp4)));
 }
 
-/* What it counts with says nothing of frames. */
+/* The spec that names the counters does not restrict the frames. */
 static void counted(void **state)
 {
 	struct ibv_counters c;
@@ -308,8 +310,8 @@ static void refusals(void **state)
 	expect(&p, -EINVAL);
 }
 
-/* Frames that are cut anywhere: nothing behind them is read, and they have no header
- * that is not whole. */
+/* Frames that are cut at each length: nothing behind the end is read, and a header that
+ * is not whole does not count as one. */
 static void cut(void **state)
 {
 	static const struct {

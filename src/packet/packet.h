@@ -43,8 +43,8 @@ int packets_fd(const struct packets *p);
  * Turn held. */
 int packets_input(struct packets *p, uint64_t now);
 
-/* Gives the frames that QPs have sent to the rules of other contexts. True: there were
- * some. Turn held. */
+/* Gives frames that QPs of this process have sent to matching rules of its other
+ * contexts. Returns true if there were some. Turn held. */
 bool packets_echo(struct packets *p, uint64_t now);
 bool packets_have_echo(const struct packets *p);
 
@@ -54,24 +54,24 @@ struct flow {
 	struct ibv_flow ibv;
 };
 
-/* Returns 0, -EINVAL, -EOPNOTSUPP, -EPERM, -ENOMEM or another -errno. A QP with rules
- * cannot be destroyed. */
+/* Adds a rule of qp. Returns 0, -EINVAL, -EOPNOTSUPP, -EPERM, -ENOMEM or another -errno.
+ * A QP with rules cannot be destroyed. */
 int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **out);
 void flow_destroy(struct flow *flow);
 
 struct flow *flow_of(struct ibv_flow *ibv);
 
-/* --- counters of rules: IBV_FLOW_SPEC_ACTION_COUNT names them --- */
+/* --- counters of rules, which IBV_FLOW_SPEC_ACTION_COUNT names -- */
 
 enum { COUNTERS_POINTS = 64 };
 
-/* Which sum a program reads at an index. */
+/* A point: the sum that a program reads at an index. */
 struct counters_point {
 	uint32_t index;
 	enum ibv_counter_description what;
 };
 
-/* All fields after the first three are under the turn. */
+/* The fields from `flows` on are under the turn. */
 struct counters {
 	struct live live;
 	struct ibv_counters ibv;
@@ -79,16 +79,17 @@ struct counters {
 	unsigned flows;	 /* number of rules that count here */
 	unsigned points; /* entries of point[], in the order of attaching */
 	struct counters_point point[COUNTERS_POINTS];
-	uint64_t sum[IBV_COUNTER_BYTES + 1]; /* by enum ibv_counter_description; they
-					      * only grow */
+	/* By enum ibv_counter_description; the sums only grow. */
+	uint64_t sum[IBV_COUNTER_BYTES + 1];
 };
 
 struct counters *counters_of(struct ibv_counters *ibv);
 
-/* Returns 0, -EOPNOTSUPP or -ENOMEM. */
+/* Makes a counters object. Returns 0, -EOPNOTSUPP or -ENOMEM. */
 int counters_create(struct context *ctx, const struct ibv_counters_init_attr *attr,
 		    struct counters **out);
-/* Returns 0, or -EBUSY if a rule counts there; so does counters_destroy(). */
+/* Attaches a point. Returns 0, or -EBUSY if a rule counts there; so does
+ * counters_destroy(). */
 int counters_attach(struct counters *c, const struct ibv_counter_attach_attr *attr);
 /* Reads n values; an index without a point gives 0. Returns 0, or -EINVAL if n is too
  * small or no rule counts there. */
@@ -97,20 +98,20 @@ int counters_destroy(struct counters *c);
 
 /* --- work queues, and QPs that spread frames over the queues of a table ----- */
 
-/* A work queue: a queue of receives. Implemented by a raw packet QP that no program
- * knows, whose number it has. */
+/* A work queue: a queue of receives. It is implemented by a raw packet QP that programs
+ * cannot name, and has that QP's number. */
 struct wq {
 	struct live live;
 	struct ibv_wq ibv;
 	struct qp *qp;
-	_Atomic unsigned users; /* places in tables that name it */
+	_Atomic unsigned users; /* number of places in tables that name the queue */
 };
 
 struct wq_table {
 	struct live live;
 	struct ibv_rwq_ind_table ibv;
 	struct context *ctx;
-	_Atomic unsigned users; /* QPs that use it */
+	_Atomic unsigned users; /* number of QPs that use the table */
 	uint32_t size;		/* a power of two */
 	struct wq *wq[RSS_TABLE_MAX];
 };
@@ -121,14 +122,17 @@ struct wq_table *wq_table_of(struct ibv_rwq_ind_table *ibv);
 /* Makes a work queue in RESET. Returns 0, -EINVAL, -EOPNOTSUPP, -EPERM or -ENOMEM. */
 int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct wq **out);
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now);
-int wq_destroy(struct wq *wq); /* -EBUSY: it is in a table */
+int wq_destroy(struct wq *wq); /* returns 0, or -EBUSY: the queue is in a table */
 
-/* The caller has checked that the queues exist and belong to ctx. */
+/* Makes a table of work queues. The caller has checked that the queues exist and belong
+ * to ctx. */
 int wq_table_create(struct context *ctx, const struct ibv_rwq_ind_table_init_attr *attr,
 		    struct wq_table **out);
-int wq_table_destroy(struct wq_table *table); /* -EBUSY: a QP uses it */
+/* Returns 0, or -EBUSY: a QP uses the table. */
+int wq_table_destroy(struct wq_table *table);
 
-/* Makes a QP that has rules, and whose frames go to a table's queues. */
+/* Makes a QP whose rules lead to it, and which gives their frames to the queues of a
+ * table. */
 int spread_create(struct context *ctx, const struct ibv_qp_init_attr_ex *attr,
 		  struct qp **out);
 

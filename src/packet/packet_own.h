@@ -25,14 +25,14 @@ struct wq_table;
 
 struct packets {
 	int epfd;
-	_Atomic bool listens; /* true while there are taps */
+	_Atomic bool listens; /* true while there are taps (tap.c) */
 	void (*on_first)(void *arg);
 	void *arg;
 	struct list taps;
-	struct list qps;       /* packet_qp.node */
-	struct input *in;      /* tap.c's; made with the first rule */
-	struct frames *out;    /* packet.c's; made with the first QP */
-	struct echoes *echoes; /* echo.c's; made when the first frame comes back */
+	struct list qps;       /* list of packet_qp.node */
+	struct input *in;      /* of tap.c; made with the first rule */
+	struct frames *out;    /* of packet.c; made with the first QP */
+	struct echoes *echoes; /* of echo.c; made when the first frame comes back */
 };
 
 /* A QP whose frames go to the queues of a table. */
@@ -67,18 +67,21 @@ int packet_socket(void);
 void packet_deliver(struct qp *qp, const struct flow_frame *frame,
 		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now);
 
-/* tap.c: has a QP of another context a rule (IBV_FLOW_ATTR_NORMAL) for the interface? */
+/* Does a QP of another context than `from` have a rule (IBV_FLOW_ATTR_NORMAL) for the
+ * interface? */
 bool tap_is_of_others(const struct packets *p, uint32_t ifindex,
 		      const struct context *ctx);
-/* A frame of n bytes that a QP of context from has sent: to those rules. */
+/* Delivers a frame of n bytes, which a QP of context `from` has sent, to the rules of
+ * other contexts. */
 void tap_echo(struct packets *p, uint32_t ifindex, const struct context *from,
 	      uint8_t *at, size_t n, uint64_t now);
 
-/* echo.c: how many frames that qp sends can come back now; ECHO_NONE: to nobody, so any
- * number may be sent. */
+/* Returns how many frames that qp sends echo.c has room to give to other contexts;
+ * ECHO_NONE: no other context wants them, so any number may be sent. */
 #define ECHO_NONE UINT32_MAX
 unsigned echo_room(struct packets *p, const struct qp *qp);
-/* One that has gone out comes back; there is room. */
+/* Keeps a copy of a sent frame for packets_echo(). The caller has checked that there is
+ * room. */
 void echo_keep(struct packets *p, const struct qp *qp, const struct span *s,
 	       uint32_t len);
 

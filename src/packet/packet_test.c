@@ -24,7 +24,7 @@ static void frames_go_out(void **state)
 	assert_int_equal(qp_destroy(qp), 0);
 }
 
-/* The QP goes to ERR, and what is behind is flushed. */
+/* A bad request puts the QP into ERR, and the requests behind it are flushed. */
 static void bad_sends_fail(void **state)
 {
 	static const struct {
@@ -81,11 +81,11 @@ static void frames_fill_receives(void **state)
 	nothing(t.rcq);
 	assert_memory_equal(t.mem, f.bytes, LEN);
 	assert_memory_equal(t.mem + 256, tagged.bytes, LEN + 4);
-	put(&tagged); /* longer than the receive: dropped, and that stays */
+	put(&tagged); /* longer than the receive: dropped, and the receive stays */
 	put(&f);
 	take_in(2);
 	expect(t.rcq, 2, IBV_WC_SUCCESS, LEN);
-	put(&f); /* there is no receive */
+	put(&f); /* no receive is posted */
 	take_in(1);
 	nothing(t.rcq);
 	flow_destroy(flow);
@@ -93,8 +93,9 @@ static void frames_fill_receives(void **state)
 	assert_int_equal(qp_destroy(qp), 0);
 }
 
-/* The first rule by priority gets it, then by age; a sniffer and a rule that does not
- * trap get theirs as well; default rules get what is left. */
+/* A frame goes to the first matching rule by priority, then by age; sniffer rules and
+ * rules that do not trap get a copy; default rules get frames that no other rule has
+ * matched. */
 static void rules_have_an_order(void **state)
 {
 	enum { SNIFFS, FIRST, SECOND, LATE, DEFAULT, ALL, QPS };
@@ -144,7 +145,8 @@ static void rules_have_an_order(void **state)
 		assert_int_equal(qp_destroy(qp[i]), 0);
 }
 
-/* 800 kb/s: a frame of 100 bytes a millisecond, and what was missed for 200 us. */
+/* 800 kb/s: one frame of 100 bytes per millisecond; a delay of up to 200 us is made up
+ * for. */
 static void a_rate_limit_paces(void **state)
 {
 	struct frame f = make(2, 1), got;
@@ -173,7 +175,8 @@ static void a_rate_limit_paces(void **state)
 	assert_int_equal(qp_destroy(qp), 0);
 }
 
-/* A thread that sleeps hears of the first rule, and again when all were gone. */
+/* on_first() wakes a sleeping thread at the first rule, and again at the first one after
+ * all rules were gone. */
 static void the_first_rule_is_told_of(void **state)
 {
 	struct flow *one, *two;
@@ -209,7 +212,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* A forked child has no descriptor of them. */
+/* After a fork the child closes the descriptors of its packet QPs. */
 static void a_child_closes_all(void **state)
 {
 	unsigned before;
@@ -218,7 +221,7 @@ static void a_child_closes_all(void **state)
 
 	(void)state;
 	need_tap();
-	before = descriptors() - 1; /* epoll's */
+	before = descriptors() - 1; /* minus the epoll descriptor */
 	qp = make_qp();
 	flow = rule(qp, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	assert_int_equal(descriptors(), before + 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The hash is the one that adapters have, over the fields that are asked for. */
+/* The hash is the one that adapters compute, over the fields that the program names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,8 +83,8 @@ static void the_published_results(void **state)
 		assert_int_equal(rss_hash(&rss, &f), published[i].with_ports);
 		rss.fields = IPV4;
 		assert_int_equal(rss_hash(&rss, &f), published[i].alone);
-		f.has = FLOW_IPV4 |
-			FLOW_UDP; /* ports of another kind count for nothing */
+		f.has = FLOW_IPV4 | FLOW_UDP; /* ports of a protocol that is not selected
+						 do not count */
 		rss.fields = IPV4 | TCP;
 		assert_int_equal(rss_hash(&rss, &f), published[i].alone);
 	}

@@ -100,8 +100,8 @@ static void insert(struct tap *tap, struct entry *e)
 	list_add_tail(&tap->rules, &e->node);
 }
 
-/* Makes the interface receive the addresses that the rule names, or all, while the
- * rule exists. A rule that does not filter by address needs nothing. */
+/* Makes the interface receive the addresses that the rule names, or all addresses, while
+ * the rule exists. A rule that does not compare the address needs nothing. */
 static void listen_for(const struct entry *e, bool on)
 {
 	static const uint8_t whole[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
@@ -241,8 +241,8 @@ static bool tag_of(struct msghdr *h, uint8_t tag[TAG])
 	return false;
 }
 
-/* Between virtual interfaces a datagram's checksum is left to an adapter: the place
- * start + offset has that of the pseudo header only. Computes it. */
+/* Between virtual interfaces the kernel leaves a datagram's checksum to an adapter: at
+ * start + offset is only the sum of the pseudo header. Computes the checksum. */
 static void fill_sum(uint8_t *at, size_t n, const struct virtio_net_hdr *v)
 {
 	size_t start = v->csum_start, place = start + v->csum_offset;
@@ -257,12 +257,13 @@ static void fill_sum(uint8_t *at, size_t n, const struct virtio_net_hdr *v)
 		sum = (sum & 0xffff) + (sum >> 16);
 	sum = ~sum & 0xffff;
 	if (sum == 0)
-		sum = 0xffff; /* for UDP 0 means no checksum */
+		sum = 0xffff; /* in UDP a checksum of 0 means that there is none */
 	at[place] = (uint8_t)(sum >> 8);
 	at[place + 1] = (uint8_t)sum;
 }
 
-/* from: of what a QP of that context has sent; NULL: it has come in. */
+/* Is the rule for this frame? from: the context whose QP has sent the frame; NULL: the
+ * frame has come in. */
 static bool is_for(const struct entry *e, const struct context *from)
 {
 	return !from || (e->rule.type == IBV_FLOW_ATTR_NORMAL && e->qp->ctx != from);
@@ -272,7 +273,7 @@ static void steer(struct tap *tap, const struct context *from, uint8_t *at, size
 		  const uint8_t *tag, uint64_t now)
 {
 	uint8_t head[MACS + TAG + 64 + 60 +
-		     TAG]; /* the headers that rules look at, of a tagged frame */
+		     TAG]; /* the headers that rules compare, with a VLAN tag */
 	struct iovec iov[3];
 	struct flow_frame frame;
 	unsigned pieces = 0;

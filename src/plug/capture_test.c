@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a capture sees, and what it loses while nobody reads it. */
+/* What a capture records, and what is lost while nobody reads it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

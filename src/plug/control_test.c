@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control connections: a text is the request, and a text the answer. */
+/* Control connections: a request is a text, and so is its answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum { LONG = 300000 };
 
 static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n\nCa 1 \"H-a\"\n";
 
-/* The same text; a long one; none. */
+/* Answers with the request's own text, with a long text, or not at all. */
 static char *answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
 		    size_t ask_len, size_t *len)
 {

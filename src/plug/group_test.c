@@ -19,11 +19,13 @@
 enum { MS = 1000000, SM_LID = 9, STRANGER = 8, PROGRAMS = 3, GROUPS = 1024 };
 
 static struct plug_server s;
-static struct conn prog[PROGRAMS]; /* at port 1 of node 1; the last one at node 2 */
+/* Programs at port 1 of node 1; the last one at node 2. */
+static struct conn prog[PROGRAMS];
 static struct port_info info;
 static const uint16_t pkey = 0xffff;
 
-/* Packets that went out to the SA, and the last of them; answers by the fabric itself. */
+/* Number of packets that went out to the SA, and of answers by the fabric itself; the
+ * last of each. */
 static unsigned sent, answered;
 static struct mad_pkt last, answer;
 static uint32_t sent_from;
@@ -201,7 +203,8 @@ static void the_last_one_leaves(void **state)
 	assert_int_equal(sent, 0);
 }
 
-/* Another port, another group, another state: each is a membership of its own. */
+/* A membership of another port, of another group or in another join state does not
+ * count. */
 static void others_do_not_count(void **state)
 {
 	struct sa_group sender = group(7);
@@ -251,13 +254,14 @@ static void until_it_is_answered(void **state)
 	says(SM_LID, 0, METHOD_DELETE_RESP, first, MAD_BUSY, group(7));
 	says(SM_LID, 0, METHOD_DELETE_RESP, first + 1, 0, group(7));
 	assert_int_not_equal(group_next(&s), NEVER);
-	says(SM_LID, 0, METHOD_DELETE_RESP, first, 0x200, group(7)); /* not there */
+	/* The answer: no such membership. */
+	says(SM_LID, 0, METHOD_DELETE_RESP, first, 0x200, group(7));
 	assert_int_equal(group_next(&s), NEVER);
 	joins(2, 7);
 	ends(2);
 	sent = 0;
 	pass(7000 * (uint64_t)MS);
-	assert_int_equal(sent, 5); /* 0.1, 0.3, 0.7, 1.5, 3.1 s */
+	assert_int_equal(sent, 5); /* sent after 0.1, 0.3, 0.7, 1.5 and 3.1 s */
 	assert_int_equal(group_next(&s), NEVER);
 }
 
@@ -316,7 +320,7 @@ static void both_leave_at_once(void **state)
 	joins(1, 7);
 	assert_true(asks(0, METHOD_DELETE, group(7), 2));
 	assert_false(asks(1, METHOD_DELETE, group(7), 2));
-	assert_false(asks(1, METHOD_DELETE, group(7), 2)); /* repeated */
+	assert_false(asks(1, METHOD_DELETE, group(7), 2)); /* sent a second time */
 	joins(0, 7);
 	assert_true(asks(1, METHOD_DELETE, group(7), 2));
 }
@@ -384,7 +388,7 @@ static void too_many(void **state)
 	assert_in_range(s.nleaving, GROUPS, 1 << 14);
 }
 
-/* The same if the program has sent a Delete for each by itself. */
+/* The same with a program that sends a Delete itself for each group. */
 static void too_many_that_leave(void **state)
 {
 	(void)state;

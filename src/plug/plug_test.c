@@ -387,8 +387,8 @@ static void t_one_name(void **state)
 	well();
 }
 
-/* Nobody is let in while what others have sent cannot be closed, and who is in goes on.
- */
+/* While descriptors that others have sent cannot be closed, no new connection is
+ * accepted; the existing ones are served. */
 static void t_closer_is_full(void **state)
 {
 	struct plug_request req = {

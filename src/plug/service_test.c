@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Services of connection management, and addresses, as the fabric knows them. */
+/* Services of connection management, and addresses, in the fabric's directory. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>

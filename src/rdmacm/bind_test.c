@@ -30,7 +30,7 @@ static void to_a_device(void **state)
 	assert_int_equal(id->id.port_num, 1);
 	assert_int_equal(fix.service.port, 7174);
 	assert_false(fix.service.any || fix.service.iwarp);
-	/* It is bound already. */
+	/* The id is bound already. */
 	assert_int_equal(bind_to(id, "192.0.2.1", 7174), -EINVAL);
 	assert_string_equal(fix_said(), "bind");
 	assert_int_equal(cma_destroy(id), 0);

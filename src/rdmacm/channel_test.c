@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events wait, are read, taken back, moved. */
+/* Events of a channel wait, are read, taken back and moved. */
 #include "rdmacm/channel.h"
 
 #include <errno.h>
@@ -106,7 +106,8 @@ static void a_stopped_source_takes_none(void **state)
 static void those_of_one_group_go(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();
-	struct cma_group *group = (struct cma_group *)ch; /* any address will do */
+	/* Any pointer serves as a group. */
+	struct cma_group *group = (struct cma_group *)ch;
 	struct cma_source s;
 	struct cma_event *e;
 	struct list unread;
@@ -198,7 +199,7 @@ static void *waits(void *arg)
 	return arg;
 }
 
-/* However many calls it is inside of. */
+/* Only the wait can be cancelled, however many calls are nested. */
 static void only_the_wait_can_be_cancelled(void **state)
 {
 	struct cma_channel *ch = cma_channel_new();

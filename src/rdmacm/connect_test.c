@@ -187,7 +187,7 @@ static void parting(void **state)
 	fix_said();
 	assert_int_equal(cma_disconnect(id), 0);
 	assert_string_equal(fix_said(), "ERR disconnect");
-	fix.rc = -EINVAL; /* it is over already */
+	fix.rc = -EINVAL; /* the connection is over already */
 	assert_int_equal(cma_disconnect(id), CMA_NO_EVENT);
 	fix.rc = -EIO;
 	assert_int_equal(cma_disconnect(id), -EIO);

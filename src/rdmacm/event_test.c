@@ -63,7 +63,7 @@ static void a_response(void **state)
 	assert_string_equal(fix_said(), "INIT RTR RTS established");
 	assert_string_equal(e->ev.param.conn.private_data, "hello");
 	assert_int_equal(e->ev.param.conn.private_data_len, 6);
-	/* What the peer has outstanding. */
+	/* READs that the peer may have outstanding. */
 	assert_int_equal(e->ev.param.conn.responder_resources, 3);
 	assert_int_equal(e->ev.param.conn.initiator_depth, 2);
 	assert_int_equal(id->resources, 3); /* less than was offered */
@@ -96,7 +96,7 @@ static void a_response_that_the_qp_cannot_follow(void **state)
 	destroy(id);
 }
 
-/* The peer has changed its mind, as the next event says. */
+/* The peer has ended the connection meanwhile, as the next event says. */
 static void a_response_that_is_over(void **state)
 {
 	struct cma_id *id = connecting(true);

@@ -60,8 +60,8 @@ struct sockaddr_in fix_addr(const char *ip, uint16_t port);
 struct sockaddr_in6 fix_addr6(const char *ip, uint16_t port);
 /* Returns an id of this port space in ch; NULL: in a channel of its own. */
 struct cma_id *fix_id(struct cma_channel *ch, enum rdma_port_space ps);
-/* The same, with the address of and the route to ip and port resolved, and these events
- * read. */
+/* Returns an id as fix_id() does, with the address of and the route to ip and port
+ * resolved, and these events read. */
 struct cma_id *fix_resolved(struct cma_channel *ch, enum rdma_port_space ps,
 			    const char *ip, uint16_t port);
 /* The CM reports an event to id. */

@@ -47,7 +47,7 @@ struct cma_id {
 	uint8_t resources, depth, retry_count, rnr_retry;
 	struct ibv_ece ece, peer_ece;
 	struct list groups;
-	/* Of rdma_create_ep(): QP attributes for ids of accepted requests. */
+	/* From rdma_create_ep(): QP attributes for ids of accepted requests. */
 	struct ibv_qp_init_attr *qp_init;
 	struct ibv_pd *qp_pd;
 	void *connect; /* default private data for rdma_connect() */
@@ -79,7 +79,8 @@ static inline bool cma_is_datagram(const struct cma_id *id)
  * -errno. */
 int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 	       enum ibv_qp_type type, struct cma_id **out);
-/* The same for a program's port space, which decides the QP type. */
+/* Makes an id as cma_id_new() does, for a program's port space, which decides the QP
+ * type. */
 int cma_create(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
 	       struct cma_id **out);
 /* Frees id, to which nothing refers any more. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ids are made, given options, moved. */
+/* Ids are made, get options, and are moved to another channel. */
 #include "rdmacm/id.h"
 
 #include <errno.h>

@@ -41,7 +41,7 @@ static void to_this_host(void **state)
 	assert_int_equal(id->id.route.num_paths, 1);
 	assert_int_equal(id->id.route.path_rec->mtu, IBV_MTU_1024);
 	assert_int_equal(id->state, CMA_ROUTE);
-	/* It is resolved already. */
+	/* The route is resolved already. */
 	assert_int_equal(cma_resolve_route(id, 2000), -EINVAL);
 	assert_int_equal(resolve(id, "127.0.0.1", 1), -EINVAL);
 	assert_int_equal(cma_destroy(id), 0);

@@ -103,7 +103,8 @@ static int look(struct set *s)
 	return some;
 }
 
-/* The same for the other descriptors. */
+/* Polls the descriptors that are no rsockets, and sets their revents. Returns how many
+ * are ready, or -errno. */
 static int look_elsewhere(struct set *s)
 {
 	int some;

@@ -17,10 +17,10 @@ enum { SEEDS = 300, STEPS = 10000000, FLIGHT = 64, MAPS = 2, MAP = 512 };
 struct end {
 	struct rs_stream s;
 	struct end *peer;
-	struct rs_write out[FLIGHT]; /* seen: executed; done: completed */
+	struct rs_write out[FLIGHT]; /* seen: executed by the peer; done: completed */
 	uint8_t *data[FLIGHT];
 	unsigned posted, seen, done;
-	uint32_t receives;	/* posted */
+	uint32_t receives;	/* receives that are posted */
 	uint32_t inbox[FLIGHT]; /* immediates that are not polled yet */
 	unsigned put, got;
 	uint64_t wrote, read, total;

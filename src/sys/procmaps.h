@@ -18,7 +18,7 @@ struct procmap {
 	unsigned major, minor;
 	unsigned long inode; /* 0: no file */
 	char perms[5];	     /* "rw-p" for private, "rw-s" for shared */
-	/* Of the file, cut to fit; or "[heap]" and the like; or "" */
+	/* Name of the file, cut to fit; or "[heap]" and the like; or "". */
 	char name[256];
 	char range[64]; /* the addresses as the kernel writes them */
 };

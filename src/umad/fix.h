@@ -16,7 +16,7 @@ struct ufix {
 	unsigned told; /* how often a file became readable */
 	unsigned sent; /* packets that reached an adapter */
 	bool deaf;     /* packets that reach an adapter are lost there */
-	uint32_t loss; /* of a million packets so many are lost there */
+	uint32_t loss; /* of a million packets, so many are lost there */
 	struct prng rand;
 };
 

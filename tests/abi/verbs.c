@@ -26,7 +26,8 @@ static void context(struct rig *r)
 	CHECK(poll(p, 2, 0) == 0);
 	list = ibv_get_device_list(&n);
 	CHECK(list && n >= 1 && !list[n]);
-	/* RoCE before iWARP, loopback last of each; they stay. */
+	/* RoCE devices come before iWARP devices, each with loopback last; the order
+	 * stays. */
 	CHECK(n % 2 == 0 && list[n / 2 - 1] == r->ctx->device);
 	CHECK(!strcmp(ibv_get_device_name(list[n / 2 - 1]), "roce_lo"));
 	CHECK(ibv_get_device_index(list[n / 2 - 1]) >= 0);
@@ -128,7 +129,7 @@ static void plain_qp(struct rig *r)
 
 	CHECK(qp && qp->context == r->ctx && qp->state == IBV_QPS_RESET);
 	CHECK(init.cap.max_send_wr >= 3 && init.cap.max_inline_data >= 5);
-	CHECK(!ibv_qp_to_qp_ex(qp)); /* it asked for no send_ops */
+	CHECK(!ibv_qp_to_qp_ex(qp)); /* the QP was created without send_ops_flags */
 	CHECK(!ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &queried));
 	CHECK(attr.qp_state == IBV_QPS_RESET);
 	CHECK(!memcmp(&attr.cap, &init.cap, sizeof(attr.cap)));
@@ -164,7 +165,7 @@ static void builders(struct rig *r)
 		CHECK(take(r).wr_id == id);
 	CHECK(r->buf[256] == 'a' + 1 && r->buf[257] == 'a' && r->buf[512] == 'a');
 
-	ibv_wr_start(x); /* one bad: none is posted */
+	ibv_wr_start(x); /* one bad request: none is posted */
 	ibv_wr_send(x);
 	ibv_wr_set_sge(x, r->mr->lkey, (uintptr_t)r->buf, 8);
 	ibv_wr_rdma_write(x, r->mr->rkey, (uintptr_t)cell);
@@ -189,7 +190,7 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Reads all there is; true: the receive was among it. */
+/* Reads all completions; returns true if the receive's was among them. */
 static int read_receive(struct rig *r, uint64_t *ts, uint64_t *wall)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -269,7 +270,7 @@ static void window(struct rig *r)
 	CHECK(!memcmp(r->buf + FAR, "through!", 8));
 	bind.bind_info.mr = NULL;
 	CHECK(ibv_bind_mw(r->a, mw, &bind) == EINVAL);
-	write_one(r, mw->rkey, 9); /* one byte too many */
+	write_one(r, mw->rkey, 9); /* one byte more than the window has */
 	CHECK(take(r).status == IBV_WC_REM_ACCESS_ERR);
 	CHECK(!ibv_dealloc_mw(mw));
 }
@@ -307,7 +308,7 @@ static void shared_receives(struct rig *r)
 	ibv_ack_async_event(&event);
 	unpair(r);
 	CHECK(!ibv_destroy_srq(srq));
-	ex.srq_type = IBV_SRQT_TM; /* without a CQ and how many tags */
+	ex.srq_type = IBV_SRQT_TM; /* the CQ and the number of tags are missing */
 	CHECK(!ibv_create_srq_ex(r->ctx, &ex) && errno == EINVAL);
 }
 
@@ -382,7 +383,7 @@ static void groups(struct rig *r)
 {
 	union ibv_gid group = { .raw = { 0xff, 0x02, [15] = 0x77 } };
 
-	CHECK(ibv_attach_mcast(r->a, &group, 0) == EINVAL); /* RC */
+	CHECK(ibv_attach_mcast(r->a, &group, 0) == EINVAL); /* an RC QP */
 	unpair(r);
 	pair(r, IBV_QPT_UD, NULL);
 	CHECK(!joined());

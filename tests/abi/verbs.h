@@ -32,11 +32,11 @@ enum {
 struct rig {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq; /* of all queues; cq_ex is the same CQ */
+	struct ibv_cq *cq; /* the CQ of all queues; cq_ex is the same CQ */
 	struct ibv_cq_ex *cq_ex;
 	struct ibv_mr *mr;
 	struct ibv_qp *a, *b; /* a sends to b */
-	struct ibv_ah *ah;    /* to b */
+	struct ibv_ah *ah;    /* leads to b */
 	union ibv_gid gid;
 	uint8_t gid_index;
 	uint8_t *buf;

@@ -18,7 +18,8 @@ static int writes(struct rig *r, uint32_t rkey)
 	return take(r).status == IBV_WC_SUCCESS;
 }
 
-/* Objects are the descriptor's: they are there until its last context is closed. */
+/* Objects belong to the command descriptor: they exist until its last context is
+ * closed. */
 void outlived(struct rig *r)
 {
 	struct ibv_context *ctx = import(r), *again;
@@ -46,14 +47,15 @@ void outlived(struct rig *r)
 	CHECK((second = ibv_import_mr(name, key)) && second->rkey == key);
 	CHECK(!ibv_close_device(again));
 	CHECK(writes(r, key));
-	/* Its own region of the PD keeps that, until the descriptor's end. */
+	/* A region of its own keeps the PD, until the descriptor is closed. */
 	unpair(r);
 	CHECK(!ibv_dereg_mr(r->mr) && ibv_dealloc_pd(r->pd) == EBUSY);
 	CHECK(!ibv_destroy_cq(r->cq) && !ibv_close_device(r->ctx));
 	r->ctx = NULL;
 }
 
-/* What merely has a name for an object keeps nobody from freeing it. */
+/* An import, which is only a name for an object, does not keep others from freeing the
+ * object. */
 void imports_go(struct rig *r)
 {
 	struct ibv_context *ctx = import(r);
@@ -66,11 +68,12 @@ void imports_go(struct rig *r)
 	CHECK(ibv_free_dm(dm) == EBUSY);
 	CHECK(!ibv_close_device(ctx));
 	CHECK(!ibv_free_dm(dm));
-	rig_close(r); /* its PD is not busy */
+	rig_close(r); /* its PD is not in use */
 	r->ctx = NULL;
 }
 
-/* Whoever made it closes first; who imported it goes on. */
+/* The context that made the objects closes first; the context that imported them goes
+ * on. */
 void exporter_closes(struct rig *r)
 {
 	struct rig far = *r;
@@ -103,7 +106,7 @@ static void not_called(struct ibv_pd *pd, void *context, void *at, uint64_t type
 	CHECK(0);
 }
 
-/* One of everything that the device has, and events of it that nobody acknowledges. */
+/* Makes one of every object that the device has, with unacknowledged events. */
 static struct rig leave_all(void)
 {
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 1 } };
@@ -144,7 +147,7 @@ static struct rig leave_all(void)
 	return left;
 }
 
-/* All the device's memory, its groups and its numbers are there again. */
+/* All of the device's memory, groups and numbers are available again. */
 void nothing_outlives(struct rig *r)
 {
 	unsigned fds = 0, maps = 0;
@@ -159,13 +162,13 @@ void nothing_outlives(struct rig *r)
 		CHECK(ibv_req_notify_cq(left.cq, 0) == EIO);
 		CHECK(ibv_destroy_qp(left.a) == ENOENT);
 		free(left.buf);
-		if (i == 0) { /* the port's sockets have come */
+		if (i == 0) { /* the port's sockets have been made by now */
 			fds = count_entries("/proc/self/fd");
 			maps = count_lines("/proc/self/maps");
 		}
 	}
-	/* Less than one a round: the engine has some for a moment. */
+	/* Fewer than one per round: the engine keeps some for a moment. */
 	CHECK(count_entries("/proc/self/fd") <= fds + 4);
-	CHECK(count_lines("/proc/self/maps") <= maps + 2); /* the heap's */
+	CHECK(count_lines("/proc/self/maps") <= maps + 2); /* two may be the heap's */
 	CHECK(writes(r, r->mr->rkey));
 }

@@ -59,13 +59,14 @@ static void parent_refusals(struct rig *r)
 	a = parent_attr(r, NULL);
 	a.alloc = NULL;
 	CHECK(!ibv_alloc_parent_domain(r->ctx, &a) && errno == EINVAL);
-	CHECK(!ibv_create_cq_ex(r->ctx, &cq) && errno == EINVAL); /* no parent */
+	/* A PD that is no parent domain. */
+	CHECK(!ibv_create_cq_ex(r->ctx, &cq) && errno == EINVAL);
 	cq.parent_domain = NULL;
 	CHECK(!ibv_create_cq_ex(r->ctx, &cq) && errno == EINVAL);
 	CHECK(!ibv_alloc_td(r->ctx, &(struct ibv_td_init_attr){ 1 }) && errno == EINVAL);
 }
 
-/* A window on a region of the protection domain proper, through a QP of the parent. */
+/* Binds a window to a region of the PD itself, through a QP of the parent domain. */
 static void bind_across(struct rig *r)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_1);
@@ -82,7 +83,7 @@ static void bind_across(struct rig *r)
 	CHECK(!ibv_dealloc_mw(mw));
 }
 
-/* QPs of a parent domain, a region of its PD: they are one. */
+/* QPs of a parent domain and a region of its PD work together. */
 void parent_domain(struct rig *r)
 {
 	struct ibv_pd *pd = r->pd, *parent;
@@ -134,7 +135,8 @@ static void import_refusals(struct rig *r, struct ibv_context *ctx, struct ibv_p
 	CHECK(ibv_dealloc_pd(r->pd) == EBUSY);
 }
 
-/* Not of a context that merely is of the same device. */
+/* Objects of another context cannot be imported, even if the context is of the same
+ * device. */
 static void strangers(struct rig *r)
 {
 	struct ibv_context *ctx = ibv_open_device(r->ctx->device);
@@ -174,7 +176,7 @@ void imports(struct rig *r)
 	import_refusals(r, ctx, pd);
 	strangers(r);
 	imported_dm(r, ctx);
-	/* A region that the import registers is of the same PD. */
+	/* A region that is registered with the import belongs to the same PD. */
 	CHECK((own = ibv_reg_mr(pd, r->buf + FAR, 64,
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)));
 	memcpy(r->buf, "imported", 8);
@@ -185,7 +187,7 @@ void imports(struct rig *r)
 	CHECK(ibv_dereg_mr(mr) == EINVAL);
 	ibv_unimport_mr(mr);
 	ibv_unimport_pd(pd);
-	write_one(r, r->mr->rkey, 8); /* the original is as it was */
+	write_one(r, r->mr->rkey, 8); /* the original region still works */
 	CHECK(take(r).status == IBV_WC_SUCCESS);
 	CHECK(!ibv_close_device(ctx));
 	CHECK(fcntl(r->ctx->cmd_fd, F_GETFD) == FD_CLOEXEC);

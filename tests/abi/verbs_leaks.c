@@ -14,7 +14,7 @@ static struct left count(void)
 			      count_lines("/proc/self/maps") };
 }
 
-/* One of everything that has memory or a descriptor. */
+/* Makes and frees one of every object that has memory or a descriptor. */
 static void round_of_all(struct rig *r)
 {
 	struct ibv_context *ctx = ibv_import_device(dup(r->ctx->cmd_fd));
@@ -47,7 +47,7 @@ static void round_of_all(struct rig *r)
 	CHECK(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td) && !ibv_close_device(ctx));
 }
 
-/* The first round may leave what is made once; the others nothing. */
+/* The first round may leave things that are made once; later rounds leave nothing. */
 void nothing_is_left(struct rig *r)
 {
 	struct left before, after;
@@ -58,5 +58,5 @@ void nothing_is_left(struct rig *r)
 		round_of_all(r);
 	after = count();
 	CHECK(after.fds == before.fds && after.threads == before.threads);
-	CHECK(after.mappings <= before.mappings + 2); /* the heap's */
+	CHECK(after.mappings <= before.mappings + 2); /* two may be the heap's */
 }

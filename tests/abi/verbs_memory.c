@@ -19,7 +19,7 @@ static struct ibv_dm *dm_of_size(struct rig *r, size_t size)
 	return ibv_alloc_dm(r->ctx, &(struct ibv_alloc_dm_attr){ .length = size });
 }
 
-/* The completion of the request; of a SEND, which is not signalled, that of the
+/* Returns the status of the request's completion; for an unsignaled SEND, that of the
  * receive. */
 static enum ibv_wc_status do_one(struct rig *r, enum ibv_wr_opcode op, struct ibv_sge sge,
 				 uint64_t to, uint32_t rkey)
@@ -38,7 +38,8 @@ static enum ibv_wc_status do_one(struct rig *r, enum ibv_wr_opcode op, struct ib
 	return take(r).status;
 }
 
-/* The DM of the other end holds 64 '.'; afterwards "to memory", and 7 at 16. */
+/* The other end's device memory holds 64 times '.'; afterwards "to memory", and 7 at
+ * offset 16. */
 static void reach(struct rig *r, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)r->buf, 12, r->mr->lkey };
@@ -77,7 +78,7 @@ static struct ibv_mr *dotted(struct rig *r, struct ibv_dm *dm)
 	return mr;
 }
 
-/* Out of device memory, by its lkey: a SEND. */
+/* A SEND from device memory, by its lkey. */
 static void sent_from(struct rig *r, struct ibv_mr *mr)
 {
 	struct ibv_sge sge = { 4, 9, mr->lkey };
@@ -120,7 +121,7 @@ void device_memory(struct rig *r)
 	sent_from(r, mr);
 	dm_refusals(r, dm);
 	CHECK(ibv_free_dm(dm) == EBUSY);
-	/* One byte too many, at last: it costs the connection. */
+	/* At last one byte too many, which ends the connection. */
 	CHECK(do_one(r, IBV_WR_RDMA_WRITE,
 		     (struct ibv_sge){ (uintptr_t)r->buf, 8, r->mr->lkey }, DM_SIZE - 7,
 		     mr->rkey) == IBV_WC_REM_ACCESS_ERR);
@@ -143,7 +144,7 @@ static struct word swap_words(int fd, struct word mine)
 	return theirs;
 }
 
-/* A rig whose a is connected to the other process's. */
+/* Opens a rig whose QP a is connected to the other process's. */
 static struct word rig_to(struct rig *r, int fd, struct ibv_mr *mr)
 {
 	struct ibv_qp_init_attr init = {
@@ -172,7 +173,7 @@ static void owner(int fd)
 	CHECK((dm = dm_of_size(&r, DM_SIZE)));
 	mr = dotted(&r, dm);
 	rig_to(&r, fd, mr);
-	swap_words(fd, (struct word){ 0 }); /* it has reached */
+	swap_words(fd, (struct word){ 0 }); /* the data has arrived */
 	reached(dm);
 	CHECK(!ibv_destroy_qp(r.a) && !ibv_dereg_mr(mr) && !ibv_free_dm(dm));
 	r.a = NULL;
@@ -204,7 +205,7 @@ void device_memory_of_another(struct rig *r)
 	r->ctx = NULL;
 }
 
-/* In a child the context is dead, but this much is had from it. */
+/* In a forked child the context is dead, but device memory can be allocated. */
 void device_memory_of_a_child(struct rig *r)
 {
 	struct ibv_dm *dm = dm_of_size(r, DM_SIZE), *own;
@@ -284,7 +285,7 @@ void advice(struct rig *r)
 	CHECK(ADVISE(PREFETCH, 0, 0) == EINVAL);
 	CHECK(ibv_advise_mr(r->pd, 77, 0, &sge, 1) == EOPNOTSUPP);
 	sge.lkey = r->mr->lkey;
-	CHECK(ADVISE(PREFETCH, 0, 1) == EINVAL); /* not on demand */
+	CHECK(ADVISE(PREFETCH, 0, 1) == EINVAL); /* not a region for on-demand paging */
 	sge.lkey++;
 	CHECK(ADVISE(PREFETCH, 0, 1) == ENOENT);
 	CHECK(!ibv_dereg_mr(mr) && !ibv_dereg_mr(all) && !munmap(mem, size));

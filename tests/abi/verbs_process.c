@@ -33,7 +33,7 @@ static void child(struct rig *r)
 	rig_close(&own);
 }
 
-/* The loopback interface's iWARP device, as far as it goes without a connection. */
+/* The loopback interface's iWARP device, with all that works without a connection. */
 void iwarp_device(struct rig *r)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -114,8 +114,8 @@ static void on_alarm(int sig)
 		_exit(3);
 }
 
-/* Between wr_start and wr_complete a thread is in its own code: its polls find what
- * has completed. */
+/* Between ibv_wr_start and ibv_wr_complete a thread runs the program's own code: its
+ * polls find completions. */
 void polls_inside(struct rig *r)
 {
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(r->a);
@@ -125,7 +125,7 @@ void polls_inside(struct rig *r)
 
 	write_one(r, r->mr->rkey, 8);
 	for (int i = 0; i < 200 && !n; i++) {
-		usleep(100000); /* the engine completes it */
+		usleep(100000); /* meanwhile the engine completes the request */
 		ibv_wr_start(x);
 		n = ibv_poll_cq(r->cq, 1, &wc);
 		CHECK(!n || ibv_start_poll(r->cq_ex, &attr) == ENOENT);
@@ -135,7 +135,7 @@ void polls_inside(struct rig *r)
 	CHECK(ibv_poll_cq(r->cq, 1, &wc) == 0);
 }
 
-/* A handler polls while the program is in every kind of call. */
+/* A signal handler polls while the program is in every kind of call. */
 void handlers(struct rig *r)
 {
 	struct itimerval every = { { 0, 200 }, { 0, 200 } };
@@ -159,8 +159,8 @@ void handlers(struct rig *r)
 	setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
 }
 
-/* A program that does not tidy up closes the device all the same, and what it
- * had under way stops. */
+/* A program that closes the device with QPs left: the close succeeds, and the
+ * outstanding requests stop. */
 void closes_with_qps_left(struct rig *r)
 {
 	static const uint8_t zero[BIG];
@@ -182,8 +182,8 @@ void closes_with_qps_left(struct rig *r)
 
 static volatile int may_end;
 
-/* Nothing that it calls may be where it is cancelled, or locks stay behind: only
- * where it says so itself. */
+/* No function that it calls may be a cancellation point while it holds a lock: it is
+ * cancelled only at the point that it allows itself. */
 static void *comes_and_goes(void *arg)
 {
 	struct ibv_send_wr *bad, wrong = { .opcode = (enum ibv_wr_opcode)99 };

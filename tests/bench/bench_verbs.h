@@ -8,7 +8,7 @@
 
 #include "bench.h"
 
-/* name NULL: opens the first device. */
+/* Opens the device of that name; NULL: the first one. */
 static inline struct ibv_context *open_device(const char *name)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);

@@ -28,7 +28,7 @@ static char *memory(size_t size, int fill)
 	return p;
 }
 
-/* A child with pages of its own at p.  It lives until we do not. */
+/* Forks a child that has pages of its own at p and dies with its parent. */
 static pid_t other(char *p, size_t size)
 {
 	int ready[2];
@@ -59,7 +59,8 @@ static void copy(pid_t pid, char *to, char *from, size_t size)
 		memcpy(to, from, size);
 	else if (process_vm_writev(pid, &here, 1, &there, 1, 0) != (ssize_t)size)
 		err(1, "process_vm_writev");
-	__asm__ volatile("" : : "r"(to) : "memory"); /* all of them count */
+	/* So that the compiler keeps all copies. */
+	__asm__ volatile("" : : "r"(to) : "memory");
 }
 
 int main(int argc, char **argv)

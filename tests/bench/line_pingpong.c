@@ -33,7 +33,7 @@ static void wait_for(_Atomic uint64_t *line, uint64_t n)
 		;
 }
 
-static char *shared, *own; /* either end has a half of each */
+static char *shared, *own; /* each end uses one half of each */
 static size_t bytes;
 
 static void *memory(size_t len)

@@ -28,7 +28,7 @@ static double now_us(void)
 	return clock_ns(CLOCK_MONOTONIC) / 1e3;
 }
 
-/* A field of /proc/self/smaps_rollup, KiB. */
+/* Returns a field of /proc/self/smaps_rollup in KiB. */
 static long memory_kib(const char *field)
 {
 	FILE *f = fopen("/proc/self/smaps_rollup", "r");
@@ -151,7 +151,8 @@ static void completions(struct end *e, unsigned n)
 	}
 }
 
-/* An RC QP to whoever is at the other end of the socket, with a receive of len bytes. */
+/* Makes an RC QP with a receive of len bytes, and connects it to the process at the
+ * other end of the socket. */
 static struct ibv_qp *meet(struct end *e, int sock, size_t len, struct address *other)
 {
 	struct ibv_qp *qp = make_qp(e);
@@ -173,7 +174,7 @@ static struct ibv_qp *meet(struct end *e, int sock, size_t len, struct address *
 
 /* --- processes ------------------------------------------------------------ */
 
-/* Answers with the memory that is its own. */
+/* Answers with the size of its private memory. */
 static _Noreturn void one_process(int sock, const char *dev, const char *gid)
 {
 	static char buf[64];
@@ -187,7 +188,7 @@ static _Noreturn void one_process(int sock, const char *dev, const char *gid)
 	qp = meet(&e, sock, sizeof(buf), &hub);
 	post(qp, &e, IBV_WR_SEND, sizeof(buf), &hub);
 	completions(&e, 1);
-	peer_swap(sock, &go, &go, 1); /* all have sent */
+	peer_swap(sock, &go, &go, 1); /* all processes have sent */
 	kib = memory_kib("Private_Dirty");
 	peer_swap(sock, &kib, &kib, sizeof(kib));
 	_exit(0);

@@ -150,13 +150,13 @@ static void run(int count, int list)
 	}
 }
 
-/* A function of its own, by which callgrind tells when to count. */
+/* A function of its own, whose entry and exit tell callgrind when to count. */
 __attribute__((noinline)) static void measured(int count, int list)
 {
 	run(count, list);
 }
 
-/* Until the other process has been asked to map its region, and has. */
+/* Uses the region until the other process has been asked to map it, and has done so. */
 static void warm_up(int list)
 {
 	for (int i = 0; i < 20; i++) {

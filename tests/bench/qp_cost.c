@@ -99,7 +99,7 @@ static void exchange(struct side *s, unsigned n)
 		if (ibv_post_send(s->qp[i], &wr, &bad))
 			err(1, "post_send");
 	}
-	while (done < 2 * n) { /* n sent, n received */
+	while (done < 2 * n) { /* n sends and n receives */
 		struct ibv_wc wc[16];
 		int got = ibv_poll_cq(s->cq, 16, wc);
 

@@ -53,7 +53,7 @@ static uint64_t take(int flags)
 		ssize_t got = recv(sock, to + at, bytes - at, flags);
 
 		if (got == 0)
-			pthread_exit(NULL); /* TCP: the helper's other end is done */
+			pthread_exit(NULL); /* TCP: the peer of the helper has ended */
 		if (got < 0 && errno != EAGAIN && errno != ECONNREFUSED && errno != EINTR)
 			err(1, "recv");
 		at += got < 0 ? 0 : (size_t)got;

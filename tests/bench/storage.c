@@ -54,7 +54,7 @@ struct end {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
-	uint8_t *buf; /* blocks, receives, what is sent */
+	uint8_t *buf; /* blocks, receives, and messages to send */
 	struct card theirs;
 };
 

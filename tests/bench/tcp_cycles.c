@@ -49,7 +49,7 @@ static void serve(const struct sockaddr_in *a, int cycles)
 	}
 }
 
-/* The end by RST leaves no port to rest. */
+/* Ends the connection by RST, which leaves no port in TIME-WAIT. */
 static void ask(const struct sockaddr_in *a, int cycles)
 {
 	const struct linger now = { .l_onoff = 1 };

@@ -73,7 +73,7 @@ static void send_list(struct side *s, int list)
 	must(!ibv_post_send(s->qp, wr, &bad), "post_send");
 }
 
-/* So many of one kind. */
+/* Waits for n completions with this opcode. */
 static void wait_for(struct side *s, enum ibv_wc_opcode opcode, int n)
 {
 	static int early[2];
@@ -120,7 +120,7 @@ static void stream(int count, int list)
 	}
 }
 
-/* A function of its own, by which callgrind tells when to count. */
+/* A function of its own, whose entry and exit tell callgrind when to count. */
 __attribute__((noinline)) static void measured(int count, int list)
 {
 	if (list)

@@ -64,7 +64,7 @@ static void send_all(int s, size_t segment)
 	}
 }
 
-/* How much of it was payload that is as it was sent. */
+/* Returns how many bytes were payload that arrived unchanged. */
 static size_t take(const uint8_t *p, size_t len, size_t segment)
 {
 	static size_t at;
@@ -100,7 +100,7 @@ static double recv_all(int s, size_t segment, double seconds)
 		must(n >= 0, "recv");
 		good += (double)take(wire, (size_t)n, segment);
 		now = clock_ns(CLOCK_MONOTONIC);
-		if (began <= 0) /* the first is not in the time */
+		if (began <= 0) /* the first datagram starts the clock */
 			began = now, good = 0;
 	} while (now - began < seconds * 1e9);
 	return good * 8 / (now - began);

@@ -12,12 +12,13 @@ static struct end *ends_of(unsigned n)
 	struct end *all = calloc(n, sizeof(*all));
 
 	MUST(all && getrlimit(RLIMIT_NOFILE, &files) == 0);
-	files.rlim_cur = files.rlim_max; /* iWARP: a socket each */
+	files.rlim_cur = files.rlim_max; /* iWARP needs a socket for each connection */
 	MUST(setrlimit(RLIMIT_NOFILE, &files) == 0);
 	return all;
 }
 
-/* The next event that is not the rest of a connection before; its end, if any. */
+/* Returns the next event, but skips late events of an earlier connection; counts
+ * ends. */
 static enum rdma_cm_event_type next(struct rdma_event_channel *ch, struct rdma_cm_id **id)
 {
 	enum rdma_cm_event_type type;

@@ -59,7 +59,7 @@ CALL(get_ece, rdma_get_remote_ece(id, &ece))
 CALL(migrate, rdma_migrate_id(id, NULL))
 CALL(destroy, rdma_destroy_id(id))
 
-/* ... with arguments that no id makes good. */
+/* The calls with arguments that are bad for any id. */
 CALL(bind_null, rdma_bind_addr(id, NULL))
 CALL(resolve_null, rdma_resolve_addr(id, NULL, NULL, 1))
 CALL(option_null, rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, NULL, sizeof(word)))
@@ -80,7 +80,8 @@ CALL(leave_none, rdma_leave_multicast(id, (struct sockaddr *)&none))
 CALL(request_to_null, rdma_get_request(id, NULL))
 CALL(migrate_gone, rdma_migrate_id(id, gone_channel))
 
-/* What a new id answers, and one that has a device; 0: not asked. */
+/* The errno of a call for a new id, and for an id with a device; 0: the call is not
+ * made. */
 static const struct row {
 	const char *name;
 	int (*call)(struct rdma_cm_id *id);
@@ -104,7 +105,7 @@ static const struct row {
 	ROW(join_null, EINVAL, EAFNOSUPPORT), ROW(join_ex_null, EINVAL, EINVAL),
 	ROW(leave_null, EINVAL, EINVAL), ROW(leave_none, EINVAL, EINVAL),
 	ROW(request_to_null, EINVAL, EINVAL), ROW(migrate_gone, EBADF, EBADF),
-	ROW(destroy, 0, 0), /* the last */
+	ROW(destroy, 0, 0), /* must be last */
 #undef ROW
 };
 /* clang-format on */
@@ -141,7 +142,7 @@ static void ids(struct rdma_event_channel *ch)
 
 		must_fail(&rows[i], new, rows[i].new);
 		must_fail(&rows[i], ready, rows[i].ready);
-		if (args) /* which comes first is nobody's business */
+		if (args) /* the order of these two does not matter */
 			continue;
 		must_fail(&rows[i], gone, ENOENT);
 		must_fail(&rows[i], NULL, ENOENT);
@@ -150,13 +151,13 @@ static void ids(struct rdma_event_channel *ch)
 	rdma_destroy_srq(NULL);
 	rdma_destroy_ep(gone);
 	MUST(rdma_get_src_port(gone) == 0 && rdma_get_dst_port(NULL) == 0);
-	/* It is as it was. */
+	/* The id is as it was before. */
 	MUST(rdma_create_qp(ready, NULL, &init) == 0);
 	rdma_destroy_qp(ready);
 	MUST(rdma_destroy_id(ready) == 0 && rdma_destroy_id(new) == 0);
 }
 
-/* A group is left by its own name alone. */
+/* A group is left by its own address only. */
 static void groups(struct rdma_event_channel *ch, const char *ip)
 {
 	struct sockaddr_storage a =

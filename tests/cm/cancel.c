@@ -9,13 +9,13 @@
 
 #include "cm.h"
 
-enum { NEXT = -1, HANG_S = 20 }; /* NEXT: of any type */
+enum { NEXT = -1, HANG_S = 20 }; /* NEXT: an event of any type */
 
 static const char *ip;
 static unsigned port;
 static struct rdma_event_channel *ch, *other;
 static struct rdma_cm_id *listener, *client, *server, *spare;
-static struct rdma_cm_event *ev; /* read, not acknowledged */
+static struct rdma_cm_event *ev; /* read and not yet acknowledged */
 static struct rdma_addrinfo *info;
 static struct ibv_context **devices;
 static struct sockaddr_storage at, group;
@@ -32,7 +32,7 @@ static struct ibv_qp_init_attr qp_attr(void)
 }
 
 /* clang-format off */
-/* --- the calls: 0 is as it should be ------------------------------------- */
+/* --- the calls: 0 is success --------------------------------------------- */
 
 static int create_channel(void) { ch = rdma_create_event_channel(); return ch == NULL; }
 static int create_other(void) { other = rdma_create_event_channel(); return other == NULL; }
@@ -120,7 +120,7 @@ static int init_qp_attr(void)
 }
 
 static int connect_client(void) { return rdma_connect(client, NULL); }
-/* A program's own QP, of which only the number is said. */
+/* The program makes its own QP, and only gives the QP's number. */
 static int connect_without_qp(void)
 {
 	struct rdma_conn_param p = { .qp_num = 5 };
@@ -215,7 +215,7 @@ static int ep_end_server(void) { rdma_destroy_ep(server); return 0; }
 /* clang-format on */
 /* --- the table ----------------------------------------------------------- */
 
-/* What comes after a call that was cancelled: its event is read here. */
+/* After a cancelled call its event can be read here. */
 static void event_is_there(int type)
 {
 	MUST(rdma_get_cm_event(ch, &ev) == 0);
@@ -233,7 +233,7 @@ static void client_is_told(int type)
 	MUST(rdma_ack_cm_event(ev) == 0);
 }
 
-/* The server's call finds the event of the client's. */
+/* The server's call finds the event that the client has disconnected. */
 static void client_has_parted(int type)
 {
 	MUST(rdma_disconnect(server) == 0);
@@ -269,7 +269,8 @@ static void request_is_there(int type)
 static const struct row {
 	const char *name;
 	int (*call)(void);
-	void (*then)(int type); /* NULL: the call must come back */
+	/* Called after a cancellation; NULL: the call must return. */
+	void (*then)(int type);
 	int type;
 } with_channel[] = {
 	CALL(create_event_channel, create_channel), CALL(create_event_channel, create_other),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm.h - what the test programs of connection management share. */
+/* cm.h - what the test programs of connection management have in common. */
 #ifndef TESTS_CM_H
 #define TESTS_CM_H
 

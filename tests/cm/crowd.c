@@ -20,14 +20,14 @@ static void come(struct rdma_cm_id *id)
 	struct end *e = calloc(1, sizeof(*e));
 
 	MUST(e && crowd_n < CROWD_MAX);
-	/* It knows who asks, and whom. */
+	/* The id knows both addresses. */
 	MUST(rdma_get_local_addr(id)->sa_family == rdma_get_peer_addr(id)->sa_family);
 	MUST(rdma_get_src_port(id) && rdma_get_dst_port(id));
 	end_make(e, id);
 	end_recv(e);
 	id->context = e;
 	crowd[crowd_n++] = e;
-	/* Who has asked may be gone: no event follows then. */
+	/* The peer that has asked may be gone: no event follows then. */
 	if (rdma_accept(id, NULL) == 0)
 		return;
 	end_break(e);
@@ -68,8 +68,8 @@ static void answer(struct end *e)
 
 	while (ibv_poll_cq(e->cq, 1, &wc) > 0) {
 		if (wc.status || wc.opcode != IBV_WC_RECV)
-			continue; /* an event says what has happened */
-		/* The client says from which port it asks. */
+			continue; /* an event tells what has happened */
+		/* The client's message names the port that it connects from. */
 		MUST(atoi(e->buf + MSG) == ntohs(rdma_get_dst_port(e->id)));
 		memcpy(e->buf, e->buf + MSG, MSG);
 		end_recv(e);
@@ -77,7 +77,7 @@ static void answer(struct end *e)
 	}
 }
 
-/* Until it is killed.  Says whenever nobody is there any more. */
+/* Serves until it is killed. Prints a line whenever the last client has gone. */
 int crowd_serve(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *ch = cm_channel();
@@ -112,7 +112,7 @@ static void heard(struct end *e)
 	MUST(memcmp(e->buf, e->buf + MSG, MSG) == 0);
 }
 
-/* n connections at the same time. */
+/* Makes n connections at the same time. */
 int crowd_ask(const char *ip, unsigned port, unsigned n)
 {
 	struct rdma_event_channel *ch = cm_channel();

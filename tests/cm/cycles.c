@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connect, say a word each way, part, many times: nothing may be left. */
+/* Connects, sends a word each way and disconnects, many times: nothing may be left
+ * behind. */
 #include <grp.h>
 #include <string.h>
 #include <time.h>
@@ -18,15 +19,15 @@ static long rss_kib(void)
 	return rss * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* What was freed is kept for a while. */
+/* Sanitizers keep freed memory for a while. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { RSS_TOLD = 0 };
 #else
 enum { RSS_TOLD = 1 };
 #endif
 
-/* The next request may come before this end has heard that the connection before
- * is over: two connections' events have no order. */
+/* The next request may come before the event that the earlier connection has ended:
+ * events of two connections have no order. */
 static struct rdma_cm_event *disconnected(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_event *ev = cm_event(ch), *request = NULL;
@@ -43,7 +44,8 @@ static struct rdma_cm_event *disconnected(struct rdma_event_channel *ch)
 	return request;
 }
 
-/* A daemon that needs root no more: BECOME names the user, by number. */
+/* A daemon that no longer needs root: BECOME is the number of the user that it
+ * becomes. */
 static void drop_privileges(void)
 {
 	const char *to = getenv("BECOME");
@@ -71,7 +73,8 @@ void cycles_accept(struct rdma_cm_id *listener, unsigned n)
 		cm_ack(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
 		end_wait(&e, IBV_WC_RECV);
 		memcpy(e.buf, e.buf + MSG, MSG);
-		/* Its ACK may be lost with the peer gone: nobody waits for it. */
+		/* The ACK of the last SEND may be lost with the peer, so its completion
+		 * is not awaited. */
 		end_send(&e);
 		next = disconnected(ch);
 		MUST(rdma_disconnect(e.id) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A server that dies at a step, and what its client is told. */
+/* A server that dies at a given step, and the events that its client gets. */
 #include <endian.h>
 #include <stdbool.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int deaths_serve(const char *ip, unsigned port, const char *step)
 	return 0;
 }
 
-/* Prints the events from connecting on, until it is over. */
+/* Prints the events from the connect to the end. */
 int deaths_ask(const char *ip, unsigned port, const char *step)
 {
 	struct rdma_event_channel *ch = cm_channel();

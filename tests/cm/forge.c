@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 
 	if (argc < 5 || inet_pton(AF_INET, argv[1], &from.sin_addr) != 1)
 		return 2;
-	/* The identification is 0 then, which the ICRC covers. */
+	/* With "don't fragment" the identification, which the ICRC covers, is 0. */
 	if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &dont_fragment, sizeof(int)) ||
 	    bind(fd, (struct sockaddr *)&from, len) ||
 	    getsockname(fd, (struct sockaddr *)&from, &len)) {

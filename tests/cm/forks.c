@@ -12,7 +12,7 @@ static int child(const char *ip, unsigned port, struct rdma_cm_id *parents)
 	struct rdma_cm_id *listener;
 	struct end e;
 
-	/* The parent's listener is none of ours, and stays where it is. */
+	/* The parent's listener cannot be used here, and keeps its port. */
 	MUST(rdma_listen(parents, 1) == -1);
 	listener = cm_listener(ch, ip, port + 1, 16);
 	cm_resolved(&e, ch, ip, port);

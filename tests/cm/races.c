@@ -34,7 +34,8 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/* Half of the groups are left, half go with their id, sooner or later. */
+/* Half of the groups are left by a call, the other half with their id, sooner or
+ * later. */
 static void one(const char *ip, unsigned i)
 {
 	struct sockaddr_storage a = cm_address(ip, 0), g = cm_address("239.1.2.3", 0);
@@ -61,7 +62,7 @@ int races(const char *ip)
 		one(ip, i);
 	MUST(joined > 0);
 	atomic_store(&stop, true);
-	/* A reader may have seen a token whose event went unread. */
+	/* A reader may have seen a token whose event was taken back. */
 	for (int i = 0; i < READERS; i++)
 		pthread_cancel(t[i]);
 	for (int i = 0; i < READERS; i++)

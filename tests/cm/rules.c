@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rdma_cm(7) and its calls' pages promise, in one process. */
+/* The promises of rdma_cm(7) and its calls' man pages, in one process. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void ports(const char *ip, unsigned port)
 	MUST(ntohs(rdma_get_src_port(a)) == port);
 	MUST(bind_to(ch, ip, port, RDMA_PS_TCP, &b) == -1 && errno == EADDRINUSE);
 	rdma_destroy_id(b);
-	/* Another space is another port. */
+	/* Another port space has ports of its own. */
 	MUST(bind_to(ch, ip, port, RDMA_PS_UDP, &b) == 0);
 	rdma_destroy_id(b);
 	MUST(bind_to(ch, strchr(ip, ':') ? "::" : "0.0.0.0", port, RDMA_PS_TCP, &b) ==
@@ -39,11 +39,11 @@ static void ports(const char *ip, unsigned port)
 	MUST(rdma_listen(a, 0) == 0);
 	MUST(rdma_listen(a, 0) == -1 && errno == EINVAL);
 	rdma_destroy_id(a);
-	/* Free again.  Any port is one that is free. */
+	/* The port is free again. Port 0 chooses one that is free. */
 	MUST(bind_to(ch, ip, port, RDMA_PS_TCP, &a) == 0);
 	MUST(bind_to(ch, ip, 0, RDMA_PS_TCP, &b) == 0);
 	MUST(rdma_get_src_port(b) != 0 && rdma_get_src_port(b) != rdma_get_src_port(a));
-	/* With REUSEADDR the second may bind, not listen. */
+	/* With REUSEADDR a second id may bind to the port, but not listen. */
 	MUST(rdma_create_id(ch, &c, NULL, RDMA_PS_TCP) == 0);
 	MUST(rdma_set_option(c, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on,
 			     sizeof(on)) == 0);
@@ -86,13 +86,13 @@ static void states(const char *ip, unsigned port)
 	MUST(ntohs(rdma_get_dst_port(id)) == port && rdma_get_src_port(id));
 	MUST(rdma_connect(id, NULL) == -1 && errno == EINVAL);
 	rdma_destroy_id(id);
-	/* What was not read goes with its id. */
+	/* Events that were not read go with their id. */
 	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
 	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
 	rdma_destroy_id(id);
 	MUST(poll(&(struct pollfd){ .fd = ch->fd, .events = POLLIN }, 1, 0) == 0);
-	/* No way there (a namespace without a default route), or no such source: said
-	 * at once, and another may be tried. */
+	/* No route (in a namespace without a default route), or a source that is not
+	 * this host's: the call fails at once, and another address may be tried. */
 	struct sockaddr_storage none = cm_address("203.0.113.1", port);
 
 	MUST(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) == 0);
@@ -105,13 +105,13 @@ static void states(const char *ip, unsigned port)
 	MUST(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 1) == 0);
 	cm_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	rdma_destroy_id(id);
-	/* Nothing waits: EAGAIN if the program asked for that. */
+	/* No event waits: EAGAIN if the channel is nonblocking. */
 	MUST(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0);
 	MUST(rdma_get_cm_event(ch, &ev) == -1 && errno == EAGAIN);
 	rdma_destroy_event_channel(ch);
 }
 
-/* Events that were not read go with an id that moves. */
+/* Unread events move with an id that moves to another channel. */
 static void moving(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *a = cm_channel(), *b = cm_channel();
@@ -125,7 +125,7 @@ static void moving(const char *ip, unsigned port)
 	cm_ack(b, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	p = (struct pollfd){ .fd = a->fd, .events = POLLIN };
 	MUST(poll(&p, 1, 0) == 0);
-	/* To no channel: calls wait from now on. */
+	/* The id moves to no channel: its calls wait from now on. */
 	MUST(rdma_migrate_id(id, NULL) == 0);
 	MUST(rdma_resolve_route(id, 1) == 0);
 	MUST(id->event && id->event->event == RDMA_CM_EVENT_ROUTE_RESOLVED);
@@ -137,7 +137,7 @@ static void moving(const char *ip, unsigned port)
 	rdma_destroy_event_channel(b);
 }
 
-/* Both ends here; a listener that says no, then yes. */
+/* Both ends are in this process; a listener rejects, and then accepts. */
 static bool is_loopback(const char *ip)
 {
 	return !strncmp(ip, "127.", 4) || !strcmp(ip, "::1");
@@ -181,8 +181,8 @@ static void words(const char *ip, unsigned port)
 	MUST(rdma_get_src_port(ev->id) == rdma_get_dst_port(c.id));
 	MUST(rdma_get_dst_port(ev->id) == rdma_get_src_port(c.id));
 	MUST(ev->id->verbs == c.id->verbs);
-	/* Who is bound to an address has a device before anybody comes.  Loopback is an
-	 * exception, as in Linux, where there are other devices, too. */
+	/* A listener that is bound to an address has a device before a request comes.
+	 * Loopback is an exception if there are other devices, as in Linux. */
 	MUST(listener->verbs ? listener->verbs == c.id->verbs && listener->pd
 			     : is_loopback(ip) && has_others());
 	MUST(rdma_reject(ev->id, "no", 3) == 0);
@@ -209,7 +209,7 @@ static void words(const char *ip, unsigned port)
 	rdma_ack_cm_event(ev);
 	cm_ack(sch, RDMA_CM_EVENT_ESTABLISHED, 0);
 	MUST(rdma_accept(s.id, &p) == -1 && errno == EINVAL);
-	/* Its channel is not read; destroying parts the two. */
+	/* Its channel is not read; destroying the id ends the connection. */
 	end_break(&s);
 	cm_ack(cch, RDMA_CM_EVENT_DISCONNECTED, 0);
 	MUST(rdma_disconnect(c.id) == 0);
@@ -220,8 +220,8 @@ static void words(const char *ip, unsigned port)
 	rdma_destroy_event_channel(cch);
 }
 
-/* A QP of the program's own: it sees the response and says when it is ready.  The ends
- * say what options of a vendor they want, and have; the answer is of the same vendor. */
+/* The program makes its own QP: it gets the response and calls rdma_establish(). Both
+ * ends name the vendor's options that they want; the answer is of the same vendor. */
 static void own_qp(const char *ip, unsigned port)
 {
 	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
@@ -277,7 +277,7 @@ static void own_qp(const char *ip, unsigned port)
 	rdma_destroy_event_channel(cch);
 }
 
-/* The family that is asked for is the one that is given. */
+/* The addresses are of the family that the program asks for. */
 static void families(void)
 {
 	static const int family[] = { AF_INET, AF_INET6 };
@@ -292,7 +292,8 @@ static void families(void)
 	}
 }
 
-/* Without a name it is the hints' addresses, be it one of them. */
+/* Without a node name the addresses are those in the hints, even if there is only
+ * one. */
 static void hints(const char *ip, unsigned port)
 {
 	struct sockaddr_storage a = cm_address(ip, port);
@@ -335,7 +336,7 @@ int hold(const char *ip, unsigned port)
 	return 0;
 }
 
-/* Another process has the port. */
+/* Another process has the port: the bind is refused. */
 int refused(const char *ip, unsigned port)
 {
 	struct rdma_cm_id *id;

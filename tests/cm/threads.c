@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Servers and clients as threads of one process, each with its own channel.  Port
- * 0: any that are free. */
+/* Servers and clients as threads of one process, each with its own channel. Port 0: any
+ * free ports. */
 #include <arpa/inet.h>
 #include <pthread.h>
 

@@ -191,7 +191,7 @@ static void regions(void)
 	munmap(gone, 4096);
 }
 
-/* A rereg that is refused leaves the region as it was. */
+/* A refused ibv_rereg_mr leaves the region as it was. */
 static void reregistered(void)
 {
 	const int all = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
@@ -223,7 +223,7 @@ static void reregistered(void)
 #undef REFUSE
 	CHECK(!ibv_rereg_mr(mr, all, s->pd2, s->buf + 64, 128, IBV_ACCESS_LOCAL_WRITE));
 	CHECK(mr->pd == s->pd2 && mr->addr == s->buf + 64 && mr->length == 128);
-	/* What the flags do not name is not looked at. */
+	/* Arguments that the flags do not name are ignored. */
 	CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, (struct ibv_pd *)8, NULL, 0,
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
 	CHECK(mr->pd == s->pd2);
@@ -289,7 +289,7 @@ static void groups(void)
 	REFUSED(EINVAL, ibv_attach_mcast(s->qp, &none, 0));
 	REFUSED(EINVAL, ibv_detach_mcast(s->qp, &group, 0));
 	CHECK(!ibv_attach_mcast(s->qp, &group, 0));
-	CHECK(!ibv_attach_mcast(s->qp, &group, 0)); /* twice is once */
+	CHECK(!ibv_attach_mcast(s->qp, &group, 0)); /* a second attach changes nothing */
 	REFUSED(EINVAL, ibv_detach_mcast(s->qp, &v4, 0));
 	CHECK(!ibv_attach_mcast(s->qp, &v4, 0));
 	CHECK(!ibv_detach_mcast(s->qp, &v4, 0));
@@ -320,9 +320,9 @@ static void srqs(void)
 					      .srq_type = IBV_SRQT_BASIC };
 	a = good, a.comp_mask |= 1u << 20;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
-	a = good, a.srq_type = IBV_SRQT_XRC; /* no domain, no CQ */
+	a = good, a.srq_type = IBV_SRQT_XRC; /* neither an XRC domain nor a CQ */
 	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &a));
-	a = good, a.srq_type = IBV_SRQT_TM; /* no CQ, no tags */
+	a = good, a.srq_type = IBV_SRQT_TM; /* neither a CQ nor tags */
 	REFUSED_PTR(EINVAL, ibv_create_srq_ex(s->ctx, &a));
 	a = good, a.srq_type = IBV_SRQT_TM + 1;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_srq_ex(s->ctx, &a));
@@ -390,7 +390,8 @@ static void unsupported(void)
 
 	s = side(false);
 	s->qp = qp_make(s, IBV_QPT_RC);
-	REFUSED_PTR(EINVAL, ibv_create_flow(s->qp, &flow)); /* no raw packet QP */
+	/* The QP is no raw packet QP. */
+	REFUSED_PTR(EINVAL, ibv_create_flow(s->qp, &flow));
 	qp_drop(s);
 }
 

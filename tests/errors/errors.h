@@ -97,9 +97,9 @@ struct side {
 	bool is_b; /* side B answers requests */
 	struct ibv_context *ctx;
 	struct ibv_pd *pd, *pd2;
-	struct ibv_cq *scq, *rcq; /* of the QP under test */
+	struct ibv_cq *scq, *rcq; /* the CQs of the QP under test */
 	struct ibv_cq *by_cq;
-	struct ibv_mr *mr; /* all of buf, all rights */
+	struct ibv_mr *mr; /* all of buf, with all rights */
 	struct ibv_mr *extra[EXTRAS];
 	unsigned extras;
 	struct ibv_qp *qp, *by_qp;
@@ -179,24 +179,25 @@ struct ibv_sge local(const struct side *s, uint32_t at, uint32_t length);
 int next_event(struct side *s, void **about, unsigned ms);
 void expect_event(struct side *s, int type, const void *about);
 void expect_no_event(struct side *s);
-/* Checks that the bystanders of both sides still work, both ways. */
+/* Checks that the bystander QPs of both sides still work, in both directions. */
 void bystanders(void);
 
 /* A pair of QPs between side a and itself, for rows of one process. */
 struct duo {
 	struct side *s;
 	struct ibv_qp *a, *b;
-	struct ibv_cq *acq, *bcq; /* for both queues of a, of b */
+	/* The CQ of both queues of a, and that of both queues of b. */
+	struct ibv_cq *acq, *bcq;
 };
 struct duo duo_make(enum ibv_qp_type type, int acqe, int bcqe, struct ibv_srq *srq);
 struct ibv_qp *duo_qp(struct side *s, struct ibv_cq *cq, enum ibv_qp_type type,
 		      struct ibv_srq *srq);
-void duo_up(struct duo *d); /* both RTS, connected */
+void duo_up(struct duo *d); /* moves both QPs to RTS, connected */
 void duo_drop(struct duo *d);
 struct ibv_qp_attr self_attr(const struct side *s, uint32_t peer_qpn);
 struct ibv_send_wr wr_of(enum ibv_wr_opcode op, struct ibv_sge *sge, uint64_t id);
 
-/* Rows that need one process only; then those that go over the wire. */
+/* Rows that need one process only; the other rows go over the wire. */
 struct local_row {
 	const char *name;
 	void (*run)(void);

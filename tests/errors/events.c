@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* events.c - overflow, draining, limits: what is told by an event. */
+/* events.c - overflow, draining and limits: the errors and states that an event
+ * reports. */
 #include "errors.h"
 
 #include <fcntl.h>
@@ -53,8 +54,8 @@ static void wait_state(struct ibv_qp *qp, enum ibv_qp_state state)
 
 /* --- CQ overflow --------------------------------------------------------- */
 
-/* An event of the CQ, then one of the QP that lost a completion (in any order,
- * for they come from different places). */
+/* Expects an event of the CQ and one of the QP that lost a completion. They come from
+ * different places, so in either order. */
 static void overrun_events(struct ibv_cq *cq, struct ibv_qp *qp)
 {
 	bool of_cq = false, of_qp = false;
@@ -75,7 +76,7 @@ static void overrun_events(struct ibv_cq *cq, struct ibv_qp *qp)
 	CHECK(state_of(qp) == IBV_QPS_ERR);
 }
 
-/* Four fit, and can still be polled. */
+/* Four completions fit, and can still be polled. */
 static void send_cq_overflow(void)
 {
 	d = duo_make(IBV_QPT_RC, 4, 64, NULL);
@@ -106,7 +107,7 @@ static void recv_cq_overflow(void)
 	for (uint64_t i = 0; i < 4; i++)
 		expect(d.bcq, 100 + i, IBV_WC_SUCCESS, V_NONE);
 	expect_none(d.bcq);
-	/* The sender cannot know: it has its answers, or it times out. */
+	/* The sender cannot know of the overflow: its requests succeed or time out. */
 	do
 		CHECK(poll_one(d.acq, &wc, 10000));
 	while (wc.status == IBV_WC_SUCCESS);
@@ -114,7 +115,7 @@ static void recv_cq_overflow(void)
 	duo_drop(&d);
 }
 
-/* Two QPs on the CQ: the one that loses nothing is not harmed. */
+/* Two QPs use the CQ: the QP that loses no completion is not harmed. */
 static void cq_overflow_harms_one(void)
 {
 	struct ibv_qp *other;
@@ -131,14 +132,14 @@ static void cq_overflow_harms_one(void)
 		CHECK(!write_one(d.a, i, IBV_SEND_SIGNALED));
 	overrun_events(d.acq, d.a);
 	CHECK(state_of(other) == IBV_QPS_RTS);
-	CHECK(!write_one(other, 50, 0)); /* needs no completion */
+	CHECK(!write_one(other, 50, 0)); /* an unsignaled request needs no completion */
 	CHECK(!poll_one(side(true)->rcq, &wc, 20));
 	CHECK(state_of(other) == IBV_QPS_RTS);
 	CHECK(!ibv_destroy_qp(other));
 	duo_drop(&d);
 }
 
-/* Polled in time, a CQ of few entries carries many. */
+/* A small CQ that is polled in time carries many completions. */
 static void small_cq_is_enough(void)
 {
 	d = duo_make(IBV_QPT_RC, 1, 64, NULL);
@@ -187,13 +188,13 @@ static void drained(void)
 
 	d = duo_make(IBV_QPT_RC, 64, 64, NULL);
 	duo_up(&d);
-	/* at once, where there is nothing to drain */
+	/* The event comes at once if there is nothing to drain. */
 	CHECK(!ibv_modify_qp(d.a, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
 	expect_event(d.s, IBV_EVENT_SQ_DRAINED, d.a);
 	CHECK(!ibv_query_qp(d.a, &a, -1, &init) && !a.sq_draining);
 	CHECK(!to(d.a, IBV_QPS_RTS));
 
-	/* what was begun ends first: no receive is there yet */
+	/* The request that has begun ends first: no receive is posted yet. */
 	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED));
 	CHECK(!poll_one(d.acq, &wc, 20));
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
@@ -204,11 +205,11 @@ static void drained(void)
 	CHECK(!recv_one(d.b, 100) && !recv_one(d.b, 101));
 	expect(d.acq, 1, IBV_WC_SUCCESS, V_NONE);
 	expect_event(d.s, IBV_EVENT_SQ_DRAINED, d.a);
-	CHECK(!poll_one(d.acq, &wc, 20)); /* 2 waits for RTS */
+	CHECK(!poll_one(d.acq, &wc, 20)); /* request 2 is queued until RTS */
 	CHECK(!to(d.a, IBV_QPS_RTS));
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 
-	/* not asked for: not told */
+	/* Without the notification flag no event comes. */
 	CHECK(!to(d.a, IBV_QPS_SQD));
 	CHECK(next_event(d.s, NULL, 20) < 0);
 	duo_drop(&d);
@@ -248,7 +249,7 @@ static void srq_limit(void)
 		expect(d.acq, i, IBV_WC_SUCCESS, V_NONE);
 		expect(d.bcq, i, IBV_WC_SUCCESS, V_NONE);
 	}
-	expect_no_event(d.s); /* three are left */
+	expect_no_event(d.s); /* three receives are left: no event yet */
 	CHECK(!ibv_query_srq(srq, &attr) && attr.srq_limit == 3);
 	CHECK(!send_one(d.a, 2, IBV_SEND_SIGNALED));
 	expect(d.bcq, 2, IBV_WC_SUCCESS, V_NONE);
@@ -256,14 +257,14 @@ static void srq_limit(void)
 	CHECK(!ibv_query_srq(srq, &attr) && attr.srq_limit == 0);
 	CHECK(!send_one(d.a, 3, IBV_SEND_SIGNALED));
 	expect(d.bcq, 3, IBV_WC_SUCCESS, V_NONE);
-	expect_no_event(d.s); /* once each time armed */
+	expect_no_event(d.s); /* one event each time that the limit is armed */
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 3, IBV_WC_SUCCESS, V_NONE);
 	duo_drop(&d);
 	CHECK(!ibv_destroy_srq(srq));
 }
 
-/* What is in the SRQ stays there for others. */
+/* Receives that are left in the SRQ stay there for other QPs. */
 static void last_wqe(void)
 {
 	struct ibv_srq *srq = srq_make(16);
@@ -276,7 +277,7 @@ static void last_wqe(void)
 	CHECK(!to(d.b, IBV_QPS_ERR));
 	expect_event(d.s, IBV_EVENT_QP_LAST_WQE_REACHED, d.b);
 	CHECK(!to(d.b, IBV_QPS_ERR));
-	expect_no_event(d.s); /* once */
+	expect_no_event(d.s); /* one event only */
 	expect_none(d.bcq);
 	other = duo_qp(d.s, d.bcq, IBV_QPT_RC, srq);
 	a = self_attr(d.s, other->qp_num);
@@ -289,8 +290,8 @@ static void last_wqe(void)
 	CHECK(!ibv_destroy_srq(srq));
 }
 
-/* A remote fault: the event of the fault and the last WQE's; others of the SRQ
- * go on. */
+/* The peer's request is at fault: the QP gets the event of the fault and
+ * LAST_WQE_REACHED; other QPs of the SRQ go on. */
 static void srq_and_fault(void)
 {
 	struct ibv_srq *srq = srq_make(16);
@@ -338,12 +339,12 @@ static void established(void)
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 	expect(d.bcq, 100, IBV_WC_SUCCESS, V_NONE);
 	expect(d.bcq, 101, IBV_WC_SUCCESS, V_NONE);
-	expect_no_event(d.s); /* once */
+	expect_no_event(d.s); /* one event only */
 	qp_to(d.b, &b, IBV_QPS_RTS);
 	duo_drop(&d);
 }
 
-/* rnr_retry 7 is for ever. */
+/* rnr_retry 7 retries for ever. */
 static void rnr_for_ever(void)
 {
 	struct ibv_wc wc;
@@ -359,7 +360,7 @@ static void rnr_for_ever(void)
 	duo_drop(&d);
 }
 
-/* The receiver fails: the sender learns of it by its own timeouts. */
+/* The receiver's QP goes to ERR: the sender finds out by timeouts. */
 static void peer_to_error_in_traffic(void)
 {
 	struct ibv_qp_attr a;
@@ -373,7 +374,7 @@ static void peer_to_error_in_traffic(void)
 	a.retry_cnt = 1;
 	CHECK(!ibv_modify_qp(d.a, &a, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT));
 	CHECK(!to(d.a, IBV_QPS_RTS));
-	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED)); /* waits: RNR */
+	CHECK(!send_one(d.a, 1, IBV_SEND_SIGNALED)); /* waits for a receive (RNR) */
 	CHECK(!poll_one(d.acq, &wc, 10));
 	CHECK(!to(d.b, IBV_QPS_ERR));
 	expect(d.acq, 1, IBV_WC_RETRY_EXC_ERR, V_TIMEOUT);

@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-enum { PATIENCE_MS = 10000, PSN = 0xfffff0 }; /* PSNs wrap in every row */
+enum { PATIENCE_MS = 10000, PSN = 0xfffff0 }; /* such a first PSN wraps in every row */
 
 /* --- objects ------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ static struct ibv_context *open_named(const char *device)
 	return ctx;
 }
 
-/* Once; the sides must have met. */
+/* Connects the bystanders; only once, after the sides have met. */
 static void connect_by(struct side *s)
 {
 	struct info by = s->theirs;
@@ -169,7 +169,7 @@ static int mask_to(enum ibv_qp_type type, enum ibv_qp_state to)
 	return IBV_QP_STATE;
 }
 
-/* One step. */
+/* Moves the QP by one step. */
 void qp_to(struct ibv_qp *qp, const struct ibv_qp_attr *a, enum ibv_qp_state to)
 {
 	struct ibv_qp_attr now = *a;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sides.c - two sides, both in this process or each in one, in step. */
+/* sides.c - keeps two sides in step, both in this process or each in a process of its
+ * own. */
 #include <time.h>
 
 #include "../stress/peer.h"

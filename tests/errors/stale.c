@@ -162,7 +162,7 @@ static int detach(const struct set *o)
 	return ibv_detach_mcast(o->qp, &group, 0);
 }
 
-/* What is posted in ERR is flushed, if it is accepted. */
+/* A request that is posted in ERR is flushed, if it is accepted. */
 static int post(struct ibv_qp *qp, struct ibv_send_wr wr)
 {
 	const struct ibv_qp_attr a = self_attr(s, qp->qp_num);
@@ -212,8 +212,8 @@ INT(from_dm, ibv_memcpy_from_dm((char[8]){ 0 }, o->dm, 0, 8))
 INT(free_dm, ibv_free_dm(o->dm))
 INT(dealloc_td, ibv_dealloc_td(o->td))
 INT(srq_num, ibv_get_srq_num(o->srq, &(uint32_t){ 0 }))
-/* ibv_modify_cq() would read the context in the CQ, which malloc() may have written to.
- */
+/* ibv_modify_cq() would read the context from the freed CQ, whose memory malloc() may
+ * have changed. */
 INT(modify_cq,
     verbs_get_ctx(o->ctx)->modify_cq(o->scq, &(struct ibv_modify_cq_attr){ 0 }))
 INT(resize_cq, ibv_resize_cq(o->scq, 16))
@@ -299,8 +299,8 @@ static void try_with(const struct row *r, struct set o, void *object, int want)
 		log_must("refused: .*(there is no|does not exist|another (context|PD))");
 }
 
-/* Inline functions of verbs.h read the object before they call the library, so
- * these have a chance only while its memory is not used again. */
+/* Inline functions of verbs.h read the object before they call the library, so these
+ * calls can be tested only while the object's memory is not used again. */
 static void freshly_freed(const struct set *own)
 {
 	struct ibv_alloc_dm_attr eight = { .length = 8 };
@@ -361,7 +361,7 @@ static void stale(void)
 	CHECK(!ibv_close_device(other));
 }
 
-/* What a context has goes with it. */
+/* The objects of a context are destroyed with the context. */
 static void closed(void)
 {
 	struct ibv_async_event event;

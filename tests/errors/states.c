@@ -56,7 +56,8 @@ static const struct legal {
 };
 /* clang-format on */
 
-/* The row, or NULL: forbidden.  RESET and ERR take no attributes. */
+/* Returns the row for a change of state; NULL: the change is forbidden. RESET and ERR
+ * take no attributes. */
 static const char *legal(enum ibv_qp_type type, enum ibv_qp_state from,
 			 enum ibv_qp_state to)
 {
@@ -156,14 +157,14 @@ static void one_arrow(struct ibv_qp *qp, enum ibv_qp_state from, enum ibv_qp_sta
 
 		if (use[c] == 'R')
 			try(qp, from, to, required & ~column[c], EINVAL);
-		/* There is no alternate path here: legal, but not supported. */
+		/* The alternate path is legal, but not supported. */
 		else
 			try(qp, from, to, required | column[c],
 			    want			   ? want
 			    : column[c] == IBV_QP_ALT_PATH ? EOPNOTSUPP
 							   : 0);
 	}
-	/* What no QP of these types has. */
+	/* An attribute that these QP types do not have. */
 	try(qp, from, to, required | IBV_QP_CAP, EINVAL);
 	try(qp, from, to, required | IBV_QP_RATE_LIMIT, EINVAL);
 	try(qp, from, to, required | 1 << 30, EINVAL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* windows.c - memory windows: bound, used, taken back; and every wrong way. */
+/* windows.c - memory windows: bound, used, invalidated; and every wrong use of them. */
 #include "errors.h"
 
 static struct duo d;
-static struct ibv_mr *region; /* of b, may be bound to */
+static struct ibv_mr *region; /* QP b's region, to which windows may be bound */
 static struct ibv_mw *mw;
 
 enum { AT = TARGET_AT, LEN = 4096 };
@@ -80,7 +80,7 @@ static void use(void)
 	uint32_t rkey;
 
 	open_duo(IBV_MW_TYPE_2);
-	write_to(mw->rkey, AT, 64, false); /* not bound yet */
+	write_to(mw->rkey, AT, 64, false); /* the window is not bound yet */
 	log_must("%B: .*rkey .*window not bound");
 	revive();
 	rkey = bound();
@@ -91,12 +91,12 @@ static void use(void)
 	wr = wr_of(IBV_WR_RDMA_READ, &s, 2);
 	wr.wr.rdma.remote_addr = (uintptr_t)d.s->buf + AT;
 	wr.wr.rdma.rkey = rkey;
-	CHECK(!post_send(d.a, &wr)); /* bound for WRITE only */
+	CHECK(!post_send(d.a, &wr)); /* the window is bound for WRITE only */
 	expect(d.acq, 2, IBV_WC_REM_ACCESS_ERR, V_REM_ACCESS);
 	expect_event(d.s, IBV_EVENT_QP_ACCESS_ERR, d.b);
 	revive();
 
-	/* a window's key is no lkey */
+	/* The key of a window is no lkey. */
 	s.lkey = rkey;
 	wr = wr_of(IBV_WR_SEND, &s, 3);
 	CHECK(!post_send(d.b, &wr));
@@ -128,7 +128,8 @@ static void invalidate(void)
 	log_must("%B: .*invalidated");
 	revive();
 
-	/* taken back already; a region's key: neither is a bound window */
+	/* The key of an invalidated window, or of a region, is not that of a bound
+	 * window. */
 	for (int i = 0; i < 2; i++) {
 		CHECK(!ibv_post_recv(d.b, &rwr, &bad));
 		wr.invalidate_rkey = i ? region->rkey : 0x12345600;
@@ -141,7 +142,7 @@ static void invalidate(void)
 	}
 	write_to(region->rkey, AT, 64, true);
 
-	/* local invalidation: b's own, then not b's */
+	/* Local invalidation: by b, which has bound the window, then by a. */
 	rkey = bound();
 	wr = wr_of(IBV_WR_LOCAL_INV, NULL, 5);
 	wr.invalidate_rkey = rkey;
@@ -149,14 +150,15 @@ static void invalidate(void)
 	expect(d.bcq, 5, IBV_WC_SUCCESS, V_NONE);
 	rkey = bound();
 	wr.invalidate_rkey = rkey;
-	CHECK(!post_send(d.a, &wr)); /* bound to b */
+	CHECK(!post_send(d.a, &wr)); /* the window is bound to b */
 	expect(d.acq, 5, IBV_WC_MW_BIND_ERR, V_INVALIDATE);
 	CHECK(state_of(d.a) == IBV_QPS_ERR && state_of(d.b) == IBV_QPS_RTS);
 	log_must("%A: .*not a type 2 window");
 	close_duo();
 }
 
-/* Each row spoils a good bind; the QP fails with IBV_WC_MW_BIND_ERR. */
+/* Each row makes one field of a good bind wrong; the QP fails with
+ * IBV_WC_MW_BIND_ERR. */
 static void bad_binds(void)
 {
 	struct ibv_mr *unbindable, *unwritable, *foreign;
@@ -194,7 +196,7 @@ static void bad_binds(void)
 	SPOIL("access flags", wr.bind_mw.bind_info.mw_access_flags = 1u << 31);
 #undef SPOIL
 	bound();
-	wr = bind_wr(); /* bound already */
+	wr = bind_wr(); /* the window is bound already */
 	CHECK(!post_send(d.b, &wr));
 	expect(d.bcq, 20, IBV_WC_MW_BIND_ERR, V_BIND);
 	log_must("invalidated first");
@@ -229,11 +231,11 @@ static void bind_verb(void)
 	CHECK(!ibv_bind_mw(d.b, mw, &good));
 	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
 	write_to(mw->rkey, AT, LEN, true);
-	CHECK(!ibv_bind_mw(d.b, mw, &good)); /* another time: another key */
+	CHECK(!ibv_bind_mw(d.b, mw, &good)); /* each bind gives another key */
 	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
 	write_to(mw->rkey, AT, LEN, true);
 	b = (struct ibv_mw_bind){ .wr_id = 20, .send_flags = IBV_SEND_SIGNALED };
-	CHECK(!ibv_bind_mw(d.b, mw, &b)); /* length 0: taken back */
+	CHECK(!ibv_bind_mw(d.b, mw, &b)); /* length 0 unbinds */
 	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
 	write_to(mw->rkey, AT, 8, false);
 	CHECK(!ibv_dealloc_mw(second) && !ibv_dereg_mr(foreign));
@@ -254,7 +256,7 @@ static void freed_while_bound(void)
 	close_duo();
 }
 
-/* A type 2 window serves the QP that bound it and no other. */
+/* A type 2 window can be used by the QP that bound it only. */
 static void other_qp(void)
 {
 	struct ibv_send_wr wr;
@@ -265,7 +267,7 @@ static void other_qp(void)
 	CHECK(!post_send(d.a, &wr));
 	expect(d.acq, 20, IBV_WC_SUCCESS, V_NONE);
 	rkey = wr.bind_mw.rkey;
-	write_to(rkey, AT, 64, false); /* through b */
+	write_to(rkey, AT, 64, false); /* by QP b */
 	log_must("%B: .*bound to another QP");
 	close_duo();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire.h - a row: an error that one side provokes on the wire, and what both see. */
+/* wire.h - a row of the table: an error that one side provokes on the wire, and what
+ * both sides see. */
 #ifndef TESTS_ERRORS_WIRE_H
 #define TESTS_ERRORS_WIRE_H
 
@@ -51,7 +52,7 @@ struct wire_row {
 	void (*attr)(struct ibv_qp_attr *attr, bool is_b);
 	uint32_t qkey_xor;	 /* UD: the bits of the Q_Key that are wrong */
 	bool inv_wrong;		 /* SEND_WITH_INV with an rkey of no window */
-	unsigned min_ms, max_ms; /* time until a's completion; 0: any */
+	unsigned min_ms, max_ms; /* time until a's completion; 0: not checked */
 	struct seen a, b;
 };
 

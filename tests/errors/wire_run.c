@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wire_run.c - plays a wire row: both sides prepare, a posts, both look. */
+/* wire_run.c - plays a row: both sides prepare, A posts, and both check what they
+ * see. */
 #include "wire.h"
 
 #include <sys/mman.h>
@@ -45,7 +46,8 @@ static bool fails(void)
 static struct ibv_sge unmapped(struct side *s, uint32_t len)
 {
 	size_t bytes = (len + PAGE - 1) / PAGE * PAGE;
-	/* Pages on both sides stay: nothing larger is mapped where it was. */
+	/* The pages of both sides stay mapped, so that no larger mapping can take this
+	 * place. */
 	uint8_t *at = mmap(NULL, bytes + 2 * PAGE, PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr;
@@ -134,7 +136,8 @@ static void make(struct side *s)
 	target = spoil(s, row->rkey, TARGET_AT, length(), remote_right());
 	s->mine.addr = target.addr;
 	s->mine.rkey = target.lkey;
-	if (row->peer == PEER_GONE) /* its number rests */
+	if (row->peer ==
+	    PEER_GONE) /* the number of a destroyed QP is not used again for a while */
 		CHECK(!ibv_destroy_qp(s->qp));
 }
 
@@ -205,8 +208,9 @@ static void address(struct side *s, struct ibv_send_wr *wr, struct ibv_ah *ah)
 	}
 }
 
-/* One that is good goes ahead of what fails, two are flushed behind it, signalled or
- * not: in one chain, so that all are under way at once. */
+/* One good request goes ahead of the failing one, and two are flushed behind it,
+ * signaled or not; all are in one chain, so that they are outstanding at the same
+ * time. */
 static void post_all(struct side *s, struct ibv_ah *ah)
 {
 	const bool extra = fails() && row->peer == PEER_UP && type() != IBV_QPT_UD &&
@@ -238,7 +242,7 @@ static void post_all(struct side *s, struct ibv_ah *ah)
 		expect(s->scq, AHEAD, IBV_WC_SUCCESS, V_NONE);
 }
 
-/* Of several requests, those before the one that fails may succeed. */
+/* If several requests are posted, those before the failing one may succeed. */
 static void first_completion(struct side *s)
 {
 	struct ibv_wc wc;
@@ -300,7 +304,7 @@ static void look_events(struct side *s, const struct seen *seen)
 	expect_no_event(s);
 }
 
-/* What was refused has not changed a byte, on either side. */
+/* A refused request has not changed a byte on either side. */
 static void look_memory(struct side *s)
 {
 	const bool refused = fails() || row->rkey || row->no_right;
@@ -309,7 +313,7 @@ static void look_memory(struct side *s)
 	if ((s->is_b && !refused) || row->count)
 		return;
 	if (atomic() && row->lkey == KEY_UNMAPPED)
-		return; /* done, but its result is lost */
+		return; /* the request was executed, but its result is lost */
 	for (uint32_t i = from; i < RECV_AT; i++)
 		CHECK(s->buf[i] == fill(s));
 }
@@ -338,8 +342,8 @@ static void look_a(struct side *s)
 	log_must(row->a.log);
 }
 
-/* Nobody answers what an unreliable service carries, and it may take a while: on one host
- * the other process may have to hand it on. */
+/* No answer tells when an unreliable service has delivered a message, and it may take a
+ * while: on one host another process may have to forward the datagram. */
 static void wait_for_log(const char *re)
 {
 	struct ibv_wc wc;
@@ -362,7 +366,7 @@ static void look_b(struct side *s)
 	log_must(row->b.log);
 }
 
-/* A QP that failed is as good as new after RESET. */
+/* A QP that has failed works again after RESET. */
 static void reset(struct side *s)
 {
 	struct ibv_qp_attr a = qp_attr(s, &s->theirs);

@@ -48,11 +48,11 @@ static void open_files(void)
 		files[nfiles] = (struct stranger){ fd, st.st_ino };
 	}
 	CHECK(errno == EMFILE || nfiles == FILES);
-	CHECK(files[nfiles - 1].fd >= 1023); /* every number of ours */
+	CHECK(files[nfiles - 1].fd >= 1023); /* all numbers up to 1023 are taken */
 }
 
-/* All threads share the CPUs given, and those of the library run only when
- * nobody else wants to. */
+/* All threads share the processors in cpus, and threads of the library run only when no
+ * other thread wants to. */
 static void hold_others_back(const cpu_set_t *cpus)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -67,12 +67,12 @@ static void hold_others_back(const cpu_set_t *cpus)
 			continue;
 		if (sched_setaffinity(tid, sizeof(*cpus), cpus) ||
 		    (tid != gettid() && sched_setscheduler(tid, SCHED_IDLE, &none)))
-			CHECK(errno == ESRCH); /* it has ended */
+			CHECK(errno == ESRCH); /* the thread has ended */
 	}
 	closedir(dir);
 }
 
-/* Each number becomes a copy of one of the files at once. */
+/* Replaces each descriptor by a copy of one of the files, at once. */
 static void replace(const int *fd, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -93,7 +93,7 @@ static int list_ours(int *fd)
 	return n;
 }
 
-/* From the given one on, none was written to, read or closed. */
+/* Checks that none of the files from number `from` on was written to, read or closed. */
 static void expect_untouched(int from)
 {
 	char text[SIZE + 1];
@@ -109,7 +109,7 @@ static void expect_untouched(int from)
 	}
 }
 
-/* The child has copies of the files, and a handler that closes descriptors. */
+/* A child has copies of the files, and the library's fork handler closes descriptors. */
 static void expect_untouched_by_fork(void)
 {
 	int status;

@@ -7,7 +7,7 @@
 #include <argp.h>
 
 struct command {
-	const char *name; /* NULL ends a list */
+	const char *name; /* NULL ends the list */
 	int (*run)(void);
 };
 

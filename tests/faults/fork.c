@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-/* Every call on what was inherited answers EIO. */
+/* Every call on an inherited object must answer EIO. */
 static void expect_dead(struct loop *l)
 {
 	struct ibv_sge sge = { (uintptr_t)l->rig.buf, 8, l->rig.mr->lkey };
@@ -130,7 +130,7 @@ static void orphan(struct loop *l)
 	sigprocmask(SIG_BLOCK, &usr1, NULL);
 	if (fork()) {
 		work(l, 20);
-		_exit(0); /* closes nothing */
+		_exit(0); /* _exit() closes nothing */
 	}
 	alarm(60);
 	while (getppid() == parent)
@@ -145,7 +145,8 @@ static void orphan(struct loop *l)
 
 static unsigned descriptors(void)
 {
-	return count_entries("/proc/self/fd") - 3; /* . and .. and that of the look */
+	/* Minus ., .. and the descriptor of the listing. */
+	return count_entries("/proc/self/fd") - 3;
 }
 
 static void execs(struct loop *l)

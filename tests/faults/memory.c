@@ -94,7 +94,7 @@ static void region_make(struct region *x, struct rig *r)
 	CHECK(x->mr);
 }
 
-/* The half at its end: an operation meets it in its midst. */
+/* Takes away the second half, which an operation meets in its middle. */
 static void region_take(struct region *x)
 {
 	if (is("bus"))
@@ -145,7 +145,7 @@ static void lose_region(struct loop *l)
 		CHECK(s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_OP_ERR);
 	}
 	CHECK(!ibv_dereg_mr(x.mr));
-	CHECK(faults == 0); /* none of it was the program's */
+	CHECK(faults == 0); /* none of the faults reached the program's handler */
 }
 
 /* --- the program's own faults -------------------------------------------- */
@@ -155,7 +155,7 @@ static int overflow(volatile uint8_t *above)
 	volatile uint8_t frame[1024];
 
 	if (*above)
-		return 0; /* never */
+		return 0; /* not reached */
 	frame[0] = 0;
 	return overflow(frame) + frame[0];
 }
@@ -201,7 +201,7 @@ int memory(void)
 	loop_traffic(&l, 1);
 	if (is("after"))
 		install();
-	/* With this ours is the first again. */
+	/* Registering memory installs urnic's handler in front again. */
 	mr = ibv_reg_mr(l.rig.pd, l.rig.buf, 64, 0);
 	CHECK(mr);
 	loop_traffic(&l, 2);

@@ -72,7 +72,8 @@ static bool datagram(void)
 	wr.wr.ud.ah = ibv_create_ah(r.pd, &to);
 	if (!wr.wr.ud.ah)
 		return false;
-	(void)ibv_post_recv(ud, &rwr, &rbad); /* full: of those before */
+	/* Fails if the queue is full of earlier receives. */
+	(void)ibv_post_recv(ud, &rwr, &rbad);
 	CHECK(!ibv_post_send(ud, &wr, &bad));
 	came = poll_for(IBV_WC_RECV);
 	CHECK(!ibv_destroy_ah(wr.wr.ud.ah));

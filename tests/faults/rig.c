@@ -46,8 +46,8 @@ void sleep_ms(unsigned ms)
 		;
 }
 
-/* The conditions under which the tests run: 64 KiB of lockable memory, no capability, no
- * kernel RDMA. */
+/* The conditions of the tests: 64 KiB of lockable memory, no capability, no RDMA device
+ * of the kernel. */
 static void be_unprivileged(void)
 {
 	struct rlimit lim;
@@ -77,7 +77,7 @@ static void open_device(struct rig *r)
 	ibv_free_device_list(list);
 }
 
-/* The descriptors of what is shared: who maps it, too, needs one. */
+/* The descriptors of shared memory: another process needs one to map the memory. */
 static struct {
 	uint8_t *at;
 	int fd;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rig.h - what the fault programs share: a device with one registered buffer and QPs, and
- * failed(), which ends the program. */
+/* rig.h - what the fault programs have in common: a device with one registered buffer
+ * and QPs, and failed(), which ends the program. */
 #ifndef FAULTS_RIG_H
 #define FAULTS_RIG_H
 
@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 struct options {
-	const char *dev;	 /* NULL: the first */
-	const char *port, *host; /* the control connection's */
+	const char *dev;	 /* NULL: the first device */
+	const char *port, *host; /* port and host of the control connection */
 	const char *mode;
-	bool shared; /* regions are a memfd's */
+	bool shared; /* memory of regions is a memfd's */
 	int gid;
 	bool events;	 /* sleep on the completion channel */
 	bool privileged; /* the program may run as root */
@@ -37,7 +37,7 @@ int renamed(void);
 #define CHECK(x) ((x) ? (void)0 : failed(#x, __FILE__, __LINE__))
 _Noreturn void failed(const char *what, const char *file, int line);
 
-/* Print a line at once. */
+/* Prints a line at once. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double now_s(void);
 void sleep_ms(unsigned ms);
@@ -58,7 +58,7 @@ enum {
 		     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC
 };
 
-/* Memory for a region. */
+/* Returns memory for a region. */
 uint8_t *rig_memory(size_t bytes);
 void rig_memory_free(uint8_t *at, size_t bytes);
 void rig_open(struct rig *r);
@@ -68,11 +68,11 @@ struct ibv_qp *rig_qp(struct rig *r);
 void rig_join(struct rig *r, struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn,
 	      const union ibv_gid *dest);
 
-/* Post one signaled request of len bytes at buf + at. */
+/* Posts one signaled request of len bytes at buf + at. */
 void rig_post(struct rig *r, struct ibv_qp *qp, enum ibv_wr_opcode op, size_t at,
 	      size_t len, uint64_t remote, uint32_t rkey, uint64_t add);
 
-/* The next completion; fails after 40 s. */
+/* Waits for the next completion; fails after 40 s. */
 struct ibv_wc rig_wait(struct rig *r);
 
 /* Two QPs of one process, connected to each other. */

@@ -28,7 +28,7 @@ static void *traffic(void *arg)
 	return NULL;
 }
 
-/* Every lock is held by somebody at some time. */
+/* Calls that take every lock at some time. */
 static void *control(void *arg)
 {
 	struct rig *r = arg;
@@ -83,7 +83,7 @@ static void reap_one(void)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* There are locks before any device is open. */
+/* Some locks exist before any device is open. */
 static void before_open(void)
 {
 	pthread_t thread;

@@ -56,7 +56,7 @@ static void use_target(void)
 		expect(IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8, SUM, 3);
 		CHECK(word(BACK) == 3 * i);
 		expect(IBV_WR_ATOMIC_CMP_AND_SWP, BACK, 8, SWAPPED, i);
-		CHECK(word(BACK) == i); /* i becomes i + 1 */
+		CHECK(word(BACK) == i); /* the previous value was i */
 	}
 	r.buf[DATA] = 1;
 	expect(IBV_WR_RDMA_WRITE, DATA, 1, FLAG, 0);

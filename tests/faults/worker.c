@@ -38,7 +38,7 @@ static struct {
 	struct ibv_qp *qp;
 	struct hello mine, theirs;
 	uint64_t rounds, bytes;
-	double last; /* success */
+	double last; /* time of the last success */
 } w;
 
 static volatile sig_atomic_t stop;
@@ -49,7 +49,7 @@ static void on_term(int sig)
 	stop = 1;
 }
 
-/* A QP of the number asked for; the others are given back. */
+/* Makes QPs until one has the number asked for; destroys the others. */
 static struct ibv_qp *find_qp(void)
 {
 	for (int i = 0; i < 1 << 14; i++) {
@@ -117,7 +117,7 @@ int worker(void)
 	};
 	sock = peer_meet(opt.host, opt.port);
 	peer_swap(sock, &w.mine, &w.theirs, sizeof(w.mine));
-	/* One PSN for both directions: the server's. */
+	/* Both directions use one first PSN, the server's. */
 	rig_join(r, w.qp, w.theirs.qpn, opt.host ? w.theirs.psn : w.mine.psn,
 		 &w.theirs.gid);
 	peer_swap(sock, &mine, &theirs, 1);
@@ -130,7 +130,7 @@ int worker(void)
 		if (opt.pause)
 			sleep_ms(opt.pause);
 	}
-	/* The engine serves the peer until it has finished, too. */
+	/* The engine serves the peer until the peer has finished, too. */
 	mine = w.rounds;
 	peer_swap(sock, &mine, &theirs, sizeof(mine));
 	memcpy(&count, r->buf + COUNT, 8);

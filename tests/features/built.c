@@ -21,8 +21,8 @@ enum {
 	IMM = 0x0a0b0c0d,
 };
 
-static struct ibv_cq_ex *seen; /* B's receives */
-static uint64_t since[2];      /* the device's clock, and the time of day */
+static struct ibv_cq_ex *seen; /* the CQ of B's receives */
+static uint64_t since[2];      /* readings of the device's clock and of the time of day */
 
 /* --- reading --------------------------------------------------------------- */
 
@@ -57,7 +57,7 @@ static void close_seen(struct side *s)
 	CHECK(!ibv_destroy_cq(ibv_cq_ex_to_cq(seen)));
 }
 
-/* The next one is about to be read; what all have in common is right. */
+/* Starts reading the next completion, and checks the fields that all have in common. */
 static void next_seen(struct side *s, uint64_t id, enum ibv_wc_opcode opcode,
 		      uint32_t len)
 {
@@ -132,7 +132,7 @@ static void sge(struct side *s, struct ibv_qp_ex *x, uint32_t at, uint32_t len)
 	ibv_wr_set_sge(x, s->mr->lkey, (uintptr_t)s->buf + at, len);
 }
 
-/* The window's key, once it is bound. */
+/* Returns the key of the window once it is bound. */
 static uint32_t bind(struct side *s, struct ibv_mw *mw, uint32_t at)
 {
 	struct ibv_mw_bind_info info = { .mr = s->mr,
@@ -215,7 +215,7 @@ static void sends(struct side *s)
 	done(s, x, IBV_WC_SEND);
 }
 
-/* A's own window: it may be invalidated while it is bound. */
+/* A window of A's own, which can be invalidated while it is bound. */
 static void invalidates(struct side *s)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(s->pd, IBV_MW_TYPE_2);
@@ -278,7 +278,7 @@ static void every_post(void)
 	sync_sides();
 	ON_B(s) all_arrived(s, s->mine.rkey);
 	sync_sides();
-	/* What B was asked to invalidate is no key any more. */
+	/* The key that B was asked to invalidate is no longer valid. */
 	ON_A(s)
 	CHECK(read_64(s, s->theirs.addr, s->theirs.rkey) == IBV_WC_REM_ACCESS_ERR);
 	down();
@@ -314,7 +314,7 @@ static uint32_t violations(struct side *s)
 	return port.qkey_viol_cntr;
 }
 
-/* One that B drops, for its Q_Key, between two good ones. */
+/* B drops one datagram for its Q_Key, between two good ones. */
 static void send_three(struct side *s)
 {
 	struct ibv_ah *ah = ah_to(s, &s->theirs.gid);
@@ -339,7 +339,8 @@ static void datagram_read(struct side *s, uint64_t id, uint32_t len, bool imm)
 	next_seen(s, id, IBV_WC_RECV, GRH + len);
 	CHECK(ibv_wc_read_src_qp(seen) == s->theirs.qpn);
 	CHECK(ibv_wc_read_slid(seen) == s->theirs.lid);
-	/* RoCE v2 has its header in the place of the SL, as ConnectX does: 8 is UDP. */
+	/* On RoCE v2 the type of the network header takes the place of the SL, as on
+	 * ConnectX: 8 is UDP. */
 	CHECK(!ibv_wc_read_sl(seen) || (!s->theirs.lid && ibv_wc_read_sl(seen) & 8));
 	CHECK(!ibv_wc_read_dlid_path_bits(seen));
 	CHECK(ibv_wc_read_wc_flags(seen) & IBV_WC_GRH);
@@ -391,7 +392,7 @@ static struct ibv_qp *xrc_sender(struct side *s)
 	return s->is_b ? xrc_qp(s) : ibv_create_qp_ex(s->ctx, &init);
 }
 
-/* Two SENDs to B's SRQ, and one to an SRQ that there is not. */
+/* Two SENDs to B's SRQ, and one to an SRQ that does not exist. */
 static void send_to_srqs(struct side *s)
 {
 	for (uint64_t id = 1; id <= 3; id++) {

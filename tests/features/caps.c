@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* caps.c - every verb that a device may lack: where its capabilities claim it, it works;
- * where they do not, it answers EOPNOTSUPP at once. */
+/* caps.c - every verb that a device may lack: it works if the device's capabilities
+ * claim it, and otherwise answers EOPNOTSUPP at once. */
 #include "feature.h"
 
 #include <endian.h>
@@ -393,7 +393,7 @@ static int ah(struct side *s)
 	return h ? ibv_destroy_ah(h) : errno;
 }
 
-/* Does another user hold RoCE's UDP port?  Multicast comes to whoever holds it, and is
+/* Does another user hold RoCE's UDP port? Multicast datagrams come to that user, and are
  * not forwarded (docs/man/urnic.7). */
 static bool another_user_has_the_port(void)
 {
@@ -507,7 +507,7 @@ static int wq(struct side *s)
 	return q ? ibv_destroy_wq(q) : errno;
 }
 
-/* Of no queues: what has tables says that this is none. */
+/* Asks for a table of no queues: a device with tables answers EINVAL. */
 static int table(struct side *s)
 {
 	struct ibv_rwq_ind_table_init_attr a = { .log_ind_tbl_size = 0 };
@@ -575,7 +575,7 @@ static const struct optional {
 	const char *name;
 	bool (*claimed)(attrs *a);
 	int (*try)(struct side *s);
-	int rights; /* or this, of a process that lacks a right */
+	int rights; /* or this errno, for a process that lacks a right */
 } table_of_verbs[] = {
 	{ "RC", always, rc, 0 },
 	{ "UC", infiniband, uc, 0 },

@@ -87,7 +87,7 @@ static int tags(struct side *s, uint32_t num, uint32_t ops)
 	return q ? ibv_destroy_srq(q) : errno;
 }
 
-/* Depths in and out, of a QP on its way to RTS. */
+/* Moves a QP to RTS with these numbers of inbound and outbound READs. */
 static int depths(struct side *s, unsigned in, unsigned out)
 {
 	struct ibv_qp *q = qp_make(s, IBV_QPT_RC);
@@ -127,13 +127,13 @@ static void numbers(struct side *s, const struct ibv_device_attr_ex *ex)
 		CHECK(tags(s, tm->max_num_tags + 1, 1) == EINVAL);
 		CHECK(tags(s, 1, tm->max_ops + 1) == EINVAL);
 	}
-	if (is_iwarp()) /* rdma_cm sets them there */
+	if (is_iwarp()) /* on iWARP rdma_cm sets them */
 		return;
 	CHECK(!depths(s, in, out));
 	CHECK(depths(s, in + 1, out) == EINVAL && depths(s, in, out + 1) == EINVAL);
 }
 
-/* Ports and tables end where they say. */
+/* Tables of ports, GIDs and P_Keys end where the attributes say. */
 static void tables(struct side *s, const struct ibv_device_attr_ex *ex)
 {
 	const int ports = ex->orig_attr.phys_port_cnt;

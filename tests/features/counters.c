@@ -5,7 +5,7 @@
 
 enum { PACKETS_AT = 0, BYTES_AT = 2, BOTH_AT = 3, VALUES = 5, LONGER = 200, LAST = 5 };
 
-/* n frames of len bytes to 02:55:0:0:0:to. */
+/* Sends n frames of len bytes to 02:55:0:0:0:to. */
 static void send_to(struct side *s, uint8_t to, unsigned n, uint32_t len)
 {
 	struct ibv_wc wc;
@@ -37,7 +37,7 @@ static struct ibv_counters *counters_make(struct ibv_context *ctx)
 	return c;
 }
 
-/* Frames to 02:55:0:0:0:to are qp's, and counted: as many times as that is named. */
+/* A rule of qp for frames to 02:55:0:0:0:to that names the counters so many times. */
 static struct ibv_flow *counted(struct ibv_qp *qp, uint8_t to, struct ibv_counters *c,
 				uint8_t times)
 {
@@ -86,7 +86,7 @@ static struct {
 	struct ibv_flow *flow[2];
 } counts;
 
-/* One receive for what comes to the first QP, so most of that is dropped. */
+/* Posts one receive for the first QP, so that most of its frames are dropped. */
 static void open_counts(struct side *s)
 {
 	struct ibv_counters *c = counts.c = counters_make(s->ctx);
@@ -94,13 +94,15 @@ static void open_counts(struct side *s)
 
 	for (unsigned i = 0; i < 2; i++)
 		CHECK((counts.qp[i] = raw_qp(s, 2 * LAST)));
-	CHECK(is_refused(counted(counts.qp[0], 1, c, 1))); /* it would count nothing */
+	/* Nothing is attached to the counters. */
+	CHECK(is_refused(counted(counts.qp[0], 1, c, 1)));
 	CHECK(!attach(c, IBV_COUNTER_PACKETS, PACKETS_AT));
 	CHECK(!attach(c, IBV_COUNTER_BYTES, BYTES_AT));
 	CHECK(!attach(c, IBV_COUNTER_PACKETS, BOTH_AT));
 	CHECK(!attach(c, IBV_COUNTER_BYTES, BOTH_AT));
 	CHECK(attach(c, (enum ibv_counter_description)2, 0) == EOPNOTSUPP);
-	CHECK(ibv_read_counters(c, v, VALUES, 0) == EINVAL); /* of no rule */
+	/* No rule is bound to them. */
+	CHECK(ibv_read_counters(c, v, VALUES, 0) == EINVAL);
 	CHECK(is_refused(counted(counts.qp[0], 1, NULL, 1)));
 	CHECK(is_refused(counted(counts.qp[0], 1, c, 2)));
 	for (unsigned i = 0; i < 2; i++)
@@ -111,7 +113,8 @@ static void open_counts(struct side *s)
 	CHECK(ibv_destroy_counters(c) == EBUSY);
 }
 
-/* A's frames to the second QP come last: with their completions all are counted. */
+/* A's frames to the second QP come last: when they have completed, all frames are
+ * counted. */
 static void check_counts(struct side *s, unsigned completions, uint64_t packets,
 			 uint64_t bytes)
 {
@@ -143,13 +146,13 @@ static void close_counts(struct side *s)
 	CHECK(!attach(c, IBV_COUNTER_PACKETS, 1));
 	CHECK(!ibv_destroy_counters(c));
 	CHECK(ibv_destroy_counters(c) == ENOENT);
-	CHECK(is_refused(counted(counts.qp[0], 1, c, 1))); /* it is freed */
+	CHECK(is_refused(counted(counts.qp[0], 1, c, 1))); /* the counters are freed */
 	for (unsigned i = 0; i < 2; i++)
 		CHECK(!ibv_destroy_qp(counts.qp[i]));
 	(void)s;
 }
 
-/* They end with their context, and are nobody else's. */
+/* Counters end with their context, and cannot be used with another one. */
 static void close_with_counters(struct side *s)
 {
 	struct ibv_context *ctx = ibv_open_device(s->ctx->device);
@@ -163,7 +166,8 @@ static void close_with_counters(struct side *s)
 	CHECK(!ibv_close_device(ctx) && !ibv_destroy_qp(qp));
 }
 
-/* A has the first rule for what it sends itself, which comes back to others alone. */
+/* A has the first rule for frames that it sends itself; they come back to other sockets
+ * only. */
 static struct ibv_flow *own_rule(struct side *s)
 {
 	struct ibv_flow *own = counted(s->qp, 1, NULL, 0);
@@ -186,7 +190,7 @@ void counters(void)
 	ON_A(s)
 	{
 		send_to(s, 1, FRAMES, FRAME);
-		send_to(s, 3, 3, FRAME); /* nobody's */
+		send_to(s, 3, 3, FRAME); /* frames that no rule wants */
 		send_to(s, 2, LAST, LONGER);
 	}
 	ON_B(s)
@@ -198,7 +202,7 @@ void counters(void)
 	sync_sides();
 	ON_A(s)
 	{
-		send_to(s, 1, FRAMES, FRAME); /* nobody's any more */
+		send_to(s, 1, FRAMES, FRAME); /* frames whose rule has gone */
 		send_to(s, 2, LAST, LONGER);
 		expect_none(s->rcq);
 		CHECK(!ibv_destroy_flow(own) && !ibv_destroy_qp(s->qp));

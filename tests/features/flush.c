@@ -15,7 +15,7 @@ enum {
 typedef void flush_fn(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len,
 		      uint8_t type, uint8_t level);
 
-/* What A asks for. */
+/* A FLUSH that A posts. */
 struct flush {
 	uint64_t off, len;
 	uint32_t rkey_xor;
@@ -48,8 +48,8 @@ static int post_flush(struct side *s, struct flush f)
 	return ibv_wr_complete(x);
 }
 
-/* A WRITE, and a FLUSH of it behind: when that completes, B's program sees the bytes,
- * whatever it is told. */
+/* A WRITE with a FLUSH behind it: when the FLUSH completes, B's program sees the bytes
+ * without being told. */
 static void write_and_flush(struct side *s)
 {
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(s->qp);
@@ -85,7 +85,7 @@ static void bad_posts(struct side *s)
 	expect_none(s->scq);
 }
 
-/* B refuses it, and both QPs fail; then there are others. */
+/* B refuses the FLUSH, and both QPs fail; then they are replaced. */
 static void refused(struct flush f, enum ibv_wc_status status, unsigned verr)
 {
 	sync_sides();
@@ -111,11 +111,11 @@ static void refusals(void)
 	f.level = REGION;
 	refused(f, IBV_WC_REM_ACCESS_ERR, V_REM_ACCESS);
 	f = good;
-	f.type = FLUSH_PERSISTENT; /* no region has that right */
+	f.type = FLUSH_PERSISTENT; /* no region grants it */
 	refused(f, IBV_WC_REM_ACCESS_ERR, V_REM_ACCESS);
 }
 
-/* B's region, or B's QP, does not grant it. */
+/* B's region, or B's QP, does not grant FLUSH. */
 static void ungranted(void)
 {
 	const struct flush good = { 0, 64, 0, FLUSH_GLOBAL, RANGE };

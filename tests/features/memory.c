@@ -11,14 +11,14 @@ enum {
 	HUGE = 2 << 20,
 };
 
-/* What A is to reach. */
+/* Tells A which memory it is to reach. */
 static void offer(struct side *s, const struct ibv_mr *mr, uint64_t addr)
 {
 	s->mine.addr = addr;
 	s->mine.rkey = mr->rkey;
 }
 
-/* A reads, after all are ready. */
+/* A reads when both sides are ready. */
 static void reads(enum ibv_wc_status want, uint64_t off)
 {
 	sync_sides();
@@ -84,7 +84,7 @@ static void device_memory(void)
 	down();
 }
 
-/* A sends out of its own device memory, and has an answer there. */
+/* A sends from its own device memory, and gets an answer there. */
 static void device_memory_of_the_sender(void)
 {
 	struct ibv_alloc_dm_attr attr = { .length = SIZE };
@@ -176,7 +176,8 @@ static void rereg(struct side *s, struct ibv_mr *mr, int flags, uint8_t *at, int
 	offer(s, mr, (uintptr_t)at);
 }
 
-/* While a window is bound to it B's region cannot change: its key and rights stay. */
+/* While a window is bound to B's region the region cannot change: it keeps its key and
+ * rights. */
 static void bound_region(struct side *s, struct ibv_mr *mr)
 {
 	struct ibv_mw_bind bind = {
@@ -266,7 +267,8 @@ static void implicit(void)
 		written_is_right(fresh);
 		CHECK(!munmap(fresh, 2 * SIZE));
 	}
-	/* iWARP's Terminate says that B failed, and not what of (RFC 5040, 4.8). */
+	/* iWARP's Terminate says that B failed, but not for which request (RFC 5040,
+	 * 4.8). */
 	reads(is_iwarp() ? IBV_WC_WR_FLUSH_ERR : IBV_WC_REM_OP_ERR, 0);
 	again();
 	drop_mr(mr);
@@ -284,7 +286,8 @@ static void advice_refused(struct side *s, const struct ibv_mr *mr, uint8_t *at)
 	sge.length = 5 * SIZE;
 	REFUSED(EFAULT, ibv_advise_mr(s->pd, advice, flush, &sge, 1));
 	sge = local(s, 0, 64);
-	REFUSED(EINVAL, ibv_advise_mr(s->pd, advice, flush, &sge, 1)); /* not on demand */
+	/* Not a region for on-demand paging. */
+	REFUSED(EINVAL, ibv_advise_mr(s->pd, advice, flush, &sge, 1));
 	sge.lkey ^= 0x5a5a5a5a;
 	REFUSED(ENOENT, ibv_advise_mr(s->pd, advice, flush, &sge, 1));
 	REFUSED(EOPNOTSUPP,

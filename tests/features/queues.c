@@ -52,7 +52,7 @@ static void refused_by_the_allocator(struct side *s)
 	REFUSED_PTR(ENOMEM, ibv_create_srq(parent[s->is_b], &srq));
 }
 
-/* A writes to, and sends to, what B's QP of a parent domain has. */
+/* A WRITEs and SENDs to memory and queues that B's QP of a parent domain has. */
 static void exchange_on_parents(void)
 {
 	up_with(on_parent);
@@ -141,7 +141,8 @@ static void begin_write(struct side *s, struct ibv_qp_ex *x, uint64_t id, uint32
 	ibv_wr_set_sge(x, s->mr->lkey, (uintptr_t)s->buf, 64);
 }
 
-/* B refuses it: a WRITE, or a READ where WRITEs are done when they are sent. */
+/* Begins a request that B refuses: a WRITE, or a READ where WRITEs complete when they
+ * are sent. */
 static void begin_bad(struct side *s, struct ibv_qp_ex *x, uint64_t id, uint32_t rkey)
 {
 	if (!is_iwarp()) {
@@ -153,7 +154,7 @@ static void begin_bad(struct side *s, struct ibv_qp_ex *x, uint64_t id, uint32_t
 	ibv_wr_set_sge(x, s->mr->lkey, (uintptr_t)s->buf + 4096, 64);
 }
 
-/* Nothing of what is taken back arrives; of a batch all does, in order. */
+/* Nothing of an aborted list arrives; a completed list arrives as a whole, in order. */
 static void batch(struct side *s)
 {
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(s->qp);
@@ -175,7 +176,7 @@ static void batch(struct side *s)
 	ibv_wr_atomic_fetch_add(x, s->theirs.rkey, s->theirs.addr + 64, 5);
 	ibv_wr_set_sge(x, s->mr->lkey, (uintptr_t)s->buf + 8192, 8);
 	x->wr_id = 4;
-	if (is_iwarp()) /* no SEND of it has an immediate */
+	if (is_iwarp()) /* iWARP has no SEND with immediate */
 		ibv_wr_send(x);
 	else
 		ibv_wr_send_imm(x, 0x01020304);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* spread.c - a QP of B spreads frames over the queues of a table; A sends them. */
+/* spread.c - a QP of B spreads frames over the queues of an indirection table; A sends
+ * the frames. */
 #include "feature.h"
 #include "raw.h"
 
@@ -16,12 +17,12 @@ static uint8_t key[KEY];
 
 /* --- frames ----------------------------------------------------------------- */
 
-/* Toeplitz's hash by its definition: bit i of the input adds 32 bits of the key from its
- * bit i on. */
+/* Toeplitz's hash by its definition: each bit i of the input that is 1 adds the 32 bits
+ * of the key from bit i on. */
 static uint32_t hash_of(unsigned i)
 {
 	uint8_t frame[FRAME];
-	const uint8_t *in = frame + 26; /* addresses, then ports */
+	const uint8_t *in = frame + 26; /* in: the addresses, then the ports */
 	uint32_t hash = 0;
 
 	frame_of(frame, i);
@@ -101,7 +102,8 @@ static struct ibv_qp *spreading(struct side *s)
 							 IBV_RX_HASH_DST_PORT_UDP },
 	};
 
-	CHECK(!ibv_create_qp_ex(s->ctx, &a) && errno == EINVAL); /* the key */
+	/* The length of the key. */
+	CHECK(!ibv_create_qp_ex(s->ctx, &a) && errno == EINVAL);
 	a.rx_hash_conf.rx_hash_key_len = KEY;
 	a.rx_hash_conf.rx_hash_fields_mask |= IBV_RX_HASH_INNER;
 	CHECK(!ibv_create_qp_ex(s->ctx, &a) && errno == EOPNOTSUPP);
@@ -168,7 +170,8 @@ static void close_spread(struct side *s)
 
 /* --- what comes ---------------------------------------------------------------- */
 
-/* Each frame is where its hash says, and those of a queue are in their order. */
+/* Each frame is in the queue that its hash selects; the frames of a queue are in their
+ * order. */
 static void check_spread(struct side *s)
 {
 	unsigned taken[QUEUES] = { 0 };
@@ -185,10 +188,10 @@ static void check_spread(struct side *s)
 		CHECK(!memcmp(s->buf + (q * FRAMES + wc.wr_id) * STEP, frame, FRAME));
 	}
 	for (unsigned q = 0; q < QUEUES; q++) {
-		CHECK(taken[q]); /* or it tests nothing */
+		CHECK(taken[q]); /* otherwise the test proves nothing */
 		expect_none(cq[q]);
 	}
-	/* A queue that fails flushes what is left, and takes no more. */
+	/* A queue that goes to ERR flushes its receives, and takes no more frames. */
 	CHECK(!state(wq[0], IBV_WQS_ERR));
 	for (unsigned i = taken[0]; i < FRAMES; i++)
 		CHECK(poll_one(cq[0], &wc, 0) && wc.status == IBV_WC_WR_FLUSH_ERR &&
@@ -231,7 +234,7 @@ static void open_small(struct side *s)
 	CHECK((s->qp = spreading(s)) && (flow = rule(s->qp)));
 }
 
-/* It is the queue that hears of it, not the QP. */
+/* The work queue gets the event, not the QP. */
 static void check_small(struct side *s)
 {
 	expect_event(s, IBV_EVENT_CQ_ERR, cq[0]);
@@ -242,7 +245,7 @@ static void check_small(struct side *s)
 	CHECK(!ibv_destroy_cq(cq[0]));
 }
 
-/* They end with their context. */
+/* Work queues and tables end with their context. */
 static void close_with_queues(struct side *s)
 {
 	struct ibv_context *ctx = ibv_open_device(s->ctx->device);
@@ -253,7 +256,8 @@ static void close_with_queues(struct side *s)
 	CHECK(ctx && (other.pd = a.pd = ibv_alloc_pd(ctx)));
 	CHECK((a.cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)));
 	CHECK((wq[0] = ibv_create_wq(ctx, &a)));
-	CHECK(!ibv_create_rwq_ind_table(s->ctx, &of) && errno == EINVAL); /* another's */
+	/* A queue of another context. */
+	CHECK(!ibv_create_rwq_ind_table(s->ctx, &of) && errno == EINVAL);
 	CHECK((table = ibv_create_rwq_ind_table(ctx, &of)));
 	CHECK(spreading(&other));
 	CHECK(!ibv_close_device(ctx));

@@ -89,7 +89,7 @@ static void message(struct world *w, struct input *in)
 	land(w, to, mad);
 }
 
-/* A refusal, which may be made up: of what was sent last, or of anything. */
+/* A refusal (ICMP) that quotes the message that was sent last, or anything else. */
 static void quote(struct world *w, struct input *in)
 {
 	int side = take_byte(in) & 1;
@@ -102,7 +102,7 @@ static void quote(struct world *w, struct input *in)
 	w->f->refusals[side] = 1;
 }
 
-/* A program's note of a connection holds good until it closes it. */
+/* A program may use its handle of a connection until it closes the connection. */
 static void act(struct world *w, enum step what, unsigned i)
 {
 	struct prog *p = i & 1 ? w->a[i / 2 % PROGS] : w->b[i / 2 % PROGS];
@@ -128,7 +128,7 @@ static void act(struct world *w, enum step what, unsigned i)
 	}
 }
 
-/* The oldest request that nobody has. */
+/* Gives the oldest request without an owner to program i. */
 static void own(struct world *w, unsigned i)
 {
 	struct prog *b = w->b[i % PROGS];
@@ -153,7 +153,7 @@ static void check(struct world *w)
 				     c->state == ST_DREQ_SENT ||
 				     c->state == ST_SIDR_SENT || c->state == ST_TIMEWAIT;
 
-			/* Who is established is asked after. */
+			/* An established connection is probed, so it has a timer. */
 			MUST(heap_has(&c->timer) ==
 			     (timed || c->state == ST_ESTABLISHED));
 			MUST(c->held || timed || c->state == ST_FREE);

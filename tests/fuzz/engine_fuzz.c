@@ -39,19 +39,19 @@ enum step {
 	RECV,	   /* bits 0-1: QP; 2-7: SGE length in units of 64 */
 	SEND,	   /* bits 0-1: QP; 2-5: kind; then length in units of 16 */
 	TIME,	   /* bits 0-4: 2^n microseconds, 2^22 at most */
-	TAKE_SOME, /* what is due is made, but the link takes the first n */
-	POLL,	   /* the CQs */
+	TAKE_SOME, /* sends what is due, but the link takes only the first n datagrams */
+	POLL,	   /* polls the CQs */
 	STEPS
 };
 
-/* of a PACKET */
+/* flags of a PACKET */
 enum how {
-	HOW_QP = 3,	     /* which: put into the BTH */
-	HOW_RAW = 4,	     /* the destination QP stays as it is */
-	HOW_KEY = 8,	     /* RETH and AtomicETH get the region's key */
-	HOW_STRANGER = 16,   /* comes from somebody else */
-	HOW_BAD_CRC = 32,    /* the last four bytes are the input's */
-	HOW_ID = 64,	     /* made with identification 1, told as exact */
+	HOW_QP = 3,	   /* which: put into the BTH */
+	HOW_RAW = 4,	   /* the destination QP stays as it is */
+	HOW_KEY = 8,	   /* RETH and AtomicETH get the region's key */
+	HOW_STRANGER = 16, /* the packet comes from another address */
+	HOW_BAD_CRC = 32,  /* the input's last four bytes are the ICRC */
+	HOW_ID = 64, /* sealed with identification 1, which the link reports as exact */
 	HOW_READ_ONLY = 128, /* HOW_KEY: the read-only region's */
 };
 
@@ -82,7 +82,7 @@ struct world {
 	struct mr *open_mr, *read_only_mr, *local_mr, *foreign_mr;
 	struct ah *ah;
 	struct link wire, *link; /* link: around wire */
-	struct dgram coming;	 /* by it */
+	struct dgram coming;	 /* the datagram that wire gives next */
 	struct batch *batch;
 	struct part {
 		struct qp *qp;
@@ -115,7 +115,7 @@ static const struct link_ops wire_ops = { .recv = wire_recv, .close = wire_close
 
 /* --- the world ----------------------------------------------------------- */
 
-/* Its first byte is called 0. */
+/* A region whose first byte has the address 0. */
 static uint8_t *region(struct pd *pd, int access, struct mr **mr)
 {
 	uint8_t *at = malloc(REGION);
@@ -330,7 +330,7 @@ static void check_sent(const struct dgram *d)
 	MUST(n == d->len && n % 4 == 0);
 	MUST(memcmp(ip_of(d)->from.ip, us, 16) == 0 &&
 	     memcmp(ip_of(d)->to.ip, peer, 16) == 0);
-	/* The link fills the ports in when it sends. */
+	/* The link fills in the ports when it sends. */
 	MUST(ip_of(d)->from.port == 0 && ip_of(d)->to.port == 0);
 	MUST(ib_parse(&pkt, bytes, n - ICRC_LEN) == 0);
 	MUST(pkt.payload_len <= MTU);
@@ -340,7 +340,7 @@ static void check_sent(const struct dgram *d)
 	     icrc_get(bytes + n - ICRC_LEN));
 }
 
-/* The link takes the first `taken` datagrams: cf. the engine's commit(). */
+/* The link takes the first `taken` datagrams, as in the engine's commit(). */
 static void flush(struct world *w, unsigned taken)
 {
 	struct batch *b = w->batch;
@@ -379,7 +379,7 @@ static void plan(struct world *w, struct qp *qp)
 		w->part[w->parts++] = (struct part){ qp, first, w->batch->n - first };
 }
 
-/* Bounded: a QP may be due for ever only if it moves no data. */
+/* Bounded, since a QP that moves no data may be due for ever. */
 static void work(struct world *w, unsigned taken)
 {
 	turn_take(&w->core.turn);
@@ -418,7 +418,7 @@ static void step_packet(struct world *w, struct input *in)
 	unsigned how = take(in, 1), len = 16 + take(in, 2) % (PKT_MAX - 15);
 	struct dgram got;
 	size_t left = (size_t)(in->end - in->at), n = left < len ? left : len;
-	uint8_t *bytes = calloc(1, len); /* of its size, for ASan */
+	uint8_t *bytes = calloc(1, len); /* exactly of its size, for ASan */
 	struct icrc_path path = { .sport = 0xc002, .dport = 4791 };
 	struct dgram d = {
 		.len = len,

@@ -16,7 +16,7 @@
 
 enum { SPECS = 12, SPEC_MAX = 128, ATTR_MAX = 32 + SPECS * SPEC_MAX };
 
-/* Where a header begins in the frame; 0: it has none. */
+/* Offsets of the headers in the frame; 0: the frame does not have that header. */
 struct heads {
 	const uint8_t *at;
 	size_t n, vlan, type, ip4, ip6, tcp, udp;
@@ -151,11 +151,11 @@ static bool meant(const struct heads *h, const struct ibv_flow_spec *s)
 	case IBV_FLOW_SPEC_ACTION_COUNT:
 		return true;
 	default:
-		abort(); /* the rule was taken */
+		abort(); /* the rule should have been refused */
 	}
 }
 
-/* The specs one behind the other, as they are in a rule that was taken. */
+/* Do all specs of an accepted rule match? They lie one behind the other. */
 static bool all_mean(const struct heads *h, const struct ibv_flow_attr *attr)
 {
 	const uint8_t *at = (const uint8_t *)(attr + 1);
@@ -175,7 +175,7 @@ static bool all_mean(const struct heads *h, const struct ibv_flow_attr *attr)
 	return true;
 }
 
-/* One spec; its size. */
+/* Builds one spec from the input; returns its size. */
 static size_t take_spec(struct input *in, uint8_t *to)
 {
 	static const struct {
@@ -203,7 +203,7 @@ static size_t take_spec(struct input *in, uint8_t *to)
 	return size;
 }
 
-/* The rule, in memory that ends where it ends. */
+/* Builds a rule in memory that ends where the rule ends. */
 static struct ibv_flow_attr *take_rule(struct input *in)
 {
 	uint8_t specs[ATTR_MAX] = { 0 };

@@ -9,7 +9,7 @@ struct input {
 	const uint8_t *at, *end;
 };
 
-/* The next bytes, four at most, as a big-endian number. */
+/* Returns the next bytes, four at most, as a big-endian number. */
 static inline unsigned take(struct input *in, unsigned bytes)
 {
 	unsigned v = 0;

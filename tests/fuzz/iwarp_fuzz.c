@@ -25,8 +25,8 @@
 enum mode { SETUP = 1, INITIATOR = 2, CRC = 4, MARKERS = 8, CUT = 16, RTR = 32 };
 
 enum step {
-	SEGMENT, /* how (enum how), length (1), bytes: an FPDU of it */
-	BYTES,	 /* length (1), bytes: as they are */
+	SEGMENT, /* how (enum how), length (1), bytes: sent as an FPDU */
+	BYTES,	 /* length (1), bytes: sent as they are */
 	RECV,	 /* SGE length in units of 16 */
 	SEND,	 /* kind, then length in units of 16 */
 	RUN,	 /* bits 0-4: 2^n microseconds */
@@ -34,7 +34,7 @@ enum step {
 	STEPS
 };
 
-/* of a SEGMENT */
+/* flags of a SEGMENT */
 enum how {
 	HOW_KEY = 1,	 /* tagged, or a READ's source: the region's key */
 	HOW_TO = 2,	 /* ... and its offset is added to the base */
@@ -134,7 +134,7 @@ static void add64(uint8_t *at, uint64_t v)
 	put32(at + 4, (uint32_t)old);
 }
 
-/* Make it more likely that a segment means something. */
+/* Makes it more likely that a segment is valid. */
 static void dress(struct world *w, uint8_t *u, size_t n, unsigned how)
 {
 	const struct mkey *mk = &w->mr->mkey;

@@ -48,7 +48,7 @@ enum step {
 enum { ENDS = 3, EVENTS = 4, BACKLOG = 2, SPACE = 0x0106 };
 
 struct prog {
-	struct cm_owner owner; /* first */
+	struct cm_owner owner; /* must be first */
 	struct cm_conn *conn;
 	bool asks, attached, parted;
 	unsigned n;
@@ -56,10 +56,11 @@ struct prog {
 };
 
 struct peer {
-	struct stream *raw, *ours; /* its end, and cm's; NULL: it never came */
+	/* Raw: the peer's end; ours: cm's end; NULL: the peer has not connected. */
+	struct stream *raw, *ours;
 	bool ended;
-	size_t n;		     /* it has said so much ... */
-	uint8_t said[MPA_HELLO_MAX]; /* ... of which this is the beginning */
+	size_t n;		     /* number of bytes that the peer has sent */
+	uint8_t said[MPA_HELLO_MAX]; /* the first of these bytes */
 };
 
 struct world {
@@ -69,7 +70,7 @@ struct world {
 	struct cm_listener *l;
 	struct cm_owner listener;
 	unsigned mode, asked_n;
-	struct cm_conn *asked[BACKLOG]; /* nobody owns them yet */
+	struct cm_conn *asked[BACKLOG]; /* requests that no program owns yet */
 	struct prog prog[ENDS];
 	struct peer peer[ENDS];
 };
@@ -88,7 +89,7 @@ static bool on_request(struct cm_owner *owner, const struct cm_event *ev)
 	return true;
 }
 
-/* One answer; then, of what was connected, the end. */
+/* Expects one answer and, for a connection, its end. */
 static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 {
 	struct prog *p = (struct prog *)owner;
@@ -104,7 +105,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 		MUST(p->n == 1 && !p->asks && p->attached);
 		break;
 	case CM_EV_DISCONNECTED:
-		/* Before the RTR has come, too. */
+		/* The connection may also end before the RTR frame has come. */
 		MUST(p->attached && (p->n == 2 || (p->parted && !p->asks)));
 		break;
 	case CM_EV_UNREACHABLE:
@@ -138,7 +139,7 @@ static void accept_it(unsigned i)
 
 	if (!p->asks && cm_iw_proto.accept(p->conn, &self, w.s->now))
 		return;
-	/* It may be told at once. */
+	/* The program may be told at once. */
 	was = p->attached;
 	p->attached = true;
 	if (cm_iw_proto.attach(p->conn, w.s->now))
@@ -279,7 +280,7 @@ static const struct peer *peer_of(const struct iwc *c)
 	return NULL;
 }
 
-/* What epoll would say. */
+/* Does what epoll would report. */
 static void progress(void)
 {
 	list_for_safe(n, &w.cm->iw->all)
@@ -292,7 +293,7 @@ static void progress(void)
 	}
 }
 
-/* All that was said has been heard. */
+/* Checks that all bytes sent by the peers were received. */
 static void check(void)
 {
 	unsigned half = 0;

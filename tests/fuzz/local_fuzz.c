@@ -33,18 +33,18 @@ enum act {
 	RECV,	  /* bit 0: QP; rest: SGE length in units of 64 */
 	SEND,	  /* bit 0: QP; bits 1-3: kind; then length in units of 64 */
 	TIME,	  /* bits 0-4: 2^n microseconds, 2^17 at most */
-	POLL,	  /* the CQ */
+	POLL,	  /* polls the CQ */
 	EXECUTED, /* bit 0: QP; bit 1: another word, by 4 bytes more; bit 2: without
 		   * news; bit 3: the count jumps, by a byte more; PSN (1, signed, from
 		   * the oldest that is out) */
 	STEPS
 };
 
-/* of a RECORD */
+/* flags of a RECORD */
 enum how {
 	HOW_UC = 1,	  /* for the UC QP */
-	HOW_STRANGER = 2, /* of another path */
-	HOW_ANSWER = 4,	  /* its PSN is from the oldest that is out */
+	HOW_STRANGER = 2, /* from another path */
+	HOW_ANSWER = 4,	  /* the PSN counts from the oldest outstanding request */
 	HOW_KEY = 24,	  /* the region: open, read-only, foreign, none */
 	HOW_DGRAM = 32,
 };
@@ -54,10 +54,12 @@ enum { REGION = 8192, WRS = 8 };
 struct world {
 	struct sim *s;
 	struct sim_conf conf;
-	struct peer *ours, *theirs;	     /* as A sees B, as B sees A */
-	struct qp *qp[2], *far[2], *self[2]; /* RC, UC; to oneself */
+	/* Ours: B as A sees it; theirs: A as B sees it. */
+	struct peer *ours, *theirs;
+	/* RC and UC QPs: of A, of B, and of A to itself. */
+	struct qp *qp[2], *far[2], *self[2];
 	struct cq *cq, *far_cq, *self_cq;
-	uint8_t *mem[3]; /* open, read-only, another PD's */
+	uint8_t *mem[3]; /* memory of regions: open, read-only, and of another PD */
 	struct mr *mr[3];
 	struct pd *pd;
 	unsigned posted, completed;
@@ -105,7 +107,7 @@ static void open_qps(struct world *w)
 		sim_bring(w->s, w->far[i], w->qp[i], &w->conf);
 		sim_bring(w->s, w->self[i], w->self[!i], &w->conf);
 	}
-	for (int i = 0; i < 2; i++) { /* their addresses are those of two processes */
+	for (int i = 0; i < 2; i++) { /* the addresses are as in two processes */
 		struct ib_qp *q = ib_qp(w->self[i]);
 
 		q->from.out = q->route_in;
@@ -150,7 +152,7 @@ static void poll_cq(struct world *w)
 		;
 }
 
-/* What does not lead there goes on as if nothing were. */
+/* QPs that are not connected to the hostile process go on as before. */
 static void self_is_unharmed(struct world *w)
 {
 	struct ibv_sge sge = sim_sge(w->mr[0], 0, 1000);
@@ -188,7 +190,8 @@ static void world_close(struct world *w)
 	poll_cq(w);
 	MUST(cq_destroy(w->cq) == 0 && cq_destroy(w->far_cq) == 0 &&
 	     cq_destroy(w->self_cq) == 0);
-	atomic_store(w->theirs->reach.inside, 0); /* or deregistration waits */
+	/* Otherwise deregistration would wait. */
+	atomic_store(w->theirs->reach.inside, 0);
 	for (int i = 0; i < 3; i++) {
 		MUST(mr_dereg(w->mr[i]) == 0);
 		free(w->mem[i]);
@@ -204,7 +207,7 @@ static struct rec *reserve(struct world *w, uint32_t bytes)
 {
 	struct rec *r = ring_reserve(&w->theirs->out, bytes);
 
-	if (!r) { /* it lies about that, too */
+	if (!r) { /* the hostile process lies about the ring's state, too */
 		w->theirs->out.tail = w->theirs->out.head;
 		r = ring_reserve(&w->theirs->out, bytes);
 	}
@@ -241,7 +244,8 @@ static void step_record(struct world *w, struct input *in)
 	r.data = take(in, 1);
 	len -= len ? r.data % 16 : 0;
 	r.rkey = (how & HOW_KEY) == HOW_KEY ? r.data : w->mr[how >> 3 & 3]->mkey.key;
-	if (uc) /* what is of RC for the other is of UC for this one */
+	/* An opcode of RC becomes the same operation of UC. */
+	if (uc)
 		r.opcode ^= IB_UC << 5;
 	r.route += !!(how & HOW_STRANGER);
 	if (how & HOW_DGRAM)
@@ -293,7 +297,7 @@ static void step_word(struct world *w, struct input *in)
 	wake(w);
 }
 
-/* What the other says that it has executed. */
+/* Writes words that say which requests the hostile process has executed. */
 static void step_executed(struct world *w, struct input *in)
 {
 	unsigned how = take(in, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* must.h - what all fuzzers share. */
+/* must.h - the checks that all fuzzers share. */
 #ifndef FUZZ_MUST_H
 #define FUZZ_MUST_H
 

@@ -24,8 +24,8 @@ static const struct icrc_path paths[2] = {
 };
 /* clang-format on */
 
-/* What was parsed lies in the packet, in order, and is built again from its
- * fields, but for bits that are reserved. */
+/* A parsed packet's parts lie within the packet, in order, and the headers that are
+ * built from its fields are the same but for reserved bits. */
 static void parse(const uint8_t *bth, size_t len)
 {
 	uint8_t built[IB_HDR_MAX + 3] = { 0 }, rebuilt[IB_HDR_MAX];
@@ -49,8 +49,8 @@ static void parse(const uint8_t *bth, size_t len)
 				   aeth_value(pkt.f.syndrome)) == pkt.f.syndrome);
 }
 
-/* The CRC does not depend on how the packet is cut; the identification that it
- * was made with is found again, and only that one. */
+/* The ICRC does not depend on how the packet is cut. The identification that it was made
+ * with is found again, and no other one. */
 static void crc(const struct icrc_path *path, uint16_t id, const uint8_t *bth, size_t len)
 {
 	size_t udp_len = len + ICRC_LEN;
@@ -66,16 +66,16 @@ static void crc(const struct icrc_path *path, uint16_t id, const uint8_t *bth, s
 	else
 		MUST(icrc_solve_ip_id(with0, whole, icrc_after_id(udp_len), &found) &&
 		     found == id);
-	/* what stands in the packet is right or explained by an identification
-	 * that, used, makes it right */
+	/* The packet's ICRC is either right, or explained by an identification with
+	 * which it is right. */
 	crc = icrc_get(bth + len);
 	if (path == &paths[0] &&
 	    icrc_solve_ip_id(with0, crc, icrc_after_id(udp_len), &found))
 		MUST(icrc_start(path, found, udp_len, bth, len) == crc);
 }
 
-/* What comes by a packet socket: a datagram that is taken lies within the frame, and is
- * the same when it is built again. */
+/* A frame from a packet socket: the datagram of an accepted frame lies within the frame,
+ * and is the same when it is built again. */
 static void frame(const uint8_t *data, size_t len)
 {
 	uint8_t head[RAW_HEAD_MAX], *at = malloc(len + 1);
@@ -93,7 +93,7 @@ static void frame(const uint8_t *data, size_t len)
 	free(at);
 }
 
-/* The same of RoCE v1. */
+/* The same for RoCE v1. */
 static void frame_v1(const uint8_t *data, size_t len)
 {
 	uint8_t head[RAW_HEAD_MAX], *at = malloc(len + 1);

@@ -22,7 +22,7 @@ static union {
 		      MAPS * sizeof(struct rs_iomap)];
 } shared;
 
-/* What is posted lies in our memory, and completes at once. */
+/* A posted WRITE lies in memory of this process, and completes at once. */
 static void post(struct rs_stream *s, const struct rs_write *w)
 {
 	if (w->from) {

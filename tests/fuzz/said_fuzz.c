@@ -30,9 +30,9 @@ enum step {
 		* version, yes, how many bytes (1), nonce (8); of a region to
 		* be mapped: key (4; 0: the one that is ours), version (1),
 		* where (4), length and offset (3 each) */
-	MEET,  /* a QP is to go there */
+	MEET,  /* a QP is to be connected to the peer */
 	RUN,   /* bits 0-1: who does not; then 2^n ns */
-	WRITE, /* into the offered memory: where (2), 16 bytes */
+	WRITE, /* writes into the offered memory: offset (2), 16 bytes */
 	GONE,  /* the peer's connection has closed, so we are told */
 	STEPS
 };
@@ -46,10 +46,10 @@ struct world {
 	struct cq *cq;
 	struct qp *qp;
 	bool asked;
-	struct pipe_shared *pipe; /* what is offered */
+	struct pipe_shared *pipe; /* memory of the offered pipe */
 	int fd[FDS];
-	struct gate gate; /* as if it were the peer's */
-	uint8_t *shared;  /* a region of ours, a file's */
+	struct gate gate; /* stands in for the peer's gate */
+	uint8_t *shared;  /* memory of a region here, a file's */
 	int file;
 	struct mr *mr;
 };
@@ -63,7 +63,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* ... some by a thread of their own (sys/closer.h). */
+/* The closer's thread (sys/closer.h) closes some of the descriptors. */
 static bool are_closed(unsigned before)
 {
 	for (int i = 0; i < 10000; i++) {
@@ -131,7 +131,7 @@ static struct world *world_open(unsigned conf)
 	return w;
 }
 
-/* A state has what it needs and nothing else. */
+/* Checks that the peer's state has the resources that it needs, and no others. */
 static void check(const struct world *w, const struct sim_node *n)
 {
 	list_for(at, &local_of(&n->core)->peers)
@@ -168,7 +168,7 @@ static void world_close(struct world *w)
 	munmap(w->shared, SHARED);
 	close(w->file);
 	for (int i = PIPE; i < FDS; i++)
-		MUST(close(w->fd[i]) == 0); /* nobody took it over */
+		MUST(close(w->fd[i]) == 0); /* the descriptor was not taken over */
 	free(w);
 }
 
@@ -182,14 +182,15 @@ static struct lent take_lent(struct world *w, struct input *in)
 		l.key = w->mr->mkey.key;
 	l.version = take(in, 1);
 	l.lo = take(in, 4);
-	l.hi = l.lo + take(in, 3) - (1u << 20); /* perhaps before it */
+	l.hi = l.lo + take(in, 3) - (1u << 20); /* possibly before lo */
 	l.offset = take(in, 3);
 	if (l.offset >> 23)
 		l.offset <<= 40;
 	return l;
 }
 
-/* The region is on the other's export table as it says, and was asked for. */
+/* Puts a region into the peer's export table, as l describes it, and notes that this
+ * process has asked for it. */
 static void has_asked(struct world *w, struct reach *r, const struct lent *l)
 {
 	struct exports *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -230,7 +231,7 @@ static void step_say(struct world *w, struct input *in)
 	m.yes = (uint8_t)(take(in, 1) % 3);
 	m.bytes = (uint32_t)(sizeof(struct pipe_shared) + take(in, 1));
 	m.nonce.at = (uint64_t)take(in, 4) << 32 | take(in, 4);
-	if (m.nonce.at == 1) /* as if we had told */
+	if (m.nonce.at == 1) /* as if this process had told its nonce */
 		m.nonce = gate_nonce(&w->gate);
 	if (m.what >= SAY_MAP - 1)
 		m.lent = take_lent(w, in);

@@ -24,7 +24,7 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 
 static const struct fabric_ops ops = { .deliver = deliver };
 
-/* Links agree, and names are found. */
+/* Checks that links agree at both ends, and that names are found. */
 static void check(const struct topo *t)
 {
 	for (uint32_t i = 0; i < t->nodes; i++) {
@@ -49,7 +49,7 @@ static void check(const struct topo *t)
 	}
 }
 
-/* The first adapter looks at what is behind its first port. */
+/* The first adapter asks for the node behind its first port. */
 static void look(struct fabric *f, const struct topo *t)
 {
 	struct smp smp = { .h = { .base_version = 1,

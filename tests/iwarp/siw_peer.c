@@ -198,7 +198,7 @@ static void post_recv(struct peer *p)
 	CHECK(qp_post_recv(p->qp, &wr, &bad) == 0);
 }
 
-/* False: the connection has ended. */
+/* Returns false if the connection has ended. */
 static bool wait_for(struct peer *p, uint64_t wr_id)
 {
 	uint64_t end = clock_ns() + PATIENCE_S * 1000000000ull;
@@ -245,7 +245,7 @@ static bool tell(struct peer *p, const void *at)
 	return work(p, IBV_WR_SEND, &p->mem->out, sizeof(p->mem->out), NULL);
 }
 
-/* The peer's word, which makes room for its next. */
+/* Receives the peer's message, and posts the receive for its next. */
 static bool hear(struct peer *p, struct place *out)
 {
 	if (!wait_for(p, RECV))
@@ -255,7 +255,7 @@ static bool hear(struct peer *p, struct place *out)
 	return true;
 }
 
-/* Where, for whom has to find out why. */
+/* Prints where the data differ, to help find the cause. */
 static _Noreturn void differs(const struct peer *p, int round)
 {
 	const char *a = p->mem->source, *b = p->mem->sink;
@@ -279,7 +279,7 @@ static bool client_round(struct peer *p, int round)
 {
 	struct place word;
 
-	for (uint32_t i = 0; i + 1 < p->size; i++) /* rping takes it for text */
+	for (uint32_t i = 0; i + 1 < p->size; i++) /* rping expects text */
 		p->mem->source[i] =
 			(char)('A' + (i * 7 + i / 251 + (uint32_t)round) % 57);
 	memset(p->mem->sink, 0, p->size);
@@ -306,7 +306,7 @@ static bool server_round(struct peer *p)
 	       tell(p, p->mem->source);
 }
 
-/* The peer terminates, and nothing hangs. */
+/* The peer must terminate the connection, and nothing may hang. */
 static void bad_write(struct peer *p)
 {
 	struct place nowhere = { htobe64(123), htobe32(0x99999900), 0 };

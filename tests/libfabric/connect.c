@@ -42,7 +42,7 @@ void test_refused(const char *ip, const char *port, bool serves)
 	side_close(&s);
 }
 
-/* There is a server, at another port. */
+/* There is a server, but at another port. */
 void test_nobody(const char *ip, const char *port, bool serves)
 {
 	struct side s;
@@ -69,7 +69,8 @@ void test_nobody(const char *ip, const char *port, bool serves)
 	side_close(&s);
 }
 
-/* Either ends it; the other is told, and what was posted comes back. */
+/* Either side ends the connection; the other side is told, and requests that were posted
+ * come back. */
 void test_shutdown(const char *ip, const char *port, bool serves)
 {
 	struct side s;
@@ -92,7 +93,7 @@ void test_shutdown(const char *ip, const char *port, bool serves)
 	side_close(&s);
 }
 
-/* By closing its endpoint. */
+/* A side ends the connection by closing its endpoint. */
 void test_closed(const char *ip, const char *port, bool serves)
 {
 	struct side s;

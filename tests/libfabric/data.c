@@ -18,12 +18,12 @@ static unsigned drain(struct fid_cq *cq)
 	ssize_t n = fi_cq_read(cq, &e, 1);
 
 	if (n == -FI_EAVAIL)
-		cq_wait(cq, &e); /* says which error */
+		cq_wait(cq, &e); /* the entry says which error */
 	MUST(n == 1 || n == -FI_EAGAIN);
 	return n == 1;
 }
 
-/* The server has seen all; then both may go. */
+/* The server has received everything; then both may end. */
 static void finish(struct side *s)
 {
 	if (s->serves) {
@@ -79,7 +79,7 @@ static struct place exchange(struct side *s)
 	return theirs;
 }
 
-/* The client writes, writes with a word, and reads it back. */
+/* The client writes, writes with an immediate, and reads the data back. */
 static void reach(struct side *s, const struct place *to)
 {
 	void *desc = fi_mr_desc(s->mr);
@@ -120,7 +120,8 @@ void test_rma(const char *ip, const char *port, bool serves)
 
 /* --- small messages ------------------------------------------------------ */
 
-/* Their buffer is free at once, and no completion tells of them. */
+/* The buffer of an injected message is free at once, and no completion tells of the
+ * message. */
 void test_inject(const char *ip, const char *port, bool serves)
 {
 	struct place to;
@@ -170,7 +171,7 @@ static void many(const char *ip, const char *port, bool serves, const struct wan
 		if (serves)
 			say(&s, at, LEN);
 	}
-	/* One ends; the others go on. */
+	/* One endpoint ends; the others go on. */
 	if (serves) {
 		side_event(&s, FI_SHUTDOWN, &s.ep[MANY - 1]->fid);
 		OK(fi_close(&s.ep[--s.n]->fid));
@@ -197,8 +198,9 @@ void test_shared(const char *ip, const char *port, bool serves)
 
 /* --- more than there is room for ----------------------------------------- */
 
-/* As fast as it can: what does not fit is refused, and fits when some has gone.  Where
- * there is no RNR the server's receives have to do. */
+/* Posts as fast as possible: a request that does not fit is refused, and fits when
+ * others have completed. Where there is no RNR NAK the server's receives must
+ * suffice. */
 void test_resources(const char *ip, const char *port, bool serves)
 {
 	const struct wants few = { .tx_size = AT_ONCE };

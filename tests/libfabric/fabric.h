@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric.h - what the tests of libfabric's verbs provider share. */
+/* fabric.h - what the tests of libfabric's verbs provider have in common. */
 #ifndef TESTS_FABRIC_H
 #define TESTS_FABRIC_H
 
@@ -58,7 +58,7 @@ struct side {
 /* How a test's side differs from the usual one; needed before endpoints are made. */
 struct wants {
 	bool shared_rx;
-	size_t tx_size; /* of the queue and its CQ; 0: the provider's */
+	size_t tx_size; /* size of the send queue and its CQ; 0: the provider's default */
 };
 
 void side_open(struct side *s, bool serves, const char *ip, const char *port,
@@ -70,9 +70,9 @@ void side_connect(struct side *s, const struct wants *w);
 struct fi_info *side_request(struct side *s, void *data, size_t *len);
 void side_domain(struct side *s, struct fi_info *info, const struct wants *w);
 struct fid_ep *side_endpoint(struct side *s, struct fi_info *info);
-/* Waits for the next event, which must be this one. */
+/* Waits for the next event, which must be of this type and for this endpoint. */
 void side_event(struct side *s, uint32_t event, fid_t fid);
-/* Waits for the next event, which must be an error. */
+/* Waits for the next event, which must be this error. */
 void side_refused(struct side *s, int err, void *data, size_t *len);
 
 void cq_wait(struct fid_cq *cq, struct fi_cq_data_entry *e);

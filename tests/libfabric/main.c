@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric TEST serve|ask ADDRESS PORT: libfabric's verbs provider, one end of a test;
+/* fabric TEST serve|ask ADDRESS PORT: one end of a test of libfabric's verbs provider;
  * rdm-...: with ofi_rxm over it. */
 #include "fabric.h"
 

@@ -9,13 +9,14 @@
 
 enum { PEERS = 8, TURNS = 9, ROOM = 4 << 20, BIG = 32 << 20, DEADLINE_S = 35 };
 
-/* 16 KiB is the last that rxm does not leave to the receiver's READ. */
+/* 16 KiB is the longest message that rxm sends by itself; longer ones are READ by the
+ * receiver. */
 static const size_t lengths[] = { 0,	 1,	64,	 1000,	   4096, 16384,
 				  16385, 65536, 1000003, ROOM / 2, ROOM };
 enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
 
 struct op {
-	struct fi_context2 ctx; /* the first: it is the operation's context */
+	struct fi_context2 ctx; /* must be first: it is the operation's context */
 	bool done;
 	size_t len;
 	uint64_t tag;
@@ -34,7 +35,7 @@ struct rdm {
 	fi_addr_t peer;
 };
 
-/* How one finds another, and its memory. */
+/* The address of a side, and a key of its memory. */
 struct card {
 	char name[64];
 	uint64_t addr, key;
@@ -125,7 +126,7 @@ static void await(struct rdm *r, struct op *op)
 		progress(r);
 }
 
-/* Begins it; what finds no room does so when something has gone. */
+/* Begins an operation; one that finds no room is tried again when another has ended. */
 #define BEGIN(r, op, call)                                                               \
 	do {                                                                             \
 		long begun_;                                                             \
@@ -190,7 +191,7 @@ static struct card take_card(struct rdm *r)
 	return c;
 }
 
-/* The server learns who asks; each knows the other's memory. */
+/* The server learns the client's address, and each side the other's memory. */
 static struct card meet(struct rdm *r, bool serves)
 {
 	struct card c;
@@ -205,7 +206,7 @@ static struct card meet(struct rdm *r, bool serves)
 	return c;
 }
 
-/* The server has seen all; then both may go. */
+/* The server has received everything; then both may end. */
 static void part(struct rdm *r, bool serves)
 {
 	if (serves)
@@ -256,8 +257,8 @@ static void check_all(struct rdm *r)
 	memset(r->buf, 0, r->size);
 }
 
-/* Of every length.  What comes before it is asked for waits, in whatever order it is
- * asked for. */
+/* Messages of every length. A message that comes before its receive waits; receives are
+ * posted in any order. */
 void test_rdm_tagged(const char *ip, const char *port, bool serves)
 {
 	struct op ops[LENGTHS];
@@ -331,7 +332,7 @@ void test_rdm_rma(const char *ip, const char *port, bool serves)
 	part(&r, serves);
 }
 
-/* One server, whose endpoint reaches all that ask. */
+/* The server's single endpoint serves all clients. */
 void test_rdm_peers(const char *ip, const char *port, bool serves)
 {
 	struct rdm r[PEERS];

@@ -128,7 +128,7 @@ void side_event(struct side *s, uint32_t want, fid_t fid)
 	uint32_t what;
 
 	(void)event(s, &what, e, sizeof(room));
-	/* Two connections' events have no order. */
+	/* Events of two connections have no order. */
 	if (what == FI_CONNREQ && !s->early) {
 		s->early = e->info;
 		(void)event(s, &what, e, sizeof(room));
@@ -209,7 +209,7 @@ static int cq_error(struct fid_cq *cq)
 	return err.err;
 }
 
-/* What was posted to an endpoint that ended is not what is waited for. */
+/* Completions of an endpoint that has ended are skipped. */
 void cq_wait(struct fid_cq *cq, struct fi_cq_data_entry *e)
 {
 	ssize_t n;

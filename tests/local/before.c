@@ -30,7 +30,7 @@ static int nothing(void *arg)
 	return 0;
 }
 
-/* A process with this one's memory, that may have gone on. */
+/* A process that shares this one's memory, and could still run. */
 static void share_memory(void)
 {
 	pid_t pid = clone(nothing, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
@@ -39,14 +39,16 @@ static void share_memory(void)
 	crew_reap(pid);
 }
 
-/* By its number it is a thread of execution on the same stack: refused, but asked for. */
+/* By its system call number the clone shares memory and stack. This one fails, but it
+ * was attempted. */
 static void share_memory_by_number(void)
 {
 	CHECK(syscall(SYS_clone, CLONE_VM | CLONE_SIGHAND | CLONE_FS | CLONE_NEWNS, 0, 0,
 		      0, 0) < 0);
 }
 
-/* It finds libc's functions before all others. */
+/* The library prefers functions of its own dependencies, such as libc's, to preloaded
+ * ones. */
 static void load_deep(void)
 {
 	CHECK(dlopen(getenv("URNIC_TEST_LOADS"), RTLD_NOW | RTLD_DEEPBIND));
@@ -63,7 +65,7 @@ static void act(void)
 	else if (!strcmp(opt.mode, "namespace"))
 		CHECK(dlmopen(LM_ID_NEWLM, getenv("URNIC_TEST_LOADS"), RTLD_NOW));
 	else if (!strcmp(opt.mode, "chroot"))
-		CHECK(chroot("/nowhere")); /* it may not, as a rule */
+		CHECK(chroot("/nowhere")); /* fails, but was attempted */
 	else if (!strcmp(opt.mode, "traced"))
 		CHECK(!ptrace(PTRACE_TRACEME, 0, NULL, NULL));
 	else if (!strcmp(opt.mode, "userfaultfd"))
@@ -96,7 +98,7 @@ static void *load(void *name)
 	return NULL;
 }
 
-/* Its first calls of these names. */
+/* The thread makes its first calls of these functions. */
 int loads(void)
 {
 	int there[2], on[2];

@@ -48,7 +48,7 @@ static void one_batch(struct rig *r, unsigned me, uint32_t round)
 	both(sh->made, me, round);
 	for (int i = 0; i < BATCH; i++)
 		crew_join(r, qp[i], &sh->card[!me][i]);
-	/* One may be used before its peer is there. */
+	/* A QP may be used before the peer has connected its own. */
 	for (int i = 0; i < BATCH; i++)
 		use(r, qp[i], &sh->card[!me][i], HERE + 4096 * (size_t)i,
 		    mix(round) + (uint64_t)i);
@@ -96,7 +96,7 @@ int churn(void)
 
 enum { SETTLED = 50 };
 
-/* It leaves in one of the ways that there are. */
+/* The client ends in one of three ways: by exit, by a signal, or in order. */
 static void client(void *arg)
 {
 	uint32_t n = *(uint32_t *)arg;
@@ -136,12 +136,12 @@ static void server(void *arg)
 		crew_join(&r, qp, &sh->card[1][0]);
 		use(&r, qp, &sh->card[1][0], HERE, n);
 		sh->used[0] = n;
-		crew_wait(&sh->joined[0], n); /* it has gone */
+		crew_wait(&sh->joined[0], n); /* the client has ended */
 		if (n == lopt.count)
-			sleep_ms(300); /* the thread sleeps, and no input wakes it */
+			sleep_ms(300); /* the engine thread sleeps without input */
 		CHECK(!ibv_destroy_qp(qp));
 		if (n == SETTLED || n == lopt.count)
-			sleep_ms(50); /* the thread has seen it, too */
+			sleep_ms(50); /* the engine thread has noticed the end, too */
 		if (n == SETTLED)
 			before = crew_census();
 	}

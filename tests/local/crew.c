@@ -120,7 +120,8 @@ struct census crew_census(void)
 
 static bool no_more_than(struct census now, struct census before, unsigned kib)
 {
-	return now.fds <= before.fds && now.maps <= before.maps + 2 && /* malloc's own */
+	return now.fds <= before.fds &&
+	       now.maps <= before.maps + 2 && /* descriptors of malloc */
 	       now.rss_kib <= before.rss_kib + kib;
 }
 
@@ -129,7 +130,7 @@ void crew_compare(const char *who, struct census before, unsigned kib)
 	struct census now = crew_census();
 	double end = now_s() + 10;
 
-	/* What the last peer left behind the engine's thread gives back. */
+	/* The engine thread gives back what the last peer has left behind. */
 	while (!no_more_than(now, before, kib) && now_s() < end) {
 		crew_nap();
 		now = crew_census();

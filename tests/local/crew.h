@@ -58,22 +58,22 @@ struct card {
 	union ibv_gid gid;
 };
 
-enum { CREW_PSN = 77 }; /* of every QP */
+enum { CREW_PSN = 77 }; /* first PSN of every QP */
 
 struct card crew_card(const struct rig *r, const struct ibv_qp *qp);
 void crew_join(struct rig *r, struct ibv_qp *qp, const struct card *theirs);
-/* Does one request to the memory that the peer's card names; it must succeed. */
+/* Posts one request to the memory that the peer's card names; it must succeed. */
 void crew_expect(struct rig *r, struct ibv_qp *qp, const struct card *theirs,
 		 enum ibv_wr_opcode op, size_t at, size_t len, size_t to);
 void crew_recv(struct rig *r, struct ibv_qp *qp, size_t at, size_t len);
 
-/* What this process holds. */
+/* The resources that this process holds. */
 struct census {
 	unsigned fds, maps, rss_kib;
 };
 
-/* Numbers of QPs and keys are drawn, so their tables and the export table fill up to
- * their size, page by page, however few there are at a time. */
+/* Numbers of QPs and keys are drawn at random, so their tables and the export table grow
+ * to their full size, page by page, however few QPs and keys exist at a time. */
 enum { CREW_TABLES_KIB = 768 };
 
 struct census crew_census(void);

@@ -13,14 +13,14 @@
 
 enum { MANY = 64, LEN = 3000, OUT = 0, BACK = 8192, GOT = 16384, SUM = 20480, TIMES = 3 };
 
-/* Where member i of the crowd writes at each of the others. */
+/* Returns the offset at which member i writes into each other member's buffer. */
 static size_t place_of(unsigned i)
 {
 	return 32768 + i * 3008;
 }
 
 static struct {
-	struct card card[MANY][MANY]; /* [whose][to whom] */
+	struct card card[MANY][MANY]; /* [owner][peer] */
 	_Atomic uint32_t made, joined, wrote;
 } * sh;
 
@@ -40,7 +40,7 @@ static void talk_to(struct rig *r, struct ibv_qp *qp, unsigned me, unsigned to)
 	crew_expect(r, qp, c, IBV_WR_RDMA_READ, BACK, LEN, place_of(me));
 	CHECK(pattern_check(r->buf + BACK, LEN, seed(me, to)) == LEN);
 	crew_expect(r, qp, c, IBV_WR_ATOMIC_FETCH_AND_ADD, BACK, 8, SUM);
-	/* The other's SEND may come before ours is done. */
+	/* The peer's SEND may arrive before this one is complete. */
 	crew_recv(r, qp, GOT, LEN);
 	rig_post(r, qp, IBV_WR_SEND, OUT, LEN, 0, 0, 0);
 	for (int n = 0; n < 2; n++) {
@@ -72,7 +72,7 @@ static void member(void *arg)
 			crew_join(&r, qp[i], &sh->card[i][me]);
 	sh->joined++;
 	crew_wait(&sh->joined, n);
-	/* All pairs of a turn at once, none twice. */
+	/* Each turn joins each member with another one; no pair meets twice. */
 	for (unsigned k = 1; k < MANY; k++)
 		if ((me ^ k) < n)
 			talk_to(&r, qp[me ^ k], me, me ^ k);

@@ -30,10 +30,10 @@ enum {
 	LEFT_ALONE = 16,
 	SETTLED = 24,
 	STEP_NS = 7000,
-	AT_ONCE = 5, /* seconds: by no timeout, which takes 9 */
+	AT_ONCE = 5, /* seconds: not by a timeout, which takes 9 */
 	IN_TIME = 30,
 	UDP_FDS = 4,
-	UDP_MAPS = 1, /* what it receives into */
+	UDP_MAPS = 1, /* the memory into which UDP receives */
 };
 
 enum mode { TIME, WORK, CALL, START, STOP, WAIT, LATE, MODES };
@@ -42,7 +42,7 @@ static const char *const names[MODES] = {
 };
 static enum mode mode;
 
-/* Words are the number of the round that they are true for. */
+/* A word holds the number of the round for which it is true. */
 static struct {
 	_Atomic uint32_t round, victim_card, our_card, victim_done, we_are_done;
 	_Atomic uint32_t under_way, gone, checked, over, survivor_joined;
@@ -55,8 +55,9 @@ static bool kills(void)
 	return mode < STOP;
 }
 
-/* Before the two have agreed a death shows when all retries are used up; who is spared
- * must find all well, however late the other is. */
+/* Before the two processes have agreed on a pipe, a death is noticed only when all
+ * retries are used up. A spared victim must find all well, however late the survivor
+ * is. */
 static void set_timeout(uint32_t round)
 {
 	opt.timeout = mode == START && sh->spared != round ? 14 : 18;
@@ -110,11 +111,12 @@ static void be_victim(void *arg)
 	crew_wait(&sh->our_card, round);
 	d.slow = mode == LATE ? 1 + *point * STEP_NS / 1000 : 0;
 	duo_join(&d, &sh->us);
-	/* A QP that the survivor connects only afterwards learns of the death by UDP. */
+	/* A QP that the survivor connects after the victim's death learns of it by
+	 * UDP. */
 	while (d.done < BEFORE || sh->survivor_joined < round)
 		CHECK(duo_turn(&d, true) && now_s() < end);
 	begin(&d, *point);
-	/* Who is to be killed goes on until then. */
+	/* A victim that is to be killed goes on until it dies. */
 	while (d.done < AFTER || (!spared && mode < START))
 		CHECK(duo_turn(&d, true) && now_s() < end);
 	while (d.busy)
@@ -136,7 +138,7 @@ static void poke(struct duo *d)
 			duo_poke(d, q);
 }
 
-/* All that was out has failed, and so does all that comes. */
+/* All outstanding requests have failed, and all further ones fail. */
 static double bereaved(struct duo *d, bool connected)
 {
 	double start = now_s(), limit = start + (connected ? AT_ONCE : IN_TIME);
@@ -146,7 +148,7 @@ static double bereaved(struct duo *d, bool connected)
 	while (d->busy || !d->bad[0] || !d->bad[1]) {
 		duo_turn(d, false);
 		CHECK(now_s() < limit);
-		/* Memory that is mapped is written to until the death is known. */
+		/* Memory that is mapped can be written to until the death is known. */
 		if (now_s() > again) {
 			again += 0.001;
 			poke(d);
@@ -157,7 +159,8 @@ static double bereaved(struct duo *d, bool connected)
 	return now_s() - start;
 }
 
-/* Until the victim has gone or both are done.  Seconds that it took to know. */
+/* Works until the victim has ended or both are done. Returns the seconds until its death
+ * was noticed. */
 static double live_through(struct duo *d, uint32_t round)
 {
 	bool fine = true;
@@ -168,7 +171,7 @@ static double live_through(struct duo *d, uint32_t round)
 		fine = duo_turn(d, false);
 	if (fine && sh->victim_done == round && !d->busy) {
 		sh->we_are_done = round;
-		while (sh->gone < round) /* it may have more to ask */
+		while (sh->gone < round) /* the victim may still ask for more */
 			duo_turn(d, false);
 		return 0;
 	}
@@ -211,9 +214,9 @@ static void survivor(void *arg)
 		sh->checked = round;
 	}
 	say("a death is known within %.3f s", longest);
-	/* Who dies before the two have agreed sends the survivor to UDP, which has
-	 * sockets of its own, and memory for them.  On a busy machine that may be so in
-	 * every mode. */
+	/* A victim that dies before the two have agreed makes the survivor use UDP,
+	 * which needs sockets and memory of its own. On a busy machine that can happen
+	 * in every mode. */
 	before.fds += UDP_FDS;
 	before.maps += before.maps ? UDP_MAPS : 0;
 	if (before.maps)
@@ -224,7 +227,7 @@ static void survivor(void *arg)
 
 /* --- the director -------------------------------------------------------- */
 
-/* The survivor, while both work. */
+/* Stops the survivor for a while, while both work. */
 static void stop_survivor(pid_t survivor, uint32_t round, unsigned point)
 {
 	struct timespec ts = { .tv_nsec = point * STEP_NS };
@@ -236,7 +239,7 @@ static void stop_survivor(pid_t survivor, uint32_t round, unsigned point)
 	CHECK(!kill(survivor, SIGCONT));
 }
 
-/* True: it was killed. */
+/* Returns true if the victim was killed. */
 static bool watch_victim(pid_t pid, unsigned point)
 {
 	int status;
@@ -258,7 +261,7 @@ static bool watch_victim(pid_t pid, unsigned point)
 	return false;
 }
 
-/* True: the victim was killed. */
+/* Returns true if the victim was killed. */
 static bool one_round(pid_t survivor, unsigned point)
 {
 	uint32_t round = sh->round + 1;
@@ -292,7 +295,7 @@ int deaths(void)
 		bool killed = one_round(pid, point);
 
 		n += killed || !kills();
-		/* Beyond its last system call. */
+		/* The point is beyond the victim's last system call. */
 		if (mode == START && !killed && sh->spared != sh->round)
 			break;
 	}

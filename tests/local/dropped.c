@@ -11,7 +11,7 @@
 #include "pattern.h"
 
 enum { NEW_USER = 5, THIRD_USER = 65534, CLIENTS = 3, ROUNDS = 2 };
-/* Of each client's part of the buffers: */
+/* Offsets in each client's part of the buffers. */
 enum {
 	PART = 80 << 10,
 	IN = 0,
@@ -32,7 +32,7 @@ static struct {
 
 static struct rig r;
 
-/* All that needs no help of the peer's program. */
+/* The requests that need no help from the peer's program. */
 static void reach(struct ibv_qp *qp, const struct card *theirs, size_t part,
 		  uint64_t seed)
 {

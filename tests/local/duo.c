@@ -8,12 +8,12 @@
 
 #include "pattern.h"
 
-#define UNNOTED UINT64_MAX	 /* wr_id of a WRITE before its READ */
-#define POKE	(UINT64_MAX - 1) /* wr_id of duo_poke() */
+#define UNNOTED UINT64_MAX	 /* wr_id of a WRITE whose READ is not yet noted */
+#define POKE	(UINT64_MAX - 1) /* wr_id of a request of duo_poke() */
 #define RECEIVE (UINT64_C(1) << 32)
 
-/* A guard, what the peer may write to, a guard, what is ours alone, a guard;
- * none of it on a page of its own. */
+/* The buffer: a guard, memory that the peer may write to, a guard, memory of this
+ * process alone, a guard. None of them begins or ends at a page. */
 enum {
 	SKEW = 104,
 	GUARD = 20000,
@@ -204,7 +204,7 @@ static void take(struct duo *d, const struct ibv_wc *wc)
 	int q = which(d, wc->qp_num);
 
 	if (q < 0)
-		return; /* of a QP that has gone */
+		return; /* a completion of a QP that was destroyed */
 	if (wc->status != IBV_WC_SUCCESS && !d->bad[q])
 		d->bad[q] = wc->status;
 	d->poked[q] &= wc->wr_id != POKE;

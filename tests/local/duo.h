@@ -20,7 +20,8 @@ struct duo_card {
 struct duo {
 	struct rig *r;
 	struct ibv_qp *qp[DUO_QPS];
-	struct ibv_mr *open, *own; /* for the peer's requests; for this process's own */
+	/* Open: for the peer's requests; own: for this process's requests. */
+	struct ibv_mr *open, *own;
 	uint8_t *map;
 	struct duo_card mine, theirs;
 	struct duo_slot {

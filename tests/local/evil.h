@@ -8,18 +8,19 @@
 
 enum { EVIL_OVER = UINT32_MAX, EVIL_LEN = 32 << 10 };
 
-/* of the hostile peer */
+/* the hostile process's own */
 struct evil_card {
-	uint32_t slot; /* or EVIL_OVER */
+	uint32_t slot; /* a slot, or EVIL_OVER */
 	uint32_t qpn;
 };
 
 struct victim_card {
-	uint32_t qpn,
-		rkey; /* the QP that the hostile peer talks to, and its memory's key */
+	/* The QP that the hostile peer is connected to, and the key of that QP's memory.
+	 */
+	uint32_t qpn, rkey;
 	uint64_t addr;
 	union ibv_gid gid;
-	struct duo_card honest; /* an honest peer's QPs, which must come to no harm */
+	struct duo_card honest; /* an honest peer's QPs, which must not be harmed */
 };
 
 static inline uint32_t slot_of(uint32_t qpn)

@@ -95,7 +95,8 @@ static void close_all(struct duo *d)
 	CHECK(!close_range(3, ~0u, 0));
 	while (ibv_poll_cq(d->r->cq, 1, &wc) >= 0)
 		CHECK(now_s() < end);
-	/* It lives, and the other knows nevertheless. */
+	/* This process lives, and the other one notices that its device is gone all the
+	 * same. */
 	crew_wait(&sh->other_knows, sh->round);
 	_exit(0);
 }
@@ -104,7 +105,7 @@ static void become_another(struct duo *d)
 {
 	char where[32], *argv[] = { "local", "executed", "-m", where, NULL };
 
-	/* The other sleeps through it, wherever it is. */
+	/* The other process is stopped during the exec, wherever it is. */
 	CHECK(!kill(getppid(), SIGSTOP));
 	sleep_ms(1);
 	snprintf(where, sizeof(where), "%p", (void *)d->map);
@@ -112,7 +113,7 @@ static void become_another(struct duo *d)
 	_exit(1);
 }
 
-/* The program that it has become. */
+/* The program that the process has become by exec. */
 int executed(void)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
@@ -121,7 +122,7 @@ int executed(void)
 
 	CHECK(!kill(getppid(), SIGCONT));
 	if (map != at)
-		return 0; /* something is there already */
+		return 0; /* another mapping is there already */
 	sleep_ms(WATCH_MS);
 	for (size_t i = 0; i < SIZE; i++)
 		CHECK(map[i] == 0);
@@ -161,7 +162,8 @@ static void lose_it(struct duo *d)
 		;
 	end = now_s() + AT_ONCE;
 	while (d->busy || !d->bad[0] || !d->bad[1]) {
-		/* More than once: to mapped memory the first may still go well. */
+		/* More than one request: the first one to mapped memory may still
+		 * succeed. */
 		for (int q = 0; q < DUO_QPS; q++)
 			if (!d->bad[q])
 				duo_poke(d, q);
@@ -204,7 +206,7 @@ int forked(void)
 
 	CHECK(opt.mode);
 	rounds = is("fork") ? 1 : lopt.count;
-	opt.timeout = 18; /* 9 s and more until it gives up */
+	opt.timeout = 18; /* the requester gives up after at least 9 s */
 	sh = crew_share(sizeof(*sh));
 	rig_open(&r);
 	for (uint32_t round = 1; round <= rounds; round++)

@@ -20,7 +20,7 @@
 
 enum { LEN = 256 << 10, BEFORE = 3, WAYS = 3, SETTLED_MS = 3 };
 enum { CALL = SIGTRAP | 0x80 }; /* PTRACE_O_TRACESYSGOOD */
-#define LIMIT_S 8.0		/* a busy machine is late */
+#define LIMIT_S 8.0		/* a busy machine takes longer */
 
 static struct {
 	struct card owner, writer;
@@ -71,7 +71,7 @@ static void be_writer(void *arg)
 
 /* --- its owner ----------------------------------------------------------- */
 
-/* It stands where its copy begins, or ends. */
+/* The writer stands at the system call's entry or exit. */
 static void hold_at_call(pid_t pid)
 {
 	struct __ptrace_syscall_info info;
@@ -127,7 +127,7 @@ static void note(double start)
 	CHECK(took < LIMIT_S);
 }
 
-/* What the writer has never known. */
+/* A QP and a region that the writer has never used: no wait for the writer. */
 static void take_others_away(void)
 {
 	struct ibv_qp *qp = rig_qp(&r);
@@ -180,7 +180,7 @@ int held(void)
 
 	CHECK(opt.mode && pid);
 	opt.timeout = 14;
-	opt.retries = 7; /* the owner has half a second to answer */
+	opt.retries = 7; /* half a second, within which the owner has to answer */
 	sh = crew_share(sizeof(*sh));
 	for (uint32_t i = 0; i < lopt.count; i++) {
 		uint32_t round = i + 1;

@@ -22,7 +22,7 @@
 
 enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
 
-/* As in local/say.h and local/peer.h, which are not for others. */
+/* The values of local/say.h and local/peer.h, which other programs cannot include. */
 enum say { NOTHING, ASK, OFFER, ANSWER, CONFIRM, KICK, SAYS };
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
@@ -47,7 +47,7 @@ static struct {
 	struct duo_card honest;
 	struct victim_card victim;
 	struct evil_card mine;
-	int listen, conn, fd; /* fd: of the pipe's memory */
+	int listen, conn, fd; /* fd: descriptor of the pipe's memory */
 	struct pipe_shared *pipe;
 	unsigned side;
 	uint32_t head, tail, psn;
@@ -78,7 +78,7 @@ static int unix_socket(void)
 	return fd;
 }
 
-/* Above the victim's slot or below: who offers differs. */
+/* Takes a slot above or below the victim's: the lower slot is to offer the pipe. */
 static void take_slot(bool above)
 {
 	uint32_t victim = slot_of(a.honest.qpn[0]), slot;
@@ -121,7 +121,7 @@ static void say_with(const void *buf, size_t len, const int *fds, unsigned n)
 	(void)sendmsg(a.conn, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The header in front of m has no alignment. */
+/* The header in front of m is not aligned. */
 struct wire {
 	uint8_t byte[sizeof(struct msg_local) + sizeof(struct pipe_msg)];
 };
@@ -174,7 +174,7 @@ static void connect_to_victim(bool greet)
 
 /* --- attacks by words ---------------------------------------------------- */
 
-/* Descriptors of all kinds. */
+/* Opens up to four descriptors of any kinds. */
 static unsigned some_fds(int *fd)
 {
 	unsigned n = (unsigned)rnd(5);
@@ -212,7 +212,7 @@ static void noise(void)
 		buf[0] = MSG_VERSION;
 		buf[1] = (uint8_t)rnd(5);
 	}
-	if (rnd(8) == 0) { /* it closes us at the first */
+	if (rnd(8) == 0) { /* the victim closes the connection at the first bad message */
 		close(a.conn);
 		connect_to_victim(rnd(2));
 	}
@@ -264,7 +264,7 @@ static ssize_t hear(struct pipe_msg *m, int *fd)
 		close(got[1]);
 	memcpy(m, w.byte + sizeof(struct msg_local), sizeof(*m));
 	if (n < (ssize_t)sizeof(w))
-		m->what = NOTHING; /* a greeting */
+		m->what = NOTHING; /* it was a greeting */
 	return n;
 }
 
@@ -300,7 +300,7 @@ static void agree(void)
 	for (;;) {
 		n = hear(&m, &fd);
 		CHECK(n >= 0);
-		if (n == 0) { /* it has looked who we are */
+		if (n == 0) { /* the victim has only checked which process this is */
 			accept_victim();
 		} else if (m.what == ASK && below) {
 			map_pipe(memory_of(sizeof(*a.pipe), true), 0);
@@ -342,10 +342,10 @@ static uint32_t path(void)
 
 	for (int i = 0; i < 32; i++)
 		h = (h ^ a.victim.gid.raw[i % 16]) * 16777619u;
-	return h ^ 0x7fff; /* the P_Key's number */
+	return h ^ 0x7fff; /* the index of the default P_Key */
 }
 
-/* Has it a RETH, AtomicETH or AtomicAckETH? */
+/* Does the packet have an RETH, AtomicETH or AtomicAckETH? */
 static bool is_wide(uint8_t opcode)
 {
 	static const uint32_t wide = 1 << 0x06 | 1 << 0x0a | 1 << 0x0b | 1 << 0x0c |
@@ -381,7 +381,7 @@ static void garbage(void)
 	case 4:
 		pattern_fill(from + at, 256, a.rng);
 		break;
-	case 5: /* of the QP that the victim's sends lead to */
+	case 5: /* the word of the QP to which the victim sends */
 		word = rnd(2) ? (uint64_t)a.victim.qpn << 40 | rnd(UINT32_MAX)
 			      : rnd(UINT64_MAX);
 		atomic_store(&a.pipe->executed[a.side][rnd(QPN_INDICES)], word);
@@ -402,7 +402,7 @@ static uint32_t one_of(uint32_t good, uint32_t bad, uint32_t worse)
 	return n < 7 ? good : n == 7 ? bad : n == 8 ? worse : (uint32_t)rnd(UINT32_MAX);
 }
 
-/* What a reader does.  It need not be there at all. */
+/* What an honest reader does; the victim must not depend on it. */
 static void read_on(void)
 {
 	struct ring_shared *in = &a.pipe->ring[!a.side];
@@ -417,7 +417,7 @@ static void read_on(void)
 		tell(KICK, true, NULL, 0);
 }
 
-/* Sound records that mean what they should not. */
+/* Well-formed records with wrong contents. */
 static void plausible(void)
 {
 	uint32_t mine = a.mine.slot << 14 | a.mine.qpn, len = (uint32_t)rnd(9000);

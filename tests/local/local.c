@@ -68,8 +68,8 @@ static void take(int key, const char *arg)
 
 int main(int argc, char **argv)
 {
-	/* The engine's thread would have an arena of its own from its first
-	 * allocation on, whenever that is: mappings are counted. */
+	/* The engine thread would get a malloc arena of its own at its first allocation,
+	 * whenever that is; the test counts mappings. */
 	mallopt(M_ARENA_MAX, 1);
 	return command_main(argc, argv, commands, options, take, 1200);
 }

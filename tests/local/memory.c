@@ -38,7 +38,8 @@ static bool shrinks(void)
 	return is("shrunk") || is("blocked") || is("handled");
 }
 
-/* What is mapped is written at once if it is no longer. */
+/* A long request reaches memory that is mapped here until the owner has taken it
+ * away. */
 static uint32_t length(void)
 {
 	return opt.shared ? SHARED_LEN : LEN;
@@ -78,7 +79,7 @@ static void memory_take(uint8_t *at, int fd)
 		failed("no such mode", __FILE__, __LINE__);
 }
 
-/* One that is there still. */
+/* A region that is still registered. */
 static void own_region_works(struct ibv_qp *qp, const struct card *user)
 {
 	crew_expect(&r, qp, user, IBV_WR_RDMA_WRITE, 0, 1000, 4096);
@@ -89,7 +90,8 @@ static void ends_it(int sig)
 	_exit(100 + sig);
 }
 
-/* Once it works. */
+/* Called when the region is in use: exposes the calling thread to a signal that it
+ * blocks or handles. */
 static void expose(void)
 {
 	sigset_t all;
@@ -152,21 +154,23 @@ static struct ibv_qp *meet_owner(uint32_t round)
 	return qp;
 }
 
-/* Each half by itself, then both in one request: in its midst. */
+/* Uses each half by itself, then both in one request, which fails in its middle. */
 static void use_what_is_left(enum ibv_wr_opcode op, uint32_t round)
 {
 	bool reads = op == IBV_WR_RDMA_READ && is("readonly");
 	struct ibv_qp *qp = meet_owner(round);
 	enum ibv_wc_status s;
 
-	for (int i = 0; i < (opt.shared ? 50 : 1); i++) { /* it is mapped by then */
+	/* By then the memory is mapped here. */
+	for (int i = 0; i < (opt.shared ? 50 : 1); i++) {
 		crew_expect(&r, qp, &sh->owner, op, half(), half(),
 			    round == 1 ? half() : 0);
 		if (opt.shared)
 			sleep_ms(1);
 	}
 	expose();
-	for (int i = 0; i < (opt.shared ? 300 : 0); i++) /* it is known */
+	for (int i = 0; i < (opt.shared ? 300 : 0);
+	     i++) /* by then the thread's state is known */
 		crew_expect(&r, qp, &sh->owner, op, half(), 8, 0);
 	sh->used = round;
 	crew_wait(&sh->gone, round);
@@ -200,7 +204,7 @@ int unmapped(void)
 
 enum { WATCH_MS = 2, ANOTHER_USER = 5 };
 
-/* In every other round its owner's memory is read: what was there before. */
+/* In every other round the owner's memory is read; it has its old contents. */
 static bool reads_in(uint32_t round)
 {
 	return round % 2 == 0;
@@ -239,7 +243,7 @@ static void deregistering_owner(void *arg)
 			crew_become(ANOTHER_USER);
 		sh->joined = round;
 		crew_wait(&sh->used, round);
-		if (opt.shared) /* it is mapped after a while */
+		if (opt.shared) /* the peer maps the region after a while */
 			sleep_ms(2 + (unsigned)(mix(round) % 3));
 		for (uint64_t i = mix(round) % 300; i; i--)
 			(void)now_s();

@@ -22,7 +22,7 @@
 enum { LEN = 60000, AT = LATE_PAGE - 1000, PIECE = 2048, USES = 50, MINE = 0x77 };
 #define SOON_S 4.0
 
-enum { LATE = LATE_PAGE - AT }; /* so much has been written before it stands */
+enum { LATE = LATE_PAGE - AT }; /* bytes that are written before the thread blocks */
 
 static struct {
 	struct card owner, writer;
@@ -74,7 +74,7 @@ static void be_writer(void *arg)
 	sh->there = 1;
 	crew_wait(&sh->joined, 1);
 	crew_join(&r, qp, &sh->owner);
-	for (int i = 0; i < USES; i++) { /* it is mapped by then */
+	for (int i = 0; i < USES; i++) { /* by then the memory is mapped here */
 		crew_expect(&r, qp, &sh->owner, IBV_WR_RDMA_WRITE, 0, 8, LEN);
 		sleep_ms(1);
 	}
@@ -94,7 +94,7 @@ static void be_writer(void *arg)
 
 /* --- its owner ----------------------------------------------------------- */
 
-/* What control calls have not waited for they say. */
+/* Control calls that have given up the wait for the thread report it. */
 static void is_refused(struct ibv_qp *mine, struct ibv_mr *mr)
 {
 	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
@@ -109,7 +109,7 @@ static void is_refused(struct ibv_qp *mine, struct ibv_mr *mr)
 		CHECK(r.buf[i] == (i < PIECE ? MINE : 0xee));
 }
 
-/* The region outlives the QP, is reached by another, and goes. */
+/* The QP goes first; the region is then used by another QP, and goes, too. */
 static void is_taken(struct ibv_qp *mine, struct ibv_mr *mr)
 {
 	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };

@@ -26,7 +26,7 @@ enum { TOTAL = SIDES * QPS * MSGS };
 static struct {
 	struct card hub[SIDES][QPS], spoke[SIDES][QPS];
 	_Atomic uint32_t hub_is_there, spoke_is_there[SIDES], ready, done;
-	_Atomic uint32_t seen[2 * TOTAL]; /* values that the counter had */
+	_Atomic uint32_t seen[2 * TOTAL]; /* values that the counter has had */
 	_Atomic uint32_t added;
 } * sh;
 

@@ -47,7 +47,7 @@ static struct {
 enum { BEFORE = 30 * PAGE, IN_PARENT = 31 * PAGE, IN_CHILD = 32 * PAGE };
 
 static struct rig r;
-static uint8_t *all, *region; /* a mapping; a part of it */
+static uint8_t *all, *region; /* region: a part of the mapping all */
 static bool moved;
 
 static bool is(const char *mode)
@@ -60,7 +60,7 @@ static uint8_t pattern(size_t i)
 	return (uint8_t)(i * 7 + i / 251 + 1);
 }
 
-/* But for the first page, which the other writes to. */
+/* Checks all but the first page, to which the other process writes. */
 static void expect_pattern(const uint8_t *at, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++)
@@ -85,7 +85,8 @@ static void zeros(int (*advise)(void *, size_t, int))
 	CHECK(!advise(region + 3 * PAGE, 10 * PAGE, MADV_DONTNEED));
 	expect_zeros(region + 3 * PAGE, 10 * PAGE);
 	expect_pattern(all, (FROM + 13) * PAGE, (FROM + OF - 1) * PAGE);
-	/* Over the end of the region, and with what is mapped nowhere behind it. */
+	/* The range goes beyond the end of the region, and beyond the end of the
+	 * mapping. */
 	CHECK(!advise(region + REGION - PAGE, 2 * PAGE, MADV_DONTNEED));
 	expect_zeros(region + REGION - PAGE, 2 * PAGE);
 	CHECK(advise(region, PAGE, MADV_REMOVE) && errno == EINVAL);
@@ -133,7 +134,7 @@ static void have_libc_begin_thread(void)
 	CHECK(!is_a_file(region));
 }
 
-/* It waits for ever. */
+/* Starts a thread that waits for ever. */
 static void begin_unseen_thread(void)
 {
 #if defined(__x86_64__)
@@ -159,7 +160,7 @@ static void begin_unseen_thread(void)
 	zeros(madvise);
 }
 
-/* Before a thread is cancelled it has given all locks. */
+/* The cancelled thread must have given up all locks. */
 static void be_cancelled(void)
 {
 	pthread_t t;
@@ -225,14 +226,14 @@ static void advice(void)
 		_exit(0);
 	}
 	crew_reap(pid);
-	region[BEFORE]--; /* the handlers below */
+	region[BEFORE]--; /* undoes what the atfork handlers below have done */
 	region[IN_PARENT]--;
 	expect_pattern(all, (FROM + 1) * PAGE, SIZE);
 }
 
 /* --- children --------------------------------------------------------------- */
 
-/* Handlers that were there before the device was opened. */
+/* Handlers that were registered before the device was opened. */
 static void on_prepare(void)
 {
 	if (region)
@@ -256,7 +257,7 @@ __attribute__((constructor)) static void begin(void)
 	pthread_atfork(on_prepare, on_parent, on_child);
 }
 
-static int turn[2]; /* a pipe: the parent has written */
+static int turn[2]; /* a pipe: the parent tells the child that it has written */
 
 static int child(void *handled)
 {
@@ -315,10 +316,10 @@ static void have_child(void)
 	CHECK(write(turn[1], "", 1) == 1);
 	crew_reap(pid);
 	region[25 * PAGE] = pattern((FROM + 25) * PAGE);
-	CHECK(is_a_file(region)); /* to fork costs it nothing */
+	CHECK(is_a_file(region)); /* forking has not made the region private */
 }
 
-/* On a stack that lies in the region, as a coroutine's may. */
+/* Forks on a stack that lies in the region, as a coroutine's may. */
 static ucontext_t outside, inside;
 
 static void fork_inside(void)
@@ -379,7 +380,8 @@ static void have_children(void)
 	}
 }
 
-/* Its child stores, and ends before anything is returned to: it must leave the stack. */
+/* The child of vfork() must store and end without returning, since it uses its parent's
+ * stack. */
 static void have_vfork(bool by_number)
 {
 	volatile uint8_t *at = region + 20 * PAGE;
@@ -406,7 +408,7 @@ static void act(void)
 		zeros(madvise);
 	else if (is("zeros-by-number"))
 		zeros(by_number);
-	else if (is("free")) /* what is in them is open */
+	else if (is("free")) /* the contents of these pages are undefined afterwards */
 		CHECK(!madvise(region - PAGE, 9 * PAGE, MADV_FREE));
 	else if (is("locked"))
 		CHECK(!mlock(region + PAGE, 2 * PAGE) && !is_a_file(region));
@@ -438,7 +440,7 @@ static void act(void)
 
 /* --- the two processes ------------------------------------------------------- */
 
-/* What comes of the other afterwards is there, and nowhere else. */
+/* What the other process writes afterwards arrives, and nothing else changes. */
 static void expect_other(uint8_t byte)
 {
 	if (moved)

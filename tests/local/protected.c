@@ -17,7 +17,8 @@
 
 enum {
 	LEN = 128 << 10,
-	/* Where requests go: small ones, records, what is copied directly. */
+	/* Offsets for small requests, for records, and for data that is copied
+	 * directly. */
 	SMALL_AT = 0,
 	SMALL_LEN = 100,
 	RECORD_AT = 4000,
@@ -59,7 +60,7 @@ static struct ibv_mr *make_region(void)
 	region = mmap(NULL, LEN, PROT_READ | PROT_WRITE,
 		      MAP_ANONYMOUS | (is("shared") ? MAP_SHARED : MAP_PRIVATE), -1, 0);
 	CHECK(region != MAP_FAILED);
-	memset(region, 0, LEN / 2); /* the rest has no pages yet */
+	memset(region, 0, LEN / 2); /* the second half has no pages yet */
 	mr = ibv_reg_mr(r.pd, region, LEN, RIG_ACCESS);
 	CHECK(mr && !mprotect(region, LEN, PROT_READ));
 	if (is("hidden"))
@@ -97,7 +98,7 @@ static void look(struct ibv_qp *qp, const struct ibv_mr *mr)
 {
 	uint64_t word;
 
-	/* Its buffer has what the user's has. */
+	/* The owner's buffer has the bytes of the user's. */
 	CHECK(rig_wait(&r).opcode == IBV_WC_RECV);
 	CHECK(came(SMALL_AT, SMALL_LEN) && came(RECORD_AT, RECORD_LEN));
 	CHECK(came(LARGE_AT, LARGE_LEN) && came(SEND_AT, SEND_LEN));

@@ -57,7 +57,7 @@ static void close_all(void)
 	rig_close(&r);
 }
 
-/* It calls no verbs until all is over. */
+/* The target calls no verbs until all is over. */
 static void be_target(void *arg)
 {
 	(void)arg;
@@ -106,7 +106,7 @@ static void expect_retry_exc(enum ibv_wr_opcode op)
 	CHECK(took > least * 0.99 && took < 4 * least + 5);
 }
 
-/* All of it waits, and all of it is done when the target goes on. */
+/* All requests wait, and complete when the target goes on. */
 static void resume_in_time(pid_t pid)
 {
 	static const enum ibv_wr_opcode op[] = {
@@ -176,8 +176,8 @@ static void early_target(void *arg)
 	close_all();
 }
 
-/* A target that is stopped before it has answered at all is one that is silent:
- * its retries end; and one that goes on in time has lost nothing. */
+/* A target that is stopped before it has answered at all looks like a silent one: the
+ * retries run out. A target that goes on in time has lost nothing. */
 int stopped_early(void)
 {
 	pid_t pid;

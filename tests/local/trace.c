@@ -16,13 +16,13 @@ void trace_me(void)
 	raise(SIGSTOP);
 }
 
-/* The signal that a thread is to get when it goes on. */
+/* Returns the signal to deliver to the thread when it continues. */
 static int deliver(int status, bool *is_call)
 {
 	int sig = WSTOPSIG(status);
 
 	*is_call = sig == CALL;
-	/* Threads begin with a SIGSTOP, and an event is a SIGTRAP. */
+	/* A new thread begins with SIGSTOP; ptrace reports events as SIGTRAP. */
 	return *is_call || sig == SIGSTOP || sig == SIGTRAP ? 0 : sig;
 }
 
@@ -32,7 +32,7 @@ static void end(pid_t pid)
 	int status;
 
 	CHECK(!kill(pid, SIGKILL));
-	do { /* its threads are ours to reap, too */
+	do { /* the tracer has to reap the threads of the child, too */
 		tid = waitpid(-1, &status, __WALL);
 		CHECK(tid > 0);
 	} while (tid != pid || !WIFSIGNALED(status));
@@ -54,7 +54,7 @@ bool trace_until(pid_t pid, unsigned point, const _Atomic uint32_t *counting)
 		CHECK(tid > 0);
 		if (!WIFSTOPPED(status)) {
 			if (tid != pid)
-				continue; /* one of its threads */
+				continue; /* a thread of the child */
 			CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 			return false;
 		}
@@ -63,7 +63,7 @@ bool trace_until(pid_t pid, unsigned point, const _Atomic uint32_t *counting)
 			end(pid);
 			return true;
 		}
-		/* It may have died meanwhile. */
+		/* The thread may have died meanwhile. */
 		(void)ptrace(PTRACE_SYSCALL, tid, 0, sig);
 	}
 }

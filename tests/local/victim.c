@@ -18,7 +18,7 @@ static struct {
 	_Atomic uint32_t victim_is_there, honest_is_there, over, quiet;
 } * sh;
 
-/* What the hostile peer may do with. */
+/* The objects that the hostile peer may use. */
 static struct {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;

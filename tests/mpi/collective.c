@@ -12,7 +12,7 @@ enum { LONGEST = 1 << 20, STEP = 32, WINDOW = 4096 };
 
 static int rank, ranks, wrong;
 
-/* What `from' sends to `to'. */
+/* The byte at offset `at` of what rank `from` sends to rank `to`. */
 static unsigned char byte_of(int from, int to, int at)
 {
 	return (unsigned char)(from * 31 + to * 7 + at);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* connect.c - iWARP has no modify_qp to RTS without a connection: rdma_cm makes them. */
+/* connect.c - connects the QPs of iWARP by rdma_cm, since iWARP has no modify_qp to RTS
+ * without a connection. */
 #include "pairs.h"
 
 #include <arpa/inet.h>
@@ -10,14 +11,14 @@
 enum { WAIT_MS = 5000, DEPTH = 8, IDS = 8 };
 
 static struct {
-	struct rdma_event_channel *ch[2]; /* A's, B's */
+	struct rdma_event_channel *ch[2]; /* of A and of B */
 	struct rdma_cm_id *listener, *probe, *id[IDS];
-	unsigned ids, kept;	   /* kept: the bystanders' */
-	struct rdma_cm_id *making; /* its QP is about to be made */
-	struct sockaddr_in at;	   /* B's */
+	unsigned ids, kept;	   /* kept: the number of them that are the bystanders' */
+	struct rdma_cm_id *making; /* the ID whose QP is being made */
+	struct sockaddr_in at;	   /* B's address */
 } cm;
 
-/* The next event of the channel, which must be this. */
+/* Returns the ID of the channel's next event, which must be of this type. */
 static struct rdma_cm_id *await(struct rdma_event_channel *ch,
 				enum rdma_cm_event_type want)
 {
@@ -64,7 +65,7 @@ static struct ibv_qp *bystander(struct side *s)
 	return qp_on(s, s->by_cq, s->by_cq);
 }
 
-/* The side's QP on that ID. */
+/* Makes the side's QP on that ID. */
 static void make_on(struct rdma_cm_id *id, struct side *s,
 		    struct ibv_qp *(*make)(struct side *s))
 {
@@ -76,7 +77,7 @@ static void make_on(struct rdma_cm_id *id, struct side *s,
 	cm.id[cm.ids++] = id;
 }
 
-/* To where B listens; with that it has a device. */
+/* Returns an ID that is resolved to B's address, and so has a device. */
 static struct rdma_cm_id *resolved(void)
 {
 	struct rdma_cm_id *id;

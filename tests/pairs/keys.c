@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* keys.c - keys and windows, with what a row says is wrong with them. */
+/* keys.c - keys and windows, made invalid as a row says. */
 #include "pairs.h"
 
 enum { WINDOW_AT = TARGET_AT, WINDOW_LEN = 64, BIND_ID = 900, PATIENCE_MS = 10000 };
@@ -140,7 +140,7 @@ static void make(struct side *s, enum win win)
 	CHECK((w.mw = ibv_alloc_mw(pd, is_type_1(win) ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2)));
 }
 
-/* A QP of the other PD, which nobody talks to, binds it. */
+/* The window is bound by a QP of the other PD, which is connected to itself only. */
 static void bind_in_pd2(struct side *s)
 {
 	struct ibv_qp_init_attr init = { .send_cq = s->by_cq,

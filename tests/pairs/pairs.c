@@ -110,7 +110,7 @@ static void run(const struct row *row)
 		return;
 	if (!WIFEXITED(status))
 		say("signal %d", WTERMSIG(status));
-	if (in_two()) /* the ends are out of step */
+	if (in_two()) /* otherwise the ends would be out of step */
 		exit(1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* play.c - plays a row: both ends prepare, A posts, and both see what happens. */
+/* play.c - plays a row: both ends prepare, A posts, and both record what they see. */
 #include "pairs.h"
 
 #include <endian.h>
@@ -12,16 +12,16 @@ enum {
 	A_RECVS = 2,
 	B_SENDS = 2,
 	SMALL = 16,
-	WAIT_MS = 50, /* that nothing happens */
+	WAIT_MS = 50, /* time in which nothing may happen */
 	AHEAD_AT = 16 << 10,
-	BEHIND_LAST = 64, /* bytes: all others are shorter, or longer */
+	BEHIND_LAST = 64, /* bytes; all other messages have other lengths */
 };
 
 bool iwarp;
 static const struct row *row;
 static struct ibv_srq *srq;
 static struct ibv_ah *ah;
-static unsigned posted; /* work requests of A, and their order */
+static unsigned posted; /* number of A's requests, in order of posting */
 
 static enum ibv_qp_type type(void)
 {
@@ -46,7 +46,7 @@ static unsigned receives(void)
 	return row->recvs == NONE ? 0 : row->recvs ? row->recvs : RECVS;
 }
 
-/* Is there a good SEND before the request? */
+/* Is a good SEND posted ahead of the row's request? */
 static bool ahead(void)
 {
 	return receives() && !row->late_ms && row->own == OWN_RTS &&
@@ -284,8 +284,8 @@ static unsigned behind(struct side *s, struct ibv_send_wr *wr, struct ibv_sge *s
 	return 2;
 }
 
-/* Over iWARP a SEND is done when it is sent, so whether those behind what fails are done
- * is left to chance: there they follow when it has failed. */
+/* Over iWARP a SEND completes when it is sent, so chance decides whether the SENDs
+ * behind a failing request complete. There (apart) they are posted after the failure. */
 static void post_all(struct side *s, bool apart)
 {
 	unsigned n = row->count ? row->count : 1, k = 0;

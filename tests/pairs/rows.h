@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows.h - what rows have in common: what both ends see. */
+/* rows.h - what most rows have in common: what both ends see. */
 #ifndef TESTS_PAIRS_ROWS_H
 #define TESTS_PAIRS_ROWS_H
 
@@ -14,32 +14,32 @@
 #define CMP_SWAP  .op = IBV_WR_ATOMIC_CMP_AND_SWP
 #define FETCH_ADD .op = IBV_WR_ATOMIC_FETCH_AND_ADD
 #define ATOMIC_WR .op = IBV_WR_ATOMIC_WRITE
-#define FLUSH	  .op = (enum ibv_wr_opcode)14 /* IBV_WR_FLUSH of later headers */
+#define FLUSH	  .op = (enum ibv_wr_opcode)14 /* IBV_WR_FLUSH of newer headers */
 #define UC	  .type = IBV_QPT_UC
 #define UD	  .type = IBV_QPT_UD
 
-/* A good SEND is ahead, two are behind. */
+/* One good SEND goes ahead, and two follow. */
 #define A_WELL	"OK*4, -, RTS"
 #define WRITTEN .a = A_WELL, .b = "-, OK*3, RTS changed"
 #define NOTHING .a = A_WELL, .b = "-, OK*3, RTS"
 #define FETCHED .a = A_WELL " changed", .b = "-, OK*3, RTS"
 #define SWAPPED .a = A_WELL " changed", .b = "-, OK*3, RTS changed"
 #define SENT	.a = A_WELL, .b = "-, OK*4, RTS"
-/* The request is refused with a NAK; no receive was taken for it. */
+/* The request is refused with a NAK, and takes no receive. */
 #define A_NAK(status)	 "OK " status " FLUSH*2, FLUSH*2, ERR"
 #define B_REFUSED(event) "-, OK FLUSH*3, ERR " event
 #define NO_ACCESS	 .a = A_NAK("REM_ACCESS"), .b = B_REFUSED("QP_ACCESS_ERR")
 #define INVALID		 .a = A_NAK("REM_INV_REQ"), .b = B_REFUSED("QP_REQ_ERR")
-/* The request took a receive, which completes with this. */
+/* The request takes a receive, which completes with an error. */
 #define RECV_FAILS(nak, status) .a = A_NAK(nak), .b = "-, OK " status " FLUSH*2, ERR"
-/* A's own fault: B sees no more than what was ahead. */
+/* A itself is at fault: B sees only the request that went ahead. */
 #define A_FAILS(status)	 .a = A_NAK(status), .b = "-, OK, RTS"
 #define SQ_FAILS(status) .a = "OK " status " FLUSH*2, -, SQE", .b = "-, OK, RTS"
 
-/* The post is refused, and what is behind it in the list. */
+/* The post itself is refused, with the requests behind in the list. */
 #define UNSUPPORTED .a = "EINVAL OK, -, RTS", .b = "-, OK, RTS"
 
-/* iWARP.  What A sends is done when it is sent; a Terminate ends both QPs. */
+/* iWARP: a request completes when it is sent; a Terminate ends both QPs. */
 #define IW_A_SENT   "OK*2 FLUSH*2, FLUSH*2, ERR QP_FATAL"
 #define IW_B(event) "-, OK FLUSH*3, ERR " event
 #define IW_NO_WRITE(section, why)                                                        \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rows_remote.c - what B's QP and B's regions do not grant, and where they end. */
+/* rows_remote.c - rights that B's QP and B's regions do not grant, and ranges beyond B's
+ * regions. */
 #include "rows.h"
 
 /* clang-format off */

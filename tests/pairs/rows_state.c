@@ -153,8 +153,9 @@ const struct row silent_rows[] = {
 
 /* --- partitions ---------------------------------------------------------- */
 
-/* Only a fabric's ports have more than one.  Its subnet manager makes the ends full members
- * of partition 5, limited ones of 6; A is a limited and B a full one of 7. */
+/* Only a fabric's ports have more than one P_Key. The subnet manager makes both ends
+ * full members of partition 5 and limited members of partition 6; in partition 7 A is a
+ * limited and B a full member. */
 #define PARTS(a, b) .only = "ib", .pkey_a = (a), .pkey_b = (b)
 #define UNHEARD .a = "RETRY_EXC FLUSH*3, FLUSH*2, ERR", .b = "-, -, RTS"
 #define LOST .a = A_WELL, .b = "-, -, RTS"
@@ -211,7 +212,7 @@ const struct row srq_rows[] = {
 
 /* --- XRC ------------------------------------------------------------------ */
 
-/* A XRC SEND QP has no receives, a target QP none of its own. */
+/* An XRC SEND QP has no receives, and a target QP has none of its own. */
 #define XRC_NAK(status, event) .a = "OK " status " FLUSH*2, -, ERR", .b = "-, OK, ERR" event
 const struct row xrc_rows[] = {
 	{ "xrc_send", "SEND to an SRQ of B's domain", "A14", SEND, .xrc = XRC_GOOD, SENT },

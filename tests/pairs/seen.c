@@ -81,8 +81,8 @@ static const char *name_of(enum ibv_event_type type)
 	return type < COUNT(names) && names[type] ? names[type] : "EVENT";
 }
 
-/* Events of one context may be of both ends' QPs.  Two of a QP come in any order: they
- * are told in the alphabet's. */
+/* Events of one context may be of both ends' QPs. Two events of a QP come in any order,
+ * so they are reported in alphabetical order. */
 static void add_event(bool b, const char *name)
 {
 	char *events = seen[b].events, old[sizeof(seen[b].events)];

@@ -12,13 +12,13 @@
 
 extern unsigned patience_ms;
 
-void seen_begin(bool some); /* some: numbers of completions are not told */
-void seen_refused(int rc);  /* a post of A's */
-/* No completion of A's for ms, else it is told. */
+void seen_begin(bool some); /* some: do not report how many requests completed */
+void seen_refused(int rc);  /* records the errno of a post by A */
+/* Waits ms, in which A must have no completion; one that comes is recorded. */
 void seen_nothing_for(struct side *a, unsigned ms);
-/* Until the QPs of both ends, which are here, are in ERR. */
+/* Waits until the QPs of both ends, which are in this process, are in ERR. */
 void seen_until_err(struct side *a);
-/* Until the line is as wanted, or for patience_ms. */
+/* Waits until the line is as wanted, at most patience_ms. */
 void seen_until(struct side *s, const char *want, bool (*changed)(const struct side *));
 void seen_say(struct side *s, const char *name, bool (*changed)(const struct side *));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_cm: ids, channels and events.  The id is new: it has neither device nor address.
- * States in which a call means nothing are tests/cm/bad.c's. */
+/* rdma_cm: ids, channels and events. The id is new: it has neither device nor address.
+ * tests/cm/bad.c tests calls in states that do not allow them. */
 #include "refused.h"
 
 #include <netinet/in.h>
@@ -143,7 +143,8 @@ static void queues(void)
 	    (own.id, &attr, NULL));
 }
 
-/* An id with a device: what it may not be given is refused by the verbs behind it. */
+/* With an id that has a device, bad arguments are refused by the verbs behind the
+ * call. */
 static void resolved(void)
 {
 	struct ibv_qp_init_attr init = { .cap = { 1, 1, 1, 1, 0 },

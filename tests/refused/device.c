@@ -73,7 +73,7 @@ static void ports(void)
 	ANY(_ibv_query_gid_table, "entry_size: of older and newer programs");
 }
 
-/* Each number has words, or is the value for none. */
+/* Each number has a name, or is the value for "none". */
 static int of_word(const char *word)
 {
 	return word && *word ? 0 : -1;

@@ -92,7 +92,7 @@ static void make(struct set *o)
 	struct ibv_xrcd_init_attr xrcd = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 		.fd = -1,
-		.oflags = 0100, /* O_CREAT */
+		.oflags = 0100, /* 0100 is O_CREAT */
 	};
 	struct ibv_ah_attr ah = { .is_global = 1, .port_num = 1 };
 
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 	drop(&gone);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		parts[i]();
-	/* All that was refused has harmed nothing. */
+	/* The refused calls have harmed nothing. */
 	drop(&own);
 	drop(&foreign);
 	if (wrong)

@@ -6,8 +6,8 @@
 
 static const int write_it = IBV_ACCESS_LOCAL_WRITE;
 
-/* Where an address wraps, is not mapped, has no length, or is asked for what no region
- * grants: the same by each of the three calls. */
+/* Ranges that wrap, are not mapped or are empty, and rights that no region grants: each
+ * of the three calls refuses them in the same way. */
 #define REGION(call, cast, before_access)                                                \
 	do {                                                                             \
 		OBJECT(call, "pd", pd, EINVAL, of_pointer,                               \
@@ -52,7 +52,7 @@ static void regions(void)
 	ANY(ibv_dontfork_range, "size: nothing is to be done, of any size");
 }
 
-/* It answers which half of it went wrong. */
+/* Expects the result IBV_REREG_MR_ERR_INPUT, and returns errno. */
 static int of_input(int rc)
 {
 	return rc == IBV_REREG_MR_ERR_INPUT ? errno : -1000 - rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What programs reach through a pointer in their context: inline functions of verbs.h
- * call it.  Those that urnic does not have are src/abi/ops_test.c's. */
+/* Operations that inline functions of verbs.h call through a pointer in the context.
+ * src/abi/ops_test.c tests those that urnic does not have. */
 #include "refused.h"
 
 #include <infiniband/tm_types.h>
@@ -184,7 +184,7 @@ static void counting(void)
 	   OPS->destroy_counters(stranger));
 }
 
-/* A target QP has neither PD nor queues: what stands in those fields is not looked at. */
+/* A target QP has neither PD nor queues: these fields are ignored. */
 static int target_with_garbage(struct ibv_xrcd *xrcd)
 {
 	struct ibv_qp_init_attr_ex a = { .qp_type = IBV_QPT_XRC_RECV,
@@ -271,7 +271,7 @@ static void memories(void)
 	   OLD.bind_mw(own.rc, own.mw, &bind));
 }
 
-/* The fast path looks at what is behind its pointers, not whether the queue exists. */
+/* The fast path checks what its pointers lead to, not whether the queue exists. */
 static void posts(void)
 {
 	struct ibv_send_wr send = { .opcode = IBV_WR_SEND }, *bad_send;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs and groups; objects that others use are not destroyed. */
+/* Queue pairs and multicast groups; objects that other objects use are not destroyed. */
 #include "refused.h"
 
 static struct ibv_qp_init_attr good(void)
@@ -79,7 +79,7 @@ void qp_rows(void)
 
 /* --- in the wrong order ----------------------------------------------------- */
 
-/* A type 1 window is bound by a work request, which has to come to its end. */
+/* Binds a type 1 window, which is done by a work request that has to complete. */
 static int bind_window(struct ibv_mr *mr)
 {
 	struct ibv_mw_bind bind = {

@@ -11,13 +11,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/* What a call answered, as an errno: 0 is success, below 0 what no call may answer. */
+/* Each returns a call's result as an errno: 0 for success, a negative number for a
+ * result that no call may have. */
 int of_errno(int rc);		  /* an errno, which is set, too */
 int of_minus(long rc);		  /* -1, and errno */
 int of_negative(long rc);	  /* -errno, which is set, too */
 int of_pointer(const void *made); /* NULL, and errno */
 
-/* The row begins: should it crash, it is the one that is named. */
+/* Called before each row: if the row crashes, the last name printed is the row's. */
 void row_begin(const char *call, const char *argument);
 void row_end(int got, int want);
 
@@ -34,7 +35,7 @@ void row_end(int got, int want);
 		(call) args;                                                             \
 		row_end(0, 0);                                                           \
 	} while (0)
-/* Nothing is refused there, for this reason; other tests pass it. */
+/* The call accepts any value there, for this reason; other tests pass one. */
 #define ANY(call, argument)                                                              \
 	do {                                                                             \
 		row_begin(#call, argument);                                              \
@@ -74,11 +75,11 @@ struct set {
 	struct rdma_cm_id *id;
 };
 
-/* own: to be used; foreign: of another context; gone: all of it freed, and nothing is
- * allocated since. */
+/* own: to be used; foreign: of another context; gone: all freed, with nothing allocated
+ * since. */
 extern struct set own, foreign, gone;
 extern struct ibv_device *device;
-extern union ibv_gid gid; /* of own's port */
+extern union ibv_gid gid; /* a GID of own's port */
 extern char memory[4096];
 
 void device_rows(void);

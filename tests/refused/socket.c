@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsockets: descriptors that are none.  What is wrong with the other arguments is
- * compared with Linux's sockets, call by call, by tests/rsocket/bad.c. */
+/* rsockets: numbers that are no rsocket. tests/rsocket/bad.c compares other bad
+ * arguments with Linux's sockets, call by call. */
 #include "refused.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/select.h>
 #include <sys/uio.h>
 
-/* Not open; of a file; beyond the limit. */
+/* A closed number, a file's descriptor, and a number beyond the limit. */
 #define SOCKET(call, ...)                                                                \
 	do {                                                                             \
 		static const int none[] = { -1, 0, 1 << 20 };                            \

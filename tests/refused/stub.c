@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Symbols that only answer that there is nothing behind them, and what librdmacm and old
- * programs ask of the kernel's files: whatever they are given. */
+/* Symbols that only report that nothing is behind them, and calls by which librdmacm and
+ * old programs ask about the kernel's files, with any arguments. */
 #include "refused.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@ typedef int (*file_fn)(const char *dir, const char *file, char *buf, size_t size
 
 static void *verbs, *rdmacm;
 
-/* kind: as in the tables of stubs.  Those that answer nothing leave errno alone. */
+/* kind: as in the tables of stubs. Stubs that return nothing leave errno alone. */
 static int answer(const char *kind, any_fn fn, void *arg)
 {
 	const long rc = fn(arg, arg, arg, arg, arg, arg);
@@ -55,7 +55,8 @@ static void files(void)
 	       read_it("/proc/self", "stat", buf, sizeof(buf)));
 }
 
-/* Four that copy one struct to another: neither may be NULL, as of memcpy(). */
+/* Four functions that copy one struct to another; as with memcpy(), neither pointer may
+ * be NULL. */
 static void copies(void)
 {
 	static const char *const names[] = { "ibv_copy_ah_attr_from_kern",

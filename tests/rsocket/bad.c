@@ -14,7 +14,7 @@
 
 #include "rs.h"
 
-/* Either family of calls. */
+/* The calls of rsockets, or those of sockets. */
 static const struct calls {
 	int (*socket)(int, int, int);
 	int (*bind)(int, const struct sockaddr *, socklen_t);
@@ -111,7 +111,7 @@ CALL(get_level, o->getsockopt(fd, 7777, 1, &word, &len))
 CALL(fcntl_unknown, o->fcntl(fd, 7777, 0))
 CALL(close_it, o->close(fd))
 
-/* A call with two mistakes may tell the other one. */
+/* A call with two mistakes may report either. */
 enum { STATES = 4 };
 static const struct row {
 	const char *name;
@@ -130,7 +130,7 @@ static const struct row {
 	ROW(readv_less), ROW(readv_many), ROW(readv_null), ROW(readv_huge),
 	ROW(set_null), ROW(set_none), ROW(set_short), ROW(set_unknown), ROW(set_level),
 	ROW(get_null), ROW(get_no_len), ROW(get_negative), ROW(get_unknown), ROW(get_level, ENOPROTOOPT),
-	ROW(fcntl_unknown), ROW(close_it), /* the last */
+	ROW(fcntl_unknown), ROW(close_it), /* must be last */
 #undef ROW
 };
 /* clang-format on */
@@ -157,7 +157,7 @@ static void compare(const struct row *r, const char *where, int ours, int theirs
 	wrong++;
 }
 
-/* A new one, one that listens, one that is connected, and of datagrams. */
+/* Makes a new socket, a listening one, a connected one, and a datagram socket. */
 static void make(const struct calls *o, const char *ip, unsigned port, int fd[STATES],
 		 int *more)
 {
@@ -180,7 +180,7 @@ static void make(const struct calls *o, const char *ip, unsigned port, int fd[ST
 		MUST(!o->fcntl(fd[i], F_SETFL, O_NONBLOCK));
 }
 
-/* Those of placement, which sockets do not have. */
+/* riomap and its kin, which sockets do not have. */
 static void placement(int listening, int dgram)
 {
 	MUST(riomap(-1, data, sizeof(data), PROT_WRITE, 0, 0) == -1 && errno == EBADF);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each call of rsockets, made by a thread that is about to be cancelled.  Only those
- * that POSIX has as cancellation points may end there; what they waited for is then
- * there for another thread, and no socket stays behind. */
+/* Each call of rsockets, made by a thread that is about to be cancelled. Only calls that
+ * POSIX lists as cancellation points may end there; an event that such a call waited for
+ * is then there for another thread, and no socket stays behind. */
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static char out[4] = "hey", in[8], mapped[64];
 static off_t where;
 
 /* clang-format off */
-/* --- the calls: 0 is as it should be ------------------------------------- */
+/* --- the calls: 0 is success --------------------------------------------- */
 
 static int do_rsocket(void) { listener = rsocket(at.ss_family, SOCK_STREAM, 0); return listener < 0; }
 static int do_rbind(void) { return rbind(listener, (struct sockaddr *)&at, rs_len(&at)); }
@@ -62,7 +62,7 @@ static int do_rpoll(void)
 {
 	struct pollfd p[20];
 
-	for (int i = 0; i < 20; i++) /* more than lie on the stack */
+	for (int i = 0; i < 20; i++) /* more entries than rpoll() keeps on the stack */
 		p[i] = (struct pollfd){ .fd = i ? -1 : server, .events = POLLIN };
 	return rpoll(p, 20, WAIT_MS) != 1;
 }
@@ -88,7 +88,7 @@ static int do_riomap(void)
 static const struct row {
 	const char *name;
 	int (*call)(void);
-	int (*then)(void); /* of a call that is cancelled: the same again, or NULL */
+	int (*then)(void); /* called after a cancellation: the same call again, or NULL */
 } rows[] = {
 	{ "rsocket", do_rsocket, NULL },
 	{ "rbind", do_rbind, NULL },
@@ -127,7 +127,7 @@ static void *about_to_be_cancelled(void *arg)
 	return arg;
 }
 
-/* It is asleep when it is cancelled, or about to be. */
+/* The thread sleeps when it is cancelled, or is about to. */
 static void *sleeps(void *arg)
 {
 	came_back = now->call() == 0 ? 1 : -1;
@@ -152,7 +152,7 @@ static void cancel_one(void *(*how)(void *))
 	came_back = 0;
 	MUST(pthread_create(&t, NULL, how, NULL) == 0);
 	if (how == sleeps) {
-		usleep(20000); /* to be asleep is the likelier, not the only case */
+		usleep(20000); /* the thread then probably sleeps, but need not */
 		MUST(pthread_cancel(t) == 0);
 	}
 	MUST(pthread_join(t, &end) == 0 && end == PTHREAD_CANCELED);
@@ -187,12 +187,13 @@ int cancel(const char *ip, unsigned port)
 	signal(SIGALRM, hangs);
 	alarm(HANG_S);
 	at = rs_address(ip, port);
-	round_of_calls(); /* what stays open for the process is open now */
+	/* Descriptors that stay open for the whole process are open from here on. */
+	round_of_calls();
 	at = rs_address(ip, port + 1);
 	before = count_entries("/proc/self/fd");
 	round_of_calls();
 	while (count_entries("/proc/self/fd") > before && tries++ < 1000)
-		usleep(10000); /* the service thread closes */
+		usleep(10000); /* the service thread closes the sockets */
 	MUST(count_entries("/proc/self/fd") <= before);
 	return 0;
 }

@@ -32,7 +32,8 @@ int datagrams(const char *ip, unsigned port)
 	MUST(!rbind(s, (struct sockaddr *)&a, rs_len(&a)));
 	MUST(!rbind(c, (struct sockaddr *)&me, rs_len(&me)));
 	MUST(rrecv(s, x, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
-	/* the first by UDP, then from QP to QP, and one that is too long for that */
+	/* The first datagrams go by UDP, later ones from QP to QP, and one is too long
+	 * for that. */
 	for (int i = 0; i < 50; i++) {
 		ping(c, s, &a, i == 25 ? 19000 : (size_t)i * 10, &source);
 		MUST(!memcmp(&source, &me, rs_len(&me)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer that ends without a word, or with data that nobody has read. */
+/* A peer that ends without closing its socket, or with data that nobody has read. */
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -24,17 +24,17 @@ int deaths_serve(const char *ip, unsigned port, const char *how)
 	}
 	if (!strcmp(how, "close"))
 		MUST(!rclose(fd));
-	return 0; /* exit() says farewell, too */
+	return 0; /* exit() disconnects, too */
 }
 
-/* Prints the bytes that came, and how it ended. */
+/* Prints the bytes that came, and how the connection ended. */
 int deaths_ask(const char *ip, unsigned port)
 {
 	static char data[DATA];
 	int fd = rs_connect(ip, port), on = 1;
 	ssize_t n, all = 0;
 
-	/* another host's process that dies is missed when it is asked only */
+	/* The death of a process of another host is noticed only by a keepalive. */
 	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
 	MUST(!rsetsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on)));
 

@@ -63,7 +63,7 @@ static void until_it_is_over(int seconds, void (*step)(void), int clients)
 	over = true;
 	for (int i = 0; i < clients; i++)
 		MUST(!pthread_join(t[1 + i], NULL));
-	MUST(!rshutdown(l, SHUT_RDWR)); /* wakes who accepts */
+	MUST(!rshutdown(l, SHUT_RDWR)); /* wakes the thread that accepts */
 	MUST(!pthread_join(t[0], NULL));
 	MUST(!rclose(l));
 }
@@ -95,7 +95,7 @@ static int descriptors(void)
 	return (int)count_entries("/proc/self/fd");
 }
 
-/* What has been closed goes when the engine's thread has come to it. */
+/* The engine thread frees closed sockets when it comes to them. */
 static bool are_fewer_than(int n)
 {
 	for (int i = 0; i < WAIT_MS && descriptors() >= n; i++)
@@ -103,8 +103,8 @@ static bool are_fewer_than(int n)
 	return descriptors() < n;
 }
 
-/* More clients than are to be accepted cost no descriptors, and all are served.
- * (On iWARP each is a TCP connection, until the client closes.) */
+/* More clients than the backlog: they cost no descriptors, and all are served. (On iWARP
+ * each is a TCP connection, until the client closes.) */
 static void a_full_backlog(void)
 {
 	enum { CLIENTS = 60 };
@@ -136,7 +136,7 @@ static void a_full_backlog(void)
 	MUST(!rclose(l));
 }
 
-/* Those who never come to be accepted: they go when they close. */
+/* Clients that are never accepted go when they close. */
 static void clients_that_give_up(void)
 {
 	struct sockaddr_storage a = rs_address(ip, port);
@@ -169,7 +169,7 @@ static __attribute__((noinline)) void use_the_stack(void)
 	memset((void *)(uintptr_t)b, 'A', sizeof(b));
 }
 
-/* As iperf3 ends; then exit() says farewell. */
+/* A read is left by longjmp(), as iperf3 does; then exit() disconnects. */
 static void jump_out_of_a_read(void)
 {
 	struct itimerval soon = { .it_value = { 0, 100000 } };
@@ -193,7 +193,8 @@ static void jump_out_of_a_read(void)
 	use_the_stack();
 }
 
-/* After an attempt that failed: the error once, the same address, no old error. */
+/* After a failed attempt to connect: the error is reported once, the address stays, and
+ * no old error remains. */
 static void another_attempt(void)
 {
 	struct sockaddr_storage a = rs_address(ip, port), me = rs_address(ip, port + 1),
@@ -218,7 +219,7 @@ static void another_attempt(void)
 	MUST(!rclose(fd) && !rclose(l));
 }
 
-/* A peer that does not acknowledge stops nobody who closes. */
+/* A peer that does not acknowledge does not hold up a close. */
 static void nobody_waits_for_a_stopped_peer(void)
 {
 	static char big[200000];

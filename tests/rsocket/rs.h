@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rs.h - what the test programs of rsockets share. */
+/* rs.h - what the test programs of rsockets have in common. */
 #ifndef TESTS_RS_H
 #define TESTS_RS_H
 
@@ -28,9 +28,9 @@ struct sockaddr_storage rs_address(const char *ip, unsigned port);
 socklen_t rs_len(const struct sockaddr_storage *a);
 int rs_listen(const char *ip, unsigned port, int backlog);
 int rs_connect(const char *ip, unsigned port);
-/* A connection to ourselves. */
+/* Makes a connection within this process. */
 void rs_pair(const char *ip, unsigned port, int ends[2]);
-/* Polls until one of the events is there; all of them. */
+/* Polls until one of the events is there; returns all that are there. */
 short rs_poll(int fd, short events, int ms);
 
 int bad(const char *ip, unsigned port);

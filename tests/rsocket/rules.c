@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What man 7 rsocket and the sockets that it follows promise, within a process. */
+/* The promises of rsocket(7), and of the socket calls that it follows, within one
+ * process. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -24,7 +25,7 @@ static void nonblock(int fd, int on)
 	MUST((rfcntl(fd, F_GETFL) & O_NONBLOCK) == (on ? O_NONBLOCK : 0));
 }
 
-/* The client is connected before anybody accepts, as with TCP. */
+/* The client is connected before the server accepts, as with TCP. */
 static void connecting_needs_no_accept(void)
 {
 	int l = rs_listen(ip, port, 2), a = rs_connect(ip, port), b;
@@ -45,7 +46,7 @@ static void connecting_needs_no_accept(void)
 	MUST(rclose(l) < 0 && errno == EBADF);
 }
 
-/* A wildcard of IPv6 takes IPv4, too, and tells it as IPv6. */
+/* A wildcard of IPv6 takes IPv4, too, and shows IPv4 addresses as IPv6 ones. */
 static void both_families(void)
 {
 	int l, c, s;
@@ -85,7 +86,7 @@ static void nobody_listens(void)
 	MUST(!rclose(fd));
 }
 
-/* Nonblocking: as much as there is room for; what was taken is what comes. */
+/* A nonblocking send takes as many bytes as there is room for; exactly these arrive. */
 static void partial_sends(void)
 {
 	size_t sent = 0, got = 0;
@@ -158,7 +159,7 @@ static void half_close(void)
 	MUST(!rclose(e[0]) && !rclose(e[1]));
 }
 
-/* What was sent before a close arrives, and then the end. */
+/* Data that was sent before a close arrives, and then the end of the stream. */
 static void close_with_data_under_way(void)
 {
 	ssize_t n, got = 0;
@@ -210,7 +211,7 @@ static void options(void)
 	n = sizeof(info);
 	MUST(!rgetsockopt(e[0], IPPROTO_TCP, TCP_INFO, &info, &n));
 	MUST(n == sizeof(info) && info.tcpi_state == TCP_ESTABLISHED);
-	v = 10; /* too late */
+	v = 10; /* refused: the socket is connected */
 	MUST(rsetsockopt(e[0], SOL_RDMA, RDMA_SQSIZE, &v, sizeof(v)) < 0);
 	MUST(!rclose(e[0]) && !rclose(e[1]));
 }
@@ -243,7 +244,7 @@ static void polling_with_others(void)
 	MUST(!rclose(e[0]) && !rclose(e[1]));
 }
 
-/* More than a poll() with arrays on the stack would have, and one that is ready. */
+/* More descriptors than rpoll() keeps on the stack; one is ready. */
 static void polling_many(void)
 {
 	enum { MANY = 900 };
@@ -299,7 +300,7 @@ static void *polls(void *arg)
 	return NULL;
 }
 
-/* A reader, a writer and one that polls on either end. */
+/* On either end a reader, a writer and a thread that polls. */
 static void threads_share_a_socket(void)
 {
 	pthread_t t[5];
@@ -333,7 +334,7 @@ static void direct_placement(void)
 	s = raccept(l, NULL, NULL);
 	at = riomap(s, target, sizeof(target), PROT_WRITE, 0, -1);
 	MUST(at >= 0);
-	MUST(riomap(c, big, 100, PROT_WRITE, 0, -1) < 0); /* s has asked for none */
+	MUST(riomap(c, big, 100, PROT_WRITE, 0, -1) < 0); /* s has not asked for iomaps */
 	MUST(rwrite(s, "!", 1) == 1 && rread(c, back, 1) == 1);
 	MUST(riowrite(c, big + 3, 5000, at + 70, 0) == 5000);
 	MUST(riowrite(c, big, 1, at + 10000, 0) == (size_t)-1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram sockets among strangers, who send to their UDP sockets. */
+/* Datagram sockets whose UDP sockets get datagrams from strangers. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -8,12 +8,12 @@
 
 #include "rs.h"
 
-enum { PEERS = 4096 }; /* that a socket remembers */
+enum { PEERS = 4096 }; /* number of peers that a socket remembers */
 
 static const char *ip;
 static unsigned port;
 
-/* A datagram as rsockets send it, from a port of the stranger's (0: any). */
+/* Sends a datagram in the form of rsockets from a port of the stranger's (0: any). */
 static bool stranger(unsigned from, bool data, const char *body)
 {
 	struct sockaddr_storage me = rs_address(ip, from), to = rs_address(ip, port);
@@ -42,7 +42,8 @@ static int bound(void)
 	return fd;
 }
 
-/* As many as are remembered, and one more while we send to the first. */
+/* As many strangers as a socket remembers, and one more, while the socket sends to the
+ * first peer. */
 static void more_than_are_remembered(void)
 {
 	int fd = bound(), n = 0;
@@ -70,7 +71,7 @@ static void of_a_connected_socket_only_the_peers(void)
 	socklen_t n = sizeof(got);
 	char x[8];
 
-	/* what was there before, and what comes after */
+	/* Datagrams that came before the connect, and after it. */
 	MUST(stranger(0, true, "evil"));
 	MUST(rs_poll(fd, POLLIN, WAIT_MS) == POLLIN);
 	MUST(!rconnect(fd, (struct sockaddr *)&peer, rs_len(&peer)));
@@ -80,7 +81,7 @@ static void of_a_connected_socket_only_the_peers(void)
 	MUST(stranger(port + 1, true, "good"));
 	MUST(rs_poll(fd, POLLIN, WAIT_MS) == POLLIN);
 	MUST(rrecv(fd, x, sizeof(x), 0) == 4 && !memcmp(x, "good", 4));
-	/* a connect that fails changes nothing */
+	/* A connect that fails changes nothing. */
 	far = strchr(ip, ':') ? rs_address("2001:db8::1", 5) : rs_address("192.0.2.1", 5);
 	MUST(rconnect(fd, (struct sockaddr *)&far, rs_len(&far)) < 0);
 	MUST(!rgetpeername(fd, (struct sockaddr *)&got, &n) && !memcmp(&got, &peer, n));
@@ -96,7 +97,7 @@ static void a_failed_connect_connects_to_nobody(void)
 	MUST(rsendto(fd, "1", 1, 0, (struct sockaddr *)&peer, rs_len(&peer)) == 1);
 	MUST(rconnect(fd, (struct sockaddr *)&far, rs_len(&far)) < 0);
 	MUST(rsend(fd, "secret", 6, 0) < 0 && errno == EDESTADDRREQ);
-	/* options of UDP's */
+	/* Options of the UDP socket. */
 	MUST(!rsetsockopt(fd, SOL_SOCKET, SO_BROADCAST, &(int){ 1 }, sizeof(int)));
 	MUST(rsetsockopt(fd, SOL_SOCKET, 9999, &(int){ 1 }, sizeof(int)) < 0);
 	MUST(!rclose(fd));
@@ -112,7 +113,7 @@ static long resident_kib(void)
 	return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* They cost memory, too. */
+/* Empty datagrams cost memory, too. */
 static void empty_datagrams(void)
 {
 	int fd = bound();
@@ -126,7 +127,7 @@ static void empty_datagrams(void)
 	MUST(!rclose(fd));
 }
 
-/* The port is free when parent and child have closed it. */
+/* The port is free when both parent and child have closed the socket. */
 static void a_child_closes(void)
 {
 	int fd = bound(), status;

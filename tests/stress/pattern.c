@@ -11,7 +11,8 @@ uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Cheap, and no two words of a buffer or of two seeds are likely the same. */
+/* A cheap function by which two words of a buffer, or of two seeds, are unlikely to be
+ * the same. */
 static uint64_t word(uint64_t seed, size_t i)
 {
 	return (seed + i) * 0x9e3779b97f4a7c15u ^ seed >> 7;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pattern.h - bytes that a seed gives, and where they are not what it gives. */
+/* pattern.h - fills memory with bytes that follow from a seed, and checks it. */
 #ifndef STRESS_PATTERN_H
 #define STRESS_PATTERN_H
 
@@ -9,7 +9,7 @@
 uint64_t mix(uint64_t x); /* a good 64-bit hash; a PRNG by counting */
 void pattern_fill(void *buf, size_t len, uint64_t seed);
 
-/* Offset of the first wrong byte, or len. */
+/* Returns the offset of the first wrong byte, or len. */
 size_t pattern_check(const void *buf, size_t len, uint64_t seed);
 
 #endif

@@ -5,11 +5,11 @@
 
 #include <stddef.h>
 
-/* host NULL: wait for one connection on port.  Else connect, for up to 10 s
- * while nobody listens.  Exits with a message on failure. */
+/* host NULL: waits for one connection on port. Otherwise connects, for up to 10 s while
+ * nobody listens. Exits with a message on failure. */
 int peer_meet(const char *host, const char *port);
 
-/* Send mine and receive theirs, n bytes each: also a barrier. */
+/* Sends mine and receives theirs, n bytes each; this is also a barrier. */
 void peer_swap(int sock, const void *mine, void *theirs, size_t n);
 
 #endif

@@ -66,7 +66,7 @@ struct slot {
 	unsigned waits; /* completions still to come */
 	uint64_t seed, len;
 	uint8_t *out, *back;  /* local memory, `room` bytes each */
-	uint64_t room, arena; /* its place in an arena */
+	uint64_t room, arena; /* size of each, and its place in an arena */
 };
 
 struct conn {
@@ -136,7 +136,7 @@ static void *memory(uint64_t len)
 	return p;
 }
 
-static uint64_t slot_room(int slot) /* one slot in SLOTS takes the largest */
+static uint64_t slot_room(int slot) /* one slot in SLOTS takes the largest messages */
 {
 	return slot == 0 || opt.max < (256 << 10) ? opt.max : 256 << 10;
 }
@@ -571,7 +571,7 @@ static void traffic(void)
 	}
 }
 
-/* The peer needs our answers until it is done, too. */
+/* The peer needs this side's answers until it is done, too. */
 static void answer_until_both_are_done(void)
 {
 	struct timespec pause = { .tv_nsec = 1000000 };
@@ -588,7 +588,7 @@ static void answer_until_both_are_done(void)
 		errx(1, "the peer has gone");
 }
 
-/* From here on the peer may end. */
+/* From here on the peer may end at any time. */
 static void compare_sums(void)
 {
 	uint64_t mine = s.sum_added, theirs, sum;

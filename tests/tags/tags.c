@@ -29,7 +29,7 @@ enum {
 	ROUNDS = 20,
 	SLOT = 70000,
 	MEM = TAGS * SLOT,
-	SMALL = 8192, /* a receive for what is unexpected */
+	SMALL = 8192, /* length of a receive for unexpected messages */
 	SMALLS = 64,
 	FIRST_WR = 1000,
 	WAIT_S = 30,
@@ -52,7 +52,7 @@ struct end {
 	uint8_t *out, *in, *small;
 	struct card mine, theirs;
 	uint32_t unexpected;
-	uint32_t len[TAGS]; /* of the message for each tag */
+	uint32_t len[TAGS]; /* length of the message for each tag */
 	int gid_index;
 };
 
@@ -184,7 +184,7 @@ static void drop(struct end *e)
 
 /* --- steps ----------------------------------------------------------------- */
 
-/* What a round's message for a tag is, at both ends alike. */
+/* The length of a round's message for a tag; both ends compute the same. */
 static uint32_t length_of(int round, int tag)
 {
 	uint32_t x = (uint32_t)(round * 7919 + tag * 104729);
@@ -308,7 +308,8 @@ static void look_at(struct end *e, const struct wc *wc, int round, struct seen *
 	int tag = (int)(wc->wr_id - FIRST_WR);
 
 	CHECK(wc->status == IBV_WC_SUCCESS);
-	if (wc->opcode == IBV_WC_TM_NO_TAG) { /* FIN of one that we have sent */
+	/* The FIN of a rendezvous that this side has sent. */
+	if (wc->opcode == IBV_WC_TM_NO_TAG) {
 		struct ibv_tmh h;
 
 		memcpy(&h, e->small + wc->wr_id * SMALL, sizeof(h));
@@ -378,8 +379,8 @@ static void finish_round(struct end *e, int round)
 	CHECK(!ibv_poll_cq(e->scq, 1, &sent));
 }
 
-/* Before the tag is there: the program has the message, and tags wait for it to say so.
- */
+/* Sent before the tag is added: the program receives the message, and the tags become
+ * active when the program has said that it knows. */
 static void send_unexpected(struct end *e)
 {
 	send(e, 0, 0, 100, e->mine.rkey);

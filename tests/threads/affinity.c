@@ -50,7 +50,7 @@ static void pin(void)
 	CHECK(!sched_setaffinity(0, sizeof(one), &one));
 }
 
-/* To a processor that is not one of these, if there is one. */
+/* Moves this thread to a processor that is not one of these, if there is one. */
 static void move_from(const cpu_set_t *these)
 {
 	cpu_set_t all, one;
@@ -97,7 +97,7 @@ int affinity(void)
 		rig_open(&r);
 	}
 	CHECK(!sched_getaffinity(0, sizeof(mine), &mine));
-	for (int i = 0; i < 1000 && !tid; i++) { /* it names itself */
+	for (int i = 0; i < 1000 && !tid; i++) { /* the thread names itself */
 		tid = engine_thread();
 		sleep_ms(10);
 	}

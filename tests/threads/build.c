@@ -82,7 +82,7 @@ static void draft(uint64_t id)
 	ibv_wr_set_sge(ex, r.mr->lkey, (uintptr_t)r.buf + OUT, LEN);
 }
 
-/* These and no others, in any order; none is 0. */
+/* Expects exactly these completions, in any order; a number of 0 stands for none. */
 static void expect(enum ibv_wc_status status, uint64_t one, uint64_t other)
 {
 	uint64_t left[2] = { one, other };
@@ -105,7 +105,7 @@ static void to_state(enum ibv_qp_state state)
 	CHECK(!ibv_modify_qp(a, &attr, IBV_QP_STATE));
 }
 
-/* What was built goes out and arrives. */
+/* Posts the built requests, which must arrive. */
 static void finish(void)
 {
 	receive(b, 90);
@@ -115,7 +115,8 @@ static void finish(void)
 
 /* --- the modes ----------------------------------------------------------- */
 
-/* Both the thread's post before the start and all that it needs of b. */
+/* A request that was posted before the start completes, by polling, and so does what it
+ * needs of b. */
 static void polls(void)
 {
 	receive(b, 2);
@@ -133,9 +134,9 @@ static void receives(void)
 	draft(5);
 	send_one(b, 1);
 	expect(IBV_WC_SUCCESS, 1, 2);
-	receive(a, 3); /* posting receives does not wait */
+	receive(a, 3); /* posting a receive does not wait */
 	send_one(b, 4);
-	sleep_ms(20); /* the engine's thread, too */
+	sleep_ms(20); /* so that the engine thread runs, too */
 	expect(IBV_WC_SUCCESS, 3, 4);
 	finish();
 }
@@ -147,7 +148,7 @@ static void deregisters(void)
 	for (int i = 0; i < 100; i++) {
 		struct ibv_mr *mr = ibv_reg_mr(r.pd, r.buf, RIG_BUF, RIG_ACCESS);
 
-		send_one(b, 1); /* the engine has input for the QP */
+		send_one(b, 1); /* so that the engine has input for the QP */
 		receive(a, 2);
 		CHECK(mr && !ibv_dereg_mr(mr));
 		expect(IBV_WC_SUCCESS, 1, 2);
@@ -245,7 +246,7 @@ static void posts(void)
 
 	receive(b, 90);
 	receive(b, 91);
-	for (int i = 0; i < 2; i++) { /* complete, then abort */
+	for (int i = 0; i < 2; i++) { /* first by complete, then by abort */
 		atomic_store(&posted, false);
 		ibv_wr_start(ex);
 		draft(5);

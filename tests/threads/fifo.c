@@ -82,8 +82,8 @@ static void answering(void *arg)
 	}
 }
 
-/* Linux gives others 50 ms of each second, whatever the priority: who waits for a
- * thread that it keeps from running waits until then. */
+/* Linux gives other threads 50 ms of each second, whatever the priority: a thread that
+ * waits for a thread which it keeps from running waits until then. */
 static double slowest;
 
 static double per_second(void)
@@ -135,7 +135,7 @@ int fifo(void)
 	pid_t pid;
 
 	CHECK(sched_getscheduler(0) == (SCHED_FIFO | SCHED_RESET_ON_FORK));
-	opt.timeout = 18; /* its peer has to share a processor */
+	opt.timeout = 18; /* the peer has to share a processor */
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(answering, NULL);
 	meet(0);

@@ -31,7 +31,7 @@ enum {
 static struct rig r;
 static unsigned procs, proc;
 
-/* What the threads of all processes tell each other; of rounds from 1 on. */
+/* What the threads of all processes tell each other; rounds count from 1. */
 static struct shared {
 	struct place {
 		uint32_t qpn[QPS];
@@ -53,7 +53,7 @@ static struct member {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp[QPS];
-	unsigned sent[QPS], done; /* done: sends and receives */
+	unsigned sent[QPS], done; /* done: completed sends and receives */
 	_Atomic unsigned steps;
 	_Atomic bool over;
 } member[THREADS];
@@ -90,7 +90,7 @@ static void refill(struct member *m, int n)
 		CHECK(!ibv_post_srq_recv(m->g->srq, &wr, &bad));
 }
 
-/* For as long as watch_all() bears it. */
+/* Waits as long as watch_all() allows. */
 static void await(const _Atomic uint32_t *word, uint32_t round)
 {
 	while (atomic_load(word) < round)
@@ -122,7 +122,7 @@ static void make(struct member *m, uint32_t round)
 static void destroy(struct member *m, uint32_t round)
 {
 	atomic_store(&m->mine->used, round);
-	await(&m->theirs->used, round); /* it has our ACKs */
+	await(&m->theirs->used, round); /* the peer has received the ACKs */
 	for (int i = 0; i < QPS; i++)
 		CHECK(!ibv_destroy_qp(m->qp[i]));
 	CHECK(!ibv_destroy_cq(m->cq));
@@ -204,7 +204,7 @@ static void *work(void *arg)
 		make(m, round);
 		use(m);
 		destroy(m, round);
-		/* A second's QPs have numbers of their own. */
+		/* QPs that exist within the same second have different numbers. */
 		while (now_s() < start + ROUND_MS * 1e-3)
 			sleep_ms(1);
 	}
@@ -277,7 +277,7 @@ int many(void)
 	double began = now_s();
 	pid_t pid[2];
 
-	alarm(0); /* they watch themselves */
+	alarm(0); /* watch_all() notices if a thread stands still */
 	procs = strstr(opt.mode, "two") ? 2 : 1;
 	sh = crew_share(sizeof(*sh));
 	for (unsigned i = 0; i < procs; i++)

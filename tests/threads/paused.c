@@ -40,7 +40,7 @@ static void answering(void *arg)
 	for (int i = 0; i < RECVS; i++)
 		crew_recv(&r, qp, 0, LEN);
 	atomic_fetch_add(&sh->ready, 1);
-	while (!atomic_load(&sh->done)) { /* the thread answers */
+	while (!atomic_load(&sh->done)) { /* the engine thread answers */
 		struct ibv_wc wc;
 
 		sleep_ms(1);
@@ -73,8 +73,8 @@ static void asking(void *arg)
 	crew_wait(&sh->ready, 2);
 	crew_join(&r, qp, theirs);
 	crew_wait(&sh->ready, 3);
-	/* By UDP they share a port, and who gets a datagram that is the other's
-	 * hands it on: until they have found out how not to. */
+	/* By UDP the two processes share a port, and each forwards datagrams that are
+	 * the other's until the steering is complete. */
 	for (int i = 0; i < WARM_UP; i++) {
 		ask(&r, qp, theirs);
 		CHECK(rig_wait(&r).status == IBV_WC_SUCCESS);
@@ -82,7 +82,7 @@ static void asking(void *arg)
 	}
 	for (uint32_t n = 1; n <= topt.count; n++) {
 		atomic_store(&sh->posting, n);
-		raise(SIGSTOP); /* until the responder has stopped */
+		raise(SIGSTOP); /* waits until the responder has stopped */
 		ask(&r, qp, theirs);
 		raise(SIGSTOP);
 		if (!strcmp(opt.mode, "post"))
@@ -112,7 +112,8 @@ static void stop(pid_t pid)
 	await_stop(pid);
 }
 
-/* Unless the requester was stopped before its request went out. */
+/* Waits for the receive, unless the requester was stopped before its request went
+ * out. */
 static void await_receive(uint32_t count)
 {
 	double end = now_s() + LATE_S;
@@ -140,7 +141,8 @@ int paused(void)
 		await_stop(a);
 		CHECK(!kill(b, SIGCONT));
 		await_receive(WARM_UP + (n - 1) * a_round + 1);
-		sleep_ms(STOPPED_MS); /* the answer is there, and its time is over */
+		/* The answer has arrived, and the timeout is over. */
+		sleep_ms(STOPPED_MS);
 		CHECK(!kill(a, SIGCONT));
 	}
 	crew_reap(a);

@@ -56,7 +56,7 @@ int registers(void)
 
 	loop_open(&l);
 	per_second(slice);
-	/* In turns, as other programs may come and go, too. */
+	/* The rounds take turns, since other programs may come and go meanwhile. */
 	for (int i = 0; i < ROUNDS; i++) {
 		alone += per_second(slice);
 		atomic_store(&stop, false);

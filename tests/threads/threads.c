@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.c - programs whose threads meet: in locks, on processors. */
+/* threads.c - programs whose threads compete for locks and processors. */
 #include "threads.h"
 
 #include <stdlib.h>

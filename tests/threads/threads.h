@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.h - the commands; each exits 0 only if all was as it must be. */
+/* threads.h - the commands; each exits with 0 only if everything was as it must be. */
 #ifndef THREADS_TESTS_THREADS_H
 #define THREADS_TESTS_THREADS_H
 

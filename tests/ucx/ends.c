@@ -36,8 +36,8 @@ enum { ROOM = 8 << 20, WAIT_S = 60, ROUNDS = 100, PLACED = 100000 };
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static ucs_status_t ended; /* what the callback said */
-static uint8_t *room;	   /* ROOM bytes that the other side reaches */
+static ucs_status_t ended; /* status that the callback got */
+static uint8_t *room;	   /* ROOM bytes that the other side may access */
 static bool serves;
 static int tcp;
 
@@ -135,7 +135,7 @@ static void begin(void)
 	free(theirs);
 }
 
-/* Both are through, and each answers the other until then. */
+/* Both are done; each answers the other until then. */
 static void finish(void)
 {
 	ucp_request_param_t p = { 0 }, force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -182,7 +182,7 @@ static bool is_filled(const uint8_t *at, size_t len, unsigned seed)
 	return true;
 }
 
-/* Eager ones, and such as are fetched. */
+/* Short messages, and long ones that the receiver fetches. */
 static void messages(void)
 {
 	static const size_t sizes[] = { 0, 1, 1000, 30000, 300000, ROOM };
@@ -242,7 +242,7 @@ static void count(uint64_t to, ucp_rkey_h key)
 
 	for (unsigned i = 0; i < ROUNDS; i++)
 		MUST(atomic(add, 3, 0, to, key) == 3 * i);
-	/* what was there is in the reply's place before */
+	/* before the reply its place holds the old value */
 	MUST(atomic(swap, 3 * ROUNDS, 42, to, key) == 3 * ROUNDS);
 	MUST(atomic(swap, 1, 77, to, key) == 42);
 	MUST(atomic(add, 0, 0, to, key) == 42);
@@ -296,13 +296,13 @@ static void killed(void)
 	if (serves) {
 		hear(room, 1);
 		say(room, 1);
-		hear(room, 1); /* else its datagram might be lost with it */
+		hear(room, 1); /* otherwise its datagram might be lost with it */
 		kill(getpid(), SIGKILL);
 	}
 	say(room, 1);
 	hear(room, 1);
 	say(room, 1);
-	/* what is sent then fails, and the callback is called */
+	/* a message that is sent then fails, and the callback is called */
 	do
 		status = wait_for(ucp_tag_send_nbx(ep, room, ROOM, 7, &p));
 	while (status == UCS_OK && time(NULL) < at);

@@ -25,7 +25,7 @@
 
 enum { MEM = 4 << 20, MANY = 64, DEPTH = 64, SINK = 128 };
 
-static struct ibv_context *ctx, *before; /* the one before it */
+static struct ibv_context *ctx, *before; /* the current context, and the one before it */
 static const char *device;
 static struct ibv_xrcd *xrcd;
 static struct ibv_pd *pd;
@@ -94,7 +94,7 @@ static void open_device(const char *name)
 		err(1, "no memory region or CQ");
 }
 
-/* From now on all is done with another context. */
+/* From now on everything is done with another context. */
 static void open_again(void)
 {
 	before = ctx;
@@ -270,7 +270,7 @@ static void query(struct ibv_qp *qp)
 		ok("%d %u %d", (int)a.qp_state, a.dest_qp_num, (int)init.qp_type);
 }
 
-/* The next asynchronous event that is about a QP: its type, and which one. */
+/* Waits for the next asynchronous event about a QP, and prints its type and the QP. */
 static void event(int ms)
 {
 	struct pollfd p = { ctx->async_fd, POLLIN, 0 };
@@ -374,7 +374,7 @@ static void fill(uint8_t *at, uint32_t len, uint32_t who, uint32_t seq)
 	memcpy(at + 4, &seq, 4);
 }
 
-/* n messages of len bytes, to each of the SRQs in turn, a number for each. */
+/* Sends n numbered messages of len bytes, to each of the SRQs in turn. */
 static void flood(struct ibv_qp *qp, uint32_t who, uint32_t n, uint32_t len, char *list)
 {
 	uint32_t srqn[MANY], seq[MANY] = { 0 }, of = 0, out = 0, done = 0;
@@ -411,7 +411,7 @@ static unsigned stock(unsigned i, uint32_t len)
 	return SINK;
 }
 
-/* n messages come in, of each sender in order and whole. */
+/* Receives n messages; those of each sender must be complete and in order. */
 static void sink(unsigned i, uint32_t n, uint32_t len)
 {
 	uint32_t next[MANY] = { 0 };
