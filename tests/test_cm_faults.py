@@ -125,7 +125,7 @@ def test_another_user_cannot_end_a_connection(shared_pair, ours):
     stranger = host.start(host.stage.tool("cm/forge"), ip, str(port), qpn, guid,
                           user=lab.SECOND_USER, library=False)
     assert stranger.wait(lab.HANGS) == 0, stranger.describe()
-    server.wait_output("unless its process has it still")
+    server.wait_output("unless the peer's process still has it")
     time.sleep(0.5)
     assert client.running() and server.running(), \
         client.describe() + server.describe()

@@ -283,7 +283,7 @@ YAMA = [
     (1, "auto", "URNIC_LOCAL=vm"),
     (1, "vm", None),
     (2, "vm", "ptrace_scope=0, or 1 and URNIC_LOCAL=vm"),
-    (3, "vm", "boot anew"),
+    (3, "vm", "reboot"),
 ]
 
 

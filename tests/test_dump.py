@@ -96,7 +96,7 @@ def test_another_user_is_told_nothing(netns):
     client.wait_dump("RC RTS")
     for user in (lab.SECOND_USER, None):
         out = dump(netns, client, status=1, user=user)
-        assert "who alone can ask" in out and "qp" not in out
+        assert "answers that user only" in out and "qp" not in out
 
 
 ASKER = """

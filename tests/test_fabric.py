@@ -826,7 +826,7 @@ def test_capture(fabric):
 
     def capture(name, *args):
         proc = f.ns.start(f.ns.stage.urnic, "fabric", "pcap", f.dir / name, *args)
-        proc.wait_output("it captures")
+        proc.wait_output("the capture has begun")
         return proc
     procs = [capture("all"), capture("b", "b", "1"), capture("three", "-c", "3")]
     f.opensm("a")
@@ -1082,7 +1082,7 @@ def test_a_rank_has_its_adapter(fabric):
         out = at.run("ibstat", "-l", env={"PMIX_RANK": str(rank)}).out
         assert out.split() == [name]
     out = at.run("ibv_devices", check=False).out
-    assert "no MPI launcher has said which rank this is" in out
+    assert "no MPI launcher has said which rank this process is" in out
     # the launcher itself has no rank, and runs nevertheless
     at.run(f.ns.stage.urnic, "run", "--", "env", "PMI_RANK=1", "true")
 

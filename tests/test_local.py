@@ -139,11 +139,11 @@ FORBIDDEN = {
     # the line in the server's log and the one in the client's; if WRITE and READ do not go
     # directly, the line says why
     "nothing": (DIRECT, DIRECT),
-    "users": (THROUGH + "it is another user's",) * 2,
+    "users": (THROUGH + "that process is another user's",) * 2,
     # the client's pid namespace is below the server's
-    "pid-namespaces": (DIRECT, THROUGH + "it is in another pid namespace"),
+    "pid-namespaces": (DIRECT, THROUGH + "that process is in another pid namespace"),
     "eperm": (THROUGH + "process_vm_readv is not permitted",) * 2,
-    "enosys": (THROUGH + "process_vm_readv does not exist",) * 2,
+    "enosys": (THROUGH + "this kernel has no process_vm_readv",) * 2,
     "eperm-at-one": (DIRECT, THROUGH + "process_vm_readv is not permitted"),
     "undumpable": (DIRECT, THROUGH + "process_vm_readv is not permitted"),
     "pipe-at-one": (THROUGH + "URNIC_LOCAL is pipe", THROUGH),
@@ -389,7 +389,7 @@ def test_what_is_told_is_told_first(run, tools):
     both = f"liburnic-map.so:{tools['libfirst.so']}"
     out = run("host", "before", "-m", "nothing", env={**NOTICING, "LD_PRELOAD": both})
     assert "its region is private" in out
-    assert "something comes before it" in out
+    assert "another preloaded library comes before it" in out
 
 
 def test_first_calls_do_not_wait_for_the_loader(run, tools):
@@ -400,7 +400,7 @@ def test_first_calls_do_not_wait_for_the_loader(run, tools):
 
 # --- memory that is shared already -------------------------------------------
 
-MAPPED = "done by who posted them"
+MAPPED = "carried out by the threads that posted them"
 ON_SHARED = {
     "unmapped-shrunk": ("unmapped", "-m", "shrunk"),
     "unmapped-blocked": ("unmapped", "-m", "blocked"),

@@ -141,9 +141,9 @@ def test_iwarp(host, program, stage):
         log.unlink(missing_ok=True)
         out += ns.run(program, "-i", LOOPBACK, row.name).out
         text = log.read_text() if log.exists() else ""
-        said = re.findall(r"terminated: (.*?)(?: \(|$)", text, re.M)
+        said = re.findall(r"this end terminates the connection: (.*?)(?: \(|$)", text, re.M)
         came = ["/".join(code) for code in re.findall(
-            r"the peer terminates: .* \(0x(.)(.)(..)\)$", text, re.M)]
+            r"the peer terminates the connection: .* \(0x(.)(.)(..)\)$", text, re.M)]
         if (said, came) != (([row.term], [page.TERMINATES[row.term]]) if row.term else ([], [])):
             wrong.append(f"{row.name}: {said} {came}, not {row.term}")
     compare("iwarp", out)

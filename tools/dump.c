@@ -126,14 +126,15 @@ static int ask(struct asker *a, pid_t pid)
 	if (!a->slot) {
 		fprintf(stderr,
 			"urnic dump: process %d has no device open in this network "
-			"namespace (ip netns exec, nsenter -n), or is not there\n",
+			"namespace (ip netns exec, nsenter -n), or there is no such "
+			"process\n",
 			(int)pid);
 		return 1;
 	}
 	if (!is_ours(uid, pid)) {
 		fprintf(stderr,
-			"urnic dump: process %d opened its device as user %u, who alone "
-			"can ask it; this is user %u\n",
+			"urnic dump: process %d opened its device as user %u, and "
+			"answers that user only; urnic dump runs as user %u\n",
 			(int)pid, (unsigned)uid, (unsigned)geteuid());
 		return 1;
 	}

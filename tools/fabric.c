@@ -26,7 +26,8 @@ struct options {
 };
 
 static const struct argp_option run_options[] = {
-	{ "fabric", 'F', "NAME", 0, "what programs call it; default: URNIC_FABRIC", 0 },
+	{ "fabric", 'F', "NAME", 0,
+	  "the name of the fabric to run; default: URNIC_FABRIC", 0 },
 	{ "settings", 's', "FILE", 0, "rates and addresses of the topology's ports", 0 },
 	{ 0 },
 };
@@ -242,12 +243,12 @@ static int cmd_fabric_run(int argc, char **argv)
 		.options = run_options,
 		.parser = parse_run,
 		.args_doc = "TOPOLOGY",
-		.doc = "Run the InfiniBand subnet that the file TOPOLOGY describes,"
-		       " until SIGINT or SIGTERM; - is standard input.\vThe file is"
-		       " as ibnetdiscover writes and ibsim reads it; in its place"
-		       " may be what `urnic fabric make' takes.  Programs get"
-		       " to an adapter of it by `urnic run --hca NAME'.  Exit"
-		       " status: 2 for wrong arguments or a wrong topology.",
+		.doc = "Run the InfiniBand subnet that the file TOPOLOGY describes, "
+		       "until SIGINT or SIGTERM; - is standard input.\vThe file is in "
+		       "the form that ibnetdiscover writes and ibsim reads; a rule of "
+		       "`urnic fabric make' may take its place.  `urnic run --hca "
+		       "NAME' runs a program at one of its adapters.  Exit status: 2 "
+		       "for wrong arguments or a wrong topology.",
 	};
 	struct options o = { 0 };
 	struct topo t;
@@ -341,22 +342,22 @@ int cmd_fabric(int argc, char **argv)
 	static const struct argp argp = {
 		.parser = parse,
 		.args_doc = "[COMMAND [ARG...]]",
-		.doc = "InfiniBand subnets on this machine, which OpenSM and the"
-		       " infiniband-diags manage as they do hardware; without a"
-		       " command, those that run.\vCommands:\n"
+		.doc = "Run InfiniBand subnets on this machine, which OpenSM and the "
+		       "infiniband-diags manage like hardware; without a command, "
+		       "list the subnets that run.\vCommands:\n"
 		       "  run TOPOLOGY   run a subnet\n"
 		       "  exec TOPOLOGY PROGRAM...\n"
 		       "                 run a program on a subnet with OpenSM\n"
 		       "  make RULE      print a topology, e.g. fattree:4,2\n"
-		       "  status         show nodes and links of one that runs, or all\n"
-		       "                 that run\n"
+		       "  status         show the nodes and links of a fabric, or list\n"
+		       "                 the fabrics that run\n"
 		       "  counters [NODE [PORT]]\n"
-		       "                 show what its ports have counted\n"
-		       "  picture        print its links and their loads, for graphviz\n"
+		       "                 show the counters of its ports\n"
+		       "  picture        print its links and their loads for graphviz\n"
 		       "  link down|up NODE PORT\n"
 		       "                 pull a cable, or plug it in again\n"
 		       "  pcap FILE [NODE [PORT]]\n"
-		       "                 capture what crosses its links\n"
+		       "                 capture the packets that cross its links\n"
 		       "  sysfs DIR      write what sysfs would show of its adapters\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};

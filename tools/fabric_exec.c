@@ -314,11 +314,13 @@ int cmd_fabric_exec(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "TOPOLOGY [--] PROGRAM [ARG...]",
-		.doc = "Run a subnet and OpenSM, and when it is up PROGRAM at its first"
-		       " adapter, or at the one of URNIC_HCA; end all of it with"
-		       " PROGRAM, and what that has left in the background.\vURNIC_FABRIC is set for PROGRAM, so that it may run"
-		       " others at other adapters: urnic run --hca NAME -- ...  Exit"
-		       " status: PROGRAM's; 125 if the subnet does not come up.",
+		.doc = "Run a subnet and OpenSM and, when the subnet is up, PROGRAM "
+		       "at its first adapter, or at the adapter that URNIC_HCA names. "
+		       " When PROGRAM ends, the subnet, OpenSM and what PROGRAM has "
+		       "left in the background end, too.\vURNIC_FABRIC is set for "
+		       "PROGRAM, so that it can run other programs at other adapters: "
+		       "urnic run --hca NAME -- ...  Exit status: PROGRAM's; 125 if "
+		       "the subnet does not come up.",
 	};
 	struct job j = { 0 };
 	int status;

@@ -161,7 +161,7 @@ static int whole(const struct options *o, uint32_t port)
 	}
 	file_head(to);
 	fflush(to);
-	fprintf(stderr, "urnic fabric pcap: it captures; Ctrl-C ends it\n");
+	fprintf(stderr, "urnic fabric pcap: the capture has begun; Ctrl-C ends it\n");
 	rc = stop < 0 ? -errno : capture(fd, stop, to, &done);
 	if (fclose(to) && !rc)
 		rc = -errno;
@@ -177,11 +177,11 @@ int cmd_fabric_pcap(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "FILE [NODE [PORT]]",
-		.doc = "Capture what crosses the links of a running fabric, or those of a"
-		       " node, or of one port, in both directions; a packet that crosses"
-		       " several links is captured at each.  FILE is as tshark reads"
-		       " it, with link type ERF; - is standard output.\vIt ends"
-		       " when it is interrupted, or the fabric ends.",
+		.doc = "Capture the packets that cross the links of a running fabric, "
+		       "of one node, or of one port, in both directions; a packet "
+		       "that crosses several links is captured at each.  tshark reads "
+		       "FILE, whose link type is ERF; - is standard output.\vIt ends "
+		       "when it is interrupted, or the fabric ends.",
 	};
 	struct options o = { 0 };
 	unsigned long port = 0;

@@ -134,10 +134,10 @@ int cmd_fabric_picture(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Print the nodes and links of a running fabric, and what crosses"
-		       " each link in a second, for graphviz: urnic fabric picture |"
-		       " dot -Tsvg >fabric.svg\vExit status: 1 if no such fabric"
-		       " runs.",
+		.doc = "Print the nodes and links of a running fabric, and the bits "
+		       "that cross each link in a second, in graphviz's language: "
+		       "urnic fabric picture | dot -Tsvg >fabric.svg\vExit status: 1 "
+		       "if no such fabric runs.",
 	};
 	struct picture pic = { 0 };
 	const char *name = NULL;

@@ -25,7 +25,7 @@ struct options {
 static const struct argp_option options[] = {
 	{ "fabric", 'F', "NAME", 0, "the fabric; default: URNIC_FABRIC", 0 },
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ "once", '1', NULL, 0, "do not refresh, on a terminal either", 0 },
+	{ "once", '1', NULL, 0, "show it once, on a terminal, too", 0 },
 	{ 0 },
 };
 
@@ -295,11 +295,11 @@ int cmd_fabric_status(int argc, char **argv)
 		.options = status_options,
 		.parser = parse_status,
 		.children = children,
-		.doc = "Show the nodes and links of a running fabric, with states and"
-		       " rates, and where packets wait; each second anew on a"
-		       " terminal, once where that is none.  Where no fabric is named"
-		       " and `default' does not run, list those that do.\vExit"
-		       " status: 1 if no such fabric runs.",
+		.doc = "Show the nodes and links of a running fabric, with states and "
+		       "rates, and where packets wait; on a terminal, refresh that "
+		       "each second.  If no fabric is named and `default' does not "
+		       "run, list the fabrics that run.\vExit status: 1 if no such "
+		       "fabric runs.",
 	};
 	struct options o = { 0 };
 	bool named;
@@ -322,10 +322,10 @@ int cmd_fabric_counters(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "[NODE [PORT]]",
-		.doc = "Show what the ports of a running fabric have counted, of those"
-		       " with a cable or of the ones that are named; each"
-		       " second anew on a terminal.\vExit status: 1 if no such"
-		       " fabric runs, or it has no such port.",
+		.doc = "Show the counters of a running fabric's ports: of all ports "
+		       "with a cable, or of those of NODE, or of PORT alone; on a "
+		       "terminal, refresh them each second.\vExit status: 1 if no "
+		       "such fabric runs, or it has no such port.",
 	};
 	struct options o = { .max = 2 };
 	char *end = NULL;

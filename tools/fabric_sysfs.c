@@ -31,8 +31,10 @@ struct options {
 
 static const struct argp_option options[] = {
 	{ "fabric", 'F', "NAME", 0, "the fabric; default: URNIC_FABRIC", 0 },
-	{ "hca", 'H', "NAME", 0, "that adapter alone; default: URNIC_HCA, else all", 0 },
-	{ "every", 'e', "SECONDS", 0, "write them anew until it is interrupted", 0 },
+	{ "hca", 'H', "NAME", 0,
+	  "write only that adapter's files; default: URNIC_HCA, else all", 0 },
+	{ "every", 'e', "SECONDS", 0,
+	  "write the files anew every so many seconds, until interrupted", 0 },
 	{ 0 },
 };
 
@@ -373,11 +375,11 @@ int cmd_fabric_sysfs(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "DIR",
-		.doc = "Write into DIR/class/infiniband what Linux would show of a"
-		       " fabric's adapters in /sys/class/infiniband.\vA program"
-		       " that can be told where sysfs is, is told DIR; any other"
-		       " sees it in a namespace: unshare -rm sh -c 'mount --rbind"
-		       " DIR /sys && exec ibstatus'.",
+		.doc = "Write into DIR/class/infiniband what Linux would show of a "
+		       "fabric's adapters in /sys/class/infiniband.\vTell DIR to a "
+		       "program that can be told where sysfs is; run any other in a "
+		       "namespace: unshare -rm sh -c 'mount --rbind DIR /sys && exec "
+		       "ibstatus'.",
 	};
 	struct options o = { 0 };
 	sigset_t stop;

@@ -80,11 +80,10 @@ void probe_conf(struct finding *f)
 		return;
 	}
 	if (no_interface(conf.devices, name)) {
-		finding(f, LIMITED, "it gets no device",
-			"correct devices"
-			" (URNIC_DEVICES, urnic run -d); `ip link' lists the"
-			" interfaces; a device of eth0 is roce_eth0 or"
-			" iwarp_eth0",
+		finding(f, LIMITED, "the interface gets no device",
+			"correct devices (URNIC_DEVICES, urnic run -d); `ip link' "
+			"lists the interfaces; the devices of eth0 are called "
+			"roce_eth0 and iwarp_eth0",
 			"there is no interface '%s'", name);
 		return;
 	}

@@ -49,8 +49,9 @@ void probe_programs(struct finding *f)
 		return;
 	}
 	finding(f, OK, "", "",
-		"they see urnic's devices if `urnic run -- PROGRAM' starts them: without"
-		" it they get the system's libibverbs, which knows none of these");
+		"programs see urnic's devices if `urnic run -- PROGRAM' starts "
+		"them; otherwise they get the system's libibverbs, which knows "
+		"no device of urnic");
 }
 
 static void count_slots(struct finding *f)
@@ -69,8 +70,7 @@ static void count_slots(struct finding *f)
 		finding(f, LIMITED,
 			"processes get slots of the reserve, which are"
 			" found in the kernel's list of sockets",
-			"see who has them:"
-			" `ss -xlp src @urnic/*'",
+			"`ss -xlp src @urnic/*' shows which program has them",
 			"all %d names of slots are taken", names);
 	else
 		finding(f, OK, "", "",
@@ -124,8 +124,9 @@ void probe_userns(struct finding *f)
 		finding(f, LIMITED,
 			"`make demo' and the tests between two namespaces"
 			" need root; programs do not need it",
-			"sysctl kernel.unprivileged_userns_clone=1, user.max_"
-			"user_namespaces, or AppArmor's restriction",
+			"set sysctl kernel.unprivileged_userns_clone=1, raise "
+			"user.max_user_namespaces, or lift AppArmor's restriction of "
+			"user namespaces",
 			"%s", strerror(rc));
 }
 
@@ -168,7 +169,7 @@ void probe_files(struct finding *f)
 	getrlimit(RLIMIT_NOFILE, &lim);
 	if (lim.rlim_cur < FILES_MIN)
 		finding(f, MISSING,
-			"a device takes about 17 descriptors: none can be opened",
+			"a device takes about 17 descriptors: no device can be opened",
 			"ulimit -n 1024", "%llu", (unsigned long long)lim.rlim_cur);
 	else if (lim.rlim_cur >= 1024)
 		finding(f, OK, "", "", "%llu; urnic's own are 768 and up",

@@ -273,7 +273,7 @@ static const char *way_through(const struct barrier *b)
 		       " trace them then), or sysctl kernel.yama.ptrace_scope=0";
 	case YAMA:
 		if (b->scope >= 3)
-			return "boot anew: ptrace_scope 3 cannot be taken back";
+			return "reboot: ptrace_scope 3 cannot be taken back";
 		return "sysctl kernel.yama.ptrace_scope=0, or 1 and URNIC_LOCAL=vm";
 	case SECCOMP:
 		return "let seccomp allow process_vm_readv and process_vm_writev (in"

@@ -119,8 +119,8 @@ static void port_of_another(struct finding *f, const struct holder *h, const cha
 			(unsigned)h->uid);
 	else
 		finding(f, LIMITED,
-			"that process forwards what is ours, which takes"
-			" time, and can read and change it",
+			"that process forwards the packets of this user's programs, "
+			"which takes time, and can read and change them",
 			"run as that user, or in"
 			" a network namespace of your own; URNIC_SHARE=user refuses"
 			" it",
@@ -158,8 +158,8 @@ static void port_held(struct finding *f, int family)
 		port_of_another(f, &h, who);
 	else if (share)
 		finding(f, LIMITED,
-			"what the kernel gives to it is lost: messages"
-			" are sent again, or time out",
+			"packets that the kernel gives to that program are lost: "
+			"messages are sent again, or time out",
 			stop_it, "%u: shared with %s, which is no urnic", port, who);
 	else
 		finding(f, MISSING,

@@ -33,8 +33,8 @@ static const struct argp_option options[] = {
 	  " urnic.conf(5)", 0 },
 	{ "local", 'L', "WAY", 0, "between processes of this host: off, pipe,"
 	  " vm, auto or map", 0 },
-	{ "hca", 'H', "NAME", 0, "stand at that adapter of a fabric (urnic fabric"
-	  " run): its name, description or GUID", 0 },
+	{ "hca", 'H', "NAME", 0, "run PROGRAM at that adapter of a fabric (urnic"
+	  " fabric run): its name, description or GUID", 0 },
 	{ "fabric", 'F', "NAME", 0, "the fabric; UID:NAME is another user's", 0 },
 	{ "conf", 'c', "FILE", 0, "read the configuration from FILE", 0 },
 	{ "dry-run", 'n', NULL, 0, "print the environment instead of running",

@@ -21,8 +21,8 @@ static int create(struct ibv_context *ibv, struct ibv_pd *in, uint32_t cqe,
 		  struct cq **out)
 {
 	if (vector >= (uint32_t)ibv->num_comp_vectors) {
-		log_info("completion vector %d refused: there are %d", (int)vector,
-			 ibv->num_comp_vectors);
+		log_info("completion vector %d refused: the device has %d vectors",
+			 (int)vector, ibv->num_comp_vectors);
 		return -EINVAL;
 	}
 	if (abi_check("create_cq", LIVE(channel_of, channel), LIVE_CHANNEL, ibv))

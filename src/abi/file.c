@@ -262,7 +262,8 @@ static void add(struct abi_file *file, struct live *of[LIVE_KINDS])
 static void free_context(struct abi_context *a)
 {
 	if (a->ctx.stays) {
-		log_info("%s: closed with queues left: the context's memory stays",
+		log_info("%s: the device was closed with queues left: a little of "
+			 "the context's memory stays allocated",
 			 a->verbs.context.device->name);
 		return;
 	}

@@ -24,8 +24,8 @@ static int import_device(int fd, struct abi_context **out)
 		return rc;
 	file = file_find(nic_core(nic), &id, &dev);
 	if (!file) {
-		log_info("import_device refused: descriptor %d is of no device that "
-			 "this process has opened",
+		log_info("import_device refused: descriptor %d belongs to no device "
+			 "that this process has opened",
 			 fd);
 		rc = -EOPNOTSUPP;
 		goto close_nic;

@@ -15,7 +15,8 @@ long rdmacm_INT(void);
 static void say(void)
 {
 	static const char line[] =
-		"urnic: a call of librdmacm that is not there yet: ENOSYS\n";
+		"urnic: the program called a function of librdmacm that "
+		"urnic does not have: ENOSYS\n";
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said) &&

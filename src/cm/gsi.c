@@ -143,7 +143,7 @@ static void refuse(struct cm *cm, const struct cm_route *route, const struct cm_
 	struct cm_msg answer;
 
 	cm->counter[CM_RX_NO_SERVICE]++;
-	log_info("%s of %s for service 0x%llx (port %u) refused: nobody listens",
+	log_info("%s from %s for service 0x%llx (port %u) refused: nobody listens",
 		 cm_type_name(m->type), addr_text(route->dst, from),
 		 (unsigned long long)m->service_id, (unsigned)m->service_id & 0xffff);
 	if (cm_mad_refusal(m, &answer))
@@ -221,8 +221,8 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 		return;
 	}
 	peer_heard(cm, route);
-	log_debug("%s, IDs 0x%08x 0x%08x%s", cm_type_name(m.type), m.local_id,
-		  m.remote_id, forwarded ? ", forwarded" : "");
+	log_debug("received %s, its ID 0x%08x, our ID 0x%08x%s", cm_type_name(m.type),
+		  m.local_id, m.remote_id, forwarded ? ", forwarded" : "");
 	if (is_request(&m))
 		take_request(cm, route, &m, mad, forwarded, now);
 	else

@@ -59,10 +59,10 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
-	log_info("REQ of QP 0x%06x, ID 0x%08x refused: we have a connection to it, "
-		 "which ends %s",
+	log_info("REQ refused: the peer's QP 0x%06x, ID 0x%08x, has a "
+		 "connection to this process already, which ends %s",
 		 m->qpn, m->local_id,
-		 old->near ? "unless its process has it still" : "now");
+		 old->near ? "unless the peer's process still has it" : "now");
 	send_mad(cm, &from->route, &rej);
 	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
 		ibcm_disconnect(&old->base, now);

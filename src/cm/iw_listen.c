@@ -2,6 +2,7 @@
 /* iw_listen.c - iWARP's listeners: TCP connections come in and wait for MPA's request. A
  * listener without room pauses, and the kernel queues what comes meanwhile. */
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -156,16 +157,16 @@ static bool none_came(struct cm_listener *l, int err, uint64_t now)
 	case ENFILE:
 	case ENOMEM:
 	case ENOBUFS:
-		log_info("a TCP connection to port %u waits: errno %d", l->service.port,
-			 err);
+		log_info("a TCP connection to port %u waits to be accepted: %s",
+			 l->service.port, strerror(err));
 		(void)evict(l, now);
 		rest_until(l, now + IWC_PAUSE_NS);
 		return false;
 	case EBADF:
 	case EINVAL:
 	case ENOTSOCK:
-		log_info("port %u is not served by iWARP any more: errno %d",
-			 l->service.port, err);
+		log_info("port %u is not served by iWARP any more: %s", l->service.port,
+			 strerror(err));
 		(void)iw_watch(l->cm, &l->tcp, 0);
 		return false;
 	default: /* this one connection has failed already */

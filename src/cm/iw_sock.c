@@ -27,8 +27,8 @@ static void set(int fd, int level, int name)
 	static const int one = 1;
 
 	if (setsockopt(fd, level, name, &one, sizeof(one)))
-		log_debug("socket option %d of level %d is refused: errno %d", name,
-			  level, errno);
+		log_debug("TCP socket option %d of level %d is refused: %s", name, level,
+			  strerror(errno));
 }
 
 static int fail(int fd)
@@ -46,7 +46,8 @@ void iw_sock_set_tos(int fd, const uint8_t ip[16], uint8_t tclass)
 
 	if (tos && setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
 			      v4 ? IP_TOS : IPV6_TCLASS, &tos, sizeof(tos)))
-		log_debug("the type of service is refused: errno %d", errno);
+		log_debug("the type of service %d of a TCP connection is refused: %s",
+			  tos, strerror(errno));
 }
 
 /* Binds to the port in `to`. If the port is in use, even by a connection that has just

@@ -147,8 +147,8 @@ static void host_is_gone(struct cm *cm, const struct cm_route *route, uint64_t n
 
 	for (unsigned i = 0; (c = next_open(cm, route, &i)); n++)
 		ibcm_nobody(c, now);
-	log_info("nobody at %s has UDP port %u, where RoCE programs of that host are "
-		 "found; connections that end: %u",
+	log_info("nobody at %s has UDP port %u any more, where that host's "
+		 "RoCE programs receive: %u connections to it end",
 		 addr_text(route->dst, peer), cm->udp_port, n);
 }
 

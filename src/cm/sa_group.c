@@ -68,8 +68,9 @@ static void tell(struct cm *cm, struct cm_member *m, int status, const struct sa
 		return;
 	}
 	if (again) {
-		log_warn("the subnet's SA does not give a multicast group its LID 0x%x "
-			 "again: its program has to join it anew",
+		log_warn("the subnet's SA does not give the multicast group of LID "
+			 "0x%x the same LID again: the program has to leave the "
+			 "group and join it anew",
 			 m->want.mlid);
 		ev.status = -ENETRESET;
 		ev.group = NULL;

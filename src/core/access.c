@@ -25,9 +25,9 @@ int mr_check_access(const struct pd *pd, int access)
 	}
 	if (access & ACCESS_FLUSH_PERSISTENT ||
 	    (access & ACCESS_FLUSH_GLOBAL && !has_flush(pd))) {
-		log_info(
-			"memory region refused: access %#x: the device has no such FLUSH",
-			(unsigned)access);
+		log_info("memory region refused: access %#x: the device does not "
+			 "have that FLUSH",
+			 (unsigned)access);
 		return -EOPNOTSUPP;
 	}
 	if (access & remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {

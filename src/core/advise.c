@@ -2,6 +2,7 @@
 /* advise.c - ibv_advise_mr(3): makes the pages of on-demand regions present before the
  * program uses them. */
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -81,8 +82,9 @@ static int advise(struct pd *pd, enum ibv_advise_mr_advice advice, bool wait,
 		rc = wait ? came : 0; /* without FLUSH errors are not reported */
 	}
 	if (rc)
-		log_info("advise_mr refused: lkey 0x%08x, %u bytes at 0x%llx: error %d",
-			 sge->lkey, sge->length, (unsigned long long)sge->addr, -rc);
+		log_info("advise_mr refused: lkey 0x%08x, %u bytes at 0x%llx: %s",
+			 sge->lkey, sge->length, (unsigned long long)sge->addr,
+			 strerror(-rc));
 	return rc;
 }
 

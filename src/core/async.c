@@ -64,8 +64,8 @@ void async_raise(struct context *ctx, enum ibv_event_type type, void *element)
 	int rc;
 
 	if (!a) {
-		log_error("%s: event %d is lost: no memory", ctx->dev->ibv.name,
-			  (int)type);
+		log_error("%s: asynchronous event %d is lost: no memory",
+			  ctx->dev->ibv.name, (int)type);
 		return;
 	}
 	a->type = type;

@@ -66,7 +66,8 @@ static void overrun(struct qp *qp, const char *which, uint64_t now) REQUIRES(qp-
 {
 	if (qp->state == IBV_QPS_ERR)
 		return;
-	log_info("qp 0x%06x: its %s completion queue is full; it fails", qp->qpn, which);
+	log_info("QP 0x%06x: its %s completion queue is full: the QP fails", qp->qpn,
+		 which);
 	qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
 }
 

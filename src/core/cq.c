@@ -31,8 +31,8 @@ static uint32_t ring_size(int cqe)
 static int make_ring(struct pd *in, int cqe, struct cqe **ring)
 {
 	if (cqe < 1 || (uint32_t)cqe > caps.max_cqe) {
-		log_info("completion queue of %d entries refused: 1 to %u", cqe,
-			 caps.max_cqe);
+		log_info("completion queue of %d entries refused: it may have 1 to %u",
+			 cqe, caps.max_cqe);
 		return -EINVAL;
 	}
 	*ring = ring_alloc(in, ring_size(cqe), sizeof(**ring));
@@ -191,7 +191,7 @@ int cq_resize(struct cq *cq, int cqe)
 		brief_give(&cq->lock);
 		ring_free(cq->in, ring, size, sizeof(*ring));
 		log_info("completion queue %u: resize to %d entries refused: %u "
-			 "wait to be polled",
+			 "completions wait to be polled",
 			 cq->ex.handle, cqe, n);
 		return -EINVAL;
 	}
@@ -282,8 +282,8 @@ static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited) REQUIRES
 
 static void report_overrun(struct cq *cq, const struct cqe *cqe)
 {
-	log_error("completion queue %u is overrun: %u entries, all waiting to "
-		  "be polled; a completion of QP %#x is lost",
+	log_error("completion queue %u is overrun: %u entries, all waiting "
+		  "to be polled; a completion of QP 0x%06x is lost",
 		  cq->ex.handle, cq->cap, cqe->qp_num);
 	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }

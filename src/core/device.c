@@ -310,8 +310,8 @@ struct port device_port(struct device *dev)
 void device_tell_port(struct device *dev, uint8_t port)
 {
 	if (port > 1 && port <= dev->ports && !atomic_exchange(&dev->port_told, true))
-		log_warn("%s: port %u is refused: the adapter has %u ports in its fabric,"
-			 " and verbs devices have the first alone",
+		log_warn("%s: port %u is refused: its adapter has %u ports in the "
+			 "fabric, but a verbs device has the first one only",
 			 dev->ibv.name, port, dev->ports);
 }
 

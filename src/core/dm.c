@@ -22,8 +22,9 @@ static int check_attr(const struct ibv_alloc_dm_attr *a, size_t page)
 	if (!a->comp_mask && a->length && a->length <= caps.max_dm &&
 	    a->log_align_req < 32 && (size_t)1 << a->log_align_req <= page)
 		return 0;
-	log_info("device memory refused: %zu bytes, aligned to 2^%u, comp_mask %#x "
-		 "(limits %u bytes, %zu, 0)",
+	log_info("device memory refused: %zu bytes, aligned to 2^%u, "
+		 "comp_mask %#x (limits: %u bytes, aligned to %zu, "
+		 "comp_mask 0)",
 		 a->length, a->log_align_req, a->comp_mask, caps.max_dm, page);
 	return -EINVAL;
 }
@@ -34,8 +35,9 @@ static int take(struct core *core, size_t bytes)
 	if (atomic_fetch_add(&core->dm_bytes, bytes) + bytes <= caps.max_dm)
 		return 0;
 	atomic_fetch_sub(&core->dm_bytes, bytes);
-	log_info("device memory refused: of %u bytes %zu are not free", caps.max_dm,
-		 bytes);
+	log_info("device memory refused: of the device's %u bytes fewer "
+		 "than %zu are free",
+		 caps.max_dm, bytes);
 	return -ENOMEM;
 }
 
@@ -103,9 +105,8 @@ int dm_free(struct dm *dm)
 		return -EINVAL;
 	users = take_off(dm);
 	if (users) {
-		log_info(
-			"device memory %u is not freed: %u regions and imports are of it",
-			dm->ibv.handle, users);
+		log_info("device memory %u is not freed: %u regions and imports use it",
+			 dm->ibv.handle, users);
 		return -EBUSY;
 	}
 	live_del(&dm->live);

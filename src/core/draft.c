@@ -21,13 +21,13 @@ enum { VALUE = 8 }; /* bytes of an atomic write */
 
 int post_refuse(const struct qp *qp, const char *why)
 {
-	log_info("qp 0x%06x: post refused: %s", qp->qpn, why);
+	log_info("QP 0x%06x: post refused: %s", qp->qpn, why);
 	return -EINVAL;
 }
 
 int post_full(const struct qp *qp, const char *which)
 {
-	log_info("qp 0x%06x: post refused: the %s queue is full", qp->qpn, which);
+	log_info("QP 0x%06x: post refused: the %s queue is full", qp->qpn, which);
 	return -ENOMEM;
 }
 
@@ -85,11 +85,11 @@ int draft_begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t
 	struct swqe *w;
 
 	if (!op || !wr_op_allowed(op, qp->wr_type))
-		return post_refuse(qp, "opcode unknown, or not for this QP type");
+		return post_refuse(qp, "the opcode is unknown, or not for this QP type");
 	if (flags & ~(unsigned)SEND_FLAGS)
-		return post_refuse(qp, "send flag unknown");
+		return post_refuse(qp, "a send flag is unknown");
 	if (flags & IBV_SEND_INLINE && !(op->traits & WR_INLINE))
-		return post_refuse(qp, "opcode cannot be inline");
+		return post_refuse(qp, "the opcode cannot be inline");
 	if (sq->draft == sq->room)
 		return post_full(qp, "send");
 	w = sq_at(sq, sq->draft++);
@@ -109,11 +109,12 @@ int draft_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	uint64_t total = 0;
 
 	if (n > sq->max_sge || (n && !list))
-		return post_refuse(qp, "num_sge above max_send_sge, or no list");
+		return post_refuse(qp,
+				   "num_sge is above max_send_sge, or sg_list is NULL");
 	for (size_t i = 0; i < n; i++)
 		total += list[i].length;
 	if (total > caps.max_msg)
-		return post_refuse(qp, "message longer than 2 GiB - 1");
+		return post_refuse(qp, "the message is longer than 2 GiB - 1");
 	if (n)
 		memcpy(sq_sges(sq, sq->draft - 1), list, n * sizeof(*list));
 	w->flags &= (uint8_t)~IBV_SEND_INLINE;
@@ -133,7 +134,7 @@ int draft_inline(struct qp *qp)
 	struct swqe *w = draft_last(sq);
 
 	if (!(wr_op(w->opcode)->traits & WR_INLINE))
-		return post_refuse(qp, "opcode cannot be inline");
+		return post_refuse(qp, "the opcode cannot be inline");
 	w->flags |= IBV_SEND_INLINE;
 	w->length = 0;
 	w->num_sge = 1;
@@ -149,7 +150,7 @@ int draft_add_inline(struct qp *qp, const void *from, size_t n)
 	struct swqe *w = draft_last(sq);
 
 	if (n > sq->max_inline - w->length)
-		return post_refuse(qp, "inline data longer than max_inline_data");
+		return post_refuse(qp, "the inline data is longer than max_inline_data");
 	if (n)
 		memcpy(inline_room(sq) + w->length, from, n);
 	w->length += (uint32_t)n;
@@ -162,7 +163,8 @@ int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	int rc;
 
 	if (n > qp->sq.max_sge || (n && !list))
-		return post_refuse(qp, "num_sge above max_send_sge, or no list");
+		return post_refuse(qp,
+				   "num_sge is above max_send_sge, or sg_list is NULL");
 	rc = draft_inline(qp);
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = draft_add_inline(qp, (const void *)(uintptr_t)list[i].addr,
@@ -176,11 +178,11 @@ int draft_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level)
 
 	if (!type || type > FLUSH_KNOWN)
 		return post_refuse(qp,
-				   "a FLUSH of no placement type, or of an unknown one");
+				   "a FLUSH has no placement type, or an unknown one");
 	if (level != FLUSH_RANGE && level != FLUSH_MR)
-		return post_refuse(qp, "a FLUSH of an unknown selectivity level");
+		return post_refuse(qp, "a FLUSH has an unknown selectivity level");
 	if (level == FLUSH_RANGE && len > UINT32_MAX)
-		return post_refuse(qp, "a FLUSH of a range longer than 4 GiB - 1");
+		return post_refuse(qp, "the range of a FLUSH is longer than 4 GiB - 1");
 	w->flush.feth = feth_bits(type, level);
 	w->flush.length = level == FLUSH_RANGE ? (uint32_t)len : 0;
 	return 0;
@@ -197,7 +199,8 @@ int draft_value_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	size_t got = 0;
 
 	if (n > qp->sq.max_sge || (n && !list))
-		return post_refuse(qp, "num_sge above max_send_sge, or no list");
+		return post_refuse(qp,
+				   "num_sge is above max_send_sge, or sg_list is NULL");
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].length > VALUE - got)
 			return post_refuse(qp, "an atomic write needs exactly 8 bytes");
@@ -217,15 +220,15 @@ int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey)
 	struct ah *ah;
 
 	if (qp->type != IBV_QPT_UD || !ibv)
-		return post_refuse(qp, "no address handle, or not a UD QP");
+		return post_refuse(qp, "there is no address handle, or the QP is not UD");
 	ah = ah_of(ibv);
 	if (!live_is(&ah->live, LIVE_AH))
-		return post_refuse(qp, "an address handle that does not exist (freed "
-				       "already?)");
+		return post_refuse(qp,
+				   "the address handle does not exist (freed already?)");
 	if (ah->pd != qp->pd)
-		return post_refuse(qp, "address handle of another PD");
+		return post_refuse(qp, "the address handle is of another PD");
 	if (qpn > 0xffffff)
-		return post_refuse(qp, "remote QP number above 24 bits");
+		return post_refuse(qp, "the remote QP number has more than 24 bits");
 	w->ud.path = ah->path;
 	w->ud.qpn = qpn;
 	w->ud.qkey = qkey;
@@ -235,8 +238,9 @@ int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey)
 int draft_srqn(struct qp *qp, uint32_t srqn)
 {
 	if (qp->type != IBV_QPT_XRC_SEND || srqn > 0xffffff)
-		return post_refuse(qp,
-				   "remote SRQ number above 24 bits, or not an XRC QP");
+		return post_refuse(
+			qp,
+			"the remote SRQ number has more than 24 bits, or the QP is not XRC");
 	draft_last(&qp->sq)->srqn = srqn;
 	return 0;
 }
@@ -254,12 +258,12 @@ int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	struct swqe *w = draft_last(&qp->sq);
 
 	if (!(wr_op(w->opcode)->traits & WR_BIND) || !mw || !info)
-		return post_refuse(qp, "bind without a window");
+		return post_refuse(qp, "a bind names no window");
 	if (!is_ours(qp, &mw_of(mw)->live, LIVE_MW) ||
 	    (info->mr && !is_ours(qp, &mr_of(info->mr)->live, LIVE_MR)))
-		return post_refuse(
-			qp, "bind of a window, or to a region, that does not exist "
-			    "(freed already?), or is of another context");
+		return post_refuse(qp,
+				   "a bind names a window or region that does not exist "
+				   "(freed already?), or is of another context");
 	w->imm = rkey;
 	w->bind.old_rkey = mw->rkey;
 	w->bind.type = mw->type;
@@ -279,9 +283,9 @@ int draft_end(struct qp *qp)
 	if (op->traits & WR_ATOMIC && w->length != 8)
 		return post_refuse(qp, "an atomic needs exactly 8 bytes of SGEs");
 	if (qp->type == IBV_QPT_UD && w->ud.qpn == QPN_NONE)
-		return post_refuse(qp, "no address set");
+		return post_refuse(qp, "ibv_wr_set_ud_addr was not called");
 	if (op->traits & WR_BIND && w->bind.type == 0)
-		return post_refuse(qp, "bind without a window");
+		return post_refuse(qp, "a bind names no window");
 	if (!(op->traits & WR_DATA)) {
 		w->num_sge = 0;
 		w->length = 0;

@@ -147,7 +147,7 @@ static int change(struct qp *qp, const union ibv_gid *gid,
 	if (!qp->dev->kind->datagrams)
 		return -EOPNOTSUPP;
 	if (qp->type != IBV_QPT_UD || !gid || !addr_is_multicast(gid->raw)) {
-		log_info("qp 0x%06x: multicast needs a UD QP and a multicast GID",
+		log_info("QP 0x%06x: multicast needs a UD QP and a multicast GID",
 			 qp->qpn);
 		return -EINVAL;
 	}

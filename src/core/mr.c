@@ -285,7 +285,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	int rc = check_rereg(mr, flags, pd, addr, length, access);
 
 	if (rc) {
-		log_info("memory region %#x: rereg_mr refused: flags %#x, %zu "
+		log_info("memory region 0x%08x: rereg_mr refused: flags %#x, %zu "
 			 "bytes at %p, access %#x",
 			 mk->key, (unsigned)flags, length, addr, (unsigned)access);
 		return rc;
@@ -315,7 +315,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	exports_put_mr(mr->core, mk);
 	turn_give(&mr->core->turn);
 	if (rc == -EBUSY)
-		log_info("memory region %#x: rereg_mr refused: it has bound windows",
+		log_info("memory region 0x%08x: rereg_mr refused: memory windows "
+			 "are bound to it",
 			 mk->key);
 out:
 	atomic_store(&mk->moving, false);
@@ -334,8 +335,8 @@ int mr_dereg(struct mr *mr)
 		return -EINVAL;
 	if (!mr->leaving &&
 	    !atomic_compare_exchange_strong(&mr->mkey.windows, &none, WINDOWS_NONE)) {
-		log_info("memory region %#x is not deregistered: it has bound "
-			 "windows",
+		log_info("memory region 0x%08x is not deregistered: memory windows "
+			 "are bound to it",
 			 mr->mkey.key);
 		return -EBUSY;
 	}

@@ -20,10 +20,11 @@ int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int acc
 		return rc;
 	if (!(access & IBV_ACCESS_ZERO_BASED) || access & never ||
 	    !dm_within(dm, offset, length)) {
-		log_info(
-			"memory region refused: %zu bytes at %llu of %zu bytes of device "
-			"memory, access %#x (which must be zero-based)",
-			length, (unsigned long long)offset, dm->length, (unsigned)access);
+		log_info("memory region refused: %zu bytes at offset %llu of device "
+			 "memory of %zu bytes, access %#x (which must have "
+			 "IBV_ACCESS_ZERO_BASED)",
+			 length, (unsigned long long)offset, dm->length,
+			 (unsigned)access);
 		return -EINVAL;
 	}
 	rc = mr_make(pd,

@@ -171,10 +171,10 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 			why = "no such memory region";
 	}
 	if (why) {
-		log_info("qp %#x: bind of window %#x (%llu bytes at %#llx) "
-			 "refused: %s",
-			 qpn, old_rkey, (unsigned long long)info->length,
-			 (unsigned long long)info->addr, why);
+		log_info(
+			"QP 0x%06x: bind of window 0x%08x (%llu bytes at %#llx) refused: %s",
+			qpn, old_rkey, (unsigned long long)info->length,
+			(unsigned long long)info->addr, why);
 		return IBV_WC_MW_BIND_ERR;
 	}
 	unbind(mk);
@@ -201,8 +201,8 @@ int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn
 
 	if (!mk || !mk->is_mw || mw_of_mkey(mk)->ibv.type != IBV_MW_TYPE_2 ||
 	    mk->pd != pd || (qpn && mk->qpn != qpn)) {
-		log_info("qp %#x: key %#x is not invalidated: no type 2 window "
-			 "of this QP",
+		log_info("QP 0x%06x: key 0x%08x is not invalidated: it is no type 2 "
+			 "window of this QP",
 			 qpn, key);
 		return -EACCES;
 	}

@@ -118,7 +118,9 @@ static int await(struct core *core, struct opened *o) REQUIRES(core->turn)
 	o->asking = false;
 	if (o->ended || core->dead)
 		return -EIO;
-	log_info("QP 0x%06x: slot %u answers no question about it", o->ask.qpn, o->slot);
+	log_info("QP 0x%06x: the process in slot %u, which created it, "
+		 "answers no question about it",
+		 o->ask.qpn, o->slot);
 	return -ETIMEDOUT;
 }
 

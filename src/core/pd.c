@@ -60,7 +60,9 @@ int pd_free(struct pd *pd)
 	unsigned users;
 
 	if (pd->kind == PD_IMPORTED) {
-		log_info("protection domain %u is not deallocated: it is imported",
+		log_info("protection domain %u is not deallocated: this handle of "
+			 "it was made by ibv_import_pd, and is given up by "
+			 "ibv_unimport_pd",
 			 pd->ibv.handle);
 		return -EINVAL;
 	}
@@ -133,8 +135,8 @@ int pd_parent(struct ibv_context *ctx, const struct ibv_parent_domain_init_attr 
 	struct pd *pd;
 
 	if (!good_parent(attr)) {
-		log_info("parent domain refused: no PD, or comp_mask %#x, or half an "
-			 "allocator",
+		log_info("parent domain refused: it names no PD, or has an unknown "
+			 "bit in comp_mask %#x, or one of alloc and free alone",
 			 attr->comp_mask);
 		return -EINVAL;
 	}

@@ -44,7 +44,7 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	traits = op->traits;
 	set_remote(draft_last(&qp->sq), traits, wr);
 	if (traits & WR_BUILT)
-		rc = post_refuse(qp, "opcode of ibv_wr_*() alone");
+		rc = post_refuse(qp, "the opcode can be posted by ibv_wr_*() only");
 	else if (wr->num_sge < 0)
 		rc = post_refuse(qp, "num_sge is negative");
 	else if (traits & WR_VALUE)
@@ -218,7 +218,8 @@ static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)
 	int rc = rq_post(&qp->rq, wr);
 
 	if (rc == -EINVAL)
-		return post_refuse(qp, "num_sge above max_recv_sge, or no list");
+		return post_refuse(qp,
+				   "num_sge is above max_recv_sge, or sg_list is NULL");
 	return rc == -ENOMEM ? post_full(qp, "receive") : rc;
 }
 
@@ -230,7 +231,8 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	if (qp->ctx->dead)
 		rc = -EIO;
 	else if (qp->srq || qp->xrcd || qp->type == IBV_QPT_XRC_SEND)
-		rc = post_refuse(qp, "its receives come from an SRQ, or it has none");
+		rc = post_refuse(qp,
+				 "the QP's receives come from an SRQ, or it has none");
 	else if (qp->state == IBV_QPS_RESET)
 		rc = post_refuse(qp, "the QP is in RESET");
 	for (; !rc && wr; wr = wr->next) {

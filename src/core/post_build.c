@@ -25,7 +25,9 @@ static void keep(struct qp *qp, int rc)
 static bool open_draft(struct qp *qp)
 {
 	if (!qp->wr_err && qp->sq.draft == qp->sq.head)
-		keep(qp, post_refuse(qp, "nothing begun"));
+		keep(qp,
+		     post_refuse(qp, "a setter (ibv_wr_set_...) was called before a work "
+				     "request was begun"));
 	return !qp->wr_err;
 }
 
@@ -118,7 +120,8 @@ struct swqe *post_draft(struct qp *qp, enum ibv_wr_opcode opcode)
 
 	end_open(qp);
 	if (!qp->wr_err && op && !(op->send_op & qp->send_ops))
-		keep(qp, post_refuse(qp, "operation not in send_ops_flags"));
+		keep(qp,
+		     post_refuse(qp, "the operation is not in the QP's send_ops_flags"));
 	if (qp->sq.draft == qp->sq.room)
 		look_for_room(qp);
 	if (!qp->wr_err)

@@ -79,7 +79,8 @@ static void post_recv(struct qp1 *q)
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	if (qp_post_recv(q->qp, &wr, &bad))
-		log_error("QP1 takes nothing any more");
+		log_error("QP1 could not post its receive: rdma_cm receives no "
+			  "messages any more");
 }
 
 static int bring_up(struct qp *qp) REQUIRES(qp->core->turn)
@@ -223,7 +224,7 @@ int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
 	from_here.slid = device_lid(q->ctx.dev);
 	why = path.link->ops->resolve(&from_here, &path.addr);
 	if (why) {
-		log_info("a message of QP1 cannot be sent: %s", why);
+		log_info("a message of connection management cannot be sent: %s", why);
 		return -EINVAL;
 	}
 	post_start(qp);

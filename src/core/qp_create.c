@@ -92,8 +92,8 @@ static int check_tm(const struct ibv_qp_init_attr_ex *a)
 
 	if (!srq->tm || (a->qp_type == IBV_QPT_RC && pd_proper(pd_of(a->pd)) == srq->pd))
 		return 0;
-	log_info("create_qp refused: srq %u matches tags, which is for RC QPs of its own "
-		 "PD",
+	log_info("create_qp refused: SRQ 0x%06x matches tags, so its QPs "
+		 "must be RC QPs of the same PD",
 		 srq->num);
 	return -EINVAL;
 }
@@ -491,14 +491,14 @@ int qp_destroy(struct qp *qp)
 	turn_take(&core->turn);
 	if (mcast_any(core, qp)) {
 		turn_give(&core->turn);
-		log_info("qp 0x%06x is not destroyed: it is in a multicast group",
+		log_info("QP 0x%06x is not destroyed: it is in a multicast group",
 			 qp->qpn);
 		return -EBUSY;
 	}
 	if (qp->flows) {
 		turn_give(&core->turn);
 		log_info(
-			"qp 0x%06x is not destroyed: %u rules (ibv_create_flow) lead to it",
+			"QP 0x%06x is not destroyed: %u rules (ibv_create_flow) lead to it",
 			qp->qpn, qp->flows);
 		return -EBUSY;
 	}

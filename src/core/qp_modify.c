@@ -59,7 +59,7 @@ enum { PSN_MASK = 0xffffff };
 
 static int refuse(const struct qp *qp, const char *what, uint32_t value)
 {
-	log_info("qp 0x%06x: modify_qp refused: %s %u (0x%x)", qp->qpn, what, value,
+	log_info("QP 0x%06x: modify_qp refused: %s %u (0x%x)", qp->qpn, what, value,
 		 value);
 	return -EINVAL;
 }
@@ -191,11 +191,11 @@ static void say_iwarp(const struct qp *qp)
 	static atomic_bool said;
 
 	if (!atomic_exchange(&said, true))
-		log_warn(
-			"%s: the program connects a QP itself, as RoCE allows; an iWARP "
-			"device is connected by rdma_cm alone: start both ends with that "
-			"(perftest: -R), or use a RoCE device",
-			qp->dev->ibv.name);
+		log_warn("%s: the program connects a QP itself, as RoCE allows; a "
+			 "QP of an iWARP device is connected by rdma_cm alone: "
+			 "start both ends so that they use rdma_cm (perftest: -R), "
+			 "or use a RoCE device",
+			 qp->dev->ibv.name);
 }
 
 static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
@@ -212,7 +212,7 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 		return -EIO;
 	rc = qp_check_modify(kind->arrows, qp->type, from, to, mask);
 	if (rc) {
-		log_info("qp 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
+		log_info("QP 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
 			 qp->qpn, (int)from, (int)to, (unsigned)mask);
 		if (kind->cm_only && to == IBV_QPS_RTR)
 			say_iwarp(qp);

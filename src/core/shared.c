@@ -90,7 +90,8 @@ static int open_it(struct core *core, uint16_t slot, struct qp *qp,
 {
 	if (!qp || !is_of_domain(core, slot, qp, m)) {
 		log_info("QP 0x%06x is not opened for slot %u: %s", m->qpn, slot,
-			 qp ? "it is of another XRC domain" : "no target QP has it");
+			 qp ? "the QP is of another XRC domain"
+			    : "no target QP has that number");
 		return -EINVAL;
 	}
 	return find(&qp->openers, slot, m->id) ? 0 : add(core, slot, qp, m);

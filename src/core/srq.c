@@ -167,7 +167,7 @@ int srq_destroy(struct srq *srq)
 	uint32_t users = (uint32_t)atomic_load(&srq->users);
 
 	if (users) {
-		log_info("srq %u is not destroyed: %u QPs use it", srq->num, users);
+		log_info("SRQ 0x%06x is not destroyed: %u QPs use it", srq->num, users);
 		return -EBUSY;
 	}
 	live_del(&srq->live);
@@ -208,7 +208,7 @@ static uint32_t waiting(struct srq *srq) REQUIRES(srq->lock)
 
 static int refuse_modify(const struct srq *srq, const char *what, uint32_t value)
 {
-	log_info("srq %u: modify_srq refused: %s %u", srq->num, what, value);
+	log_info("SRQ 0x%06x: modify_srq refused: %s %u", srq->num, what, value);
 	return -EINVAL;
 }
 
@@ -234,7 +234,10 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq_rq(srq)->cap;
 	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
 	if (limit > cap || waiting(srq) > cap) {
-		rc = refuse_modify(srq, "limit or what is posted is above max_wr,", cap);
+		rc = refuse_modify(
+			srq,
+			"the limit, or the number of posted receives, is above max_wr,",
+			cap);
 		old = bigger;
 		goto unlock;
 	}
@@ -277,10 +280,10 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	}
 	lock_give(&srq->lock);
 	if (rc)
-		log_info("srq %u: post refused: %s", srq->num,
+		log_info("SRQ 0x%06x: post refused: %s", srq->num,
 			 rc == -ENOMEM ? "it is full"
 			 : rc == -EIO  ? "its device is lost"
-				       : "num_sge above max_sge, or no list");
+				       : "num_sge is above max_sge, or sg_list is NULL");
 	if (rc && bad)
 		*bad = wr;
 	return rc;

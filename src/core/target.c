@@ -25,13 +25,13 @@ static const struct {
 	ROW(RECV_SHORT, "longer than the receive that is posted",              LOC_LEN_ERR,     VERR_LOCAL_LENGTH,    -1)
 	ROW(RECV_SGE,   "the receive's own memory cannot be written to",       LOC_PROT_ERR,    VERR_LOCAL_KEY,       -1)
 	ROW(INVALIDATE, "the rkey cannot be invalidated",                      REM_INV_REQ_ERR, VERR_INVALIDATE,      -1)
-	ROW(PLACE,      "out of place in its message",                         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(LENGTH,     "its length is not what it must be here",              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(PLACE,      "the packet is out of place in its message",           REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(LENGTH,     "the length is not that of the operation",             REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 	ROW(TOO_LONG,   "longer than 2^31 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 	ROW(OPERATION,  "not among the QP's qp_access_flags",                  REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(ALIGNMENT,  "not aligned to 8 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(ALIGNMENT,  "the address is not aligned to 8 bytes",               REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(KEY,        "its key does not allow it",                           LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
+	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
 	ROW(MEMORY,     "the region's memory is not mapped",                   SUCCESS,         VERR_NONE,            IBV_EVENT_QP_ACCESS_ERR)
 	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1)
 	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
@@ -148,7 +148,7 @@ void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_
 
 /* --- memory -------------------------------------------------------------- */
 
-/* why, and what was asked for if that is refused. */
+/* Returns why as a refusal; if that is one, records the request's range for the log. */
 static enum refusal reached(struct target *t, enum mr_why why, uint32_t rkey, uint64_t va,
 			    uint64_t len, int access)
 {

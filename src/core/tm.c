@@ -184,11 +184,13 @@ int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
 	}
 	lock_give(&srq->lock);
 	if (rc)
-		log_info("srq %u: list operation refused: %s", srq->num,
-			 rc == -ENOMEM ? "there are as many tags as it was made for"
-			 : rc == -EIO  ? "its device is lost"
-				       : "opcode, flags, handle or num_sge, or it "
-					 "matches no tags");
+		log_info(
+			"SRQ 0x%06x: list operation refused: %s", srq->num,
+			rc == -ENOMEM ? "it holds as many tags as it was created for"
+			: rc == -EIO
+				? "its device is lost"
+				: "opcode, flags, handle or num_sge are wrong, or the SRQ "
+				  "matches no tags");
 	if (rc && bad)
 		*bad = wr;
 	return rc;

@@ -134,7 +134,7 @@ static void fin_ended(struct qp *qp, enum ibv_wc_status status, enum verr verr)
 {
 	if (status == IBV_WC_SUCCESS || status == IBV_WC_WR_FLUSH_ERR)
 		return;
-	log_info("qp 0x%06x: the FIN of a rendezvous fails: %s", qp->qpn,
+	log_info("QP 0x%06x: the FIN of a rendezvous fails: %s", qp->qpn,
 		 verr_text(verr)->what);
 	async_raise(qp->ctx, IBV_EVENT_QP_FATAL, &qp->ex.qp_base);
 }

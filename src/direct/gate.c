@@ -335,9 +335,10 @@ static void shut_out(struct reach *r, uint64_t word)
 	if (r->gate.shut)
 		return;
 	gate_shut(&r->gate);
-	log_warn("slot %u, process %d: it seems to be stopped while it writes to the "
-		 "region of key 0x%08x: until it asks for another way in it reaches no "
-		 "memory of this process directly, but by way of shared memory",
+	log_warn("slot %u, process %d: the process seems to be stopped "
+		 "while it writes to the region of key 0x%08x: until it "
+		 "asks for access again, its WRITE and READ go through "
+		 "shared memory",
 		 r->slot, (int)r->pid, (uint32_t)(word >> INSIDE_KEY_AT));
 }
 
@@ -350,17 +351,16 @@ static void tell_stuck(const struct reach *r, struct place at, uint64_t word,
 	uint32_t key = (uint32_t)(word >> INSIDE_KEY_AT);
 
 	if (at.i)
-		log_error(
-			"slot %u, process %d: for %u s it has been stopped while it uses "
-			"the region of key 0x%08x, which it has mapped: no more is waited "
-			"for that, and it may still be written to",
-			r->slot, (int)r->pid, seconds, key);
+		log_error("slot %u, process %d: for %u s the process has been "
+			  "stopped while it uses the region of key 0x%08x, which it "
+			  "has mapped: the wait for it ends, and it may still write "
+			  "to that memory",
+			  r->slot, (int)r->pid, seconds, key);
 	else
-		log_error(
-			"slot %u, process %d: for %u s the kernel has been copying for it "
-			"to the region of key 0x%08x: no more is waited for that, and it "
-			"may still be written to",
-			r->slot, (int)r->pid, seconds, key);
+		log_error("slot %u, process %d: for %u s the kernel has been copying "
+			  "for that process to the region of key 0x%08x: the wait "
+			  "for it ends, and it may still write to that memory",
+			  r->slot, (int)r->pid, seconds, key);
 }
 
 /* Decides about a peer whose word has been unchanged for `waited`. ended: its last
@@ -403,9 +403,10 @@ static bool take_away(struct core *core, const struct whom *whom, struct place *
 	turn_take(&core->turn);
 	r = find_reach(core, at->number);
 	if (r)
-		log_warn("slot %u, process %d: it seems to be stopped while it uses the "
-			 "region of key 0x%08x, which it has mapped: that memory is not "
-			 "the region's any more, and what it writes there is lost",
+		log_warn("slot %u, process %d: the process seems to be stopped "
+			 "while it uses the region of key 0x%08x, which it has "
+			 "mapped: that mapping is cut off from the region, and what "
+			 "the process writes there is lost",
 			 r->slot, (int)r->pid, key);
 	turn_give(&core->turn);
 	return true;
@@ -491,9 +492,10 @@ static int wait_for_threads(struct core *core, uint32_t key)
 
 	if (words_pass(core, most, &other) == 0)
 		return 0;
-	log_error("for %u s a thread of this process has been at a WRITE, READ or atomic "
-		  "of the region of key 0x%08x of another process: no more is waited for "
-		  "that, and it may still use the region of key 0x%08x",
+	log_error("for %u s a thread of this process has been at a WRITE, "
+		  "READ or atomic of the region of key 0x%08x of another "
+		  "process: the wait for it ends, and it may still use the "
+		  "region of key 0x%08x",
 		  (unsigned)(most / 1000000000), other, key);
 	return -EBUSY;
 }

@@ -52,11 +52,11 @@ static void discard_left(struct direct *d, bool waited)
 	if (words_pass(d->core, waited ? 0 : d->patience_ns, &key) == 0)
 		discard_all(&d->left);
 	else if (!waited)
-		log_warn(
-			"a thread of this process seems to be stopped at a WRITE, READ or "
-			"atomic of the region of key 0x%08x of another process: what it "
-			"may use stays mapped until it goes on",
-			key);
+		log_warn("a thread of this process seems to be stopped at a WRITE, "
+			 "READ or atomic of the region of key 0x%08x of another "
+			 "process: the memory that the thread may use stays mapped "
+			 "until it goes on",
+			 key);
 }
 
 void maps_fini(struct direct *d)

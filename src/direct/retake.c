@@ -216,8 +216,8 @@ NO_TSA bool share_make_private(const struct extent *e)
 void share_no_more(void)
 {
 	if (!atomic_exchange(&share.refused, true))
-		log_info(
-			"private memory is not shared with other processes: %s",
-			"something has begun that may touch it unseen, or hides what is a file's "
-			"(clone, userfaultfd, RTLD_DEEPBIND, chroot)");
+		log_info("private memory is not shared with other processes: %s",
+			 "the program has called what may touch that memory unseen, "
+			 "or hides which memory is a file's (clone, userfaultfd, "
+			 "RTLD_DEEPBIND, chroot)");
 }

@@ -292,7 +292,8 @@ void share_start(struct core *core, bool noticed)
 		(void)words_register();
 	if (movable_strictly()) {
 		log_info("private memory is not shared with other processes: %s",
-			 "memory is promised strictly (vm.overcommit_memory is 2)");
+			 "the kernel does not overcommit memory "
+			 "(vm.overcommit_memory is 2)");
 		return;
 	}
 	lock_take(&share.lock);
@@ -327,7 +328,7 @@ static void tire_of_copies(void)
 		return;
 	if (share_make_private(&all) && tired && !atomic_exchange(&share.refused, true))
 		log_info("private memory is not shared with other processes: %s",
-			 "it would be copied for each of many children");
+			 "the program forks often, and each fork would copy that memory");
 }
 
 static void make_all_private(void)

@@ -63,8 +63,8 @@ static bool map_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 static void put_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 {
 	if (!map_file(fd, lo, len, prot, from))
-		log_error("registered memory at %#llx is lost: no other can be mapped "
-			  "there: %s",
+		log_error("registered memory at %#llx is lost: the kernel has "
+			  "unmapped it and maps nothing else there: %s",
 			  (unsigned long long)lo, strerror(errno));
 }
 
@@ -445,12 +445,13 @@ void swap_child(struct swap_run *run, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		swap_parent(&run[i]);
 	if (blind)
-		log_error("a child of fork() cannot read /proc/thread-self/maps: it has "
-			  "a copy of what its parent has registered where that was "
-			  "then; what has been moved (mremap) since it shares with its "
-			  "parent");
+		log_error("a child of fork() cannot read /proc/thread-self/maps: its "
+			  "copy of its parent's registered memory is where that "
+			  "memory was when it was registered; memory that was moved "
+			  "since (mremap) it shares with its parent");
 	if (lost.hi)
-		log_error("a child of fork() has no memory at %#llx to %#llx, which its "
-			  "parent has registered: there is none for a copy",
-			  (unsigned long long)lost.lo, (unsigned long long)lost.hi);
+		log_error(
+			"a child of fork() has nothing at %#llx to %#llx, where "
+			"its parent has registered memory: there was no memory for a copy",
+			(unsigned long long)lost.lo, (unsigned long long)lost.hi);
 }

@@ -46,13 +46,15 @@ static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
 
 	if (process_vm_readv(r->pid, &here, 1, &there, 1, 0) != sizeof(got)) {
 		if (errno == EPERM)
-			return "process_vm_readv is not permitted: Yama's "
-			       "ptrace_scope (URNIC_LOCAL=vm at both ends opens it), "
-			       "seccomp, or it may not be dumped";
-		return errno == ENOSYS ? "process_vm_readv does not exist here"
+			return "process_vm_readv is not permitted: Yama's ptrace_scope "
+			       "(URNIC_LOCAL=vm at both ends opens it), seccomp, or the "
+			       "process is not dumpable";
+		return errno == ENOSYS ? "this kernel has no process_vm_readv"
 				       : "process_vm_readv fails";
 	}
-	return memcmp(got, nonce->value, sizeof(got)) ? "its memory is another's" : NULL;
+	return memcmp(got, nonce->value, sizeof(got))
+		       ? "its process id leads to another process"
+		       : NULL;
 }
 
 /* The export table keeps its address, since threads inside read it. A peer that shows
@@ -76,7 +78,7 @@ void reach_handshake(struct reach *r, const struct nonce *nonce, int exports_fd)
 	if (!r->why) {
 		r->nonce = *nonce;
 		if (!take_exports(r, map_exports(exports_fd)))
-			r->why = "it does not say what may be reached";
+			r->why = "it shows no export table";
 	}
 	r->vm = !r->why;
 }
@@ -89,7 +91,7 @@ void reach_part(struct reach *r)
 
 /* --- what it allows ------------------------------------------------------ */
 
-/* What was read from the peer's export table. */
+/* What this process has read from the peer's export table. */
 struct grant {
 	uint64_t host;
 	uint32_t qp_version, mr_version;
@@ -184,9 +186,9 @@ static bool moved(const struct by *by, const struct vecs *v, bool write, uint32_
 	    (errno == EPERM || errno == ESRCH || errno == ENOSYS || errno == EFAULT)) {
 		r->vm = false; /* was possible until now */
 		r->shut_out = errno == EFAULT;
-		log_info("slot %u, process %d: WRITE and READ of its memory go "
-			 "directly no more: errno %d",
-			 r->slot, (int)r->pid, errno);
+		log_info("slot %u, process %d: WRITE and READ of its memory no "
+			 "longer go directly: %s",
+			 r->slot, (int)r->pid, strerror(errno));
 	}
 	return did == (ssize_t)all;
 }

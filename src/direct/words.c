@@ -49,9 +49,9 @@ static bool is_exposed(void)
 
 	thread_word.exposed = !guard_catches();
 	if (thread_word.exposed && !atomic_exchange(&said, true))
-		log_info("SIGSEGV or SIGBUS is blocked in a thread, or has a handler of "
-			 "the program's that was installed later: WRITE and READ of "
-			 "mapped memory go through the kernel there");
+		log_info("SIGSEGV or SIGBUS is blocked in a thread, or has a "
+			 "handler that the program installed later: WRITE and READ "
+			 "of mapped memory then go through the kernel");
 	return thread_word.exposed;
 }
 

@@ -96,7 +96,8 @@ static int node_line(struct topo_read *r, enum topo_type type)
 	return 0;
 }
 
-/* w=, s=, e=: what is enabled, in PortInfo's codes. */
+/* Reads the options w=, s= and e=: the enabled widths and speeds, in PortInfo's
+ * codes. */
 int topo_port_options(struct topo_read *r, struct topo_port *p)
 {
 	static const struct {
@@ -275,7 +276,8 @@ static int other_line(struct topo_read *r)
 	if (text_word(r, "include"))
 		return topo_include_line(r);
 	if (text_word(r, "do"))
-		return topo_fail_at_start(r, "a node or a GUID: do is ibsim's console's");
+		return topo_fail_at_start(
+			r, "a node or a GUID (do is for ibsim's console only)");
 	if (text_word(r, "Chassis") || text_word(r, "Non-Chassis"))
 		return 0; /* ibnetdiscover -g */
 	return topo_fail_at_start(r, "Switch, Ca, Rt, switchguid=, caguid=,"

@@ -172,10 +172,10 @@ int topo_include_line(struct topo_read *r)
 	if (!text_end(r))
 		return topo_fail(r, "the end of the line");
 	if (!r->open)
-		return topo_fail_at_start(r, "no file in this one");
+		return topo_fail_at_start(r, "a topology that includes no file");
 	if (r->depth == TOPO_DEPTH || r->files == TOPO_FILES)
-		return topo_fail_at_start(r, "no more files in files: 8 in one another,"
-					     " 255 in all");
+		return topo_fail_at_start(r, "fewer included files: at most 8 within each"
+					     " other, and 255 in all");
 	name = strndup(quoted.at, quoted.len);
 	rc = name ? r->open(name, &text, &len) : -ENOMEM;
 	if (!name)

@@ -50,8 +50,7 @@ static int node_name(struct topo_read *r, struct section *s)
 			return 0;
 		r->at = was;
 		if (rc == -ENOTUNIQ)
-			return topo_fail(r,
-					 "the name of one node, which is not several's");
+			return topo_fail(r, "a name that only one node has");
 	}
 	r->at = was;
 	return topo_fail(r, "the name of a node of the topology");
@@ -136,7 +135,7 @@ static int address(struct topo_read *r, const struct section *s)
 
 	if (n->type != TOPO_CA || !n->ports) {
 		r->at = r->start;
-		return topo_fail(r, "an address in the section of an adapter alone");
+		return topo_fail(r, "an address only in the section of an adapter");
 	}
 	w = word(r, '\0');
 	text_copy(text, sizeof(text), w);

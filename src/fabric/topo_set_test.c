@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file beside a topology: what it sets, and how a wrong one is told. */
+/* The file beside a topology: what it sets, and how errors in it are reported. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +56,8 @@ static void t_addresses(void **state)
 	topo_free(&t);
 }
 
-/* What was said stays; no two are the same; switches have none. */
+/* Addresses that the file gives stay; the others are given out without duplicates;
+ * switches get none. */
 static void t_given_addresses(void **state)
 {
 	(void)state;
@@ -88,8 +89,8 @@ static void t_wrong(void **state)
 		{ "[", "f:1:2: expected the name of a node, not the end of the line" },
 		{ "[]", "f:1:2: expected the name of a node of the topology, not ']'" },
 		{ "[d]", "f:1:2: expected the name of a node of the topology, not 'd]'" },
-		{ "[other]", "f:1:2: expected the name of one node, which is not "
-			     "several's, not 'other]'" },
+		{ "[other]", "f:1:2: expected a name that only one node has, "
+			     "not 'other]'" },
 		{ "[a 2]", "f:1:4: expected the number of a port of that node, or ']', "
 			   "not '2]'" },
 		{ "[sw 0]", "f:1:5: expected the number of a port of that node, or ']', "
@@ -105,8 +106,8 @@ static void t_wrong(void **state)
 		{ "[sw]\nrate = 4xEDR 1", "f:2:14: expected the end of the line, not "
 					  "'1'" },
 		{ "[sw]\naddress = 127.0.0.1",
-		  "f:2:1: expected an address in the section "
-		  "of an adapter alone, not 'address'" },
+		  "f:2:1: expected an address only in the section "
+		  "of an adapter, not 'address'" },
 		{ "[a]\naddress = 127.0.0.", "f:2:11: expected an IPv4 address, not "
 					     "'127.0.0.'" },
 		{ "[a]\naddress = 0.0.0.0", "f:2:11: expected an IPv4 address, not "
@@ -124,7 +125,7 @@ static void t_wrong(void **state)
 	}
 }
 
-/* Any byte at any place, and any end. */
+/* Each byte of a good file replaced by any other, and the file cut at any place. */
 static void t_bytes(void **state)
 {
 	static const char right[] = "[sw 1]\nrate=4xEDR\n[\"a\"]#x\naddress=127.1.0.1\n";
@@ -133,7 +134,8 @@ static void t_bytes(void **state)
 	(void)state;
 	for (size_t i = 0; i < strlen(right); i++) {
 		for (unsigned b = 0; b < 256; b++) {
-			text = malloc(strlen(right)); /* no NUL behind it */
+			/* A copy without a NUL, so that ASan sees reads past the end. */
+			text = malloc(strlen(right));
 			memcpy(text, right, strlen(right));
 			text[i] = (char)b;
 			assert_int_equal(topo_parse(&t, "t", topology, strlen(topology),

@@ -26,7 +26,7 @@ static void good(struct topo *t, const char *text)
 		fail_msg("%s", err);
 }
 
-/* As ibnetdiscover prints it. */
+/* A topology as ibnetdiscover prints it. */
 static void t_ibnetdiscover(void **state)
 {
 	static const char text[] =
@@ -86,7 +86,8 @@ static void t_ibnetdiscover(void **state)
 	assert_int_equal(at, 1);
 	assert_int_equal(topo_find_ca(&t, "#1", &at), 0);
 	assert_int_equal(at, 2);
-	assert_int_equal(topo_find_ca(&t, "#4294967296", &at), 0); /* round */
+	/* The number modulo the number of adapters. */
+	assert_int_equal(topo_find_ca(&t, "#4294967296", &at), 0);
 	assert_int_equal(at, 1);
 	assert_int_equal(topo_find_ca(&t, "#", &at), -ENOENT);
 	assert_int_equal(topo_find_ca(&t, "#1x", &at), -ENOENT);
@@ -99,7 +100,8 @@ static void t_ibnetdiscover(void **state)
 	topo_free(&t);
 }
 
-/* An ID is better than a short one, and that better than a description. */
+/* An adapter is found by its ID first, then by its ID without H-, then by its
+ * description. */
 static void t_find(void **state)
 {
 	static const char text[] = "Switch 2 \"S-x\"\n\nCa 1 \"H-x\" # \"y\"\n\n"
@@ -129,7 +131,7 @@ static void t_find(void **state)
 	topo_free(&t);
 }
 
-/* ibsim's short form: one end of a link is enough, GUIDs are counted. */
+/* ibsim's short form: a link is given at one end only, and GUIDs are numbered. */
 static void t_short(void **state)
 {
 	static const char text[] =
@@ -146,7 +148,8 @@ static void t_short(void **state)
 	assert_true(t.node[2].guid == 0x100000 && t.node[3].guid == 0x100003);
 	assert_true(t.node[3].port[2].guid == 0x100005);
 	assert_int_equal(t.node[2].port[1].peer_port, 1);
-	assert_int_equal(t.node[2].port[1].width, 1); /* as at the other end */
+	/* The width is given at the other end. */
+	assert_int_equal(t.node[2].port[1].width, 1);
 	assert_int_equal(t.node[0].port[1].speed, 3);
 	assert_int_equal(t.node[1].port[1].peer, 3);
 	assert_int_equal(t.node[1].port[1].peer_port, 1);
@@ -155,7 +158,7 @@ static void t_short(void **state)
 	topo_free(&t);
 }
 
-/* Names of included files that t_modules() has. */
+/* Opens the files that t_modules() includes. */
 static int open_one(const char *file, char **text, size_t *len)
 {
 	static const char *const files[][2] = {
@@ -181,7 +184,7 @@ static int parse_files(struct topo *t, const char *text, char err[TOPO_ERR])
 	return topo_parse_files(t, "f", text, strlen(text), open_one, err);
 }
 
-/* As ibsim has it; test_fabric.py has ibsim read such a file. */
+/* Modules as ibsim reads them; test_fabric.py has ibsim read such a file. */
 static void t_modules(void **state)
 {
 	static const char text[] =
@@ -198,7 +201,8 @@ static void t_modules(void **state)
 	assert_int_equal(t.nodes, 6);
 	assert_string_equal(t.node[0].id, "one#leaf");
 	assert_string_equal(t.node[1].desc, "one#H-a");
-	assert_string_equal(t.node[2].id, "one#H-b"); /* the file's module holds */
+	/* A module that is set in an included file stays set after it. */
+	assert_string_equal(t.node[2].id, "one#H-b");
 	assert_int_equal(t.node[2].port[1].peer, 0);
 	assert_string_equal(t.node[3].id, "two#leaf");
 	assert_int_equal(t.node[3].port[2].peer, 0);
@@ -207,7 +211,8 @@ static void t_modules(void **state)
 	assert_string_equal(t.node[5].id, "spine");
 	assert_int_equal(t.node[5].port[1].peer, 0);
 	assert_int_equal(t.node[5].port[1].peer_port, 4);
-	assert_int_equal(t.node[5].port[1].width, 1); /* as the alias's line says */
+	/* The width in the line that gives the alias. */
+	assert_int_equal(t.node[5].port[1].width, 1);
 	topo_free(&t);
 }
 
@@ -216,7 +221,7 @@ static void t_wrong_files(void **state)
 	static const char *const bad[][2] = {
 		{ "\ninclude \"none\"\n", "f:2:1: none: No such file or directory" },
 		{ "include \"again\"\n",
-		  "again:1:1: expected no more files in files: 8" },
+		  "again:1:1: expected fewer included files: at most 8" },
 		{ "include \"wrong\"\n",
 		  "wrong:3:1: expected the name of a node, not \"x\"" },
 		{ "include \"worse\"\n", "worse:1:5: expected the number of ports" },
@@ -281,11 +286,11 @@ static const struct { const char *text, *err; } wrong[] = {
 	{ "caguid=0x11111111111111111\n", "expected a GUID" },
 	{ "vendid=0x1000000\n", "expected a number" },
 	{ "width=32\n", "expected a number" },
-	{ "do link\n", "f:1:1: expected a node or a GUID: do is ibsim's" },
+	{ "do link\n", "f:1:1: expected a node or a GUID (do is for ibsim's" },
 	{ "module \"x\"\n", "f:1:8: expected =" },
 	{ "module=x\n", "f:1:8: expected the module's name in quotes" },
 	{ "module=\"a#b\"\n", "without # and @" },
-	{ "include \"x\"\n", "f:1:1: expected no file in this one" },
+	{ "include \"x\"\n", "f:1:1: expected a topology that includes no file" },
 	{ "include x\n", "f:1:9: expected the name of a file in quotes" },
 	{ "Ca 1 \"a#b\"\n", "without # and @" },
 	{ "Ca 1 \"a@b\"\n", "without # and @" },
@@ -317,7 +322,7 @@ static void t_wrong(void **state)
 	}
 }
 
-/* Cut short anywhere, or with a byte changed, it is read or refused. */
+/* A topology that is cut short, or has a byte changed, is either read or refused. */
 static void t_spoilt(void **state)
 {
 	static const char text[] =

@@ -62,8 +62,8 @@ static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
 	/* A process that ended meanwhile did not lie, even if another has its slot
 	 * now. */
 	if (why != -ESRCH && !host_conn_has_ended(c) && log_allowed(&h->said_claim))
-		log_warn("process %d of user %u says that slot %u is its own, but the "
-			 "kernel does not confirm it%s: what it says is ignored",
+		log_warn("process %d of user %u says that slot %u is its own, but "
+			 "the kernel does not confirm it%s: its messages are ignored",
 			 (int)c->pid, (unsigned)c->uid, slot,
 			 c->pid ? "" : " (it is in another pid namespace)");
 }

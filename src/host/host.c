@@ -51,13 +51,13 @@ static int take_slot(struct host *h)
 	rc = reserve_listen(&h->reserve, &h->slot);
 	if (rc >= 0) {
 		h->listen_fd = rc;
-		log_info("somebody has all names of slots: slot %u is from the "
-			 "reserve",
+		log_info("all abstract socket names of slots are bound by somebody: "
+			 "slot %u is from the reserve",
 			 h->slot);
 		return 0;
 	}
-	log_error("all slots of this host are taken: `ss -xlp src @urnic/*' shows "
-		  "by whom; a network namespace of its own has others");
+	log_error("all slots of this host are taken: `ss -xlp src @urnic/*' "
+		  "shows by whom; a network namespace of its own has others");
 	return rc;
 }
 

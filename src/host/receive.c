@@ -49,8 +49,8 @@ void host_garbage(struct host *h, struct conn *c)
 {
 	h->stats.refused++;
 	if (log_level >= LOG_INFO && log_allowed(&h->said_garbage))
-		log_info("process %d of user %u sent what no urnic sends: "
-			 "connection closed",
+		log_info("process %d of user %u sent what is no message of this "
+			 "version of urnic: its connection is closed",
 			 (int)c->pid, (unsigned)c->uid);
 	host_conn_close(h, c);
 }
@@ -61,10 +61,10 @@ static void refuse(struct host *h, uid_t uid, pid_t pid)
 	/* The last datagrams from the former holder of the UDP port may come this way,
 	 * too, so this is no warning. */
 	if (log_level >= LOG_INFO && log_allowed(&h->said_stranger))
-		log_info("process %d of user %u forwards datagrams, but only processes "
-			 "of user %u%s may: dropped",
+		log_info("process %d of user %u forwards datagrams, but only "
+			 "processes of user %u%s may: dropped",
 			 (int)pid, (unsigned)uid, (unsigned)h->user.uid,
-			 h->nholders ? ", and of who has the UDP port," : "");
+			 h->nholders ? " and of the user that has the UDP port" : "");
 }
 
 static void deliver(struct host *h, const struct dgram *d)
@@ -220,8 +220,8 @@ static bool accept_and_refuse(struct host *h)
 	int fd;
 
 	if (log_allowed(&h->said_fds))
-		log_warn("no descriptors left: other processes of this host "
-			 "cannot connect");
+		log_warn("no descriptors left (ulimit -n): other processes of this "
+			 "host cannot connect");
 	h->stats.refused++;
 	if (h->spare_fd < 0)
 		return false;

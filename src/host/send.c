@@ -41,9 +41,10 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	case -EAGAIN:
 		h->stats.dropped_full++;
 		if (log_level >= LOG_INFO && log_allowed(&h->said_full))
-			log_info("slot %u does not take what is forwarded to it: "
-				 "%llu datagrams dropped so far",
-				 slot, (unsigned long long)h->stats.dropped_full);
+			log_info(
+				"the process in slot %u does not take the datagrams that "
+				"are forwarded to it: %llu dropped so far",
+				slot, (unsigned long long)h->stats.dropped_full);
 		break;
 	default: /* host_run() closes it, after reading its last messages */
 		h->stats.dropped_gone++;

@@ -174,8 +174,8 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 
 	if (why == REFUSED_NO_RECV)
 		return;
-	log_info("a %s for srq %u, %zu bytes, that QP 0x%06x of another process has "
-		 "taken: %s",
+	log_info("%s for SRQ 0x%06x, %zu bytes, received by QP 0x%06x of "
+		 "another process: %s",
 		 pkt->op->name, pkt->f.srqn, pkt->payload_len, q->qp->qpn,
 		 target_why(&q->rsp.target, why, text));
 	target_fail_recv(q->qp, &q->rsp.target, why, now);

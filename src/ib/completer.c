@@ -121,7 +121,8 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
-	log_info("QP 0x%06x: %s, PSN %u, %zu bytes: does not answer the request",
+	log_info("QP 0x%06x: %s, PSN %u, %zu bytes: this response does not "
+		 "answer the request",
 		 q->qp->qpn, pkt->op->name, pkt->f.psn, pkt->payload_len);
 	req_fail(q, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
 }

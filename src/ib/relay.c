@@ -164,8 +164,8 @@ static void refused_there(struct ib_qp *q, const struct ib_pkt *pkt, enum refusa
 		rsp_rnr(q);
 		return;
 	}
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, for srq %u of another process: "
-		 "refused there, or there is none",
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, for SRQ 0x%06x of "
+		 "another process: that process refuses it, or has no such SRQ",
 		 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn,
 		 pkt->f.srqn);
 	rsp_nak(q, why, now);

@@ -190,7 +190,8 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal 
 	bool replay = t->replay;
 	char text[TARGET_WHY_LEN];
 
-	log_info("QP 0x%06x: READ by QP 0x%06x, PSN %u: its memory is gone: %s%s",
+	log_info("QP 0x%06x: READ by QP 0x%06x, PSN %u: the region's memory "
+		 "is gone: %s%s",
 		 q->qp->qpn, q->qp->attr.dest_qp_num, psn,
 		 target_why(&s->target, why, text),
 		 replay ? "; a duplicate, not answered" : "");

@@ -420,8 +420,8 @@ void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 {
 	if (get_be24(bth->psn) != q->rsp.epsn)
 		return;
-	log_info("QP 0x%06x: opcode 0x%02x from QP 0x%06x, PSN %u: it is reserved",
-		 q->qp->qpn, bth->opcode, q->qp->attr.dest_qp_num, q->rsp.epsn);
+	log_info("QP 0x%06x: packet from QP 0x%06x, PSN %u: opcode 0x%02x is reserved",
+		 q->qp->qpn, q->qp->attr.dest_qp_num, q->rsp.epsn, bth->opcode);
 	target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
 	rsp_nak(q, REFUSED_PLACE, now);
 }

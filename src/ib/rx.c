@@ -146,8 +146,8 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 	q = qp && qp->transport == &ib_transport ? ib_qp(qp) : NULL;
 	if (!q) {
 		ib_of(core)->counter[IB_RX_NO_QP]++;
-		log_debug("a %s for QP 0x%06x, which is not here", pkt->op->name,
-			  pkt->f.dest_qp);
+		log_debug("%s for QP 0x%06x dropped: this process has no such QP",
+			  pkt->op->name, pkt->f.dest_qp);
 		return;
 	}
 	/* exit() may run inside a call that holds this lock. */
@@ -263,7 +263,8 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	wrong = check(d, &pkt);
 	if (wrong != IB_COUNTERS) {
 		ib->counter[wrong]++;
-		log_debug("%s: %u bytes", ib_counter_name(wrong), d->len);
+		log_debug("datagram of %u bytes dropped: %s", d->len,
+			  ib_counter_name(wrong));
 		if (wrong == IB_RX_MALFORMED)
 			reserved_opcode(ib, d, now);
 		return;
@@ -282,7 +283,8 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	qp = qp_find(core, qpn);
 	if (!qp || qp->transport != &ib_transport) {
 		ib->counter[IB_RX_NO_QP]++;
-		log_debug("a %s for QP 0x%06x, which is not here", pkt.op->name, qpn);
+		log_debug("%s for QP 0x%06x dropped: this process has no such QP",
+			  pkt.op->name, qpn);
 		return;
 	}
 	deliver(qp, d, &pkt, now);

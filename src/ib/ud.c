@@ -58,11 +58,11 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 
 	if (pkt->f.qkey != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
-		drop(q, IB_RX_QKEY, d, pkt, "another Q_Key");
+		drop(q, IB_RX_QKEY, d, pkt, "its Q_Key is another than the QP's");
 		return;
 	}
 	if (pkt->payload_len > q->mtu) {
-		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the MTU");
+		drop(q, IB_RX_UD_DROPPED, d, pkt, "it is longer than the path MTU");
 		return;
 	}
 	if (target_take_recv(q->qp, t)) {
@@ -70,7 +70,7 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 		return;
 	}
 	if (pkt->payload_len + GRH > t->recv.length) {
-		drop(q, IB_RX_UD_DROPPED, d, pkt, "longer than the receive");
+		drop(q, IB_RX_UD_DROPPED, d, pkt, "it is longer than the receive");
 		rsp_give_up(q, now);
 		return;
 	}

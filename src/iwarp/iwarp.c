@@ -261,7 +261,8 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
 		why = -EPIPE; /* in the middle of an FPDU */
 	if (q->life == LIFE_OPEN && why) {
-		log_info("QP 0x%06x: the connection is lost: errno %d", qp->qpn, -why);
+		log_info("QP 0x%06x: the TCP connection is lost: %s", q->qp->qpn,
+			 strerror(-why));
 		if (qp->sq.tail != qp->sq.head)
 			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_CONNECTION, now);
 	}

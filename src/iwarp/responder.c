@@ -135,7 +135,7 @@ static void refuse_memory(struct iw_qp *q, const struct in *in, enum refusal why
 {
 	char text[TARGET_WHY_LEN];
 
-	log_info("QP 0x%06x: %s of the peer, %u bytes: %s", q->qp->qpn,
+	log_info("QP 0x%06x: %s from the peer, %u bytes: %s", q->qp->qpn,
 		 in->op ? in->op->name : "WRITE", in->len,
 		 target_why(&q->target, why, text));
 	iw_terminate(q, memory_error(in, &q->target, why), &in->d, in->ulpdu, read,

@@ -13,17 +13,17 @@ void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 	if (q->life != LIFE_OPEN)
 		return;
 	if (d && d->tagged)
-		log_info("QP 0x%06x: terminated: %s (STag 0x%08x, TO 0x%llx, ULPDU of "
-			 "%zu bytes, opcode %u)",
+		log_info("QP 0x%06x: this end terminates the connection: %s (STag "
+			 "0x%08x, TO 0x%llx, ULPDU of %zu bytes, opcode %u)",
 			 q->qp->qpn, rdmap_error_str((uint16_t)error), d->stag,
 			 (unsigned long long)d->to, ulpdu, rdmap_opcode(d->ulp));
 	else if (d)
-		log_info("QP 0x%06x: terminated: %s (queue %u, MSN %u, MO %u, ULPDU "
-			 "of %zu bytes, opcode %u)",
+		log_info("QP 0x%06x: this end terminates the connection: %s (queue "
+			 "%u, MSN %u, MO %u, ULPDU of %zu bytes, opcode %u)",
 			 q->qp->qpn, rdmap_error_str((uint16_t)error), d->qn, d->msn,
 			 d->mo, ulpdu, rdmap_opcode(d->ulp));
 	else
-		log_info("QP 0x%06x: terminated: %s", q->qp->qpn,
+		log_info("QP 0x%06x: this end terminates the connection: %s", q->qp->qpn,
 			 rdmap_error_str((uint16_t)error));
 	/* RFC 5040, 4.8: a catastrophic error names no segment. */
 	if (error == TERM_RDMAP_LOCAL)
@@ -121,11 +121,13 @@ void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	struct rdmap_term t;
 
 	if (rdmap_term_parse(&t, at, n) != 0) {
-		log_info("QP 0x%06x: the peer terminates, cut short", q->qp->qpn);
+		log_info("QP 0x%06x: the peer terminates the connection; its "
+			 "Terminate message is cut short",
+			 q->qp->qpn);
 		iw_fail(q, IBV_EVENT_QP_FATAL, false, now);
 		return;
 	}
-	log_info("QP 0x%06x: the peer terminates: %s (0x%04x)", q->qp->qpn,
+	log_info("QP 0x%06x: the peer terminates the connection: %s (0x%04x)", q->qp->qpn,
 		 rdmap_error_str(t.error), t.error);
 	r = read_of(q, &t);
 	if (r) {

@@ -222,7 +222,8 @@ static bool keep_rest(struct iw_qp *q, size_t from, size_t n)
  * more. */
 static void broken(struct iw_qp *q, bool answer, uint64_t now) REQUIRES(q->qp->lock)
 {
-	log_info("QP 0x%06x: memory went away while it was being sent", q->qp->qpn);
+	log_info("QP 0x%06x: registered memory was unmapped while it was being sent",
+		 q->qp->qpn);
 	q->held_until = 0;
 	if (!answer) {
 		iw_req_flush(q, q->c.cur, now);

@@ -35,7 +35,8 @@ static struct adapter *adapter_of(struct link *link)
 static void go_wrong(struct adapter *a, const char *what)
 {
 	if (!atomic_exchange(&a->cut, true))
-		log_error("the fabric says what cannot be (%s): its adapter is lost",
+		log_error("the fabric's process has written what cannot be (%s): the "
+			  "adapter is lost; open the device again",
 			  what);
 }
 
@@ -51,14 +52,14 @@ static void take_back(struct adapter *a)
 	uint32_t head = atomic_load_explicit(&a->sh->freed_head, memory_order_acquire);
 
 	if (head - a->freed_tail > ADAPTER_BUFS) {
-		go_wrong(a, "buffers that are free");
+		go_wrong(a, "more freed buffers than there are");
 		return;
 	}
 	for (; a->freed_tail != head; a->freed_tail++) {
 		uint16_t buf = a->sh->freed[a->freed_tail % ADAPTER_BUFS];
 
 		if (buf >= ADAPTER_BUFS || !a->out[buf]) {
-			go_wrong(a, "a buffer that it has not");
+			go_wrong(a, "a freed buffer that was not in use");
 			return;
 		}
 		a->out[buf] = false;
@@ -152,7 +153,7 @@ static int adapter_recv(struct link *link, struct dgram *v, unsigned n, uint64_t
 	head = atomic_load_explicit(&a->sh->rx_head, memory_order_acquire);
 	at = a->rx_tail;
 	if (head - at > ADAPTER_BUFS) {
-		go_wrong(a, "packets that have come");
+		go_wrong(a, "more received packets than there are buffers");
 		head = at;
 	}
 	for (; got < n && at != head; at++)

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,10 +82,10 @@ static void flush(struct pcap *p)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			log_error("capture stopped after %lld bytes: write: errno %d",
-				  (long long)p->written, errno);
+			log_error("capture stopped after %lld bytes: write: %s",
+				  (long long)p->written, strerror(errno));
 			if (ftruncate(fd, p->written))
-				log_error("and its last packet is cut");
+				log_error("the last packet of the capture is cut short");
 			atomic_store(&p->file->fd, 0);
 			close(fd);
 			p->stopped = true;

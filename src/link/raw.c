@@ -109,9 +109,9 @@ static bool covers(const struct raw *r, uint32_t ifindex)
 	return false;
 }
 
-/* Did the packet socket also get d, which came by UDP? Processes without packet sockets
- * forward to this one what is for it. What this host sends to itself never passes a
- * covered interface, whatever IP_PKTINFO says. */
+/* Did the packet socket also receive d, which came by UDP? Processes without packet
+ * sockets forward this process's packets to it. Packets from this host to itself never
+ * pass a covered interface, whatever IP_PKTINFO says. */
 static bool came_twice(const struct raw *r, const struct dgram *d)
 {
 	const struct ip_addr *a = ip_of(d);
@@ -289,7 +289,8 @@ void raw_share(struct link *link, int fd)
 		return;
 	rc = attach(fd, &r->wanted, true);
 	if (rc)
-		log_info("what comes as packets comes by UDP, too, and is dropped: %s",
+		log_info("packets come twice, by packet socket and by UDP, and the "
+			 "second is dropped: the kernel takes no filter: %s",
 			 strerror(-rc));
 }
 

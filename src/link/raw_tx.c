@@ -224,7 +224,8 @@ static void dropped(struct raw_tx *r, const struct dgram *d, unsigned k, int err
 static void refused(struct raw_tx *r, const struct dgram *v, unsigned k, int err)
 {
 	if (k > 1 && err == EINVAL && r->run_max > 1) {
-		log_info("packet sockets cut no runs here: sending is slower");
+		log_info("packet sockets do not cut one buffer into packets here: "
+			 "sending is slower");
 		r->run_max = 1;
 	}
 	dropped(r, v, k, err);

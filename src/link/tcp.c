@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -142,8 +143,8 @@ static void set_options(int fd)
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (setsockopt(fd, options[i].level, options[i].name, &options[i].value,
 			       sizeof(int)))
-			log_debug("TCP option %d refused: errno %d", options[i].name,
-				  errno);
+			log_debug("TCP option %d refused: %s", options[i].name,
+				  strerror(errno));
 }
 
 static size_t mss_of(int fd)

@@ -110,16 +110,14 @@ static void on_ask_map(struct peer *p, uint32_t key)
 	if (fd >= 0)
 		close(fd);
 	if (fd >= 0)
-		log_info(
-			"slot %u, process %d: the region of key 0x%08x is lent to it, for its "
-			"memory is shared already",
-			p->slot, (int)p->reach.pid, key);
+		log_info("slot %u, process %d: the file of the region of key 0x%08x "
+			 "is lent to that process: the region's memory is shared already",
+			 p->slot, (int)p->reach.pid, key);
 	else
-		log_info(
-			"slot %u, process %d: the region of key 0x%08x is not lent to it: "
-			"its memory is private, or its file cannot be opened, or that process "
-			"has become another user",
-			p->slot, (int)p->reach.pid, key);
+		log_info("slot %u, process %d: the region of key 0x%08x is not lent "
+			 "to that process: the region's memory is private, or its "
+			 "file cannot be opened, or the process has become another user",
+			 p->slot, (int)p->reach.pid, key);
 }
 
 /* Only reliable QPs are told what was executed, which a copy by the posting thread
@@ -140,15 +138,14 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 		may_be_at_once(p, container_of(n, struct qp, lane_node));
 	if (mapped)
 		log_info(
-			"slot %u, process %d: its region of key 0x%08x is mapped: whoever "
-			"posts WRITEs, READs and atomics does them",
+			"slot %u, process %d: its region of key 0x%08x is mapped: "
+			"the thread that posts WRITEs, READs and atomics carries them out",
 			p->slot, (int)p->reach.pid, lent->key);
 	else
-		log_info(
-			"slot %u, process %d: its region of key 0x%08x cannot be mapped: what "
-			"it lends is no file that has the region, or is forbidden (mmap, "
-			"membarrier)",
-			p->slot, (int)p->reach.pid, lent->key);
+		log_info("slot %u, process %d: its region of key 0x%08x cannot be "
+			 "mapped: the file that was lent does not hold the region, "
+			 "or mmap or membarrier is forbidden",
+			 p->slot, (int)p->reach.pid, lent->key);
 }
 
 /* --- copying the peer's memory --------------------------------------------- */
@@ -162,12 +159,12 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 		return "URNIC_LOCAL is pipe";
 	if (direct_of(p->l->core)->exports_fd < 0 ||
 	    host_cred(p->l->host, p->slot, &uid, &p->reach.pid))
-		return "there is no memory for that";
+		return "there is no memory for an export table";
 	if (!host_is_ours(p->l->host, p->slot))
-		return "it is another user's";
+		return "that process is another user's";
 	if (p->reach.pid <= 0)
-		return "it is in another pid namespace";
-	return nonce->at ? NULL : "it does not allow that";
+		return "that process is in another pid namespace";
+	return nonce->at ? NULL : "that process does not allow it";
 }
 
 static void handshake_memory(struct peer *p, const struct nonce *nonce, int exports_fd)
@@ -270,11 +267,12 @@ static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
 		return;
 	if (p->state == PEER_OPENING && !p->pipe &&
 	    (!same || l->way == LOCAL_OFF || begin(p)) && l->by_slot[slot] == p)
-		peer_refuse(p,
-			    l->way == LOCAL_OFF
-				    ? l->off_why
-				    : "the other process has another version, or there "
-				      "is no memory");
+		peer_refuse(
+			p,
+			l->way == LOCAL_OFF
+				? l->off_why
+				: "the other process has another version of urnic, or there "
+				  "is no memory");
 	if (l->by_slot[slot] == p && p->state == PEER_REFUSED)
 		say_surely(p, SAY_OFFER, false);
 }
@@ -300,9 +298,11 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		handshake_memory(p, &m->nonce, s->fd[1]);
 	else
-		peer_refuse(p, l->way == LOCAL_OFF ? l->off_why
-			       : m->yes == 1 ? "no pipe was offered that can be used"
-					     : unwilling);
+		peer_refuse(p,
+			    l->way == LOCAL_OFF ? l->off_why
+			    : m->yes == 1
+				    ? "the other process offered no pipe that can be used"
+				    : unwilling);
 	if (m->yes)
 		say_surely(p, SAY_ANSWER, yes);
 }
@@ -331,7 +331,7 @@ static void on_confirm(struct peer *p, bool yes)
 	if (yes)
 		peer_up(p);
 	else
-		peer_refuse(p, "the other process has changed its mind");
+		peer_refuse(p, "the other process has withdrawn its offer");
 }
 
 /* The peer's direct copies were shut out by the gate, and it has noticed.  It gets a new

@@ -179,7 +179,7 @@ static bool look(struct lane *l)
 
 	if (ring_look(&p->out))
 		return true;
-	peer_broken(p, "it has read what was not written");
+	peer_broken(p, "it has read further than was written");
 	return false;
 }
 

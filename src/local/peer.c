@@ -241,7 +241,7 @@ static void die(struct peer *p)
 
 	if (p->state == PEER_UP)
 		peer_drain(p);
-	peer_refuse(p, "its process is gone");
+	peer_refuse(p, "that process has ended");
 	reach_part(&p->reach);
 	gate_end(&p->reach, true);
 	if (l->by_slot[p->slot] == p)
@@ -261,7 +261,8 @@ void peer_broken(struct peer *p, const char *why)
 	reach_part(&p->reach);
 	gate_end(&p->reach, false);
 	if (log_allowed(&p->l->said_broken))
-		log_warn("slot %u: %s: its queue pairs are lost", p->slot, why);
+		log_warn("slot %u: %s: the QPs that are connected to it are lost",
+			 p->slot, why);
 	/* by_slot keeps the peer, so the same process gets no second pipe. */
 	set_state(p, PEER_DEAD);
 	ignore_ring(p);
@@ -359,7 +360,7 @@ void local_log_counters(struct core *core)
 		add_up(&c, &container_of(n, struct peer, node)->lane);
 	if (c.at_once)
 		log_info("same host: %" PRIu64 " requests (%" PRIu64
-			 " bytes) done by who posted them",
+			 " bytes) carried out by the threads that posted them",
 			 c.at_once, c.at_once_bytes);
 	if (c.out || c.in || c.direct)
 		log_info("same host: %" PRIu64 " records out (%" PRIu64

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -103,7 +104,8 @@ static void lost(struct adapter *a)
 {
 	if (atomic_exchange(&a->gone, true))
 		return;
-	log_error("the fabric has ended: its adapter's port is down");
+	log_error("the fabric has ended: the port of its adapter is down; "
+		  "start the fabric again and open the device anew");
 	adapter_link_cut(a->inner);
 	registry_hca_port(NULL);
 }
@@ -211,8 +213,8 @@ static int stack_links(struct adapter *a, struct nic *nic)
 static int say_silence(int rc)
 {
 	if (rc < 0 && rc != -EHOSTUNREACH && rc != -EADDRINUSE)
-		log_warn("rdma_cm asks fabric %s in vain: %s", conf_get()->fabric,
-			 plug_why(rc));
+		log_warn("rdma_cm cannot ask fabric %s for addresses: %s",
+			 conf_get()->fabric, plug_why(rc));
 	return rc;
 }
 
@@ -256,8 +258,8 @@ int adapter_open(struct adapter **out, struct nic *nic)
 	if (!rc)
 		rc = stack_links(a, nic);
 	if (rc) {
-		log_error("adapter %s of fabric %s cannot be opened: errno %d", conf->hca,
-			  conf->fabric, -rc);
+		log_error("adapter %s of fabric %s cannot be opened: %s", conf->hca,
+			  conf->fabric, strerror(-rc));
 		if (a->shared)
 			munmap(a->shared, sizeof(*a->shared));
 		if (a->fd >= 0)

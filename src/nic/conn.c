@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -116,7 +117,9 @@ static void say_what_is_not_seen(void)
 	static atomic_bool said;
 
 	if (conf && (*conf->pcap || *conf->fault) && !atomic_exchange(&said, true))
-		log_warn("URNIC_PCAP and URNIC_FAULT see nothing of iWARP connections");
+		log_warn("URNIC_PCAP and URNIC_FAULT do not act on iWARP "
+			 "connections, whose packets are the kernel's TCP (use "
+			 "tcpdump and tc netem)");
 }
 
 static int on_attached(void *arg, struct qp *qp, struct stream *stream)
@@ -132,8 +135,8 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	cs->n++;
 	rc = watch(cs, c, EPOLL_CTL_ADD);
 	if (rc) {
-		log_info("QP 0x%06x: its connection cannot be watched: errno %d", qp->qpn,
-			 -rc);
+		log_info("QP 0x%06x: its TCP connection cannot be watched: %s", qp->qpn,
+			 strerror(-rc));
 		cs->n--;
 		free(c);
 		return rc;

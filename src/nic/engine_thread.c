@@ -96,7 +96,7 @@ void engine_kick(struct engine *e)
 	 * number for a file, send() writes nothing to that file. */
 	if (send(e->thread.kick_tx, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 	    errno != EAGAIN)
-		log_debug("cannot wake the engine thread: errno %d", errno);
+		log_debug("cannot wake the engine thread: %s", strerror(errno));
 	cancel_let(was);
 }
 
@@ -331,9 +331,9 @@ static void *engine_main(void *arg)
 	 * maker's. */
 	if (e->thread.cpus_known &&
 	    sched_setaffinity(0, sizeof(e->thread.cpus), &e->thread.cpus))
-		log_info("the engine's thread has the affinity of the thread that "
-			 "opened the device: errno %d",
-			 errno);
+		log_info("the engine thread keeps the affinity of the thread that "
+			 "opened the device: sched_setaffinity: %s",
+			 strerror(errno));
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us */
 	turn_take(&e->core->turn);

@@ -40,9 +40,10 @@ static int trust(const struct forwarding *g, int family, struct forwarder *f)
 	if (g->share == CONF_SHARE_HOST ||
 	    (g->share == CONF_SHARE_AUTO && host_uid(g->host) != 0))
 		return 0;
-	log_error("UDP port %u (%s) is held by the urnic of %s, which "
-		  "could read and change all that comes for this process: end that one, "
-		  "use a network namespace of your own, or permit it (URNIC_SHARE=host)",
+	log_error("UDP port %u (%s) is held by the urnic of %s, which could "
+		  "read and change all that comes for this process: end that "
+		  "process, use a network namespace of your own, or permit "
+		  "it (URNIC_SHARE=host)",
 		  g->udp_port, forwarder_family(family), name_of(g, f, who));
 	f->slot = 0;
 	return -EADDRINUSE;
@@ -54,9 +55,8 @@ void forwarder_warn(struct forwarding *g, int family, const struct forwarder *f)
 
 	if (g->share == CONF_SHARE_AUTO && !(g->warned && g->warned_of == f->uid))
 		log_warn("UDP port %u (%s) is held by the urnic of %s: it forwards "
-			 "what comes for this process, and can read "
-			 "and change it (URNIC_SHARE=user refuses that, host permits "
-			 "it)",
+			 "what comes for this process, and can read and change it "
+			 "(URNIC_SHARE=user refuses that, host permits it)",
 			 g->udp_port, forwarder_family(family), name_of(g, f, who));
 	g->warned = true;
 	g->warned_of = f->uid;
@@ -67,16 +67,17 @@ static void say_none(const struct forwarding *g, int family, int rc, struct hold
 	char who[96] = "a process that cannot be found";
 
 	if (!rc && host_hides(g->host, h->uid)) {
-		log_error("UDP port %u (%s) is held by a user who has no number in this "
-			  "user namespace, so no urnic of his can be told from those of "
-			  "others: use a network namespace of your own",
+		log_error("UDP port %u (%s) is held by a user who has no number in "
+			  "this user namespace, so that user's urnic cannot be told "
+			  "from those of others: use a network namespace of your own",
 			  g->udp_port, forwarder_family(family));
 		return;
 	}
 	if (!rc)
 		holder_text(h, who, sizeof(who));
-	log_error("UDP port %u (%s) is held by %s, which is no urnic", g->udp_port,
-		  forwarder_family(family), who);
+	log_error("UDP port %u (%s) is held by %s, which is no urnic: urnic "
+		  "doctor says what can be done",
+		  g->udp_port, forwarder_family(family), who);
 }
 
 /* The holder is another user's: this user's processes would have shared the port. */

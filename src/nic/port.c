@@ -223,8 +223,10 @@ static void rejoin(struct port *p, const struct family *f)
 			continue;
 		rc = udp_join(p->udp, g->ip, g->ifindex, true);
 		if (rc)
-			log_info("cannot join a multicast group again: %s",
-				 strerror(-rc));
+			log_info(
+				"cannot join a multicast group of the interface with index "
+				"%u again: %s",
+				g->ifindex, strerror(-rc));
 	}
 }
 
@@ -247,14 +249,16 @@ static int try_bind(struct port *p, struct family *f)
 	if (rc)
 		return rc;
 	if (port_sport(p) == 0)
-		log_warn("no UDP port to send from");
+		log_warn("there is no second UDP port to send from: packets are "
+			 "sent from the port that receives");
 	rc = steer_open(&f->steer, f->af, p->udp_port, p->slot, udp_rx_fd(p->udp, f->af),
 			udp_epoll(p->udp));
 	if (rc)
-		log_warn("no memory for steering: datagrams may be forwarded");
+		log_warn("no memory for steering: datagrams for this process may "
+			 "come by way of other processes");
 	if (f->state == FOREIGN)
-		log_info("UDP port %u (%s) is free again and ours now", p->udp_port,
-			 forwarder_family(f->af));
+		log_info("UDP port %u (%s) was free again and is this process's now",
+			 p->udp_port, forwarder_family(f->af));
 	f->state = BOUND;
 	f->forwarder.said = false;
 	update_foreign(p);
@@ -276,8 +280,8 @@ int port_bind(struct port *p, int family)
 	rc = find_forwarder(p, f);
 	if (rc)
 		return rc;
-	log_info("UDP port %u (%s) is held by another user's urnic in slot %u: "
-		 "it forwards what is ours",
+	log_info("UDP port %u (%s) is held by another user's urnic in slot "
+		 "%u: it forwards this process's datagrams",
 		 p->udp_port, forwarder_family(f->af), f->forwarder.slot);
 	f->state = FOREIGN;
 	f->retry_ns = RETRY_MAX_NS;

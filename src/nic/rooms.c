@@ -210,10 +210,10 @@ static const char *share_private(struct core *core, enum conf_local way)
 		return "URNIC_LOCAL is neither auto nor map";
 	notice = notice_start();
 	if (notice == NOTICE_REFUSED)
-		return "liburnic-map.so is of another release, or something comes before "
-		       "it";
+		return "liburnic-map.so is of another release, or another "
+		       "preloaded library comes before it";
 	if (notice == NOTICE_NOT_THERE && way == CONF_LOCAL_AUTO)
-		return "liburnic-map.so is not loaded, as `urnic run' does";
+		return "liburnic-map.so is not loaded (`urnic run' loads it)";
 	share_start(core, notice == NOTICED);
 	return NULL;
 }

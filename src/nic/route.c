@@ -7,6 +7,7 @@
 #include "nic/route.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "core/due.h"
@@ -84,9 +85,9 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 	if (!rc)
 		rc = catch_up(qp, now);
 	if (rc) {
-		log_error("QP 0x%06x: its peer is to be reached by UDP, but that "
-			  "fails: errno %d",
-			  qp->qpn, -rc);
+		log_error("QP 0x%06x: its peer can be reached by UDP only, and the "
+			  "UDP port cannot be had: %s; the QP fails",
+			  qp->qpn, strerror(-rc));
 		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
 	}
 	lock_give(&qp->lock);

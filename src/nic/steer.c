@@ -174,7 +174,7 @@ static int attach(struct steer *s)
 	} else if (n < all && !s->said_nomem) {
 		s->said_nomem = true;
 		log_info("net.core.optmem_max is too small for %u processes: "
-			 "datagrams for %u of them are forwarded",
+			 "datagrams for %u of them are forwarded by other processes",
 			 all, all - n);
 	}
 	return rc;

@@ -47,7 +47,9 @@ int counters_destroy(struct counters *c)
 		live_del(&c->live);
 	turn_give(turn);
 	if (flows) {
-		log_info("counters are not destroyed: %u rules count there", flows);
+		log_info(
+			"counters are not destroyed: %u rules of ibv_create_flow count there",
+			flows);
 		return -EBUSY;
 	}
 	context_free(c->ctx, c);
@@ -57,8 +59,8 @@ int counters_destroy(struct counters *c)
 static int add_point(struct counters *c, const struct ibv_counter_attach_attr *attr)
 {
 	if (c->flows) {
-		log_info("attach_counters_point_flow refused: %u rules count there "
-			 "already",
+		log_info("attach_counters_point_flow refused: %u rules of "
+			 "ibv_create_flow count there already",
 			 c->flows);
 		return -EBUSY;
 	}
@@ -107,8 +109,9 @@ int counters_read(struct counters *c, uint64_t *values, uint32_t n, uint32_t fla
 	now = *c;
 	turn_give(turn);
 	if (!is_readable(&now, n)) {
-		log_info("read_counters refused: %u values for %u points, %u rules", n,
-			 now.points, now.flows);
+		log_info("read_counters refused: room for %u values; %u points are "
+			 "attached, %u rules count there",
+			 n, now.points, now.flows);
 		return -EINVAL;
 	}
 	memset(values, 0, n * sizeof(*values));

@@ -22,7 +22,7 @@
 #include "sys/log.h"
 
 enum {
-	MSGS = 32,	    /* sent in one system call */
+	MSGS = 32,	    /* frames sent in one system call */
 	SOCK_BUF = 4 << 20, /* the kernel clips it to its maximum */
 	FULL_NS = 100000,   /* wait before trying a full socket again */
 };
@@ -72,8 +72,8 @@ static int packet_open(struct qp *qp)
 				"network namespace");
 		return rc;
 	}
-	if (!qp->sq.cap) { /* opened only to check for the right to have a packet
-			    * socket */
+	/* Opened only to check that the process may have a packet socket. */
+	if (!qp->sq.cap) {
 		close(q->fd);
 		q->fd = -1;
 	}
@@ -104,7 +104,7 @@ static int packet_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	(void)from;
 	(void)now;
 	if (q->spread && qp->state == IBV_QPS_INIT)
-		return -EOPNOTSUPP; /* it is ready from the beginning on */
+		return -EOPNOTSUPP; /* it is ready from the start */
 	if (qp->state != IBV_QPS_RESET)
 		return 0;
 	memset(&q->target, 0, sizeof(q->target));
@@ -183,10 +183,9 @@ static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
 	/* The frame is lost, as on an unplugged wire. */
 	q->not_sent++;
 	if (log_level >= LOG_INFO && log_allowed(&q->said_dropped))
-		log_info(
-			"QP 0x%06x: the interface does not take a frame: %s; %llu are lost "
-			"so far",
-			qp->qpn, strerror(err), (unsigned long long)q->not_sent);
+		log_info("QP 0x%06x: the interface does not take a frame: %s; %llu "
+			 "frames are lost so far",
+			 qp->qpn, strerror(err), (unsigned long long)q->not_sent);
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
 }
 
@@ -202,7 +201,8 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 		const unsigned echoes = echo_room(p, qp), left = f->n - done;
 		int rc;
 
-		if (!echoes) { /* frames that are to come back wait for packets_echo() */
+		/* Frames that other contexts want wait for packets_echo(). */
+		if (!echoes) {
 			q->full_until = now + 1;
 			return false;
 		}
@@ -267,7 +267,8 @@ static void drop(struct packet_qp *q, uint32_t len, const char *why)
 {
 	q->dropped++;
 	if (log_level >= LOG_INFO && log_allowed(&q->said_dropped))
-		log_info("QP 0x%06x: a frame of %u bytes: %s; %llu are dropped so far",
+		log_info("QP 0x%06x: a frame of %u bytes is dropped: %s; %llu are "
+			 "dropped so far",
 			 q->qp->qpn, len, why, (unsigned long long)q->dropped);
 }
 
@@ -288,7 +289,7 @@ static void fill(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t le
 		return;
 	}
 	if (len > t->recv.length) {
-		drop(q, len, "longer than the receive");
+		drop(q, len, "it is longer than the receive");
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {

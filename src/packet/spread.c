@@ -13,7 +13,7 @@
 
 static int refuse(int rc, const char *what)
 {
-	log_info("create_qp refused: a QP with an indirection table has %s", what);
+	log_info("create_qp refused: a QP with an indirection table must have %s", what);
 	return rc;
 }
 

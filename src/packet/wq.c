@@ -69,8 +69,8 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 		free(wq);
 		return rc;
 	}
-	live_del(&wq->qp->live); /* programs cannot name the QP: it ends with the
-				  * queue */
+	/* Programs cannot name the QP, which ends with the queue. */
+	live_del(&wq->qp->live);
 	wq->qp->wq = &wq->ibv;
 	fill_ibv(wq, attr);
 	live_add(&wq->live, LIVE_WQ, ctx->ibv);
@@ -121,8 +121,9 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 		rc = attr->attr_mask & IBV_WQ_ATTR_STATE ? enter(wq, attr->wq_state, now)
 							 : 0;
 	if (rc) {
-		log_info("wq 0x%06x: modify_wq refused: state %d to %d, attr_mask 0x%x",
-			 wq->qp->qpn, wq->ibv.state, attr->wq_state, attr->attr_mask);
+		log_info(
+			"work queue 0x%06x: modify_wq refused: state %d to %d, attr_mask 0x%x",
+			wq->qp->qpn, wq->ibv.state, attr->wq_state, attr->attr_mask);
 		return rc;
 	}
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
@@ -135,7 +136,9 @@ int wq_destroy(struct wq *wq)
 	struct context *ctx = wq->qp->ctx;
 
 	if (wq->users) {
-		log_info("wq 0x%06x is not destroyed: it is in a table", wq->qp->qpn);
+		log_info(
+			"work queue 0x%06x is not destroyed: it is in an indirection table",
+			wq->qp->qpn);
 		return -EBUSY;
 	}
 	live_del(&wq->live);

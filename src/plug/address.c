@@ -66,9 +66,9 @@ const char *plug_why(int rc)
 	case ENODEV:
 		return "the fabric has no such adapter";
 	case EACCES:
-		return "another user has that name; is it UID:NAME?";
+		return "another user has that name; name that user's fabric as UID:NAME";
 	case EDESTADDRREQ:
-		return "no MPI launcher has said which rank this is";
+		return "no MPI launcher has said which rank this process is";
 	case EINVAL:
 		return "this is no name of a fabric";
 	case ETIMEDOUT:

@@ -399,8 +399,8 @@ void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 
 static void wrong(struct plug_server *s, struct conn *c)
 {
-	log_info("fabric: process %d says what cannot be in its rings: its connection is "
-		 "closed",
+	log_info("fabric: process %d has written into its rings what no "
+		 "urnic writes: its connection is closed",
 		 (int)c->pid);
 	plugged_end(s, c);
 }

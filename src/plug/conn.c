@@ -179,9 +179,10 @@ static void read_one(struct plug_server *s, struct conn *c)
 		plug_asked(s, c, msg, (size_t)n);
 	} else if (n != sizeof(uint32_t) || c->kind != CONN_ATTACHED || passed >= 0) {
 		if (n > 0)
-			log_info("fabric: process %d says %ld bytes out of turn: its"
-				 " connection is closed",
-				 (int)c->pid, n);
+			log_info(
+				"fabric: process %d sent %ld bytes where no such message "
+				"may come: its connection is closed",
+				(int)c->pid, n);
 		closer_put(c->uid, passed);
 		plugged_end(s, c);
 	} /* else: a kick */

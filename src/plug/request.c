@@ -282,7 +282,7 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 
 static void wrong(struct plug_server *s, struct conn *c, const char *what, size_t len)
 {
-	log_info("fabric: process %d says %s (%zu bytes): its connection is closed",
+	log_info("fabric: process %d sent %s (%zu bytes): its connection is closed",
 		 (int)c->pid, what, len);
 	plugged_end(s, c);
 }
@@ -294,7 +294,7 @@ static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, si
 	struct plug_registered done;
 
 	if (len != sizeof(r) || passed < 0) {
-		wrong(s, c, "a registration of another length", len);
+		wrong(s, c, "a registration of the wrong length", len);
 		return;
 	}
 	memcpy(&r, msg, sizeof(r));
@@ -355,6 +355,6 @@ void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t
 	else if (say == PLUG_REGISTER || say == PLUG_UNREGISTER)
 		agents(s, c, msg, len, passed);
 	else
-		wrong(s, c, "nothing that is known", len);
+		wrong(s, c, "an unknown message", len);
 	closer_put(c->uid, passed);
 }

@@ -89,8 +89,8 @@ void closer_put(uid_t uid, int fd)
 		running = start();
 	lock_give(&lock);
 	if (!kept)
-		log_error("descriptor %d stays open: too many of other users wait to be "
-			  "closed",
+		log_error("descriptor %d stays open: too many descriptors of other "
+			  "users wait to be closed",
 			  fd);
 }
 

@@ -37,7 +37,7 @@ static void write_now(uint64_t id)
 	ibv_wr_rdma_write(x, d.s->mr->rkey, (uintptr_t)d.s->buf + TARGET_AT);
 }
 
-/* After each misuse the QP works, and nothing of it was posted. */
+/* After each misuse the QP still works, and nothing of the misused list was posted. */
 static void still_good(void)
 {
 	expect_none(d.acq);
@@ -71,7 +71,7 @@ static void misuse(void)
 	MISUSE(EINVAL, "max_send_sge", write_now(1), ibv_wr_set_sge_list(x, 3, many));
 	MISUSE(EINVAL, "max_send_sge", write_now(1),
 	       ibv_wr_set_sge_list(x, SIZE_MAX, many));
-	MISUSE(EINVAL, "no list", write_now(1), ibv_wr_set_sge_list(x, 1, NULL));
+	MISUSE(EINVAL, "sg_list is NULL", write_now(1), ibv_wr_set_sge_list(x, 1, NULL));
 	MISUSE(EINVAL, "max_inline", write_now(1), ibv_wr_set_inline_data(x, data, 33));
 	MISUSE(EINVAL, "max_inline", write_now(1),
 	       ibv_wr_set_inline_data(x, data, SIZE_MAX));
@@ -84,18 +84,19 @@ static void misuse(void)
 	       ibv_wr_set_inline_data(x, data, 8));
 	MISUSE(EINVAL, "flag", x->wr_flags = 1u << 20, ibv_wr_rdma_write(x, 0, 0),
 	       x->wr_flags = 0);
-	/* not among the flags that were asked for */
+	/* operations that are not among the QP's send_ops_flags */
 	MISUSE(EINVAL, "send_ops_flags", ibv_wr_send(x));
 	MISUSE(EINVAL, "send_ops_flags", ibv_wr_atomic_cmp_swp(x, 0, 0, 0, 0));
-	/* a good one beside it is not posted either; what follows is ignored */
+	/* A good request in the same list is not posted either; further ones are
+	 * ignored. */
 	MISUSE(EINVAL, "max_inline", write_now(1),
 	       ibv_wr_set_sge(x, d.s->mr->lkey, (uintptr_t)d.s->buf, 8), write_now(2),
 	       ibv_wr_set_inline_data(x, data, 60), write_now(3));
 #undef MISUSE
-	/* nothing at all is no error */
+	/* An empty list is no error. */
 	ibv_wr_start(x);
 	CHECK(!ibv_wr_complete(x));
-	/* what is thrown away leaves no trace */
+	/* A list that is aborted leaves no trace. */
 	ibv_wr_start(x);
 	write_now(9);
 	ibv_wr_abort(x);
@@ -103,7 +104,7 @@ static void misuse(void)
 	duo_drop(&d);
 }
 
-/* All of a batch, or nothing. */
+/* A list is posted as a whole or not at all. */
 static void too_many(void)
 {
 	struct ibv_qp_init_attr init;
@@ -152,7 +153,7 @@ static void ud(void)
 	ibv_wr_start(x);
 	ibv_wr_send(x);
 	REFUSED(EINVAL, ibv_wr_complete(x));
-	log_must("%A: post refused: no address");
+	log_must("%A: post refused: ibv_wr_set_ud_addr");
 	ibv_wr_start(x);
 	ibv_wr_send(x);
 	ibv_wr_set_ud_addr(x, ah, 1 << 24, QKEY);
@@ -169,8 +170,8 @@ static void ud(void)
 	duo_drop(&d);
 }
 
-/* Operations that the QP type does not have cannot be asked for; a QP that was
- * made without send_ops_flags has no ibv_wr_*. */
+/* Operations that the QP type does not have cannot be asked for; a QP without
+ * send_ops_flags has no ibv_wr_*. */
 static void creation(void)
 {
 	struct side *s = side(false);

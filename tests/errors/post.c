@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* post.c - what may be posted, when, and how much of it. */
+/* post.c - which requests can be posted, in which states, and how many. */
 #include "errors.h"
 
 enum { SQ = 16, RQ = 16, SGES = 4, INLINE = 64 };
@@ -93,7 +93,7 @@ static void in_sqd(void)
 	duo_up(&d);
 	to(IBV_QPS_SQD);
 	CHECK(!send_one(1, IBV_SEND_SIGNALED));
-	CHECK(!poll_one(d.acq, &wc, 30)); /* it waits */
+	CHECK(!poll_one(d.acq, &wc, 30)); /* the SEND is queued */
 	CHECK(!recv_on(d.a, 2));
 	to(IBV_QPS_RTS);
 	expect(d.acq, 1, IBV_WC_SUCCESS, V_NONE);
@@ -126,7 +126,7 @@ static void in_sqe(enum ibv_qp_type type)
 	CHECK(!post_send(d.a, &wr));
 	expect(d.acq, 2, IBV_WC_WR_FLUSH_ERR, V_FLUSHED);
 
-	/* the other way round it still receives */
+	/* receives still work */
 	CHECK(!recv_on(d.a, 3));
 	wr.wr_id = 4;
 	wr.send_flags = IBV_SEND_SIGNALED;
@@ -136,7 +136,7 @@ static void in_sqe(enum ibv_qp_type type)
 	expect(d.acq, 3, IBV_WC_SUCCESS, V_NONE);
 	expect(d.bcq, 4, IBV_WC_SUCCESS, V_NONE);
 
-	/* and back to RTS it sends */
+	/* after a move to RTS the QP sends again */
 	to(IBV_QPS_RTS);
 	CHECK(!recv_on(d.b, 5));
 	wr.wr_id = 6;
@@ -161,7 +161,7 @@ static void ud_in_sqe(void)
 
 /* --- how much ------------------------------------------------------------ */
 
-/* Each row spoils a good request. */
+/* Each row makes one field of a good request wrong. */
 static void bad_requests(void)
 {
 	static uint8_t data[2 * INLINE];
@@ -192,7 +192,7 @@ static void bad_requests(void)
 	SPOIL("max_send_sge", wr.num_sge = INT32_MAX);
 	SPOIL("negative", wr.num_sge = -1);
 	SPOIL("negative", wr.num_sge = INT32_MIN);
-	SPOIL("no list", wr.sg_list = NULL);
+	SPOIL("sg_list is NULL", wr.sg_list = NULL);
 	SPOIL("opcode", wr.opcode = (enum ibv_wr_opcode)99);
 	SPOIL("opcode", wr.opcode = (enum ibv_wr_opcode) - 1);
 	SPOIL("opcode", wr.opcode = IBV_WR_TSO);
@@ -259,7 +259,7 @@ static void opcodes_by_type(void)
 			if (ok)
 				expect(d.acq, i, IBV_WC_SUCCESS, V_NONE);
 			else
-				log_must("%A: post refused: opcode");
+				log_must("%A: post refused: the opcode");
 			log_mark();
 		}
 		CHECK(!ibv_destroy_ah(ah));
@@ -283,7 +283,7 @@ static void ud_addresses(void)
 	CHECK((ah = ibv_create_ah(d.s->pd, &attr)));
 	CHECK((other = ibv_create_ah(d.s->pd2, &attr)));
 	REFUSED(EINVAL, post_send(d.a, &wr));
-	log_must("%A: post refused: no address");
+	log_must("%A: post refused: there is no address");
 	wr.wr.ud.ah = other;
 	REFUSED(EINVAL, post_send(d.a, &wr));
 	log_must("%A: post refused: .*another PD");
@@ -325,7 +325,7 @@ static void queues_full(void)
 	duo_drop(&d);
 }
 
-/* What is before the bad one is carried out; nothing from there on is. */
+/* Requests before the bad one are executed; the bad one and those behind it are not. */
 static void chain(void)
 {
 	struct ibv_sge s = local(side(false), 0, 64);
@@ -363,7 +363,7 @@ static void chain(void)
 	duo_drop(&d);
 }
 
-/* The order of the work requests, and each once; sends and receives. */
+/* Requests are flushed in the order of posting, each once; sends and receives. */
 static void flush_order(void)
 {
 	unsigned sends = 0, recvs = 0;

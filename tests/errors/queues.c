@@ -44,7 +44,7 @@ static void resize(void)
 	CHECK(!ibv_query_device(d.s->ctx, &dev));
 	traffic(0, 6);
 	usleep(1000);
-	REFUSED(EINVAL, ibv_resize_cq(d.bcq, 5)); /* six are in it */
+	REFUSED(EINVAL, ibv_resize_cq(d.bcq, 5)); /* six completions are in the CQ */
 	log_must("resize.*refused|completion queue.*refused");
 	log_mark();
 	REFUSED(EINVAL, ibv_resize_cq(d.bcq, 0));
@@ -90,7 +90,7 @@ static void only_solicited(void)
 	CHECK(ibv_get_cq_event(ch, &got, &cookie) == -1 && errno == EAGAIN);
 
 	CHECK(!ibv_req_notify_cq(cq, 1));
-	traffic(1, 3); /* not solicited */
+	traffic(1, 3); /* not a solicited message */
 	expect(cq, 1, IBV_WC_SUCCESS, V_NONE);
 	expect(cq, 2, IBV_WC_SUCCESS, V_NONE);
 	CHECK(poll(&p, 1, 20) == 0);
@@ -101,13 +101,13 @@ static void only_solicited(void)
 	expect(cq, 3, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 3, IBV_WC_SUCCESS, V_NONE);
 
-	/* not armed: no event, solicited or not */
+	/* The CQ is not armed: no event, solicited or not. */
 	CHECK(!recv_one(d.b, 4) && !send_one(4, IBV_SEND_SOLICITED));
 	expect(cq, 4, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 4, IBV_WC_SUCCESS, V_NONE);
 	CHECK(poll(&p, 1, 20) == 0);
 
-	/* an error counts as solicited (IBTA 11.4.2.2) */
+	/* An error counts as solicited (IBTA 11.4.2.2). */
 	CHECK(!ibv_req_notify_cq(cq, 1));
 	CHECK(!recv_one(d.b, 5));
 	CHECK(!ibv_modify_qp(d.b, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR },
@@ -146,7 +146,8 @@ static void extended(void)
 	qp = duo_qp(d.s, ibv_cq_ex_to_cq(cq), IBV_QPT_RC, NULL);
 	CHECK(ibv_start_poll(cq, &none) == ENOENT);
 	CHECK(ibv_start_poll(cq, &strange) == EINVAL);
-	CHECK(ibv_start_poll(cq, &none) == ENOENT); /* and no lock is held */
+	/* Nothing was there, and no lock is held. */
+	CHECK(ibv_start_poll(cq, &none) == ENOENT);
 	qp_to(qp, &(struct ibv_qp_attr){ .port_num = 1 }, IBV_QPS_INIT);
 	for (uint64_t i = 1; i <= 3; i++)
 		CHECK(!recv_one(qp, i));
@@ -228,7 +229,7 @@ static void limits(void)
 	ABOVE("max_inline_data", { 1, 1, 1, 1, 1 << 20 });
 	ABOVE("max_inline_data", { 1, 1, 1, 1, UINT32_MAX });
 #undef ABOVE
-	/* All that is advertised is granted, and nothing at all is, too. */
+	/* The advertised limits are granted, and so are zeros. */
 	top = (struct ibv_qp_cap){ wr, wr, sge, sge, 0 };
 	CHECK((qp = with_cap(top)) && !ibv_destroy_qp(qp));
 	CHECK((qp = with_cap((struct ibv_qp_cap){ 0 })) && !ibv_destroy_qp(qp));
@@ -246,7 +247,7 @@ static void limits(void)
 	      !ibv_destroy_srq(srq));
 }
 
-/* As fast as this machine can, and more than there are numbers. */
+/* Creates and destroys QPs as fast as possible, more than there are QP numbers. */
 static void come_and_go(void)
 {
 	enum { MANY = 40000 };
@@ -264,7 +265,7 @@ static void come_and_go(void)
 	}
 }
 
-/* Queues of nothing: posting says that they are full. */
+/* Queues of length 0: a post says that the queue is full. */
 static void empty_queues(void)
 {
 	struct ibv_recv_wr *rbad, rwr = { 0 };
@@ -295,19 +296,19 @@ static void srq_refusals(void)
 	CHECK(!ibv_query_srq(srq, &a) && a.max_wr >= 4 && a.srq_limit == 0);
 	if (a.max_sge < 2)
 		REFUSED(EINVAL, ibv_post_srq_recv(srq, &wr, &bad));
-	log_must("srq [0-9]+: post refused: num_sge");
+	log_must("SRQ 0x[0-9a-f]+: post refused: num_sge");
 	wr.num_sge = 1;
 	for (uint32_t i = 0; i < a.max_wr; i++)
 		CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
 	REFUSED(ENOMEM, ibv_post_srq_recv(srq, &wr, &bad));
 	CHECK(bad == &wr);
-	log_must("srq [0-9]+: post refused: it is full");
+	log_must("SRQ 0x[0-9a-f]+: post refused: it is full");
 	log_mark();
 	a.srq_limit = a.max_wr + 1;
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, IBV_SRQ_LIMIT));
 	log_must("modify_srq refused");
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, 1 << 20));
-	a.max_wr = 1; /* four are posted */
+	a.max_wr = 1; /* four receives are posted */
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR));
 	a.max_wr = 0;
 	REFUSED(EINVAL, ibv_modify_srq(srq, &a, IBV_SRQ_MAX_WR));
@@ -322,7 +323,7 @@ static void srq_refusals(void)
 	REFUSED(EINVAL, recv_one(d.b, 1));
 	log_must("%B: post refused: .*SRQ");
 	REFUSED(EBUSY, ibv_destroy_srq(srq));
-	log_must("srq [0-9]+ is not destroyed");
+	log_must("SRQ 0x[0-9a-f]+ is not destroyed");
 	duo_drop(&d);
 	CHECK(!ibv_destroy_srq(srq));
 }
@@ -370,7 +371,7 @@ static void busy(void)
 	REFUSED(EBUSY, ibv_dealloc_pd(pd));
 	CHECK(!ibv_destroy_ah(ah) && !ibv_dealloc_pd(pd));
 
-	/* a region with a window */
+	/* a region to which a window is bound */
 	CHECK((mr = ibv_reg_mr(d.s->pd, d.s->buf, 64, ALL_ACCESS)));
 	CHECK((mw = ibv_alloc_mw(d.s->pd, IBV_MW_TYPE_1)));
 	info = (struct ibv_mw_bind_info){ .mr = mr,
@@ -387,7 +388,7 @@ static void busy(void)
 	CHECK(!ibv_dealloc_mw(mw) && !ibv_dereg_mr(mr));
 	duo_drop(&d);
 
-	/* a QP in a group */
+	/* a QP that is in a multicast group */
 	d = duo_make(IBV_QPT_UD, 16, 16, NULL);
 	duo_up(&d);
 	CHECK(!ibv_attach_mcast(d.a, &group, 0));

@@ -70,7 +70,7 @@ static void no_read_out(struct ibv_qp_attr *a, bool is_b)
 
 /* clang-format off */
 const struct wire_row fixed_rows[] = {
-	/* It works where nothing is wrong: else the rest proves nothing. */
+	/* A good request must succeed; otherwise the other rows prove nothing. */
 	{ "good_send", .op = IBV_WR_SEND, .a = { OK }, .b = { OK } },
 	{ "good_write", .op = IBV_WR_RDMA_WRITE, .a = { OK } },
 	{ "good_write_imm", .op = IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -192,7 +192,7 @@ const struct wire_row fixed_rows[] = {
 
 	/* --- UC and UD: silence --- */
 	{ "ud_wrong_qkey", IBV_QPT_UD, IBV_WR_SEND, .qkey_xor = 1, .a = { OK },
-	  .b = { .log = "%B: .* from QP %A.*another Q_Key; dropped" } },
+	  .b = { .log = "%B: .* from QP %A.*another than the QP's; dropped" } },
 	{ "ud_above_mtu", IBV_QPT_UD, IBV_WR_SEND, 5000,
 	  .a = { WC(LOC_LEN_ERR), V_TOO_LONG, IBV_QPS_SQE,
 		 .log = "%A: work request 0x1, .*5000 bytes: .*longer than the transport" } },
@@ -237,7 +237,7 @@ static const struct {
 	enum ibv_qp_type type;
 	enum ibv_wr_opcode op;
 	enum where where;
-	bool only_read; /* local memory: it need not be writable */
+	bool only_read; /* local memory that is only read, so it need not be writable */
 } ops[] = {
 	{ "write", IBV_QPT_RC, IBV_WR_RDMA_WRITE, AT_REMOTE, false },
 	{ "write_imm", IBV_QPT_RC, IBV_WR_RDMA_WRITE_WITH_IMM, AT_REMOTE, false },
@@ -293,7 +293,8 @@ static void local_seen(struct wire_row *r, enum key key, bool recv)
 	};
 	if (recv) {
 		r->recv_key = key;
-		/* just what the message needs: keys are checked for that */
+		/* exactly as long as the message needs, since the key is checked for
+		 * that length */
 		r->recv_length = r->type == IBV_QPT_UD ? 40 + 64 : 64;
 		r->a = r->type == IBV_QPT_RC ? (struct seen){ SAYS_OPERATION }
 					     : (struct seen){ OK };
@@ -309,7 +310,7 @@ static void local_seen(struct wire_row *r, enum key key, bool recv)
 	here->log = log;
 }
 
-/* One row at a time: the next call forgets it. */
+/* Returns one row at a time: the next call overwrites it. */
 const struct wire_row *product_row(unsigned i)
 {
 	static struct wire_row r;
