@@ -25,7 +25,7 @@ UDP = {"URNIC_LOCAL": "off"}
 # commit message what the additional instructions buy.
 #
 # one_sided: posting and polling in this process; the other process does nothing.  two_qps: both
-# ends together; a round of its ping-pong is two SENDs.
+# ends together; a round of its ping-pong is two SENDs, a WRITE of 16 KiB is 16 packets.
 ROWS = [
     ("write-mapped", "one_sided", "-s write 8", {}, 530, 0),
     ("read-mapped", "one_sided", "-s read 8", {}, 533, 0),
@@ -37,6 +37,7 @@ ROWS = [
     ("send-pingpong", "two_qps", "8", {}, 6320, 0),
     ("send-list", "two_qps", "-l 16 8", {}, 1360, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 4100, 0.3),
+    ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 62300, 1),
 ]
 
 

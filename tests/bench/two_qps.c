@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* two_qps.c - what SENDs, or WRITEs, between two QPs of one process take, both ends
- * together, in nanoseconds of the process's time on a processor (the median of 20 rounds).
- * Two processes cannot be counted so, since they wait for each other.
+ * together, in nanoseconds of the process's time on a processor (the median of 20
+ * rounds).  Two processes cannot be counted so, since they wait for each other.
  *
  * two_qps [-w] [-l LIST] BYTES COUNT
  *	without -l: a ping-pong of COUNT rounds: two SENDs, two receives
