@@ -31,7 +31,8 @@ SECTIONS = {
                 "LD_LIBRARY_PATH alone (auto: private memory is not mapped).\n"
                 "Two hosts: two network namespaces and a veth pair. Each end has a processor of its own.\n"
                 "Two VMs: virtual machines of Debian's kernel by QEMU, virtio-net with its offloads on a bridge, MTU 1500; what Linux's drivers\n"
-                "do is measured in the same boot. By TCG, not KVM, QEMU emulates the processor."),
+                "do is measured in the same boot. By TCG, not KVM, QEMU emulates the processor. iWARP's bandwidth is of READs, since siw ends\n"
+                "a WRITE when its socket has the bytes."),
     "one-host": ("One host, by size", f"{sizes.ROUNDS} rounds. Two processes, by each way that there is between them (URNIC_LOCAL; map is what `urnic run` does, auto is without its library). The\n"
                  "median, and in brackets the worst of the rounds. What is dashed in the plots is not urnic: UCX, libfabric, and\n"
                  "what memory and sockets take by themselves. Each end has a processor of its own where nothing else is said."),
