@@ -271,6 +271,27 @@ static void a_full_backlog_is_never_served(void **state)
 	close(fd[1]);
 }
 
+/* A process that ends refuses what it has not answered: the request that its program has
+ * not read, and the one behind it. */
+static void who_leaves_refuses_what_waits(void **state)
+{
+	int fd[2];
+
+	(void)state;
+	cm_unbind(fx.cm[1], fx.l);
+	fx_listen(1);
+	ask_at_once(fd, 2);
+	fx_run(10 * MS);
+	assert_int_equal(fx.listener.n, 1);
+	assert_false(fx_raw_ended(fd[0]));
+	(void)cm_leave(fx.cm[1], fx.s->now);
+	for (int i = 0; i < 2; i++) {
+		fx_raw_wait_rejected(fd[i]);
+		close(fd[i]);
+	}
+	fx_own(0);
+}
+
 /* Many peers that connect at once lose no SYN, which would cost a second each. */
 static void the_kernels_queue_is_long_enough(void **state)
 {
@@ -380,6 +401,7 @@ int main(void)
 		cmocka_unit_test_fx(a_qp_that_fails_meanwhile),
 		cmocka_unit_test_fx(a_full_backlog_is_served_later),
 		cmocka_unit_test_fx(a_full_backlog_is_never_served),
+		cmocka_unit_test_fx(who_leaves_refuses_what_waits),
 		cmocka_unit_test_fx(the_kernels_queue_is_long_enough),
 		cmocka_unit_test_fx(nothing_to_watch),
 		cmocka_unit_test_fx(a_program_has_the_port),

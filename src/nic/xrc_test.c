@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -23,6 +22,7 @@
 #include "nic/nic_own.h"
 #include "sys/clock.h"
 #include "sys/netns_testing.h"
+#include "sys/users_testing.h"
 
 /* A program with a NIC and a context of it. */
 static struct program {
@@ -84,32 +84,62 @@ static int open_domain(struct program *q, const char *path, int oflags, struct x
 	return rc;
 }
 
-/* In a process of its own, with a NIC of its own: opens the domain; 0, or an errno. */
+/* --- another process ------------------------------------------------------- */
+
+static struct {
+	int ask[2], answer[2];
+	pid_t pid;
+} another;
+
+struct question {
+	bool of_other; /* file */
+	int oflags;
+};
+
+/* Opens a domain with a NIC of its own; 0, or an errno. */
+static int answer_to(const struct question *q)
+{
+	struct program its;
+	struct xrcd *x;
+	int rc = start(&its);
+
+	if (rc)
+		return -rc;
+	rc = open_domain(&its, q->of_other ? other : file, q->oflags, &x);
+	if (!rc)
+		rc = xrcd_close(x);
+	stop(&its);
+	return -rc;
+}
+
+/* Forks the process before this one has a NIC. */
+static void fork_another(void)
+{
+	struct question q;
+	int rc;
+
+	assert_int_equal(pipe(another.ask), 0);
+	assert_int_equal(pipe(another.answer), 0);
+	another.pid = users_fork();
+	if (another.pid)
+		return;
+	close(another.ask[1]);
+	while (read(another.ask[0], &q, sizeof(q)) == sizeof(q)) {
+		rc = answer_to(&q);
+		if (write(another.answer[1], &rc, sizeof(rc)) != sizeof(rc))
+			break;
+	}
+	exit(0);
+}
+
 static int try_in_another(const char *path, int oflags)
 {
-	struct program q;
-	struct xrcd *x;
-	int status;
-	pid_t pid;
+	const struct question q = { path == other, oflags };
+	int rc;
 
-	fflush(NULL);
-	pid = fork();
-	if (pid == 0) {
-		int rc;
-
-		stop(&p);
-		rc = start(&q);
-		if (rc)
-			exit(99);
-		rc = open_domain(&q, path, oflags, &x);
-		if (!rc)
-			rc = xrcd_close(x);
-		stop(&q);
-		exit(-rc);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
+	assert_int_equal(write(another.ask[1], &q, sizeof(q)), sizeof(q));
+	assert_int_equal(read(another.answer[0], &rc, sizeof(rc)), sizeof(rc));
+	return rc;
 }
 
 static void another_process_sees_a_domain(void **state)
@@ -182,7 +212,10 @@ int main(void)
 	netns_lo_up();
 	close(mkstemp(file));
 	close(mkstemp(other));
+	fork_another();
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	close(another.ask[1]);
+	failed += users_wait(another.pid);
 	unlink(file);
 	unlink(other);
 	return failed;
