@@ -113,18 +113,12 @@ static void moves_between_states(void **state)
 		enum ibv_wq_state to;
 		int rc;
 	} row[] = {
-		{ IBV_WQS_RESET, 0 },
-		{ IBV_WQS_RDY, 0 },
-		{ IBV_WQS_RDY, 0 },
-		{ IBV_WQS_ERR, 0 },
-		{ IBV_WQS_ERR, 0 },
-		{ IBV_WQS_RDY, -EINVAL },
-		{ IBV_WQS_UNKNOWN, -EINVAL },
-		{ (enum ibv_wq_state)17, -EINVAL },
-		{ IBV_WQS_RESET, 0 },
-		{ IBV_WQS_ERR, -EINVAL },
-		{ IBV_WQS_RDY, 0 },
-		{ IBV_WQS_RESET, 0 },
+		{ IBV_WQS_RESET, 0 },	      { IBV_WQS_RDY, 0 },
+		{ IBV_WQS_RDY, 0 },	      { IBV_WQS_ERR, 0 },
+		{ IBV_WQS_ERR, 0 },	      { IBV_WQS_RDY, -EINVAL },
+		{ IBV_WQS_UNKNOWN, -EINVAL }, { (enum ibv_wq_state)17, -EINVAL },
+		{ IBV_WQS_RESET, 0 },	      { IBV_WQS_ERR, -EINVAL },
+		{ IBV_WQS_RDY, 0 },	      { IBV_WQS_RESET, 0 },
 	};
 	enum ibv_wq_state now = IBV_WQS_RESET;
 	struct wq *wq;
