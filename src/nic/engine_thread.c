@@ -234,7 +234,10 @@ static bool nap(struct engine *e)
 	if (ppoll(b.p, b.n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->thread.sleeping, false, memory_order_relaxed);
-	return see_why(e, &b);
+	/* If the program closed the descriptors while this thread was awake and opened
+	 * its devices again, the new NIC has their numbers, and what has come is its own.
+	 */
+	return !atomic_load(&e->broken) && see_why(e, &b);
 }
 
 static struct watch_seen look_around(struct engine *e)
