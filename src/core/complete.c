@@ -77,40 +77,25 @@ void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint6
 		overrun(qp, "send", now);
 }
 
-void sq_fail_at_once(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
-		     enum verr verr, uint64_t now)
+void sq_count_at_once(struct qp *qp, uint32_t n, uint64_t bytes)
 {
-	qp->sq.tail = ++qp->sq.head;
-	if (!tell(qp, w, status, verr, now))
-		overrun(qp, "send", now);
+	qp->sq.head += n;
+	qp->sq.tail += n;
+	qp->done_at_once += n;
+	qp->bytes_at_once += bytes;
 }
 
-void sq_complete_at_once(struct qp *qp, const struct swqe *w)
+void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,
+		    enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
-	const struct wr_op *op = wr_op(w->opcode);
-	struct cq *cq = qp->send_cq;
-	const uint32_t qpn = qp->qpn, len = op->traits & WR_RESULT ? w->length : 0;
-	const uint64_t wr_id = w->wr_id;
-	struct cqe *to;
+	const struct swqe w = {
+		.wr_id = wr->wr_id,
+		.opcode = (uint8_t)wr->opcode,
+		.length = len,
+	};
 
-	qp->sq.tail = ++qp->sq.head;
-	if (!(w->flags & IBV_SEND_SIGNALED))
-		return;
-	to = cq->stamped ? NULL : cq_begin(cq);
-	if (to) {
-		*to = (struct cqe){
-			.wr_id = wr_id,
-			.qp_num = qpn,
-			.opcode = op->wc,
-			.byte_len = len,
-		};
-		cq_end(cq);
-	} else {
-		uint64_t now = clock_ns();
-
-		if (!tell(qp, w, IBV_WC_SUCCESS, VERR_NONE, now))
-			overrun(qp, "send", now);
-	}
+	if (!tell(qp, &w, status, verr, now))
+		overrun(qp, "send", now);
 }
 
 static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)

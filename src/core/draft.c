@@ -76,6 +76,40 @@ bool post_commit(struct qp *qp)
 	return false;
 }
 
+uint32_t post_bytes(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+	uint64_t sum = 0;
+
+	if (wr->send_flags & ~(unsigned)SEND_FLAGS || !wr->sg_list || wr->num_sge < 0 ||
+	    (uint32_t)wr->num_sge > qp->sq.max_sge ||
+	    (is_inline && wr->opcode != IBV_WR_RDMA_WRITE))
+		return 0;
+	for (int i = 0; i < wr->num_sge; i++)
+		sum += wr->sg_list[i].length;
+	return sum > (is_inline ? qp->sq.max_inline : caps.max_msg) ? 0 : (uint32_t)sum;
+}
+
+void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	struct sq *sq = &qp->sq;
+
+	*sq_sges(sq, sq->head) = *wr->sg_list;
+	*sq_at(sq, sq->head) = (struct swqe){
+		.wr_id = wr->wr_id,
+		.length = wr->sg_list->length,
+		.num_sge = 1,
+		.opcode = (uint8_t)wr->opcode,
+		.flags =
+			(uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0)),
+		.rkey = wr->wr.rdma.rkey,
+		.remote_addr = wr->wr.rdma.remote_addr,
+	};
+	if (qp->type == IBV_QPT_XRC_SEND)
+		sq_at(sq, sq->head)->srqn = wr->qp_type.xrc.remote_srqn;
+	sq->head++;
+}
+
 /* --- the steps ----------------------------------------------------------- */
 
 int draft_begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t wr_id,

@@ -23,9 +23,6 @@ struct wr_op;
 enum {
 	SEND_FLAGS =
 		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
-	/* Most bytes that a post copies by itself; the engine waits for qp->lock
-	 * meanwhile. */
-	POST_AT_ONCE = 256 << 10,
 };
 
 /* Log why a request is refused and return -EINVAL (post_refuse) or -ENOMEM
@@ -96,14 +93,16 @@ static inline bool post_may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 	       qp->state == IBV_QPS_RTS;
 }
 
-/* Posts, executes and completes the request at sq.head, unless an earlier request waits
- * to be begun. sge: its SGEs. Returns false if it was not posted. Then it is still a
- * draft; but in ibv_post_send() one of the QP's own requests (core/tm.h) may have
- * overwritten it, so the caller builds it again behind that request. */
-static inline bool draft_at_once(struct qp *qp, const struct ibv_sge *sge)
-	REQUIRES(qp->lock)
+/* Returns the bytes of a request for at_once(). 0: it has none, or ibv_post_send() may
+ * refuse it. */
+uint32_t post_bytes(const struct qp *qp, const struct ibv_send_wr *wr);
+
+/* Has it one SGE, no inline data, and no unknown flag? */
+static inline bool post_is_simple(const struct ibv_send_wr *wr)
 {
-	return qp->transport->at_once(qp, sq_at(&qp->sq, qp->sq.head), sge);
+	const unsigned flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
+
+	return wr->num_sge == 1 && !(wr->send_flags & ~flags) && wr->sg_list;
 }
 
 #endif

@@ -99,53 +99,6 @@ static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	return true;
 }
 
-/* Executes wr at once, without building a full draft. Possible only if there are no
- * drafts. Returns false if wr must become a draft. */
-static inline bool post_at_once(struct qp *qp, const struct ibv_send_wr *wr)
-	REQUIRES(qp->lock)
-{
-	struct sq *sq = &qp->sq;
-	struct swqe *w = sq_at(sq, sq->head);
-
-	if (wr->num_sge != 1 || !wr->sg_list || wr->send_flags & ~(unsigned)SEND_FLAGS ||
-	    sq->head - sq->tail >= sq->cap)
-		return false;
-	if (wr->send_flags & IBV_SEND_INLINE &&
-	    (wr->opcode != IBV_WR_RDMA_WRITE || wr->sg_list->length > sq->max_inline))
-		return false;
-	if (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) {
-		w->remote_addr = wr->wr.rdma.remote_addr;
-		w->rkey = wr->wr.rdma.rkey;
-	} else if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-		   wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-		w->remote_addr = wr->wr.atomic.remote_addr;
-		w->rkey = wr->wr.atomic.rkey;
-		w->atomic.compare_add = wr->wr.atomic.compare_add;
-		w->atomic.swap = wr->wr.atomic.swap;
-	} else {
-		return false;
-	}
-	w->wr_id = wr->wr_id;
-	w->opcode = (uint8_t)wr->opcode;
-	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	w->num_sge = 1;
-	w->length = wr->sg_list->length;
-	return draft_at_once(qp, wr->sg_list);
-}
-
-/* Executes requests of the list at once as far as possible. Returns the first that
- * remains. */
-static inline struct ibv_send_wr *post_those_at_once(struct qp *qp,
-						     struct ibv_send_wr *wr)
-	REQUIRES(qp->lock)
-{
-	for (uint64_t did = 0;
-	     wr && did < POST_AT_ONCE && post_may_be_at_once(qp) && post_at_once(qp, wr);
-	     wr = wr->next)
-		did += wr->sg_list->length;
-	return wr;
-}
-
 /* *wr: in, the first of the list; out, the refused request. */
 static int post_list(struct qp *qp, struct ibv_send_wr **wr) REQUIRES(qp->lock);
 
@@ -167,25 +120,36 @@ __attribute__((noinline)) static int post_list(struct qp *qp, struct ibv_send_wr
 	return rc;
 }
 
+/* Posts a list that was not, or not all, executed at once. */
+static int post_rest(struct qp *qp, struct ibv_send_wr **wr) REQUIRES(qp->lock);
+
+__attribute__((noinline)) static int post_rest(struct qp *qp, struct ibv_send_wr **wr)
+{
+	int rc = *wr ? post_may_send(qp) : 0;
+
+	if (!rc && *wr)
+		rc = post_list(qp, wr);
+	else
+		qp->sq.draft = qp->sq.head;
+	return post_commit(qp) && !rc ? 1 : rc;
+}
+
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	bool idle;
-	int rc;
+	int rc = 1;
 
 	lock_take(&qp->lock);
 	post_alone(qp);
-	rc = wr ? post_may_send(qp) : 0;
-	if (!rc)
-		wr = post_those_at_once(qp, wr);
-	if (!rc && wr)
-		rc = post_list(qp, &wr);
+	if (wr && post_may_be_at_once(qp))
+		wr = qp->transport->at_once(qp, wr);
+	if (wr || qp->sq.tail != qp->sq.head || qp->state != IBV_QPS_RTS)
+		rc = post_rest(qp, &wr);
 	else
 		qp->sq.draft = qp->sq.head;
-	idle = post_commit(qp);
 	lock_give(&qp->lock);
-	if (rc && bad)
+	if (rc < 0 && bad)
 		*bad = wr;
-	return rc ? rc : idle;
+	return rc;
 }
 
 int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,

@@ -56,17 +56,42 @@ static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 	return qp->tm && tm_go_on(qp);
 }
 
+/* The draft as its program would give it to ibv_post_send(). */
+static struct ibv_send_wr as_posted(struct swqe *w, struct ibv_sge *sges)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = w->wr_id,
+		.sg_list = sges,
+		.num_sge = w->num_sge,
+		.opcode = w->opcode,
+		.send_flags = w->flags,
+		.qp_type.xrc.remote_srqn = w->srqn,
+	};
+
+	if (wr_op(w->opcode)->traits & WR_ATOMIC) {
+		wr.wr.atomic.remote_addr = w->remote_addr;
+		wr.wr.atomic.rkey = w->rkey;
+		wr.wr.atomic.compare_add = w->atomic.compare_add;
+		wr.wr.atomic.swap = w->atomic.swap;
+	} else {
+		wr.wr.rdma.remote_addr = w->remote_addr;
+		wr.wr.rdma.rkey = w->rkey;
+	}
+	return wr;
+}
+
 /* Executes the drafts at once, as far as possible. */
 static void drafts_at_once(struct qp *qp) REQUIRES(qp->lock)
 {
 	struct sq *sq = &qp->sq;
 
 	for (uint64_t did = 0; sq->head != sq->draft && did < POST_AT_ONCE;) {
-		uint32_t length = sq_at(sq, sq->head)->length;
+		struct swqe *w = sq_at(sq, sq->head);
+		struct ibv_send_wr wr = as_posted(w, sq_sges(sq, sq->head));
 
-		if (!post_may_be_at_once(qp) || !draft_at_once(qp, sq_sges(sq, sq->head)))
+		if (!post_may_be_at_once(qp) || qp->transport->at_once(qp, &wr))
 			return;
-		did += length;
+		did += w->length;
 	}
 }
 

@@ -282,11 +282,35 @@ static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
  * the CQ is full this fails the QP: look at qp->state. */
 void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(qp->lock);
-/* Complete w, which at_once() has executed: count it as posted to the empty queue and
- * completed, with success or with an error. */
-void sq_complete_at_once(struct qp *qp, const struct swqe *w) REQUIRES(qp->lock);
-void sq_fail_at_once(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
-		     enum verr verr, uint64_t now) REQUIRES(qp->lock);
+/* For at_once(): counts n requests as posted to the empty queue and completed. */
+void sq_count_at_once(struct qp *qp, uint32_t n, uint64_t bytes) REQUIRES(qp->lock);
+/* For at_once(): adds the completion of a request that succeeded, if the CQ takes it
+ * without more ado. Returns false otherwise: call sq_end_at_once(). */
+static inline bool sq_told_at_once(struct qp *qp, const struct ibv_send_wr *wr,
+				   enum ibv_wc_opcode opcode, uint32_t byte_len)
+	REQUIRES(qp->lock)
+{
+	struct cq *cq = qp->send_cq;
+	struct cqe *to = cq->stamped ? NULL : cq_begin(cq);
+
+	if (!to)
+		return false;
+	*to = (struct cqe){
+		.wr_id = wr->wr_id,
+		.qp_num = qp->qpn,
+		.opcode = opcode,
+		.byte_len = byte_len,
+	};
+	cq_end(cq);
+	return true;
+}
+/* Completes a request of len bytes that at_once() has executed and counted. May fail the
+ * QP (CQ full). */
+void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,
+		    enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(qp->lock);
+/* For at_once(): posts a request of one SGE that it has begun. */
+void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
 
 /* Takes the next receive, from the QP or its SRQ. False: there is none, or the QP does
  * not receive. A QP holds at most one, until rq_complete(). qp_fail() flushes a held

@@ -17,6 +17,9 @@ struct qp;
 struct swqe;
 struct batch;
 
+/* Most bytes that one post copies by itself: some 250 us. */
+enum { POST_AT_ONCE = 8 << 20 };
+
 struct transport {
 	const char *name;	    /* "ib", "iwarp", "packet" */
 	int (*open)(struct qp *qp); /* make qp->tp, in RESET */
@@ -36,14 +39,15 @@ struct transport {
 	 * link took n and drops the rest, which are planned anew. Returns the next
 	 * deadline, as run() does. NULL if output is NULL or plans nothing. */
 	uint64_t (*commit)(struct qp *qp, unsigned first, unsigned n, uint64_t now);
-	/* Tries to execute w, the request at sq.head, which is not posted yet, without
-	 * the turn. If no earlier request waits to be begun, posts it (sq.head++),
-	 * does all of it and completes it. Of w only the fields of the transport and
-	 * of UD are unset; sge: its SGEs. Returns false if w was not posted. Even then
-	 * earlier requests may have been completed, so that the QP is in ERR or has
-	 * posted requests of its own: sq.head has moved then, and has overwritten w.
-	 * NULL: never possible. */
-	bool (*at_once)(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
+	/* Executes the requests of a list without the turn, one after the other, as far
+	 * as possible: up to POST_AT_ONCE bytes, and only if no earlier request waits
+	 * to be begun. Each counts as posted at sq.head and is completed; the last may
+	 * be posted and only begun. Returns the first request that was not posted.
+	 * Even then earlier requests may have been completed, so that the QP is in ERR
+	 * or has posted requests of its own. Every SGE is within the limits of the QP,
+	 * and inline data is where its SGE says. Called where qp->at_once is set. NULL:
+	 * never possible. */
+	struct ibv_send_wr *(*at_once)(struct qp *qp, struct ibv_send_wr *wr);
 	/* Sends what was just posted, if the QP has nothing else to do, without being
 	 * told the time: what run() would find is found at a deadline or when the QP
 	 * is due. *next: the next deadline. Returns false if it sent not all: call

@@ -231,20 +231,47 @@ bool reach_map(struct reach *r, const struct lent *lent, int fd);
 struct allowed {
 	bool known;
 	uint32_t version, pd, access;
+	/* A region of the peer and the version of its entry; the rights that it and the
+	 * QP have in common. Valid while the QP's version is. */
+	uint32_t key, mr_version, both;
 	struct mr_found ours; /* the local region of an SGE */
 };
+
+/* A stay inside a region of another process, for one request after the other. */
+struct visit {
+	struct by by;
+	struct allowed *allowed;
+	/* The thread's word (direct/words.h), which names key. NULL: not inside, and
+	 * what follows means nothing. */
+	_Atomic uint64_t *word;
+	uint32_t key;
+	struct mapping *m;
+	const _Atomic uint32_t *qp_version; /* of the peer's QP, in its export table */
+	uint32_t done;			    /* bytes copied of a request: REACH_SOME */
+};
+
+/* Inside the mapped region v->m, which may have another key: looks at everything anew.
+ * False: it is not key's, or not for this QP. */
+bool visit_look(struct visit *v);
+
+static inline void visit_end(struct visit *v)
+{
+	if (v->word)
+		atomic_store_explicit(v->word, 0, memory_order_release);
+	v->word = NULL;
+}
 
 enum reach_did {
 	REACH_NOT,   /* not done, or not all: use another way */
 	REACH_DONE,  /* all done */
+	REACH_SOME,  /* the first v->done bytes are done; leave the rest to the engine */
 	REACH_FAULT, /* the atomic was done, but its result cannot be stored */
 	REACH_LOST,  /* the atomic may be lost: its region was taken away meanwhile */
 };
 
-/* Executes the WRITE, READ or atomic w in this thread, on mapped memory. qp->lock is
- * held, the turn is not. */
-enum reach_did reach_at_once(struct by by, struct allowed *a, const struct swqe *w,
-			     const struct ibv_sge *sge);
+/* Executes the WRITE, READ or atomic wr of len bytes in this thread, on mapped memory.
+ * qp->lock is held, the turn is not. May begin the visit, which the caller ends. */
+enum reach_did reach_at_once(struct visit *v, const struct ibv_send_wr *wr, uint32_t len);
 /* As reach_executed(), but without the turn. */
 bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn);
 

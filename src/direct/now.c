@@ -11,17 +11,19 @@
 #include "core/exports.h"
 #include "core/mr.h"
 #include "core/qp.h"
+#include "core/transport.h"
 #include "direct/direct.h"
 #include "direct/map.h"
+#include "direct/once.h"
 #include "direct/words.h"
 #include "sys/guard.h"
 #include "sys/lock.h"
 
 enum {
-	MOST = 64 << 10, /* longest copy by the posting thread */
-	/* A thread that was stopped in the middle of a copy continues it whatever was
-	 * taken away meanwhile: at most this many bytes. */
-	PIECE = 2048,
+	/* The posting thread looks after so many bytes whether another thread waits for
+	 * qp->lock. */
+	STRETCH = 256 << 10,
+	MOST_OF_MANY = 64 << 10, /* longest request of several SGEs done at once */
 };
 
 /* Reads from the peer's export table what its QP allows. */
@@ -30,6 +32,7 @@ static bool look_again(struct by by, struct allowed *a)
 	struct exported_qp to;
 
 	a->known = false;
+	a->key = 0;
 	if (!exports_get_qp(by.r->exports, by.qp->attr.dest_qp_num, &to) || !to.open ||
 	    to.dest_qp != by.qp->qpn || to.path != by.path)
 		return false;
@@ -55,54 +58,29 @@ static inline bool qp_allows(struct by by, struct allowed *a)
 	       look_again(by, a);
 }
 
-/* What a copy may use while this thread is inside. Passed by value where a call is not
- * inlined, so that it stays in registers. */
-struct job {
-	struct by by;
-	struct allowed *allowed;
-	struct mapping *m;
-	const struct swqe *w; /* the request, in the posting thread; else NULL */
-};
-
-/* Is the mapped region still registered? */
-static inline bool is_lent(const struct mapping *m)
+bool visit_look(struct visit *v)
 {
-	return atomic_load_explicit(m->version, memory_order_acquire) == m->lent.version;
+	const struct mapping *m = v->m;
+	struct allowed *a = v->allowed;
+
+	if (m->lent.key != v->key || !is_lent(m) ||
+	    atomic_load_explicit(&m->bad, memory_order_relaxed) || !qp_allows(v->by, a) ||
+	    m->pd != a->pd)
+		return false;
+	a->key = v->key;
+	a->mr_version = m->lent.version;
+	a->both = m->access & a->access;
+	return true;
 }
 
-/* Has nothing been taken away since this thread checked? */
-static inline bool goes_on(const struct job *j)
+static inline uint8_t *local(const struct visit *v, const struct ibv_sge *sge,
+			     unsigned flags, int access)
 {
-	const _Atomic uint32_t *qp =
-		exports_qp_version(j->by.r->exports, j->by.qp->attr.dest_qp_num);
-
-	return is_lent(j->m) &&
-	       atomic_load_explicit(qp, memory_order_acquire) == j->allowed->version;
-}
-
-/* Returns where the range lies in this process; NULL: not mapped, or not certainly
- * allowed. */
-static inline uint8_t *find(const struct job *j, struct range r, unsigned access)
-{
-	const struct mapping *m = j->m;
-	struct allowed *a = j->allowed;
-	uint64_t off = r.va - m->va;
-
-	if (m->lent.key != r.key || atomic_load_explicit(&m->bad, memory_order_relaxed) ||
-	    !is_lent(m) || !qp_allows(j->by, a) || m->pd != a->pd ||
-	    (m->access & a->access & access) != access || r.len > m->length ||
-	    off > m->length - r.len)
-		return NULL;
-	return m->at + off;
-}
-
-static inline uint8_t *local(const struct job *j, const struct ibv_sge *sge, int access)
-{
-	const struct qp *qp = j->by.qp;
-	struct mr_found *f = &j->allowed->ours;
+	const struct qp *qp = v->by.qp;
+	struct mr_found *f = &v->allowed->ours;
 	uint8_t *host;
 
-	if (j->w->flags & IBV_SEND_INLINE)
+	if (flags & IBV_SEND_INLINE)
 		return (uint8_t *)(uintptr_t)sge->addr;
 	host = mr_again(qp->core, f, sge->lkey, sge->addr, sge->length, access);
 	if (host)
@@ -113,154 +91,119 @@ static inline uint8_t *local(const struct job *j, const struct ibv_sge *sge, int
 		       : NULL;
 }
 
-/* Returns 0, or -EFAULT for either side's memory; a retry by another way tells which. */
-static inline int copy_piece(const struct job *j, uint8_t *to, const uint8_t *from,
-			     uint32_t len)
-{
-	int rc = caught_copy(to, from, len);
-
-	if (rc)
-		atomic_store_explicit(&j->m->bad, true, memory_order_relaxed);
-	return rc;
-}
-
 /* Copies in pieces. True: all was copied. */
-static inline bool copy_one(const struct job *j, uint8_t *to, const uint8_t *from,
+static inline bool copy_one(const struct visit *v, uint8_t *to, const uint8_t *from,
 			    uint32_t len)
 {
 	for (; len > PIECE; to += PIECE, from += PIECE, len -= PIECE)
-		if (copy_piece(j, to, from, PIECE) || !goes_on(j))
+		if (copy_piece(v, to, from, PIECE) || !goes_on(v))
 			return false;
-	return !copy_piece(j, to, from, len);
+	return !copy_piece(v, to, from, len);
 }
 
-static inline bool copy_sge(const struct job *j, const struct ibv_sge *sge,
-			    uint8_t *there)
+/* Copies len bytes until another thread waits for qp->lock. */
+__attribute__((noinline)) static enum reach_did copy_long(struct visit *v, uint8_t *to,
+							  const uint8_t *from,
+							  uint32_t len)
 {
-	bool read = j->w->opcode == IBV_WR_RDMA_READ;
-	uint8_t *here = local(j, sge, read ? IBV_ACCESS_LOCAL_WRITE : 0);
+	struct qp *qp = v->by.qp;
+	uint32_t n;
 
-	return here && copy_one(j, read ? here : there, read ? there : here, sge->length);
+	qp_is_held(qp);
+	for (v->done = 0;;) {
+		n = len - v->done < STRETCH ? len - v->done : STRETCH;
+		if (!copy_one(v, to + v->done, from + v->done, n))
+			return REACH_NOT;
+		v->done += n;
+		if (v->done == len)
+			return REACH_DONE;
+		if (!goes_on(v))
+			return REACH_NOT;
+		if (lock_is_awaited(&qp->lock) || v->done >= POST_AT_ONCE)
+			return REACH_SOME;
+	}
 }
 
-__attribute__((noinline)) static enum reach_did copy_sges(struct job j,
-							  const struct ibv_sge *sge,
+static enum reach_did copy_sge(struct visit *v, const struct ibv_send_wr *wr,
+			       const struct ibv_sge *sge, uint8_t *there)
+{
+	bool read = wr->opcode == IBV_WR_RDMA_READ;
+	uint8_t *here = local(v, sge, wr->send_flags, read ? IBV_ACCESS_LOCAL_WRITE : 0);
+	uint8_t *to = read ? here : there, *from = read ? there : here;
+
+	if (!here)
+		return REACH_NOT;
+	if (sge->length > STRETCH)
+		return copy_long(v, to, from, sge->length);
+	return copy_one(v, to, from, sge->length) ? REACH_DONE : REACH_NOT;
+}
+
+__attribute__((noinline)) static enum reach_did copy_sges(struct visit *v,
+							  const struct ibv_send_wr *wr,
 							  uint8_t *there)
 {
-	for (unsigned i = 0; i < j.w->num_sge; there += sge->length, i++, sge++) {
-		if (i && !goes_on(&j))
+	for (int i = 0; i < wr->num_sge; there += wr->sg_list[i++].length) {
+		if (i && !goes_on(v))
 			return REACH_NOT;
-		if (sge->length && !copy_sge(&j, sge, there))
+		if (wr->sg_list[i].length &&
+		    copy_sge(v, wr, &wr->sg_list[i], there) != REACH_DONE)
 			return REACH_NOT;
 	}
 	return REACH_DONE;
 }
 
-/* The common case is one SGE. */
-static inline enum reach_did copy(const struct job *j, const struct ibv_sge *sge,
-				  uint8_t *there)
+static enum reach_did move(struct visit *v, const struct ibv_send_wr *wr, uint32_t len,
+			   unsigned access)
 {
-	if (j->w->num_sge != 1)
-		return copy_sges(*j, sge, there);
-	return copy_sge(j, sge, there) ? REACH_DONE : REACH_NOT;
-}
-
-static inline enum reach_did atomic(const struct job *j, const struct ibv_sge *sge,
-				    uint8_t *there)
-{
-	const struct swqe *w = j->w;
-	uint8_t *here =
-		w->num_sge == 1 && !((uintptr_t)there % 8) && !(w->remote_addr % 8)
-			? local(j, sge, IBV_ACCESS_LOCAL_WRITE)
-			: NULL;
-	uint64_t *at = (uint64_t *)(void *)there, was;
-
-	if (!here)
-		return REACH_NOT;
-	if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
-		    ? caught_fetch_add(at, w->atomic.compare_add, &was)
-		    : caught_cmp_swap(at, w->atomic.compare_add, w->atomic.swap, &was)) {
-		atomic_store_explicit(&j->m->bad, true, memory_order_relaxed);
-		return REACH_NOT;
-	}
-	return caught_copy(here, &was, sizeof(was)) ? REACH_FAULT : REACH_DONE;
-}
-
-/* Returns the access that the peer must allow; 0: the operation is not done here. */
-static inline unsigned needs(const struct qp *qp, const struct swqe *w)
-{
-	switch (w->opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return w->length && w->length <= MOST ? IBV_ACCESS_REMOTE_WRITE : 0;
-	case IBV_WR_RDMA_READ:
-		return w->length && w->length <= MOST && qp->attr.max_rd_atomic
-			       ? IBV_ACCESS_REMOTE_READ
-			       : 0;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return w->length == 8 && qp->attr.max_rd_atomic ? IBV_ACCESS_REMOTE_ATOMIC
-								: 0;
-	default:
-		return 0;
-	}
-}
-
-/* Was the mapping the region's until the copy had ended? A thread that takes the
- * region away changes the version first, and then waits. If it gave up waiting (torn),
- * this thread may have touched memory that belongs to no region. */
-static inline bool counts(const struct job *j)
-{
-	atomic_signal_fence(memory_order_seq_cst);
-	return is_lent(j->m) || atomic_load(&j->by.r->exports->torn) == j->m->torn;
-}
-
-static inline enum reach_did work(const struct job *j, unsigned access,
-				  const struct ibv_sge *sge)
-{
-	const struct swqe *w = j->w;
-	uint8_t *there =
-		find(j, (struct range){ w->remote_addr, w->rkey, w->length }, access);
 	enum reach_did did;
+	uint8_t *there;
 
+	if (!visit_region(v, wr->wr.rdma.rkey))
+		return REACH_NOT;
+	there = visit_find(v, wr->wr.rdma.remote_addr, len, access);
 	if (!there)
 		return REACH_NOT;
-	if (access != IBV_ACCESS_REMOTE_ATOMIC) {
-		did = copy(j, sge, there);
-		return did == REACH_DONE && !counts(j) ? REACH_NOT : did;
-	}
-	did = atomic(j, sge, there);
-	return did != REACH_NOT && !counts(j) ? REACH_LOST : did;
+	if (wr->num_sge == 1)
+		did = copy_sge(v, wr, wr->sg_list, there);
+	else if (len <= MOST_OF_MANY)
+		did = copy_sges(v, wr, there);
+	else
+		return REACH_NOT;
+	return did != REACH_NOT && !counts(v) ? REACH_NOT : did;
 }
 
-/* Returns the mapping for key; call it while inside, as it may be removed before. */
-static inline struct mapping *mapping(struct by by, uint32_t key)
+static enum reach_did fetch(struct visit *v, const struct ibv_send_wr *wr, uint32_t len)
 {
-	return atomic_load_explicit(&by.r->map[map_place(key)], memory_order_acquire);
+	uint64_t va = wr->wr.atomic.remote_addr;
+	uint8_t *there, *here;
+
+	if (len != 8 || wr->num_sge != 1 || !v->by.qp->attr.max_rd_atomic ||
+	    !visit_region(v, wr->wr.atomic.rkey))
+		return REACH_NOT;
+	there = visit_find(v, va, len, IBV_ACCESS_REMOTE_ATOMIC);
+	if (!there || (uintptr_t)there % 8 || va % 8)
+		return REACH_NOT;
+	here = local(v, wr->sg_list, wr->send_flags, IBV_ACCESS_LOCAL_WRITE);
+	return here ? fetch_once(v, wr, there, here) : REACH_NOT;
 }
 
-enum reach_did reach_at_once(struct by by, struct allowed *a, const struct swqe *w,
-			     const struct ibv_sge *sge)
+enum reach_did reach_at_once(struct visit *v, const struct ibv_send_wr *wr, uint32_t len)
 {
-	unsigned access = needs(by.qp, w);
-	enum reach_did did = REACH_NOT;
-	_Atomic uint64_t *word;
-	struct mapping *m;
-
-	if (!access)
-		return REACH_NOT;
-	word = words_enter(by.qp->core, w->rkey, by.qp->attr.dest_qp_num);
-	if (!word)
-		return REACH_NOT;
-	m = mapping(by, w->rkey);
-	if (m)
-		did = work(&(struct job){ by, a, m, w }, access, sge);
-	words_leave(word);
-	return did;
+	if (wr->opcode == IBV_WR_RDMA_WRITE)
+		return len ? move(v, wr, len, IBV_ACCESS_REMOTE_WRITE) : REACH_NOT;
+	if (wr->opcode == IBV_WR_RDMA_READ)
+		return len && v->by.qp->attr.max_rd_atomic
+			       ? move(v, wr, len, IBV_ACCESS_REMOTE_READ)
+			       : REACH_NOT;
+	if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+	    wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+		return fetch(v, wr, len);
+	return REACH_NOT;
 }
 
 /* --- with the turn -------------------------------------------------------- */
 
-static bool copy_span(const struct job *j, const struct span *span, uint32_t off,
+static bool copy_span(const struct visit *v, const struct span *span, uint32_t off,
 		      uint32_t len, uint8_t *there, bool read)
 {
 	struct iovec here[SGE_MAX];
@@ -269,8 +212,8 @@ static bool copy_span(const struct job *j, const struct span *span, uint32_t off
 	for (unsigned i = 0; i < n; there += here[i++].iov_len) {
 		uint8_t *at = here[i].iov_base;
 
-		if ((i && !goes_on(j)) ||
-		    !copy_one(j, read ? at : there, read ? there : at,
+		if ((i && !goes_on(v)) ||
+		    !copy_one(v, read ? at : there, read ? there : at,
 			      (uint32_t)here[i].iov_len))
 			return false;
 	}
@@ -280,18 +223,18 @@ static bool copy_span(const struct job *j, const struct span *span, uint32_t off
 /* A long copy releases qp->lock meanwhile, as in vm.c. The word is cleared before the
  * lock is taken again, so that no thread waits for this one while it waits for the
  * lock. */
-static NO_TSA bool copy_and_leave(const struct job *j, _Atomic uint64_t *word,
-				  const struct span *span, uint32_t off, uint32_t len,
-				  uint8_t *there, bool read)
+static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint32_t off,
+				  uint32_t len, uint8_t *there, bool read)
 {
-	bool let_go = lets_go(&j->by, len), did;
+	struct qp *qp = v->by.qp;
+	bool let_go = lets_go(&v->by, len), did;
 
 	if (let_go)
-		lock_give(&j->by.qp->lock);
-	did = copy_span(j, span, off, len, there, read) && counts(j);
-	words_leave(word);
+		lock_give(&qp->lock);
+	did = copy_span(v, span, off, len, there, read) && counts(v);
+	visit_end(v);
 	if (let_go)
-		lock_take(&j->by.qp->lock);
+		lock_take(&qp->lock);
 	return did;
 }
 
@@ -299,19 +242,15 @@ bool reach_mapped(const struct by *by, const struct range *at, const struct span
 		  uint32_t off, uint32_t len, bool read, unsigned access)
 {
 	struct allowed allowed = { .known = false };
-	struct job j = { *by, &allowed, mapping(*by, at->key), NULL };
-	_Atomic uint64_t *word;
+	struct visit v = { .by = *by, .allowed = &allowed };
 	uint8_t *there;
 
-	if (!j.m)
+	if (!mapping(by, at->key) || !visit_begin(&v, at->key))
 		return false;
-	word = words_enter(by->qp->core, at->key, by->qp->attr.dest_qp_num);
-	if (!word)
-		return false;
-	there = find(&j, *at, access);
+	there = visit_find(&v, at->va, at->len, access);
 	if (there)
-		return copy_and_leave(&j, word, span, off, len, there + off, read);
-	words_leave(word);
+		return copy_and_leave(&v, span, off, len, there + off, read);
+	visit_end(&v);
 	return false;
 }
 
@@ -321,12 +260,12 @@ bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
 	struct allowed a;
 	bool yes;
 
-	if (!mapping(*by, key))
+	if (!mapping(by, key))
 		return false;
 	word = words_enter(by->qp->core, key, by->qp->attr.dest_qp_num);
 	if (!word)
 		return false;
-	yes = mapping(*by, key) && look_again(*by, &a) &&
+	yes = mapping(by, key) && look_again(*by, &a) &&
 	      exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 	words_leave(word);
 	return yes;

@@ -2,7 +2,6 @@
 /* Memory that both processes have mapped: the posting thread does the work at once,
  * with the same bytes, rights, order and completions as by any other way. */
 #include "core/exports.h"
-#include "core/post.h"
 #include "direct/shared_fix.h"
 
 static void the_same_bytes(void **state)
@@ -61,100 +60,6 @@ static void atomics(void **state)
 	pair_go(s.f, 1);
 	post(&s, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 0, 68, 8);
 	fix_wc(s.f, 0, 4, IBV_WC_REM_INV_REQ_ERR);
-	unshare_(&s);
-}
-
-/* Inline data needs no key; a list is done one by one, however long. */
-static void inline_data_and_lists(void **state)
-{
-	enum { MANY = 300 };
-	struct shared s = mapped(FIX_ALL);
-	uint64_t before = times(&s), v[MANY];
-	struct ibv_send_wr wr[MANY], *bad;
-	struct ibv_sge sge[MANY];
-
-	(void)state;
-	pair_stop(s.f, 1);
-	for (uint64_t i = 0; i < MANY; i++) {
-		v[i] = i * 77;
-		sge[i] = (struct ibv_sge){ (uintptr_t)&v[i], 8, 0 };
-		wr[i] = (struct ibv_send_wr){
-			.wr_id = i,
-			.next = i + 1 < MANY ? &wr[i + 1] : NULL,
-			.sg_list = &sge[i],
-			.num_sge = 1,
-			.opcode = IBV_WR_RDMA_WRITE,
-			.send_flags =
-				IBV_SEND_INLINE | (i + 1 < MANY ? 0u : IBV_SEND_SIGNALED),
-			.wr.rdma = { s.mr->mkey.base + 8 * i, s.mr->mkey.key },
-		};
-	}
-	assert_int_equal(qp_post_send(s.f->p.qp[0], wr, &bad), 1);
-	done_at_once(&s, MANY - 1);
-	assert_int_equal(times(&s), before + MANY);
-	assert_memory_equal(s.at, v, sizeof(v));
-	unshare_(&s);
-}
-
-/* A post does a limited amount at once and leaves the rest to the engine, so that
- * qp->lock is not held for long. */
-static void a_call_does_so_much_at_once(void **state)
-{
-	enum { MANY = 7, AT_ONCE = 4, EACH = 65536 };
-	struct shared s = mapped(FIX_ALL);
-	uint64_t before = times(&s);
-	struct ibv_send_wr wr[MANY];
-	struct ibv_sge sge[MANY];
-
-	(void)state;
-	for (unsigned i = 0; i < MANY; i++) {
-		sge[i] = sim_sge(s.f->mr[0], i * EACH, EACH);
-		wr[i] = (struct ibv_send_wr){
-			.wr_id = i,
-			.next = i + 1 < MANY ? &wr[i + 1] : NULL,
-			.sg_list = &sge[i],
-			.num_sge = 1,
-			.opcode = IBV_WR_RDMA_WRITE,
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.rdma = { s.mr->mkey.base + i * EACH, s.mr->mkey.key },
-		};
-	}
-	sim_send(s.f->p.qp[0], wr);
-	for (unsigned i = 0; i < MANY; i++)
-		done(&s, i);
-	assert_int_equal(times(&s), before + AT_ONCE);
-	assert_memory_equal(s.at, s.f->mem[0], MANY * EACH);
-	unshare_(&s);
-}
-
-/* ... also where they are built one by one. */
-static void a_builder_does_so_much_at_once(void **state)
-{
-	enum { MANY = 6, AT_ONCE = 4, EACH = 65536 };
-	struct shared s = mapped(FIX_ALL);
-	struct qp *qp = s.f->p.qp[0];
-	uint64_t before = times(&s);
-
-	(void)state;
-	qp->send_ops = IBV_QP_EX_WITH_RDMA_WRITE;
-	post_start(qp);
-	qp->ex.wr_flags = IBV_SEND_SIGNALED;
-	for (unsigned i = 0; i < MANY; i++) {
-		struct swqe *w;
-
-		qp->ex.wr_id = i;
-		w = post_draft(qp, IBV_WR_RDMA_WRITE);
-		w->rkey = s.mr->mkey.key;
-		w->remote_addr = s.mr->mkey.base + i * EACH;
-		post_sge(qp, s.f->mr[0]->mkey.key, (uintptr_t)s.f->mem[0] + i * EACH,
-			 EACH);
-	}
-	assert_int_equal(post_complete(qp), 0);
-	due_add(qp->core, qp);
-	for (unsigned i = 0; i < MANY; i++)
-		done(&s, i);
-	assert_int_equal(times(&s), before + AT_ONCE);
-	assert_memory_equal(s.at, s.f->mem[0], MANY * EACH);
 	unshare_(&s);
 }
 
@@ -479,9 +384,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_bytes),
 		cmocka_unit_test(atomics),
-		cmocka_unit_test(inline_data_and_lists),
-		cmocka_unit_test(a_call_does_so_much_at_once),
-		cmocka_unit_test(a_builder_does_so_much_at_once),
 		cmocka_unit_test(an_atomic_whose_result_has_no_place),
 		cmocka_unit_test(what_is_not_allowed_the_other_refuses),
 		cmocka_unit_test(another_domain_the_other_refuses),

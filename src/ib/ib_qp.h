@@ -436,7 +436,7 @@ enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->q
 bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now) REQUIRES(q->qp->lock);
 /* As struct transport's posted and at_once (core/transport.h). */
 bool lane_posted(struct qp *qp, uint64_t *next);
-bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge);
+struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr);
 
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 

@@ -5,6 +5,10 @@
  * All earlier packets of the QP must have been executed first, so that none is overtaken.
  * A work request that is executed directly takes no PSN. */
 #include "core/device.h"
+#include "core/draft.h"
+#include "core/transport.h"
+#include "core/wr_op.h"
+#include "direct/once.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 
@@ -179,6 +183,14 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 
 /* --- by the thread that posts ---------------------------------------------- */
 
+static uint32_t key_of(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+			       wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP
+		       ? wr->wr.atomic.rkey
+		       : wr->wr.rdma.rkey;
+}
+
 /* Have all outstanding packets been executed, by the word in the peer's export table? */
 static bool out_is_executed(struct ib_qp *q, uint32_t key) REQUIRES(q->qp->lock)
 {
@@ -189,55 +201,124 @@ static bool out_is_executed(struct ib_qp *q, uint32_t key) REQUIRES(q->qp->lock)
 	       executed(q, clock_ns());
 }
 
-/* May the work request be executed now?  It must not overtake an earlier request, nor an
+/* May a work request be executed now?  It must not overtake an earlier request, nor an
  * answer that is to go out at once. */
-static inline bool is_next(const struct qp *qp, struct ib_qp *q, uint32_t key)
-	REQUIRES(q->qp->lock)
+static inline bool is_next(const struct qp *qp, struct ib_qp *q,
+			   const struct ibv_send_wr *wr) REQUIRES(q->qp->lock)
 {
 	const struct ib_req *r = &q->req;
 	const struct ib_rsp *s = &q->rsp;
 	uint32_t index = qp->sq.head;
 
 	if (r->at.cur != index || r->at.fresh != index || r->failed || r->rnr_until ||
-	    s->nak_due || s->resources || (s->ack.due && !s->ack.wait_until))
+	    s->nak_due || s->resources || (s->ack.due && !s->ack.wait_until) ||
+	    !qp->sq.cap)
 		return false;
 	if (r->una == r->at.psn)
 		return qp->sq.tail == index;
 	/* Completing work may let the QP post requests of its own, so the head is read
 	 * again. */
-	return out_is_executed(q, key) && qp->sq.head == index;
+	return out_is_executed(q, key_of(wr)) && qp->sq.head == index;
 }
 
-static void failed(struct qp *qp, const struct swqe *w, enum reach_did did)
+/* What one call has executed and not yet counted. */
+struct tally {
+	uint32_t n;
+	uint64_t bytes;
+};
+
+/* Leaves the peer's memory and counts what was executed, before anything that takes
+ * longer or looks at the queue. */
+static inline void count_all(struct ib_qp *q, struct visit *v, struct tally t)
+	REQUIRES(q->qp->lock)
+{
+	visit_end(v);
+	sq_count_at_once(q->qp, t.n, t.bytes);
+	q->req.at.cur += t.n;
+	q->req.at.fresh += t.n;
+}
+
+static inline bool is_signaled(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return wr->send_flags & IBV_SEND_SIGNALED || qp->sig_all;
+}
+
+/* Ends a request that was executed, but not simply; everything before it is counted.
+ * some: so many bytes of it were executed.  Returns false if the next one has to wait. */
+__attribute__((noinline)) static bool end_rarely(struct ib_qp *q,
+						 const struct ibv_send_wr *wr,
+						 uint32_t len, uint32_t some,
+						 enum reach_did did) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	uint64_t now = clock_ns();
+
+	qp_is_held(qp);
+	if (did == REACH_SOME) {
+		q->req.direct = some;
+		sq_post_begun(qp, wr);
+		return false;
+	}
+	if (did == REACH_DONE) {
+		sq_end_at_once(qp, wr, len, IBV_WC_SUCCESS, VERR_NONE, now);
+		return qp->state == IBV_QPS_RTS && qp->sq.head == q->req.at.cur;
+	}
+	if (did == REACH_LOST)
+		sq_end_at_once(qp, wr, len, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, now);
+	else
+		sq_end_at_once(qp, wr, len, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	qp_fail(qp, false, -1, now); /* the engine drops the protocol state */
+	return false;
+}
+
+static inline bool tell(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len)
 	REQUIRES(qp->lock)
 {
-	if (did == REACH_LOST)
-		sq_fail_at_once(qp, w, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, clock_ns());
-	else
-		sq_fail_at_once(qp, w, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, clock_ns());
-	qp_fail(qp, false, -1, clock_ns()); /* the engine drops the protocol state */
+	if (wr->opcode == IBV_WR_RDMA_WRITE)
+		return sq_told_at_once(qp, wr, IBV_WC_RDMA_WRITE, 0);
+	return sq_told_at_once(qp, wr, wr_op(wr->opcode)->wc, len);
 }
 
-bool lane_at_once(struct qp *qp, const struct swqe *w, const struct ibv_sge *sge)
+struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ib_qp *q = ib_qp(qp);
+	struct visit v;
+	struct tally t = { 0, 0 };
 	enum reach_did did;
+	uint64_t before = 0;
+	uint32_t len;
 
 	qp_is_held(q->qp);
 	qp_is_held(qp);
-	if (!is_next(qp, q, w->rkey))
-		return false;
-	did = reach_at_once((struct by){ qp->lane->reach, qp, q->from.out }, &q->allowed,
-			    w, sge);
-	if (did == REACH_NOT)
-		return false;
-	qp->done_at_once++;
-	qp->bytes_at_once += w->length;
-	q->req.at.cur++;
-	q->req.at.fresh++;
-	if (did == REACH_DONE)
-		sq_complete_at_once(qp, w);
-	else
-		failed(qp, w, did);
-	return true;
+	if (!is_direct(wr->opcode) || !is_next(qp, q, wr))
+		return wr;
+	v.by = by_of(q);
+	v.allowed = &q->allowed;
+	v.word = NULL;
+	v.done = 0;
+	do {
+		if (post_is_simple(wr) && wr->sg_list->length - 1 < PIECE) {
+			len = wr->sg_list->length;
+			did = reach_once(&v, wr, len);
+		} else {
+			len = post_bytes(qp, wr);
+			did = reach_slowly(&v, wr, len);
+		}
+		if (did == REACH_NOT)
+			break;
+		if (did != REACH_SOME)
+			t.n++;
+		t.bytes += did == REACH_SOME ? v.done : len;
+		if (__builtin_expect(did != REACH_DONE, 0) ||
+		    (is_signaled(qp, wr) && !tell(qp, wr, len))) {
+			count_all(q, &v, t);
+			before += t.bytes;
+			t = (struct tally){ 0, 0 };
+			if (!end_rarely(q, wr, len, v.done, did))
+				return wr->next;
+		}
+		wr = wr->next;
+	} while (wr && before + t.bytes < POST_AT_ONCE && !lock_is_awaited(&qp->lock));
+	count_all(q, &v, t);
+	return wr;
 }

@@ -85,6 +85,13 @@ static inline uint32_t lock_look(struct lock *l)
 	return atomic_fetch_or(&l->word, 0);
 }
 
+/* Does a thread sleep until l, which the caller has, is given?  True also for a while
+ * after one has slept. */
+static inline bool lock_is_awaited(struct lock *l) REQUIRES(*l)
+{
+	return atomic_load_explicit(&l->word, memory_order_relaxed) == LOCK_AWAITED;
+}
+
 static inline NO_TSA void lock_take(struct lock *l) ACQUIRES(*l)
 {
 	if (!lock_try(l))

@@ -47,6 +47,9 @@ NO_TSA static void t_try(void **state)
 	lock_init(&lk);
 	assert_true(lock_try(&lk));
 	assert_false(lock_try(&lk)); /* even the holder cannot take it again */
+	assert_false(lock_is_awaited(&lk));
+	assert_false(lock_wait_for(&lk, 1)); /* sleeps, and gives up */
+	assert_true(lock_is_awaited(&lk));
 	lock_give(&lk);
 	assert_true(lock_try(&lk));
 	lock_give(&lk);
