@@ -64,13 +64,14 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	return rc ? rc : draft_end(qp);
 }
 
-/* The common case: an RC SEND with one SGE. Returns false if the request is for
- * post_one(). */
+/* The common case: an RC SEND with one SGE. Leaves the fields of struct swqe alone that
+ * no SEND has. Returns false if the request is for post_one(). */
 static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	REQUIRES(qp->lock)
 {
 	struct sq *sq = &qp->sq;
 	struct ibv_sge *sge = sq_sges(sq, sq->draft);
+	struct swqe *w;
 
 	if (wr->opcode != IBV_WR_SEND || qp->wr_type != IBV_QPT_RC || wr->num_sge != 1 ||
 	    !wr->sg_list || !sq->max_sge || wr->send_flags & ~(unsigned)SEND_FLAGS ||
@@ -88,14 +89,16 @@ static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	} else if (sge->length > caps.max_msg) {
 		return false;
 	}
-	*sq_at(sq, sq->draft++) = (struct swqe){
-		.wr_id = wr->wr_id,
-		.length = sge->length,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.flags =
-			(uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0)),
-	};
+	w = sq_at(sq, sq->draft++);
+	w->wr_id = wr->wr_id;
+	w->length = sge->length;
+	w->num_sge = 1;
+	w->opcode = IBV_WR_SEND;
+	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	w->imm = w->rkey = 0;
+	w->remote_addr = 0;
+	w->psn = w->npkts = w->done = 0;
+	w->state = 0;
 	return true;
 }
 
@@ -163,10 +166,9 @@ int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 		return -EAGAIN;
 	}
 	rc = post_may_send(qp);
-	if (!rc)
+	post_begin(qp);
+	if (!rc && (wr->next || !post_plain(qp, wr)))
 		rc = post_list(qp, &wr);
-	else
-		qp->sq.draft = qp->sq.head;
 	did->idle = post_commit(qp);
 	did->sent = !did->idle && did->at_once && qp->transport->posted(qp, &did->next);
 	lock_give(&qp->lock);

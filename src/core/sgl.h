@@ -6,11 +6,13 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "core/mr.h"
 #include "core/rq.h"
 #include "core/verr.h"
+#include "sys/guard.h"
 
 struct pd;
 struct qp;
@@ -38,6 +40,16 @@ int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 /* Fills iov with the pieces that hold bytes [off, off + len). Returns their number. */
 unsigned span_iov(const struct span *s, uint32_t off, uint32_t len, struct iovec *iov);
 int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
+/* span_copy() from offset 0, which is as a rule all in the first piece. */
+static inline int span_copy_first(void *dst, const struct span *s, uint32_t len)
+{
+	if (s->ours) {
+		memcpy(dst, s->v[0].host, len);
+		return 0;
+	}
+	return len <= s->v[0].len ? guard_copy(dst, s->v[0].host, len)
+				  : span_copy(dst, s, 0, len);
+}
 
 /* Copies len bytes to offset off of an SGE list. Returns 0, -EACCES or -EFAULT. */
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,

@@ -5,14 +5,18 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 
-static bool is_plain(const struct planning *p, const struct swqe *w)
+/* Is w a SEND of one packet that need not wait for others? */
+static inline bool is_plain(const struct ib_qp *q, const struct swqe *w)
 {
-	const struct ib_qp *q = p->q;
-
 	return w->opcode == IBV_WR_SEND && !(w->flags & IBV_SEND_FENCE) &&
-	       w->length <= q->mtu && !lane_wants_ref(q, w) && q->qp->reliable &&
-	       q->qp->state == IBV_QPS_RTS && p->at.psn == p->at.max_psn &&
-	       p->at.burst == NO_BURST && psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1;
+	       w->length <= q->mtu && !lane_wants_ref(q, w);
+}
+
+/* Would the next packet be a new one, for which there is a PSN? */
+static inline bool goes_on(const struct planning *p)
+{
+	return p->at.psn == p->at.max_psn && p->at.burst == NO_BURST &&
+	       psn_off(p->at.psn, p->q->req.una) < PSN_WINDOW - 1;
 }
 
 /* Does the same as wqe_resolve(), for one SGE whose region the QP remembers. */
@@ -40,7 +44,9 @@ static int resolve_short(struct planning *p, const struct swqe *w)
 	return 0;
 }
 
-enum step lane_send(struct planning *p, struct swqe *w)
+/* Sends w, which is plain.  Returns as lane_send(). */
+static inline enum step send_plain(struct planning *p, struct swqe *w)
+	REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
 	struct qp *qp = q->qp;
@@ -48,7 +54,7 @@ enum step lane_send(struct planning *p, struct swqe *w)
 	struct lane_short s = { .psn = p->at.psn };
 	int rc;
 
-	if (!is_plain(p, w) || resolve_short(p, w))
+	if (resolve_short(p, w))
 		return STEP_GO;
 	s.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
 	s.dst = qp->attr.dest_qp_num;
@@ -75,6 +81,15 @@ enum step lane_send(struct planning *p, struct swqe *w)
 		lane_expects(q);
 	req_spend(p, w->length);
 	return STEP_SENT;
+}
+
+enum step lane_send(struct planning *p, struct swqe *w)
+{
+	const struct qp *qp = p->q->qp;
+
+	return is_plain(p->q, w) && goes_on(p) && qp->reliable && qp->state == IBV_QPS_RTS
+		       ? send_plain(p, w)
+		       : STEP_GO;
 }
 
 /* Has the QP nothing to do but to send, and is nothing in its way? */
@@ -105,7 +120,9 @@ bool lane_posted(struct qp *qp, uint64_t *next)
 	p.left = REQ_SHARE;
 	p.memory.resolved = false;
 	while (p.at.cur != qp->sq.head && p.left > 0) {
-		if (lane_send(&p, sq_at(&qp->sq, p.at.cur)) != STEP_SENT)
+		struct swqe *w = sq_at(&qp->sq, p.at.cur);
+
+		if (!is_plain(q, w) || !goes_on(&p) || send_plain(&p, w) != STEP_SENT)
 			return false;
 		p.left--;
 	}

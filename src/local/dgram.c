@@ -66,6 +66,8 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 		at += d->iov[i].iov_len;
 	}
 	ring_publish(&p->out, r, bytes);
+	atomic_thread_fence(
+		memory_order_seq_cst); /* no QP is locked: see local_flush() */
 	l->count.out++;
 	l->count.out_bytes += d->len;
 	peer_wrote(p);

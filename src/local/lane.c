@@ -133,7 +133,7 @@ static int send_short(struct lane *l, const struct lane_from *from,
 	peer_wrote(p);
 	if (!r)
 		return -ENOBUFS;
-	if (len && span_copy((uint8_t *)r + REC_HEAD, span, 0, len))
+	if (len && span_copy_first((uint8_t *)r + REC_HEAD, span, len))
 		return -EFAULT;
 	r->kind = REC_PACKET;
 	r->flags = (uint8_t)((s->se ? REC_SE : 0) | (s->ackreq ? REC_ACKREQ : 0));

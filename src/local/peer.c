@@ -85,10 +85,10 @@ bool peer_looks(const struct peer *p)
 }
 
 /* The writer's half of the protocol with peer_cool(): publish, fence, look at
- * want_kick. */
+ * want_kick. What was published under a QP's lock is behind that lock's fence. */
 static void wake(struct peer *p)
 {
-	atomic_thread_fence(memory_order_seq_cst);
+	lock_fence();
 	if (atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed) &&
 	    atomic_exchange(&p->out.s->want_kick, 0)) {
 		/* The turn may be a brief one, so cancellation must be held off */
@@ -116,9 +116,8 @@ void local_flush(struct local *l)
 		if (p->state != PEER_UP || p == l->self)
 			continue;
 		wake(p);
-		if (p->state != PEER_UP) /* the KICK found that it has ended */
-			continue;
-		peer_admit(p);
+		if (p->state == PEER_UP && peer_waits(p)) /* the KICK may end it */
+			peer_admit(p);
 	}
 	if (l->unsaid)
 		say_again(l);

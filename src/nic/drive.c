@@ -79,8 +79,7 @@ static bool prolonged(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)
 	return output_and_give(nic, qp);
 }
 
-/* Serves QPs that have become due while the turn was taken. */
-static void serve_due(struct nic *nic)
+static void serve_all_due(struct nic *nic)
 {
 	while (due_any(&nic->core) && turn_try(&nic->core.turn))
 		if (!output_and_give(nic, NULL))
@@ -89,6 +88,13 @@ static void serve_due(struct nic *nic)
 	 * calls, fork), so the thread has to. */
 	if (due_any(&nic->core))
 		engine_settle(&nic->engine, clock_ns(), 0);
+}
+
+/* Serves QPs that have become due while the turn was taken. */
+static inline void serve_due(struct nic *nic)
+{
+	if (__builtin_expect(due_any(&nic->core), 0))
+		serve_all_due(nic);
 }
 
 void nic_post(struct nic *nic, struct qp *qp, bool nested)

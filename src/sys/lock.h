@@ -104,6 +104,17 @@ static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
 		lock_wake(l);
 }
 
+/* A full barrier between what this thread stored before it took or gave a lock and what
+ * it loads from here on.  On x86 the lock's instruction is that barrier. */
+static inline void lock_fence(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 void brief_wait(struct brief_lock *l); /* slow path of brief_take() */
 
 static inline void brief_init(struct brief_lock *l)
