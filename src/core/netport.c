@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "sys/addr.h"
-#include "sys/conf.h"
 
 enum { GID_LINK_LOCAL, GID_FIRST_V4, GID_OTHERS };
 
@@ -125,9 +124,7 @@ static void put_mac(struct gid_entry *e, const struct netdev *net)
 /* RoCE v1 frames need packet sockets, and lo is not Ethernet. */
 static bool offers_v1(const struct netdev *net)
 {
-	const struct conf *conf = conf_get();
-
-	return conf && conf->link == CONF_LINK_RAW && !conf->one_gid && !net->loopback;
+	return net->v1 && !net->one_gid && !net->loopback;
 }
 
 /* Adds a RoCE v1 entry for each of the first GID_V1 entries that may be used on the
@@ -153,7 +150,7 @@ static void refresh(struct gid_entry *gid, const struct netdev *net)
 	if (!gid[GID_LINK_LOCAL].used)
 		put_synthesised(&gid[GID_LINK_LOCAL], net);
 	put_first(gid, GID_FIRST_V4, net, is_first_v4);
-	if (!conf_get() || !conf_get()->one_gid)
+	if (!net->one_gid)
 		put_others(gid, v1, net);
 	for (int i = 0; i < GID_TABLE; i++)
 		if (gid[i].used)

@@ -17,6 +17,10 @@ struct netdev {
 	uint32_t mtu;
 	uint32_t payload; /* bytes of payload in the longest packet of the link */
 	bool running, loopback;
+	/* How many GIDs the device gets for the addresses, as the program's
+	 * configuration says: two for each address if it offers RoCE v1, too; one_gid:
+	 * no others than GID 0 and GID 1. */
+	bool v1, one_gid;
 	unsigned naddrs;
 	struct {
 		uint8_t ip[16];
@@ -44,7 +48,7 @@ int device_create(const struct device_kind *kind, const struct netdev *net,
 /* Applies a change of the interface; net NULL: it is gone. A GID keeps its index while
  * its address stays. GID 0 is the IPv6 link-local address (::1 on loopback; derived
  * from the MAC if there is none), GID 1 the first IPv4 address if any, the others
- * follow from 2; with URNIC_LINK=raw the first GID_V1 also appear as RoCE v1.
+ * follow from 2; with net->v1 the first GID_V1 also appear as RoCE v1.
  * (mac_gid: only GID 0, which is the MAC followed by zeroes.) Returns the result of
  * device_fill(). */
 unsigned device_update(struct device *dev, const struct netdev *net);

@@ -7,8 +7,6 @@
 
 #include <cmocka.h>
 
-#include <stdlib.h>
-
 #include "core/test_ctx.h"
 
 static struct gid_entry gid_at(struct device *dev, int index)
@@ -19,12 +17,21 @@ static struct gid_entry gid_at(struct device *dev, int index)
 	return e;
 }
 
+static struct netdev netdev(void)
+{
+	struct netdev net = test_netdev();
+
+	net.v1 = true;
+	return net;
+}
+
 static void each_address_has_two_types(void **state)
 {
+	const struct netdev net = netdev();
 	struct test_ctx t;
 
 	(void)state;
-	test_open(&t);
+	test_open_on(&t, &net);
 	for (int i = 0; i < 3; i++) {
 		struct gid_entry v2 = gid_at(t.dev, i), v1 = gid_at(t.dev, GID_V1 + i);
 
@@ -40,11 +47,11 @@ static void each_address_has_two_types(void **state)
 /* When an address goes, both of its entries go; other entries keep their index. */
 static void they_come_and_go_together(void **state)
 {
-	struct netdev net = test_netdev();
+	struct netdev net = netdev();
 	struct test_ctx t;
 
 	(void)state;
-	test_open(&t);
+	test_open_on(&t, &net);
 	memmove(net.addr, net.addr + 1, (net.naddrs - 1) * sizeof(*net.addr));
 	net.naddrs--;
 	assert_true(device_update(t.dev, &net) & PORT_GID);
@@ -65,7 +72,7 @@ static void they_come_and_go_together(void **state)
 /* With more addresses than the table can hold twice, the rest have one type. */
 static void the_others_go_behind(void **state)
 {
-	struct netdev net = test_netdev();
+	struct netdev net = netdev();
 	struct test_ctx t;
 	int used = 0;
 
@@ -76,7 +83,7 @@ static void the_others_go_behind(void **state)
 		net.addr[net.naddrs].ip[1] = net.naddrs ? 0 : 0x80;
 		net.addr[net.naddrs].ip[15] = (uint8_t)(net.naddrs + 1);
 	}
-	test_open(&t);
+	test_open_on(&t, &net);
 	device_update(t.dev, &net);
 	for (int i = 0; i < GID_TABLE; i++) {
 		struct gid_entry e = gid_at(t.dev, i);
@@ -91,15 +98,31 @@ static void the_others_go_behind(void **state)
 
 static void loopback_has_none(void **state)
 {
-	struct netdev net = test_netdev();
+	struct netdev net = netdev();
 	struct test_ctx t;
 
 	(void)state;
 	net.loopback = true;
-	test_open(&t);
+	test_open_on(&t, &net);
 	device_update(t.dev, &net);
 	for (int i = 0; i < GID_TABLE; i++)
 		assert_false(gid_at(t.dev, i).v1);
+	test_close(&t);
+}
+
+/* A program that asks for one GID gets no RoCE v1 and no GID beyond 0 and 1. */
+static void one_gid_leaves_the_others_out(void **state)
+{
+	struct netdev net = netdev();
+	struct test_ctx t;
+
+	(void)state;
+	net.one_gid = true;
+	test_open_on(&t, &net);
+	for (int i = 0; i < GID_TABLE; i++) {
+		assert_int_equal(gid_at(t.dev, i).used, i < 2);
+		assert_false(gid_at(t.dev, i).v1);
+	}
 	test_close(&t);
 }
 
@@ -110,9 +133,8 @@ int main(void)
 		cmocka_unit_test(they_come_and_go_together),
 		cmocka_unit_test(the_others_go_behind),
 		cmocka_unit_test(loopback_has_none),
+		cmocka_unit_test(one_gid_leaves_the_others_out),
 	};
 
-	/* Before the library reads it, which it does once. */
-	setenv("URNIC_LINK", "raw", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

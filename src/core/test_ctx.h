@@ -45,12 +45,10 @@ static inline struct netdev test_netdev(void)
 	return net;
 }
 
-static inline void test_open(struct test_ctx *t)
+static inline void test_open_on(struct test_ctx *t, const struct netdev *net)
 {
-	struct netdev net = test_netdev();
-
 	memset(t, 0, sizeof(*t));
-	if (core_init(&t->core, 1) || device_create(&device_roce, &net, NULL, &t->dev) ||
+	if (core_init(&t->core, 1) || device_create(&device_roce, net, NULL, &t->dev) ||
 	    event_queue_init(&t->ctx.async))
 		abort();
 	t->ctx.core = &t->core;
@@ -59,6 +57,13 @@ static inline void test_open(struct test_ctx *t)
 	t->ctx.ibv = &t->ibv;
 	t->ibv.async_fd = t->ctx.async.fd;
 	list_add_tail(&t->core.contexts, &t->ctx.node);
+}
+
+static inline void test_open(struct test_ctx *t)
+{
+	const struct netdev net = test_netdev();
+
+	test_open_on(t, &net);
 }
 
 /* Frees the test's device too, although devices normally live as long as the process. */

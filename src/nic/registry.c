@@ -231,7 +231,18 @@ static bool is_wanted(const struct netdev *net, const struct device_kind *kind)
 	       pick_device(conf->devices, net, kind);
 }
 
-static int add_or_update(const struct look *look)
+/* Says which GIDs the devices get, as the configuration has it. */
+static void choose_gids(const struct look *look)
+{
+	const struct conf *conf = conf_get();
+
+	for (int i = 0; i < look->n; i++) {
+		look->net[i].v1 = conf->link == CONF_LINK_RAW;
+		look->net[i].one_gid = conf->one_gid;
+	}
+}
+
+static int add_or_update(const struct look *look) REQUIRES(registry_lock)
 {
 	int rc = 0;
 
@@ -309,6 +320,7 @@ static int refresh(void)
 	rc = note_addresses(look.net, look.n);
 	if (!rc)
 		rc = add_or_update(&look);
+	choose_gids(&look);
 	say_unknown(look.net, look.n);
 	list_for(node, &all)
 	{
