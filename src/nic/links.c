@@ -2,6 +2,7 @@
 /* links.c - see links.h. */
 #include "nic/links.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "core/core.h"
@@ -116,6 +117,7 @@ void links_init(struct links *links, struct core *core)
 
 void links_add(struct links *links, struct nic_link *l)
 {
+	assert(!l->ops->has == !l->ops->sleeps && !l->ops->has == !l->ops->told);
 	l->source = (struct source){ .ops = l->ops->has ? &ring_ops : &source_ops,
 				     .rang = -1 };
 	l->links = links;

@@ -45,7 +45,8 @@ struct nic_link {
 		void (*forked)(struct nic_link *l);
 
 		/* For a link over memory, whose input is polled and which kicks only
-		 * when asked to (SOURCE_RINGS). All three are set, or none: */
+		 * when asked to (SOURCE_RINGS). All three are set, or none, as
+		 * links_add() asserts: */
 		/* Is there input? Any thread may call it. */
 		bool (*has)(const struct nic_link *l);
 		/* Asks the link to kick from now on, or not to. */

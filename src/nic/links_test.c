@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -380,6 +381,32 @@ static void a_thread_that_waits_sleeps_on_the_links(void **state)
 	assert_int_equal(waits(2, -1), 1);
 }
 
+static bool has(const struct nic_link *l)
+{
+	(void)l;
+	return false;
+}
+
+/* The engine would wait in vain for the input of a link that is over memory and cannot
+ * be asked to kick. */
+static void half_a_link_is_not_added(void **state)
+{
+	static const struct nic_link_ops half = { .carries = carries, .has = has };
+	int status;
+	pid_t pid;
+
+	(void)state;
+	t.one[0].nl.ops = &half;
+	pid = fork();
+	if (!pid) {
+		close(STDERR_FILENO);
+		links_add(&t.nic->links, &t.one[0].nl);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -394,6 +421,7 @@ int main(void)
 		TEST(a_full_one_is_found),
 		TEST(what_waits_is_forwarded),
 		TEST(a_thread_that_waits_sleeps_on_the_links),
+		TEST(half_a_link_is_not_added),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
