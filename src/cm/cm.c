@@ -2,6 +2,7 @@
 /* cm.c - see cm.h. */
 #include "cm/cm.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,17 +183,30 @@ uint64_t cm_counter(const struct cm *cm, enum cm_counter c)
 }
 
 void cm_log_counters(const struct cm *cm)
+#define COUNTERS_HEAD "connection management:"
+
+/* Length of the longest line: each counter has 20 digits. */
+enum {
+	COUNTERS_LEN = 0
+#define COUNTER(value, name) +sizeof(" " #name " ") - 1 + 20
+#include "cm/counter.def"
+#undef COUNTER
+};
+
+static_assert(sizeof(COUNTERS_HEAD) + COUNTERS_LEN <= LOG_TEXT,
+	      "the counters need two lines of the log");
+
 {
-	char line[512] = "";
+	char line[COUNTERS_LEN + 1] = "";
 	size_t n = 0;
 
 	if (log_level < LOG_INFO)
 		return;
 	for (int i = 0; i < CM_COUNTERS; i++)
-		if (cm->counter[i] && n < sizeof(line))
+		if (cm->counter[i])
 			n += (size_t)snprintf(line + n, sizeof(line) - n, " %s %llu",
 					      names[i],
 					      (unsigned long long)cm->counter[i]);
 	if (n)
-		log_info("connection management:%s", line);
+		log_info(COUNTERS_HEAD "%s", line);
 }

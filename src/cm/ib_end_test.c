@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "cm/fix.h"
+#include "sys/log_testing.h"
 
 /* Steps of a connection: 0 REQ sent, 1 accepted, 2 REP arrived, 3 established, 4 DREQ on
  * its way, 5 DREQ arrived. */
@@ -332,6 +333,22 @@ static void the_listener_ends_first(void **state)
 	fix_close(f);
 }
 
+/* However high they are. */
+static void all_counters_are_logged(void **state)
+{
+	struct fix *f = fix_open(1);
+	char text[2048];
+
+	(void)state;
+	for (int c = 0; c < CM_COUNTERS; c++)
+		fix_cm(f, 0)->counter[c] = UINT64_MAX;
+	LOGGED(text, "info", cm_log_counters(fix_cm(f, 0)));
+	assert_non_null(
+		strstr(text, " info: connection management: rx 18446744073709551615 "));
+	assert_non_null(strstr(text, " iw_evicted 18446744073709551615\n"));
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +366,7 @@ int main(void)
 		cmocka_unit_test(this_process_ends),
 		cmocka_unit_test(this_process_ends_with_many),
 		cmocka_unit_test(identifiers_rest),
+		cmocka_unit_test(all_counters_are_logged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "ib/fix.h"
-#include "sys/log.h"
+#include "sys/log_testing.h"
 
 static void counters_have_names(void **state)
 {
@@ -23,25 +22,6 @@ static void counters_have_names(void **state)
 	ib_close(&core);
 }
 
-/* What ib_log_counters() writes, at level, into line. */
-static void logged(struct core *core, const char *level, char *line, size_t size)
-{
-	int err = dup(STDERR_FILENO), fd[2];
-	ssize_t n;
-
-	assert_int_equal(pipe2(fd, O_NONBLOCK), 0);
-	dup2(fd[1], STDERR_FILENO);
-	log_set_level(level);
-	ib_log_counters(core);
-	log_set_level("warn");
-	dup2(err, STDERR_FILENO);
-	n = read(fd[0], line, size - 1);
-	line[n > 0 ? n : 0] = '\0';
-	close(err);
-	close(fd[0]);
-	close(fd[1]);
-}
-
 static void those_that_count_are_logged(void **state)
 {
 	struct core core = { .slot = 1 };
@@ -49,13 +29,13 @@ static void those_that_count_are_logged(void **state)
 
 	(void)state;
 	assert_int_equal(ib_open(&core, 1), 0);
-	logged(&core, "info", line, sizeof(line));
+	LOGGED(line, "info", ib_log_counters(&core));
 	assert_string_equal(line, "");
 	ib_of(&core)->counter[IB_RX] = 12;
 	ib_of(&core)->counter[IB_RX_RNR] = UINT64_MAX;
-	logged(&core, "warn", line, sizeof(line));
+	LOGGED(line, "warn", ib_log_counters(&core));
 	assert_string_equal(line, "");
-	logged(&core, "info", line, sizeof(line));
+	LOGGED(line, "info", ib_log_counters(&core));
 	snprintf(want, sizeof(want),
 		 "urnic[%d] info: counters: rx 12, rx_rnr "
 		 "18446744073709551615\n",
@@ -73,7 +53,7 @@ static void the_longest_line_has_room(void **state)
 	assert_int_equal(ib_open(&core, 1), 0);
 	for (int c = 0; c < IB_COUNTERS; c++)
 		ib_of(&core)->counter[c] = UINT64_MAX;
-	logged(&core, "info", line, sizeof(line));
+	LOGGED(line, "info", ib_log_counters(&core));
 	assert_non_null(strstr(line, ", rx_rnr 18446744073709551615\n"));
 	ib_close(&core);
 }

@@ -14,8 +14,6 @@
 #include "sys/cancel.h"
 #include "sys/clock.h"
 
-enum { LINE = 1024 };
-
 static const char *const level_name[] = {
 	[LOG_ERROR] = "error",
 	[LOG_WARN] = "warn",
@@ -123,7 +121,7 @@ static void put_line(const char *line, size_t n)
 
 void log_line(enum log_level level, const char *fmt, ...)
 {
-	char line[LINE];
+	char line[LOG_LINE];
 	int saved = errno, n, m;
 	va_list ap;
 	size_t len;

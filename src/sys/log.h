@@ -11,6 +11,9 @@
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
+/* A longer line, with the process's number and the newline, is cut. */
+enum { LOG_LINE = 1024, LOG_TEXT = LOG_LINE - 32 };
+
 extern enum log_level log_level; /* lines above this level are not written */
 
 /* level: "error", "warn", "info" or "debug".  Returns 0 or -EINVAL. */
