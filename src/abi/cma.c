@@ -53,10 +53,10 @@ static bool good_channel(struct rdma_event_channel *ch)
 	return false;
 }
 
-/* Ends a call that an event follows if rc is 0. */
-static int end_waiting(struct cma_id *id, int rc)
+/* Ends a call that an event follows if rc is 0; `awaited` if the call succeeds. */
+static int end_waiting(struct cma_id *id, int rc, enum rdma_cm_event_type awaited)
 {
-	return cma_end(cma_complete(id, rc));
+	return cma_end(cma_complete(id, rc, awaited));
 }
 
 /* Ends a call that has made an id. */
@@ -216,7 +216,9 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 	struct cma_id *i = enter(id);
 
 	(void)timeout_ms;
-	return i ? end_waiting(i, cma_resolve_addr(i, src_addr, dst_addr)) : -1;
+	return i ? end_waiting(i, cma_resolve_addr(i, src_addr, dst_addr),
+			       RDMA_CM_EVENT_ADDR_RESOLVED)
+		 : -1;
 }
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -224,7 +226,9 @@ EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	struct cma_id *i = enter(id);
 
 	(void)timeout_ms;
-	return i ? end_waiting(i, cma_resolve_route(i, timeout_ms)) : -1;
+	return i ? end_waiting(i, cma_resolve_route(i, timeout_ms),
+			       RDMA_CM_EVENT_ROUTE_RESOLVED)
+		 : -1;
 }
 
 static __be16 port_of(struct rdma_cm_id *id, bool dst)
@@ -274,14 +278,16 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_para
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_connect(i, conn_param)) : -1;
+	return i ? end_waiting(i, cma_connect(i, conn_param), RDMA_CM_EVENT_ESTABLISHED)
+		 : -1;
 }
 
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_accept(i, conn_param)) : -1;
+	return i ? end_waiting(i, cma_accept(i, conn_param), RDMA_CM_EVENT_ESTABLISHED)
+		 : -1;
 }
 
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
@@ -321,7 +327,7 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_disconnect(i)) : -1;
+	return i ? end_waiting(i, cma_disconnect(i), RDMA_CM_EVENT_DISCONNECTED) : -1;
 }
 
 /* --- queues -------------------------------------------------------------- */
@@ -391,7 +397,9 @@ EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_join(i, addr, false, context)) : -1;
+	return i ? end_waiting(i, cma_join(i, addr, false, context),
+			       RDMA_CM_EVENT_MULTICAST_JOIN)
+		 : -1;
 }
 
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
@@ -399,7 +407,9 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_join_ex(i, attr, context)) : -1;
+	return i ? end_waiting(i, cma_join_ex(i, attr, context),
+			       RDMA_CM_EVENT_MULTICAST_JOIN)
+		 : -1;
 }
 
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)

@@ -23,7 +23,7 @@
 #include "rdmacm/resolve.h"
 
 static char told[64];
-static int answer;
+static int answer, awaited = -1;
 static bool in_gai; /* *eai of cma_getaddrinfo() */
 
 /* The objects and arguments of the calls, which must reach the functions unchanged. */
@@ -76,7 +76,7 @@ static void was_told(const char *what)
 
 /* clang-format off */
 FAKE(cma_init, (void), )
-FAKE(cma_complete, (struct cma_id *i, int rc), IS(i, &id); IS(rc, answer))
+FAKE(cma_complete, (struct cma_id *i, int rc, enum rdma_cm_event_type ev), IS(i, &id); IS(rc, answer); awaited = (int)ev)
 FAKE(cma_migrate, (struct cma_id *i, struct rdma_event_channel *ch), IS(i, &id); IS(ch, &channel.ch))
 FAKE(cma_set_option, (struct cma_id *i, int level, int name, const void *val, size_t len),
 	IS(i, &id); IS(level, 1); IS(name, 2); IS(val, &option); IS(len, 4))
@@ -231,37 +231,37 @@ CALL(src_port, rdma_get_src_port(i))
 static const struct row {
 	int (*call)(struct rdma_cm_id *i);
 	const char *room;
-	bool waits;   /* An event follows, whose status is the result. */
+	int awaited;  /* the event that follows and tells the result; -1: none */
 	bool nothing; /* returns nothing: only errno tells */
 } rows[] = {
-	{ destroy_id, "cma_destroy", false, false },
-	{ migrate, "cma_migrate", false, false },
-	{ set_option, "cma_set_option", false, false },
-	{ set_ece, "cma_set_ece", false, false },
-	{ get_ece, "cma_get_ece", false, false },
-	{ bind_addr, "cma_bind", false, false },
-	{ resolve_addr, "cma_resolve_addr", true, false },
-	{ resolve_route, "cma_resolve_route", true, false },
-	{ listen_, "cma_listen", false, false },
-	{ get_request, "cma_get_request", false, false },
-	{ connect_, "cma_connect", true, false },
-	{ accept_, "cma_accept", true, false },
-	{ reject, "cma_reject", false, false },
-	{ reject_ece, "cma_reject", false, false },
-	{ establish, "cma_establish", false, false },
-	{ notify, "cma_notify", false, false },
-	{ disconnect, "cma_disconnect", true, false },
-	{ qp_attr, "cma_qp_attr", false, false },
-	{ create_qp_ex, "cma_create_qp", false, false },
-	{ create_qp, "cma_create_qp_of", false, false },
-	{ create_srq_ex, "cma_create_srq", false, false },
-	{ create_srq, "cma_create_srq_of", false, false },
-	{ join_group, "cma_join", true, false },
-	{ join_group_ex, "cma_join_ex", true, false },
-	{ leave_group, "cma_leave", false, false },
-	{ destroy_qp, "cma_destroy_qp", false, true },
-	{ destroy_srq, "cma_destroy_srq", false, true },
-	{ destroy_ep, "cma_destroy_ep", false, true },
+	{ destroy_id, "cma_destroy", -1, false },
+	{ migrate, "cma_migrate", -1, false },
+	{ set_option, "cma_set_option", -1, false },
+	{ set_ece, "cma_set_ece", -1, false },
+	{ get_ece, "cma_get_ece", -1, false },
+	{ bind_addr, "cma_bind", -1, false },
+	{ resolve_addr, "cma_resolve_addr", RDMA_CM_EVENT_ADDR_RESOLVED, false },
+	{ resolve_route, "cma_resolve_route", RDMA_CM_EVENT_ROUTE_RESOLVED, false },
+	{ listen_, "cma_listen", -1, false },
+	{ get_request, "cma_get_request", -1, false },
+	{ connect_, "cma_connect", RDMA_CM_EVENT_ESTABLISHED, false },
+	{ accept_, "cma_accept", RDMA_CM_EVENT_ESTABLISHED, false },
+	{ reject, "cma_reject", -1, false },
+	{ reject_ece, "cma_reject", -1, false },
+	{ establish, "cma_establish", -1, false },
+	{ notify, "cma_notify", -1, false },
+	{ disconnect, "cma_disconnect", RDMA_CM_EVENT_DISCONNECTED, false },
+	{ qp_attr, "cma_qp_attr", -1, false },
+	{ create_qp_ex, "cma_create_qp", -1, false },
+	{ create_qp, "cma_create_qp_of", -1, false },
+	{ create_srq_ex, "cma_create_srq", -1, false },
+	{ create_srq, "cma_create_srq_of", -1, false },
+	{ join_group, "cma_join", RDMA_CM_EVENT_MULTICAST_JOIN, false },
+	{ join_group_ex, "cma_join_ex", RDMA_CM_EVENT_MULTICAST_JOIN, false },
+	{ leave_group, "cma_leave", -1, false },
+	{ destroy_qp, "cma_destroy_qp", -1, true },
+	{ destroy_srq, "cma_destroy_srq", -1, true },
+	{ destroy_ep, "cma_destroy_ep", -1, true },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -285,8 +285,10 @@ static void calls_on_an_id(void **state)
 			rc = rows[i].call(&id.id);
 			answers(rows[i].nothing && answer ? -1 : rc, -answer);
 			snprintf(expected, sizeof(expected), "%s%s", rows[i].room,
-				 rows[i].waits ? " cma_complete" : "");
+				 rows[i].awaited < 0 ? "" : " cma_complete");
 			was_told(expected);
+			assert_int_equal(awaited, rows[i].awaited);
+			awaited = -1;
 		}
 }
 

@@ -42,14 +42,16 @@ static int passive_ep(struct cma_id *id, const struct rdma_addrinfo *res,
 static int active_ep(struct cma_id *id, const struct rdma_addrinfo *res,
 		     struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-	int rc = cma_complete(id,
-			      cma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr));
+	int rc =
+		cma_complete(id, cma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr),
+			     RDMA_CM_EVENT_ADDR_RESOLVED);
 
 	if (!rc)
-		rc = cma_complete(id, res->ai_route_len
-					      ? cma_set_path(id, res->ai_route,
-							     res->ai_route_len)
-					      : cma_resolve_route(id, RESOLVE_MS));
+		rc = cma_complete(id,
+				  res->ai_route_len ? cma_set_path(id, res->ai_route,
+								   res->ai_route_len)
+						    : cma_resolve_route(id, RESOLVE_MS),
+				  RDMA_CM_EVENT_ROUTE_RESOLVED);
 	if (!rc && init) {
 		init->qp_type = id->id.qp_type;
 		rc = cma_create_qp_of(id, pd, init);

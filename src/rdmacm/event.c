@@ -285,7 +285,15 @@ int cma_get_event(struct cma_channel *ch, struct cma_event **out)
 	}
 }
 
-int cma_complete(struct cma_id *id, int rc)
+/* Does the event say that the call which waits for `awaited` has succeeded? A program
+ * that moves its QP itself establishes the connection after the response. */
+static bool is_success(const struct rdma_cm_event *ev, enum rdma_cm_event_type awaited)
+{
+	return ev->event == awaited || (ev->event == RDMA_CM_EVENT_CONNECT_RESPONSE &&
+					awaited == RDMA_CM_EVENT_ESTABLISHED);
+}
+
+int cma_complete(struct cma_id *id, int rc, enum rdma_cm_event_type awaited)
 {
 	struct cma_event *e;
 
@@ -298,7 +306,13 @@ int cma_complete(struct cma_id *id, int rc)
 	id->id.event = &e->ev;
 	if (e->ev.event == RDMA_CM_EVENT_REJECTED && e->ev.status)
 		return -ECONNREFUSED;
-	return e->ev.status < 0 ? e->ev.status : -e->ev.status;
+	if (e->ev.status)
+		return e->ev.status < 0 ? e->ev.status : -e->ev.status;
+	if (is_success(&e->ev, awaited))
+		return 0;
+	log_info("rdma_cm: a call without a channel waits for %s and finds %s",
+		 cma_event_name(awaited), cma_event_name(e->ev.event));
+	return -EINVAL;
 }
 
 const char *cma_event_name(enum rdma_cm_event_type event)

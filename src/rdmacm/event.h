@@ -9,8 +9,11 @@
 /* Waits for the next event that the program is to read. Returns 0 or -errno. */
 int cma_get_event(struct cma_channel *ch, struct cma_event **out);
 /* Finishes a call that returned rc and is followed by an event: for a synchronous id it
- * waits for that event and returns the event's status. Returns 0 or -errno. */
-int cma_complete(struct cma_id *id, int rc);
+ * waits for the next event, which is id->event then. `awaited` is the event that says
+ * that the call succeeded (ESTABLISHED stands for CONNECT_RESPONSE, too). Returns 0, the
+ * -errno that the event tells, or -EINVAL for any other event without an error: the call
+ * has no result yet. */
+int cma_complete(struct cma_id *id, int rc, enum rdma_cm_event_type awaited);
 const char *cma_event_name(enum rdma_cm_event_type event);
 
 #endif

@@ -12,6 +12,7 @@
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
 #include "rdmacm/qp.h"
+#include "rdmacm/resolve.h"
 
 static struct cma_channel *ch;
 
@@ -188,22 +189,74 @@ static void a_request_to_no_device(void **state)
 	destroy(l);
 }
 
+/* What a call that waits for `awaited` returns. */
+static int completed(struct cma_id *id, enum rdma_cm_event_type awaited)
+{
+	return cma_complete(id, 0, awaited);
+}
+
 static void a_call_without_a_channel(void **state)
+{
+	const enum rdma_cm_event_type up = RDMA_CM_EVENT_ESTABLISHED;
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+
+	(void)state;
+	assert_int_equal(cma_complete(id, -EIO, up), -EIO);
+	assert_int_equal(cma_complete(id, CMA_NO_EVENT, up), 0);
+	fix_tell(id, CM_EV_ESTABLISHED, 0);
+	assert_int_equal(completed(id, up), 0);
+	assert_int_equal(id->id.event->event, RDMA_CM_EVENT_ESTABLISHED);
+	fix_tell(id, CM_EV_REJECTED, 8);
+	assert_int_equal(completed(id, up), -ECONNREFUSED);
+	fix_tell(id, CM_EV_UNREACHABLE, -ETIMEDOUT);
+	assert_int_equal(completed(id, up), -ETIMEDOUT);
+	fix_tell(id, CM_EV_UNREACHABLE, 4);
+	assert_int_equal(completed(id, up), -4);
+	fix_tell(id, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_DISCONNECTED), 0);
+	destroy(id);
+}
+
+/* The event is of no use to the call, and the program may read it. */
+static void a_call_finds_another_event(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
 
 	(void)state;
-	assert_int_equal(cma_complete(id, -EIO), -EIO);
-	assert_int_equal(cma_complete(id, CMA_NO_EVENT), 0);
+	fix_tell(id, CM_EV_DISCONNECTED, 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_ESTABLISHED), -EINVAL);
+	assert_int_equal(id->id.event->event, RDMA_CM_EVENT_DISCONNECTED);
 	fix_tell(id, CM_EV_ESTABLISHED, 0);
-	assert_int_equal(cma_complete(id, 0), 0);
-	assert_int_equal(id->id.event->event, RDMA_CM_EVENT_ESTABLISHED);
-	fix_tell(id, CM_EV_REJECTED, 8);
-	assert_int_equal(cma_complete(id, 0), -ECONNREFUSED);
-	fix_tell(id, CM_EV_UNREACHABLE, -ETIMEDOUT);
-	assert_int_equal(cma_complete(id, 0), -ETIMEDOUT);
-	fix_tell(id, CM_EV_UNREACHABLE, 4);
-	assert_int_equal(cma_complete(id, 0), -4);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_DISCONNECTED), -EINVAL);
+	fix_tell(id, CM_EV_TIMEWAIT_EXIT, 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_DISCONNECTED), -EINVAL);
+	fix_tell(id, CM_EV_ESTABLISHED, 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_MULTICAST_JOIN), -EINVAL);
+	destroy(id);
+}
+
+static void an_address_is_no_route(void **state)
+{
+	struct sockaddr_in to = fix_addr("127.0.0.1", 7174);
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(cma_resolve_addr(id, NULL, (struct sockaddr *)&to), 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_ROUTE_RESOLVED), -EINVAL);
+	destroy(id);
+}
+
+/* Without a QP the response is the last event before the program's own part. */
+static void a_response_completes_a_connect(void **state)
+{
+	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);
+
+	(void)state;
+	fix_tell(id, CM_EV_RESPONSE, 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(id->id.event->event, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	fix_tell(id, CM_EV_RESPONSE, 0);
+	assert_int_equal(completed(id, RDMA_CM_EVENT_DISCONNECTED), -EINVAL);
 	destroy(id);
 }
 
@@ -258,6 +311,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_request_to_no_device, begin, end),
 		cmocka_unit_test_setup_teardown(a_call_without_a_channel, begin, end),
 		cmocka_unit_test_setup_teardown(a_wait, begin, end),
+		cmocka_unit_test_setup_teardown(a_call_finds_another_event, begin, end),
+		cmocka_unit_test_setup_teardown(an_address_is_no_route, begin, end),
+		cmocka_unit_test_setup_teardown(a_response_completes_a_connect, begin,
+						end),
 		cmocka_unit_test_setup_teardown(names, begin, end),
 	};
 

@@ -314,11 +314,14 @@ struct cma_id *fix_resolved(struct cma_channel *ch, enum rdma_port_space ps,
 	struct cma_id *id = fix_id(ch, ps);
 
 	assert_int_equal(cma_complete(id,
-				      cma_resolve_addr(id, NULL, (struct sockaddr *)&a)),
+				      cma_resolve_addr(id, NULL, (struct sockaddr *)&a),
+				      RDMA_CM_EVENT_ADDR_RESOLVED),
 			 0);
 	if (ch)
 		fix_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	assert_int_equal(cma_complete(id, cma_resolve_route(id, 2000)), 0);
+	assert_int_equal(cma_complete(id, cma_resolve_route(id, 2000),
+				      RDMA_CM_EVENT_ROUTE_RESOLVED),
+			 0);
 	if (ch)
 		fix_ack(ch, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return id;

@@ -80,7 +80,9 @@ static void iwarp(void **state)
 	assert_int_equal(cma_bind_dev(id, id->to.dst_ip, 0, CMA_IWARP), -ENODEV);
 	id->state = CMA_ADDR;
 	id->dev = &(struct cma_dev){ .iwarp = true };
-	assert_int_equal(cma_complete(id, cma_resolve_route(id, 2000)), 0);
+	assert_int_equal(cma_complete(id, cma_resolve_route(id, 2000),
+				      RDMA_CM_EVENT_ROUTE_RESOLVED),
+			 0);
 	assert_null(id->id.route.path_rec);
 	assert_int_equal(cma_destroy(id), 0);
 }
