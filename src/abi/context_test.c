@@ -232,14 +232,14 @@ static void closed_with_all_that_there_is(void **state)
 	assert_int_equal(ibv_close_device(fix.ibv), 0);
 	assert_string_equal(fix_said(), "flush leave fence");
 	assert_memory_equal(fix.told, &group, 16);
-	assert_int_equal(fix.core.qp_count, 0);
-	assert_int_equal(fix.core.cqs, 0);
-	assert_int_equal(fix.core.srq_count, 0);
-	assert_int_equal(fix.core.mrs, 0);
-	assert_int_equal(fix.core.mws, 0);
-	assert_int_equal(fix.core.pds, 0);
-	assert_int_equal(fix.core.ahs, 0);
-	assert_int_equal(fix.core.dm_bytes, 0);
+	assert_int_equal(fix.core.qps.count, 0);
+	assert_int_equal(fix.core.counts.cqs, 0);
+	assert_int_equal(fix.core.srqs.count, 0);
+	assert_int_equal(fix.core.counts.mrs, 0);
+	assert_int_equal(fix.core.counts.mws, 0);
+	assert_int_equal(fix.core.counts.pds, 0);
+	assert_int_equal(fix.core.counts.ahs, 0);
+	assert_int_equal(fix.core.counts.dm_bytes, 0);
 	assert_int_equal(fix.users, 1); /* the NIC stays for late calls */
 	assert_int_equal(abi_poll_cq(fix.cq, 1, &wc), -EIO);
 	forget(fix.ibv, qp, fix.cq, srq, ch);
@@ -258,8 +258,8 @@ static void closed_while_a_peer_is_inside(void **state)
 	assert_int_equal(ibv_close_device(fix.ibv), 0);
 	assert_string_equal(fix_said(), "flush fence");
 	assert_int_equal(qp->state, IBV_QPS_RESET);
-	assert_int_equal(fix.core.qp_count, 1);
-	assert_int_equal(fix.core.cqs, 1);
+	assert_int_equal(fix.core.qps.count, 1);
+	assert_int_equal(fix.core.counts.cqs, 1);
 	assert_int_equal(qp_destroy(qp_of(qp)), 0);
 	assert_int_equal(cq_destroy(cq_of(fix.cq)), 0);
 	assert_int_equal(pd_free(pd_of(fix.pd)), 0);
@@ -298,10 +298,10 @@ static void closed_with_keys(void **state)
 	assert_int_equal(fix.users, 2);
 	assert_int_equal(ibv_close_device(fix.ibv), 0);
 	assert_int_equal(fix.users, 0);
-	assert_int_equal(fix.core.pds, 0);
-	assert_int_equal(fix.core.mrs, 0);
-	assert_int_equal(fix.core.dm_bytes, 0);
-	assert_true(list_empty(&fix.core.xrc_domains));
+	assert_int_equal(fix.core.counts.pds, 0);
+	assert_int_equal(fix.core.counts.mrs, 0);
+	assert_int_equal(fix.core.counts.dm_bytes, 0);
+	assert_true(list_empty(&fix.core.xrc.domains));
 	fix_end(state);
 }
 
@@ -507,12 +507,12 @@ static void the_file_keeps_what_was_left(void **state)
 	assert_int_equal(ibv_destroy_cq(fix.cq), 0);
 	assert_int_equal(ibv_close_device(fix.ibv), 0);
 	assert_int_equal(fix.users, 2);
-	assert_int_equal(fix.core.mrs, 1);
+	assert_int_equal(fix.core.counts.mrs, 1);
 	mr2 = ibv_import_mr(pd2, handle);
 	assert_non_null(mr2); /* this import is left, too */
 	assert_int_equal(ibv_close_device(two), 0);
-	assert_int_equal(fix.core.mrs, 0);
-	assert_int_equal(fix.core.pds, 0);
+	assert_int_equal(fix.core.counts.mrs, 0);
+	assert_int_equal(fix.core.counts.pds, 0);
 	fix_end(state);
 }
 

@@ -11,7 +11,7 @@
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
 #include "core/core.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "host/host.h"
 #include "sys/log.h"
 
@@ -82,7 +82,8 @@ void cm_run(struct cm *cm, uint64_t now)
 
 	forward_run(cm, now);
 	gsi_run(cm, now);
-	while ((top = heap_top(&cm->timers)) && silent_until(cm->core, top->at, now))
+	while ((top = heap_top(&cm->timers)) &&
+	       silent_until(&cm->core->round, top->at, now))
 		conn_timer(container_of(top, struct conn, timer), now);
 	peer_run(cm, now);
 	sa_run(cm, now);
@@ -182,7 +183,6 @@ uint64_t cm_counter(const struct cm *cm, enum cm_counter c)
 	return cm->counter[c];
 }
 
-void cm_log_counters(const struct cm *cm)
 #define COUNTERS_HEAD "connection management:"
 
 /* Length of the longest line: each counter has 20 digits. */
@@ -196,6 +196,7 @@ enum {
 static_assert(sizeof(COUNTERS_HEAD) + COUNTERS_LEN <= LOG_TEXT,
 	      "the counters need two lines of the log");
 
+void cm_log_counters(const struct cm *cm)
 {
 	char line[COUNTERS_LEN + 1] = "";
 	size_t n = 0;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cm/iw_int.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 
@@ -270,7 +270,8 @@ void iw_run(struct cm *cm, uint64_t now)
 	struct heap_node *top;
 
 	run_notes(cm);
-	while ((top = heap_top(&iw->timers)) && silent_until(cm->core, top->at, now)) {
+	while ((top = heap_top(&iw->timers)) &&
+	       silent_until(&cm->core->round, top->at, now)) {
 		heap_del(&iw->timers, top);
 		iwc_timeout(container_of(top, struct iwc, timer), now);
 	}

@@ -8,7 +8,7 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 #include "core/device.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "sys/log.h"
 
 static const uint64_t FIRST_NS = 100000000; /* this delay doubles each time */
@@ -64,7 +64,8 @@ void sa_run(struct cm *cm, uint64_t now)
 {
 	struct heap_node *top;
 
-	while ((top = heap_top(&cm->sa_timers)) && silent_until(cm->core, top->at, now)) {
+	while ((top = heap_top(&cm->sa_timers)) &&
+	       silent_until(&cm->core->round, top->at, now)) {
 		struct sa_ask *a = container_of(top, struct sa_ask, timer);
 
 		if (a->until <= now) {

@@ -19,7 +19,7 @@
 /* The turn is held. */
 static int find(struct pd *pd, const struct ibv_sge *sge, bool write, uint8_t **host)
 {
-	const struct mkey *mk = mkey_find(pd->core, sge->lkey);
+	const struct mkey *mk = mkey_find(&pd->core->mkeys, sge->lkey);
 
 	if (!mk || mk->is_mw)
 		return -ENOENT;

@@ -189,8 +189,8 @@ void qp_raise(struct qp *qp, enum ibv_event_type type)
 		async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, qp->wq);
 	else if (!qp->left)
 		async_raise(qp->ctx, type, &qp->ex.qp_base);
-	if (qp->core->qp_raised && !list_empty(&qp->openers))
-		qp->core->qp_raised(qp, type);
+	if (qp->core->xrc.raised && !list_empty(&qp->openers))
+		qp->core->xrc.raised(qp, type);
 }
 
 /* IBTA 11.6.3.1: tells the program that the QP, now in ERR, takes no more receives

@@ -16,7 +16,7 @@ NO_TSA static void a_core_begins_empty(void **state)
 	assert_int_equal(core_init(&core, 17), 0);
 	assert_int_equal(core.slot, 17);
 	for (int i = 0; i < QPN_INDICES; i++)
-		assert_null(core.qps[i]);
+		assert_null(numbers_at(&core.qps, (uint32_t)i));
 	assert_true(list_empty(&core.contexts));
 	assert_null(core.due);
 	assert_false(core.dead);

@@ -55,7 +55,7 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 
 	if (rc)
 		return rc;
-	rc = count_up(&ctx->core->cqs, caps.max_cq);
+	rc = count_up(&ctx->core->counts.cqs, caps.max_cq);
 	if (rc)
 		goto free_ring;
 	cq = calloc(1, sizeof(*cq));
@@ -88,7 +88,7 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 	*out = cq;
 	return 0;
 uncount:
-	count_down(&ctx->core->cqs);
+	count_down(&ctx->core->counts.cqs);
 free_ring:
 	ring_free(in, ring, ring_size(cqe), sizeof(*ring));
 	return rc;
@@ -127,7 +127,7 @@ int cq_destroy(struct cq *cq)
 		count_in_channel(cq->channel, -1);
 	}
 	async_forget(cq->ctx, &cq->ex);
-	count_down(&cq->core->cqs);
+	count_down(&cq->core->counts.cqs);
 	pthread_cond_destroy(&cq->ex.cond);
 	pthread_mutex_destroy(&cq->ex.mutex);
 	brief_take(&cq->lock); /* waits for a poll in progress; later ones find

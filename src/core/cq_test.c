@@ -62,7 +62,7 @@ static void sizes_are_judged(void **state)
 	assert_int_equal(cq_destroy(cq), -EBUSY);
 	cq->users--;
 	assert_int_equal(cq_destroy(cq), 0);
-	assert_int_equal(t.core.cqs, 0);
+	assert_int_equal(t.core.counts.cqs, 0);
 	test_close(&t);
 }
 

@@ -32,9 +32,9 @@ static int check_attr(const struct ibv_alloc_dm_attr *a, size_t page)
 /* Reserves bytes of caps.max_dm, which all devices share. */
 static int take(struct core *core, size_t bytes)
 {
-	if (atomic_fetch_add(&core->dm_bytes, bytes) + bytes <= caps.max_dm)
+	if (atomic_fetch_add(&core->counts.dm_bytes, bytes) + bytes <= caps.max_dm)
 		return 0;
-	atomic_fetch_sub(&core->dm_bytes, bytes);
+	atomic_fetch_sub(&core->counts.dm_bytes, bytes);
 	log_info("device memory refused: of the device's %u bytes fewer "
 		 "than %zu are free",
 		 caps.max_dm, bytes);
@@ -77,7 +77,7 @@ int dm_alloc(struct core *core, struct ibv_context *ctx,
 	*out = dm;
 	return 0;
 give:
-	atomic_fetch_sub(&core->dm_bytes, dm->occupied);
+	atomic_fetch_sub(&core->counts.dm_bytes, dm->occupied);
 free_dm:
 	free(dm);
 	return rc;
@@ -111,7 +111,7 @@ int dm_free(struct dm *dm)
 	}
 	live_del(&dm->live);
 	munmap(dm->host, dm->occupied);
-	atomic_fetch_sub(&dm->core->dm_bytes, dm->occupied);
+	atomic_fetch_sub(&dm->core->counts.dm_bytes, dm->occupied);
 	free(dm);
 	return 0;
 }

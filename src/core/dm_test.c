@@ -28,7 +28,7 @@ static void begin(void)
 static void end(void)
 {
 	assert_int_equal(pd_free(pd), 0);
-	assert_int_equal(core.dm_bytes, 0);
+	assert_int_equal(core.counts.dm_bytes, 0);
 	core_fini(&core);
 }
 

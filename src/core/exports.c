@@ -34,7 +34,7 @@ void exports_put_mr(struct core *core, const struct mkey *mk)
 {
 	struct exported_mr *e;
 
-	if (!core->exports || !mkey_is_exported(core, mk->key))
+	if (!core->exports || !mkey_is_exported(&core->mkeys, mk->key))
 		return;
 	e = &core->exports->mr[mr_place(mk->key)];
 	begin(&e->version);
@@ -51,7 +51,7 @@ void exports_del_mr(struct core *core, uint32_t key)
 {
 	struct exported_mr *e;
 
-	if (!core->exports || !mkey_is_exported(core, key))
+	if (!core->exports || !mkey_is_exported(&core->mkeys, key))
 		return;
 	e = &core->exports->mr[mr_place(key)];
 	if (e->key != key)

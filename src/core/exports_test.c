@@ -30,7 +30,7 @@ static int open_exports(void **state)
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(core.exports, MAP_FAILED);
 	for (uint16_t i = 0; i < MKEY_EXPORT_PAGES; i++)
-		core.mkey_exports[i] = (uint16_t)(MKEY_EXPORT_PAGES + i);
+		core.mkeys.exported[i] = (uint16_t)(MKEY_EXPORT_PAGES + i);
 	return 0;
 }
 

@@ -19,9 +19,18 @@
 #include <stdint.h>
 
 #include "sys/fd.h"
+#include "sys/lock.h"
 
 struct core;
+struct mkey_page;
 struct pd;
+
+enum {
+	MKEY_INDEX_BITS = 24, /* key = index (24) | generation (8) */
+	MKEY_PAGE_BITS = 12,  /* keys in a page of the table, as bits */
+	MKEY_PAGES = 1 << (MKEY_INDEX_BITS - MKEY_PAGE_BITS),
+	MKEY_EXPORT_PAGES = 16, /* pages of keys in the export table */
+};
 
 /* What a key stands for. SGEs and packets name the range as [base, base + length);
  * host is the address of base in this process. */
@@ -49,17 +58,58 @@ struct mkey {
  * index, a stale key stays invalid for 256 times as many registrations. */
 enum { MKEY_REST = 4096 };
 
+/* The keys of a NIC. Only mkey.c uses the members. */
+struct mkeys {
+	struct lock lock;		      /* adding and removing keys */
+	struct mkey_page *_Atomic *page;      /* [MKEY_PAGES], by a key's upper bits */
+	uint32_t pages, place;		      /* pages in use; place of the first page */
+	uint16_t exported[MKEY_EXPORT_PAGES]; /* pages that are in the export table */
+	_Atomic uint32_t changes;	      /* count of keys that ended or changed */
+	uint32_t fresh;			      /* top of the stack of never used indices */
+	uint32_t free, free_last, free_count; /* queue of used indices */
+};
+
+/* What the room above core does about regions; each may be NULL. The turn is not held. */
+struct region_hooks {
+	/* Called for each region of program memory: added before it enters the export
+	 * table, removed when no thread uses it any more. */
+	void (*added)(struct core *core, const struct mkey *mk);
+	void (*removed)(struct core *core, const struct mkey *mk);
+	/* Waits until no process writes to a region that was taken out of the export
+	 * table: 0, or -EBUSY where a write does not end. Not NULL where there is a
+	 * table. */
+	int (*wait)(struct core *core, const struct mkey *mk);
+};
+
+int mkeys_init(struct mkeys *keys); /* returns 0 or -ENOMEM */
+void mkeys_fini(struct mkeys *keys);
+/* Around fork(), so that the child finds the table whole. */
+void mkeys_hold(struct mkeys *keys) ACQUIRES(keys->lock);
+void mkeys_let_go(struct mkeys *keys) RELEASES(keys->lock);
+
+/* What a key was found to be holds while this number stays the same. */
+static inline uint32_t mkeys_changes(const struct mkeys *keys)
+{
+	return atomic_load_explicit(&keys->changes, memory_order_acquire);
+}
+
+/* A key has changed what it stands for. */
+static inline void mkeys_changed(struct mkeys *keys)
+{
+	atomic_fetch_add(&keys->changes, 1);
+}
+
 /* Gives mk, which is filled, a key and publishes it. Returns 0 or -ENOMEM. */
-int mkey_add(struct core *core, struct mkey *mk);
+int mkey_add(struct mkeys *keys, struct mkey *mk);
 
 /* Removes the key for later lookups. A thread that found the key before may use it
  * until the current turn ends: see turn_pass(). */
-void mkey_del(struct core *core, struct mkey *mk);
+void mkey_del(struct mkeys *keys, struct mkey *mk);
 
 /* Does key have a place in the export table, as one of the first 65,536? */
-bool mkey_is_exported(const struct core *core, uint32_t key);
+bool mkey_is_exported(const struct mkeys *keys, uint32_t key);
 
 /* Returns what key stands for, valid or not, or NULL. Turn held. */
-struct mkey *mkey_find(struct core *core, uint32_t key);
+struct mkey *mkey_find(const struct mkeys *keys, uint32_t key);
 
 #endif

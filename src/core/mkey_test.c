@@ -15,7 +15,7 @@
 static void del(struct core *core, struct mkey *mk)
 {
 	turn_take(&core->turn);
-	mkey_del(core, mk);
+	mkey_del(&core->mkeys, mk);
 	turn_give(&core->turn);
 }
 
@@ -26,18 +26,18 @@ static void a_key_finds_what_it_was_given_for(void **state)
 
 	(void)state;
 	assert_int_equal(core_init(&core, 1), 0);
-	assert_int_equal(mkey_add(&core, &a), 0);
-	assert_int_equal(mkey_add(&core, &b), 0);
+	assert_int_equal(mkey_add(&core.mkeys, &a), 0);
+	assert_int_equal(mkey_add(&core.mkeys, &b), 0);
 	assert_int_not_equal(a.key, 0);
 	assert_int_not_equal(a.key >> 8, b.key >> 8);
-	assert_ptr_equal(mkey_find(&core, a.key), &a);
-	assert_ptr_equal(mkey_find(&core, b.key), &b);
-	assert_null(mkey_find(&core, a.key ^ 1));
-	assert_null(mkey_find(&core, 0));
-	assert_null(mkey_find(&core, UINT32_MAX));
+	assert_ptr_equal(mkey_find(&core.mkeys, a.key), &a);
+	assert_ptr_equal(mkey_find(&core.mkeys, b.key), &b);
+	assert_null(mkey_find(&core.mkeys, a.key ^ 1));
+	assert_null(mkey_find(&core.mkeys, 0));
+	assert_null(mkey_find(&core.mkeys, UINT32_MAX));
 	del(&core, &a);
-	assert_null(mkey_find(&core, a.key));
-	assert_ptr_equal(mkey_find(&core, b.key), &b);
+	assert_null(mkey_find(&core.mkeys, a.key));
+	assert_ptr_equal(mkey_find(&core.mkeys, b.key), &b);
 	core_fini(&core);
 }
 
@@ -50,13 +50,13 @@ static void a_stale_key_stays_dead(void **state)
 
 	(void)state;
 	assert_int_equal(core_init(&core, 1), 0);
-	assert_int_equal(mkey_add(&core, &mk), 0);
+	assert_int_equal(mkey_add(&core.mkeys, &mk), 0);
 	first = mk.key;
 	do {
 		del(&core, &mk);
-		assert_int_equal(mkey_add(&core, &mk), 0);
+		assert_int_equal(mkey_add(&core.mkeys, &mk), 0);
 		assert_int_not_equal(mk.key, first);
-		assert_null(mkey_find(&core, first));
+		assert_null(mkey_find(&core.mkeys, first));
 		n++;
 	} while (mk.key >> 8 != first >> 8);
 	assert_int_equal(n, MKEY_REST);
@@ -73,14 +73,14 @@ static void a_stale_key_stays_dead_for_256_lives_of_its_index(void **state)
 
 	(void)state;
 	assert_int_equal(core_init(&core, 1), 0);
-	assert_int_equal(mkey_add(&core, &mk), 0);
+	assert_int_equal(mkey_add(&core.mkeys, &mk), 0);
 	index = mk.key >> 8;
 	for (int lives = 0; lives < 256; lives++) {
 		assert_false(seen[mk.key & 0xff]);
 		seen[mk.key & 0xff] = true;
 		do {
 			del(&core, &mk);
-			assert_int_equal(mkey_add(&core, &mk), 0);
+			assert_int_equal(mkey_add(&core.mkeys, &mk), 0);
 		} while (mk.key >> 8 != index);
 	}
 	assert_true(seen[mk.key & 0xff]);
@@ -94,7 +94,7 @@ static void take_many(struct core *core, struct mkey mk[MANY])
 	assert_int_equal(core_init(core, 1), 0);
 	for (int i = 0; i < MANY; i++) {
 		mk[i] = (struct mkey){ .valid = true };
-		assert_int_equal(mkey_add(core, &mk[i]), 0);
+		assert_int_equal(mkey_add(&core->mkeys, &mk[i]), 0);
 	}
 }
 
@@ -115,7 +115,7 @@ static void keys_cannot_be_guessed(void **state)
 		same_step += step == (a[i - 1].key >> 8) - (a[i - 2].key >> 8);
 	}
 	for (int i = 0; i < MANY; i++)
-		shared += mkey_find(&core[1], a[i].key) != NULL;
+		shared += mkey_find(&core[1].mkeys, a[i].key) != NULL;
 	assert_true(near < 20);
 	assert_true(same_step < 10);
 	assert_true(shared < 50);
@@ -134,15 +134,15 @@ static void the_first_65536_keys_have_a_place_in_the_export_table(void **state)
 	(void)state;
 	assert_int_equal(core_init(&core, 1), 0);
 	for (int i = 0; i < EXPORT_MRS; i++)
-		assert_int_equal(mkey_add(&core, &mk[i]), 0);
+		assert_int_equal(mkey_add(&core.mkeys, &mk[i]), 0);
 	for (int i = 0; i < EXPORT_MRS; i++) {
-		assert_true(mkey_is_exported(&core, mk[i].key));
+		assert_true(mkey_is_exported(&core.mkeys, mk[i].key));
 		n += !used[mk[i].key >> 8 & (EXPORT_MRS - 1)];
 		used[mk[i].key >> 8 & (EXPORT_MRS - 1)] = true;
 	}
 	assert_int_equal(n, EXPORT_MRS);
-	assert_int_equal(mkey_add(&core, &mk[EXPORT_MRS]), 0);
-	assert_false(mkey_is_exported(&core, mk[EXPORT_MRS].key));
+	assert_int_equal(mkey_add(&core.mkeys, &mk[EXPORT_MRS]), 0);
+	assert_false(mkey_is_exported(&core.mkeys, mk[EXPORT_MRS].key));
 	core_fini(&core);
 }
 
@@ -154,14 +154,14 @@ static void a_window_s_tag_is_not_used_again_at_once(void **state)
 
 	(void)state;
 	assert_int_equal(core_init(&core, 1), 0);
-	assert_int_equal(mkey_add(&core, &mk), 0);
+	assert_int_equal(mkey_add(&core.mkeys, &mk), 0);
 	index = mk.key >> 8;
 	mk.key = index << 8 | 0xff; /* changes the generation, as a bind does */
-	assert_ptr_equal(mkey_find(&core, mk.key), &mk);
+	assert_ptr_equal(mkey_find(&core.mkeys, mk.key), &mk);
 	tag = mk.key & 0xff;
 	do {
 		del(&core, &mk);
-		assert_int_equal(mkey_add(&core, &mk), 0);
+		assert_int_equal(mkey_add(&core.mkeys, &mk), 0);
 	} while (mk.key >> 8 != index);
 	assert_int_not_equal(mk.key & 0xff, tag);
 	core_fini(&core);
@@ -177,14 +177,14 @@ static void a_hundred_thousand_at_once(void **state)
 	assert_non_null(mk);
 	assert_int_equal(core_init(&core, 1), 0);
 	for (int i = 0; i < N; i++)
-		assert_int_equal(mkey_add(&core, &mk[i]), 0);
+		assert_int_equal(mkey_add(&core.mkeys, &mk[i]), 0);
 	for (int i = 0; i < N; i++)
-		if (mkey_find(&core, mk[i].key) != &mk[i])
+		if (mkey_find(&core.mkeys, mk[i].key) != &mk[i])
 			fail_msg("key %#x", mk[i].key);
 	for (int i = 0; i < N; i++)
 		del(&core, &mk[i]);
 	for (int i = 0; i < N; i++)
-		assert_null(mkey_find(&core, mk[i].key));
+		assert_null(mkey_find(&core.mkeys, mk[i].key));
 	core_fini(&core);
 	free(mk);
 }

@@ -108,7 +108,7 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 	struct mr *mr;
 	int rc;
 
-	rc = count_up(&core->mrs, caps.max_mr);
+	rc = count_up(&core->counts.mrs, caps.max_mr);
 	if (rc)
 		return rc;
 	mr = calloc(1, sizeof(*mr));
@@ -119,7 +119,7 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 	mr->core = core;
 	mr->mkey = *like;
 	mr->mkey.pd = pd_proper(pd);
-	rc = mkey_add(core, &mr->mkey);
+	rc = mkey_add(&core->mkeys, &mr->mkey);
 	if (rc)
 		goto release;
 	exports_put_mr(core, &mr->mkey); /* the calling thread is the entry's only
@@ -140,21 +140,21 @@ int mr_make(struct pd *pd, const struct mkey *like, struct mr **out)
 release:
 	free(mr);
 uncount:
-	count_down(&core->mrs);
+	count_down(&core->counts.mrs);
 	return rc;
 }
 
-/* core->mr_added and mr_removed are called only for regions of program memory. */
+/* core->region.added and mr_removed are called only for regions of program memory. */
 static void tell_added(struct core *core, const struct mkey *mk)
 {
-	if (core->mr_added)
-		core->mr_added(core, mk);
+	if (core->region.added)
+		core->region.added(core, mk);
 }
 
 static void tell_removed(struct core *core, const struct mkey *mk)
 {
-	if (core->mr_removed)
-		core->mr_removed(core, mk);
+	if (core->region.removed)
+		core->region.removed(core, mk);
 }
 
 static bool is_told(const struct mr *mr)
@@ -222,7 +222,7 @@ static int withdraw(struct core *core, const struct mkey *mk)
 	turn_take(&core->turn);
 	exports_del_mr(core, mk->key);
 	turn_give(&core->turn);
-	rc = core->exports_wait(core, mk);
+	rc = core->region.wait(core, mk);
 	if (!rc)
 		return 0;
 	turn_take(&core->turn);
@@ -293,7 +293,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (mr->leaving)
 		return -EINVAL;
 	atomic_store(&mk->moving, true);
-	atomic_fetch_add(&mr->core->mkey_changes, 1);
+	mkeys_changed(&mr->core->mkeys);
 	rc = withdraw(mr->core, mk);
 	if (rc)
 		goto out;
@@ -343,17 +343,17 @@ int mr_dereg(struct mr *mr)
 	if (!mr->leaving) {
 		exports_del_mr(core, mr->mkey.key); /* the calling thread is still
 						     * the entry's only writer */
-		mkey_del(core, &mr->mkey);
+		mkey_del(&core->mkeys, &mr->mkey);
 	}
 	mr->leaving = true;
 	turn_pass(&core->turn);
-	if (core->exports && core->exports_wait(core, &mr->mkey))
+	if (core->exports && core->region.wait(core, &mr->mkey))
 		return -EBUSY;
 	if (is_told(mr))
 		tell_removed(core, &mr->mkey);
 	live_del(&mr->live);
 	pd_unuse(pd_of(mr->ibv.pd));
-	count_down(&core->mrs);
+	count_down(&core->counts.mrs);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->users, 1);
 	if (mr->mkey.is_null)
@@ -374,7 +374,7 @@ int mr_import(struct pd *pd, uint32_t handle,
 	if (!mr)
 		return -ENOMEM;
 	turn_take(&core->turn);
-	mk = mkey_find(core, handle);
+	mk = mkey_find(&core->mkeys, handle);
 	found = mk && !mk->is_mw && ok(container_of(mk, struct mr, mkey), arg);
 	if (found)
 		mr->ibv = container_of(mk, struct mr, mkey)->ibv;
@@ -436,13 +436,13 @@ static inline enum mr_why check(struct core *core, const struct mkey *mk,
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host)
 {
-	return check(core, mkey_find(core, key), pd, qpn, va, len, access, host);
+	return check(core, mkey_find(&core->mkeys, key), pd, qpn, va, len, access, host);
 }
 
 enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
 			   uint32_t qpn, int access)
 {
-	const struct mkey *mk = mkey_find(core, key);
+	const struct mkey *mk = mkey_find(&core->mkeys, key);
 	uint8_t *host;
 
 	return check(core, mk, pd, qpn, mk ? mk->base : 0, 0, access, &host);
@@ -452,8 +452,8 @@ enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
 			    const struct pd *pd, uint64_t va, uint64_t len, int access,
 			    uint8_t **host)
 {
-	uint32_t changes = atomic_load(&core->mkey_changes);
-	const struct mkey *mk = mkey_find(core, key);
+	uint32_t changes = mkeys_changes(&core->mkeys);
+	const struct mkey *mk = mkey_find(&core->mkeys, key);
 	enum mr_why why;
 
 	if (mk && (mk->is_mw || atomic_load_explicit(&mk->moving, memory_order_acquire)))

@@ -138,9 +138,9 @@ enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint3
 enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
 			   uint32_t qpn, int access);
 
-/* A region that was found, for one PD; valid while core->mkey_changes is unchanged. */
+/* A region that was found, for one PD; valid while mkeys_changes() is unchanged. */
 struct mr_found {
-	uint32_t key, mkey_changes;
+	uint32_t key, changes;
 	int access;
 	uint64_t base, length;
 	uint8_t *host;
@@ -159,9 +159,8 @@ static inline uint8_t *mr_again(struct core *core, const struct mr_found *f, uin
 				uint64_t va, uint64_t len, int access)
 {
 	if (f->key != key || (f->access & access) != access ||
-	    f->mkey_changes !=
-		    atomic_load_explicit(&core->mkey_changes, memory_order_acquire) ||
-	    len > f->length || va - f->base > f->length - len)
+	    f->changes != mkeys_changes(&core->mkeys) || len > f->length ||
+	    va - f->base > f->length - len)
 		return NULL;
 	return (uint8_t *)((uintptr_t)f->host + (uintptr_t)(va - f->base));
 }

@@ -33,8 +33,8 @@ static void begin(void)
 static void end(void)
 {
 	assert_int_equal(pd_free(pd), 0);
-	assert_int_equal(core.pds, 0);
-	assert_int_equal(core.mrs, 0);
+	assert_int_equal(core.counts.pds, 0);
+	assert_int_equal(core.counts.mrs, 0);
 	core_fini(&core);
 }
 
@@ -381,7 +381,7 @@ static void who_has_no_turn_waits_for_a_rereg(void **state)
 	core.exports = mmap(NULL, sizeof(*core.exports), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(core.exports, MAP_FAILED);
-	core.exports_wait = look_inside;
+	core.region.wait = look_inside;
 	mr = reg(buf, 100, 0, RW);
 	moving = mr->ibv.lkey;
 	assert_int_equal(look(&core, 100, IBV_ACCESS_LOCAL_WRITE), MR_OK);
@@ -391,7 +391,7 @@ static void who_has_no_turn_waits_for_a_rereg(void **state)
 	assert_int_equal(look(&core, 1, 0), MR_OK);
 	assert_int_equal(look(&core, 1, IBV_ACCESS_LOCAL_WRITE), MR_ACCESS);
 	assert_int_equal(look(&core, 101, 0), MR_RANGE);
-	core.exports_wait = NULL;
+	core.region.wait = NULL;
 	munmap(core.exports, sizeof(*core.exports));
 	core.exports = NULL;
 	mr_dereg(mr);

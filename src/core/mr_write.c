@@ -12,7 +12,7 @@
  * refuses the write. */
 static bool is_pinned(struct core *core, uint32_t key)
 {
-	const struct mkey *mk = mkey_find(core, key);
+	const struct mkey *mk = mkey_find(&core->mkeys, key);
 
 	if (mk && mk->is_mw)
 		mk = mk->region;

@@ -24,7 +24,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return -EINVAL;
-	rc = count_up(&core->mws, caps.max_mw);
+	rc = count_up(&core->counts.mws, caps.max_mw);
 	if (rc)
 		return rc;
 	mw = calloc(1, sizeof(*mw));
@@ -36,7 +36,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 	list_init(&mw->node);
 	mw->mkey.is_mw = true;
 	mw->mkey.pd = pd_proper(pd);
-	rc = mkey_add(core, &mw->mkey);
+	rc = mkey_add(&core->mkeys, &mw->mkey);
 	if (rc)
 		goto release;
 	pd_use(pd);
@@ -53,7 +53,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 release:
 	free(mw);
 uncount:
-	count_down(&core->mws);
+	count_down(&core->counts.mws);
 	return rc;
 }
 
@@ -80,10 +80,10 @@ int mw_dealloc(struct mw *mw)
 	live_del(&mw->live);
 	turn_take(&core->turn);
 	unbind(&mw->mkey);
-	mkey_del(core, &mw->mkey);
+	mkey_del(&core->mkeys, &mw->mkey);
 	turn_give(&core->turn);
 	pd_unuse(pd_of(mw->ibv.pd));
-	count_down(&core->mws);
+	count_down(&core->counts.mws);
 	free(mw);
 	return 0;
 }
@@ -91,7 +91,7 @@ int mw_dealloc(struct mw *mw)
 /* Finds the region that info names; NULL if it is no longer registered. */
 static struct mkey *find_region(struct core *core, const struct ibv_mw_bind_info *info)
 {
-	struct mkey *mk = info->mr ? mkey_find(core, info->mr->lkey) : NULL;
+	struct mkey *mk = info->mr ? mkey_find(&core->mkeys, info->mr->lkey) : NULL;
 
 	return mk && !mk->is_mw ? mk : NULL;
 }
@@ -161,7 +161,7 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
 			   const struct ibv_mw_bind_info *info)
 {
-	struct mkey *mk = mkey_find(core, old_rkey), *region = NULL;
+	struct mkey *mk = mkey_find(&core->mkeys, old_rkey), *region = NULL;
 	const char *why = refuse_window(mk, new_rkey, type, pd, info);
 
 	if (!why && info->length) {
@@ -197,7 +197,7 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 
 int mkey_invalidate(struct core *core, uint32_t key, struct pd *pd, uint32_t qpn)
 {
-	struct mkey *mk = mkey_find(core, key);
+	struct mkey *mk = mkey_find(&core->mkeys, key);
 
 	if (!mk || !mk->is_mw || mw_of_mkey(mk)->ibv.type != IBV_MW_TYPE_2 ||
 	    mk->pd != pd || (qpn && mk->qpn != qpn)) {

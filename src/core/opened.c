@@ -35,7 +35,7 @@ struct opened {
 
 static struct opened *find(const struct core *core, uint16_t slot, uint32_t id)
 {
-	list_for(n, &core->share->opened)
+	list_for(n, &core->xrc.share->opened)
 	{
 		struct opened *o = container_of(n, struct opened, node);
 
@@ -68,7 +68,7 @@ static void end(struct core *core, struct opened *o)
 			 o->ask.qpn, o->slot);
 		raise(o, 1u << IBV_EVENT_QP_FATAL);
 	}
-	lock_changed(&core->share->answered);
+	lock_changed(&core->xrc.share->answered);
 }
 
 static void end_or_forget(struct core *core, struct opened *o)
@@ -84,7 +84,7 @@ static void end_or_forget(struct core *core, struct opened *o)
 /* Sends the question to the QP's process. True: there will be no answer. */
 static bool say(struct core *core, struct opened *o) REQUIRES(core->turn)
 {
-	share_again(core->share, SHARE_UNANSWERED_NS);
+	share_again(core->xrc.share, SHARE_UNANSWERED_NS);
 	return share_pass(core, o->slot, &o->ask) == -ESRCH;
 }
 
@@ -103,7 +103,7 @@ static void ask_for(struct opened *o, uint8_t op, int mask,
 /* Waits for the answer, which is then in o->answer. Returns 0, -EIO or -ETIMEDOUT. */
 static int await(struct core *core, struct opened *o) REQUIRES(core->turn)
 {
-	struct share *s = core->share;
+	struct share *s = core->xrc.share;
 	const uint64_t until = s->ops->now() + PATIENCE_NS;
 
 	while (o->asking && !o->ended && !core->dead && s->ops->now() < until) {
@@ -173,12 +173,12 @@ void opened_answered(struct core *core, uint16_t slot, const struct share_msg *m
 		o->open = true;
 	if (!o->qp)
 		forget(o);
-	lock_changed(&core->share->answered);
+	lock_changed(&core->xrc.share->answered);
 }
 
 void opened_again(struct core *core)
 {
-	list_for_safe(n, &core->share->opened)
+	list_for_safe(n, &core->xrc.share->opened)
 	{
 		struct opened *o = container_of(n, struct opened, node);
 		const bool closed = !o->qp;
@@ -188,8 +188,8 @@ void opened_again(struct core *core)
 		if (o->asking && say(core, o) && closed)
 			forget(o);
 	}
-	lock_changed(&core->share->answered); /* wakes the waiting thread, which
-					       * checks its deadline */
+	lock_changed(&core->xrc.share->answered); /* wakes the waiting thread, which
+						   * checks its deadline */
 }
 
 /* --- events of the QP ------------------------------------------------------------
@@ -208,7 +208,7 @@ void opened_told(struct core *core, uint16_t slot, const struct share_msg *m)
 
 void opened_gone(struct core *core, uint16_t slot)
 {
-	list_for_safe(n, &core->share->opened)
+	list_for_safe(n, &core->xrc.share->opened)
 	{
 		struct opened *o = container_of(n, struct opened, node);
 
@@ -219,7 +219,7 @@ void opened_gone(struct core *core, uint16_t slot)
 
 void opened_close_all(struct core *core)
 {
-	list_for_safe(n, &core->share->opened)
+	list_for_safe(n, &core->xrc.share->opened)
 		forget(container_of(n, struct opened, node));
 }
 
@@ -233,7 +233,7 @@ static int check(const struct context *ctx, const struct ibv_qp_open_attr *attr)
 
 	if (ctx->dead)
 		return -EIO;
-	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || !ctx->core->share)
+	if (attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || !ctx->core->xrc.share)
 		return -EOPNOTSUPP;
 	if ((attr->comp_mask & needed) != needed || !attr->xrcd ||
 	    attr->qp_type != IBV_QPT_XRC_RECV || attr->qp_num >> 24) {
@@ -258,8 +258,8 @@ static struct opened *make(struct qp *qp, uint32_t qpn)
 	o->ask.domain = (uintptr_t)qp->xrcd->domain;
 	(void)xrcd_name(qp->xrcd, &o->ask.name);
 	turn_take(&core->turn);
-	o->id = o->ask.id = ++core->share->ids;
-	list_add_tail(&core->share->opened, &o->node);
+	o->id = o->ask.id = ++core->xrc.share->ids;
+	list_add_tail(&core->xrc.share->opened, &o->node);
 	turn_give(&core->turn);
 	return o;
 }
@@ -277,7 +277,7 @@ static void let_go(struct core *core, struct opened *o)
 			forget(o);
 	}
 	turn_give(&core->turn);
-	core->share->ops->settle(core->share->arg);
+	core->xrc.share->ops->settle(core->xrc.share->arg);
 }
 
 int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr, struct qp **out)

@@ -124,12 +124,12 @@ int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr
 
 	if (rc)
 		return rc;
-	rc = count_up(&core->ahs, caps.max_ah);
+	rc = count_up(&core->counts.ahs, caps.max_ah);
 	if (rc)
 		return rc;
 	ah = new_ah();
 	if (!ah) {
-		count_down(&core->ahs);
+		count_down(&core->counts.ahs);
 		return -ENOMEM;
 	}
 	ah->pd = pd_proper(pd);
@@ -149,7 +149,7 @@ int ah_create(struct pd *pd, const struct context *ctx, const struct ibv_ah_attr
 int ah_destroy(struct ah *ah)
 {
 	live_del(&ah->live);
-	count_down(&ah->pd->core->ahs);
+	count_down(&ah->pd->core->counts.ahs);
 	pd_unuse(pd_of(ah->ibv.pd));
 	live_rest(&ah->live);
 	return 0;

@@ -132,7 +132,7 @@ static void a_handle_counts_in_its_pd(void **state)
 	assert_int_equal(pd_free(pd), -EBUSY);
 	assert_int_equal(ah_destroy(ah), 0);
 	assert_int_equal(pd_free(pd), 0);
-	assert_int_equal(t.core.ahs, 0);
+	assert_int_equal(t.core.counts.ahs, 0);
 	test_close(&t);
 }
 

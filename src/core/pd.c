@@ -23,11 +23,11 @@ int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
 {
 	struct pd *pd;
 
-	if (count_up(&core->pds, caps.max_pd))
+	if (count_up(&core->counts.pds, caps.max_pd))
 		return -ENOMEM;
 	pd = calloc(1, sizeof(*pd));
 	if (!pd) {
-		count_down(&core->pds);
+		count_down(&core->counts.pds);
 		return -ENOMEM;
 	}
 	pd->core = core;
@@ -79,7 +79,7 @@ int pd_free(struct pd *pd)
 	if (pd->of)
 		pd_unuse(pd->of);
 	else
-		count_down(&pd->core->pds);
+		count_down(&pd->core->counts.pds);
 	free(pd);
 	return 0;
 }

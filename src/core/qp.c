@@ -35,7 +35,7 @@ struct qp *qp_find(struct core *core, uint32_t qpn)
 {
 	if (qpn_slot(qpn) != core->slot)
 		return NULL;
-	return core->qps[qpn_index(qpn)];
+	return numbers_at(&core->qps, qpn_index(qpn));
 }
 
 void qp_init_nodes(struct qp *qp)

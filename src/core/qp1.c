@@ -136,7 +136,7 @@ int qp1_open(struct core *core, struct device *dev, struct link *link,
 		return -ENOMEM;
 	set_up(q, core, dev, link);
 	q->user = user;
-	rc = mkey_add(core, &q->key);
+	rc = mkey_add(&core->mkeys, &q->key);
 	if (rc)
 		goto free_qp1;
 	rc = cq_create(&q->ctx, QP1_SENDS + 1, NULL, NULL, &q->cq);
@@ -169,7 +169,7 @@ destroy_cq:
 	}
 	cq_destroy(q->cq);
 del_key:
-	mkey_del(core, &q->key);
+	mkey_del(&core->mkeys, &q->key);
 free_qp1:
 	free(q);
 	return rc;
@@ -183,7 +183,7 @@ void qp1_close(struct qp1 *q)
 	qp_free_gsi(q->qp);
 	turn_give(&q->core->turn);
 	cq_destroy(q->cq);
-	mkey_del(q->core, &q->key);
+	mkey_del(&q->core->mkeys, &q->key);
 	free(q);
 }
 

@@ -53,11 +53,11 @@ static void each_link_has_one(void **state)
 		/* QP1 cannot be found like a program's QP. */
 		assert_null(qp_find(&t->core, qp->qpn));
 	}
-	assert_int_equal(t->core.qp_count, 0);
+	assert_int_equal(t->core.qps.count, 0);
 	qp1_close(b);
 	qp1_close(a);
 	assert_null(qp1_of(&t->core, &test_link));
-	assert_int_equal(t->core.cqs, 2);
+	assert_int_equal(t->core.counts.cqs, 2);
 	fix_close(t);
 }
 
@@ -123,7 +123,7 @@ static void a_transport_may_refuse(void **state)
 			 -ENOMEM);
 	fake.enter_rc = 0;
 	assert_true(list_empty(&t->core.qp1s));
-	assert_int_equal(t->core.cqs, 2);
+	assert_int_equal(t->core.counts.cqs, 2);
 	fix_close(t);
 }
 

@@ -203,38 +203,20 @@ static struct ibv_qp_cap granted(const struct qp *qp)
 
 /* --- create -------------------------------------------------------------- */
 
-enum { NUMBERS = QPN_INDICES - QPN_FIRST };
-
-/* Returns the free index that was freed longest ago. */
-static uint32_t next_index(const struct core *core) REQUIRES(core->turn)
-{
-	return core->qp_free[core->qp_free_head];
-}
-
-static void take_index(struct core *core) REQUIRES(core->turn, core->lock)
-{
-	core->qp_free_head = (core->qp_free_head + 1) % NUMBERS;
-	core->qp_count++;
-}
-
-static void give_index(struct core *core, uint32_t index) REQUIRES(core->turn, core->lock)
-{
-	uint32_t nfree = NUMBERS - core->qp_count;
-
-	core->qp_free[(core->qp_free_head + nfree) % NUMBERS] = (uint16_t)index;
-	core->qp_count--;
-}
-
 /* The turn is held, so no other thread adds or removes QPs meanwhile. */
 static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
-	uint32_t index = next_index(core);
+	const uint32_t count = numbers_count(&core->qps);
+	uint32_t index;
 	int rc;
 
-	if (core->qp_count >= caps.max_qp)
-		return refuse(-ENOMEM, "number of QPs", core->qp_count, caps.max_qp);
-	if (core->timers && heap_reserve(core->timers, core->qp_count + 2))
+	if (count >= caps.max_qp)
+		return refuse(-ENOMEM, "number of QPs", count, caps.max_qp);
+	if (core->timers && heap_reserve(core->timers, count + 2))
 		return -ENOMEM;
+	rc = numbers_next(&core->qps, &index);
+	if (rc)
+		return rc;
 	qp->qpn = qpn_make(core->slot, index);
 	qp->ex.qp_base.qp_num = qp->qpn;
 	qp->ex.qp_base.handle = qp->qpn;
@@ -242,14 +224,9 @@ static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn
 	lock_take(&qp->lock);
 	rc = qp->transport->open(qp);
 	lock_give(&qp->lock);
-	if (rc)
-		return rc;
-
-	lock_take(&core->lock);
-	core->qps[index] = qp;
-	take_index(core);
-	lock_give(&core->lock);
-	return 0;
+	if (!rc)
+		numbers_add(&core->qps, qp);
+	return rc;
 }
 
 static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
@@ -461,12 +438,7 @@ void qp_free_gsi(struct qp *qp)
 /* After this neither the engine nor a packet finds the QP. */
 static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
-	uint32_t index = qpn_index(qp->qpn);
-
-	lock_take(&core->lock);
-	core->qps[index] = NULL;
-	give_index(core, index);
-	lock_give(&core->lock);
+	numbers_del(&core->qps, qpn_index(qp->qpn));
 	shared_end(core, qp);
 	close_qp(core, qp);
 }

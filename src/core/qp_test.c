@@ -170,7 +170,7 @@ static void a_transport_that_refuses_leaves_nothing_behind(void **state)
 	fake.open_rc = -ENOMEM;
 	assert_int_equal(create(f, fix_init(f, IBV_QPT_RC)), -ENOMEM);
 	assert_int_equal(fake.closed, 0);
-	assert_int_equal(f->core.qp_count, 0);
+	assert_int_equal(f->core.qps.count, 0);
 	fake.open_rc = 0;
 	fix_close(f); /* fix_close() checks that no object of the context is still used */
 }

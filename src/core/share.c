@@ -39,8 +39,8 @@ int share_open(struct core *core, const struct share_ops *ops, void *arg)
 	s->hear = hear;
 	list_init(&s->openers);
 	list_init(&s->opened);
-	core->share = s;
-	core->qp_raised = shared_raise;
+	core->xrc.share = s;
+	core->xrc.raised = shared_raise;
 	return 0;
 }
 
@@ -48,16 +48,16 @@ void share_close(struct core *core)
 {
 	shared_close(core);
 	opened_close_all(core);
-	free(core->share);
-	core->share = NULL;
-	core->qp_raised = NULL;
+	free(core->xrc.share);
+	core->xrc.share = NULL;
+	core->xrc.raised = NULL;
 }
 
 bool share_heard(struct core *core, uint16_t slot, const void *buf, size_t len)
 {
 	struct share_msg m;
 
-	if (!core->share || len < 1 || *(const uint8_t *)buf < SHARE_ASK)
+	if (!core->xrc.share || len < 1 || *(const uint8_t *)buf < SHARE_ASK)
 		return false;
 	if (len == sizeof(m) && slot != core->slot) {
 		memcpy(&m, buf, sizeof(m));
@@ -68,7 +68,7 @@ bool share_heard(struct core *core, uint16_t slot, const void *buf, size_t len)
 
 void share_gone(struct core *core, uint16_t slot)
 {
-	if (!core->share)
+	if (!core->xrc.share)
 		return;
 	turn_is_held(core);
 	shared_gone(core, slot);
@@ -77,21 +77,21 @@ void share_gone(struct core *core, uint16_t slot)
 
 uint64_t share_deadline(const struct core *core)
 {
-	return core->share ? core->share->at : NEVER;
+	return core->xrc.share ? core->xrc.share->at : NEVER;
 }
 
 void share_run(struct core *core, uint64_t now)
 {
-	if (!core->share || core->share->at > now)
+	if (!core->xrc.share || core->xrc.share->at > now)
 		return;
 	turn_is_held(core);
-	core->share->at = NEVER;
+	core->xrc.share->at = NEVER;
 	shared_again(core);
 	opened_again(core);
 }
 
 void share_break(struct core *core)
 {
-	if (core->share)
-		lock_changed(&core->share->answered);
+	if (core->xrc.share)
+		lock_changed(&core->xrc.share->answered);
 }

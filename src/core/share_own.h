@@ -70,7 +70,7 @@ enum { SHARE_FULL_NS = 1000000, SHARE_UNANSWERED_NS = 100 * 1000000 };
 static inline int share_pass(struct core *core, uint16_t slot, const struct share_msg *m)
 {
 	const struct iovec part = { (void *)(uintptr_t)m, sizeof(*m) };
-	struct share *s = core->share;
+	struct share *s = core->xrc.share;
 	int rc;
 
 	if (slot == core->slot) {

@@ -168,11 +168,11 @@ static void lab_close(void)
 {
 	settle();
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(lab.f[i]->core.qp_count, 0);
-		assert_true(list_empty(&lab.f[i]->core.share->openers));
-		assert_true(list_empty(&lab.f[i]->core.share->opened));
+		assert_int_equal(lab.f[i]->core.qps.count, 0);
+		assert_true(list_empty(&lab.f[i]->core.xrc.share->openers));
+		assert_true(list_empty(&lab.f[i]->core.xrc.share->opened));
 		assert_int_equal(xrcd_close(lab.xrcd[i]), 0);
-		assert_true(list_empty(&lab.f[i]->core.xrc_domains));
+		assert_true(list_empty(&lab.f[i]->core.xrc.domains));
 		share_close(&lab.f[i]->core);
 		list_del(&lab.f[i]->ctx.node);
 		fix_close(lab.f[i]);
@@ -276,7 +276,7 @@ static void a_handle_is_the_qp(void **state)
 		assert_int_equal(state_by(h), IBV_QPS_ERR);
 		opened_destroy(h);
 		settle();
-		assert_int_equal(lab.f[0]->core.qp_count, 1);
+		assert_int_equal(lab.f[0]->core.qps.count, 1);
 		assert_false(shared_leave(lab.qp));
 		assert_int_equal(qp_destroy(lab.qp), 0);
 		lab_close();
@@ -343,10 +343,10 @@ static void the_qp_keeps_its_domain(void **state)
 	h = opened(1);
 	assert_true(shared_leave(lab.qp));
 	assert_int_equal(xrcd_close(lab.xrcd[0]), 0);
-	assert_false(list_empty(&lab.f[0]->core.xrc_domains));
+	assert_false(list_empty(&lab.f[0]->core.xrc.domains));
 	opened_destroy(h);
 	settle();
-	assert_true(list_empty(&lab.f[0]->core.xrc_domains));
+	assert_true(list_empty(&lab.f[0]->core.xrc.domains));
 	lab.xrcd[0] = domain(lab.f[0], -1);
 	lab_close();
 }
@@ -497,7 +497,7 @@ static void a_process_that_is_stopped_is_not_waited_for_for_ever(void **state)
 	assert_int_equal(try_open(1, lab.qp->qpn, &none), -ETIMEDOUT);
 	lab.stopped = false;
 	settle(); /* the handle that was opened after the timeout is closed */
-	assert_int_equal(lab.f[0]->core.share->nopeners[FIX_SLOT + 1], 1);
+	assert_int_equal(lab.f[0]->core.xrc.share->nopeners[FIX_SLOT + 1], 1);
 	/* The modify was carried out all the same. */
 	assert_int_equal(state_by(h), IBV_QPS_INIT);
 	opened_destroy(h);
@@ -519,10 +519,10 @@ static void a_handle_that_opens_after_its_end_is_closed(void **state)
 	assert_true(xrcd_name(lab.xrcd[1], &m.name));
 	turn_take(&core->turn);
 	assert_true(share_heard(core, FIX_SLOT + 1, &m, sizeof(m)));
-	assert_int_equal(core->share->nopeners[FIX_SLOT + 1], 1);
+	assert_int_equal(core->xrc.share->nopeners[FIX_SLOT + 1], 1);
 	turn_give(&core->turn);
 	deliver();
-	assert_int_equal(core->share->nopeners[FIX_SLOT + 1], 0);
+	assert_int_equal(core->xrc.share->nopeners[FIX_SLOT + 1], 0);
 	assert_int_equal(qp_destroy(lab.qp), 0);
 	lab_close();
 }
@@ -539,7 +539,7 @@ static void whoever_waits_is_not_left_where_all_is_lost(void **state)
 	assert_int_equal(to(h, IBV_QPS_INIT), -EIO);
 	assert_true(lab.now < 1000 * MS);
 	share_break(&lab.f[1]->core);
-	assert_int_not_equal(lab.f[1]->core.share->answered.changes, 0);
+	assert_int_not_equal(lab.f[1]->core.xrc.share->answered.changes, 0);
 	lab.f[1]->core.dead = lab.stopped = false;
 	opened_destroy(h);
 	assert_int_equal(qp_destroy(lab.qp), 0);
@@ -649,7 +649,7 @@ static void handles_come_and_go(unsigned seed)
 		}
 		lab.lose = lab.spoil = 0;
 		settle();
-		assert_int_equal(lab.f[0]->core.qp_count, creator || left);
+		assert_int_equal(lab.f[0]->core.qps.count, creator || left);
 		if (i > 400 && creator && !left) {
 			assert_int_equal(qp_destroy(lab.qp), 0);
 			creator = false;

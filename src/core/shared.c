@@ -42,7 +42,7 @@ static void forget(struct core *core, struct opener *o)
 {
 	list_del(&o->node);
 	list_del(&o->all);
-	core->share->nopeners[o->slot]--;
+	core->xrc.share->nopeners[o->slot]--;
 	free(o);
 }
 
@@ -57,7 +57,7 @@ static int add(struct core *core, uint16_t slot, struct qp *qp, const struct sha
 {
 	struct opener *o = NULL;
 
-	if (core->share->nopeners[slot] < OPENERS_MAX)
+	if (core->xrc.share->nopeners[slot] < OPENERS_MAX)
 		o = calloc(1, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
@@ -66,8 +66,8 @@ static int add(struct core *core, uint16_t slot, struct qp *qp, const struct sha
 	o->id = m->id;
 	o->qpn = m->qpn;
 	list_add_tail(&qp->openers, &o->node);
-	list_add_tail(&core->share->openers, &o->all);
-	core->share->nopeners[slot]++;
+	list_add_tail(&core->xrc.share->openers, &o->all);
+	core->xrc.share->nopeners[slot]++;
 	return 0;
 }
 
@@ -100,7 +100,7 @@ static int open_it(struct core *core, uint16_t slot, struct qp *qp,
 static int modify(struct core *core, struct qp *qp, const struct share_msg *m)
 	REQUIRES(core->turn)
 {
-	const struct share *s = core->share;
+	const struct share *s = core->xrc.share;
 	int rc = s->ops->prepare ? s->ops->prepare(s->arg, qp, &m->attr, m->mask) : 0;
 
 	if (rc)
@@ -225,7 +225,7 @@ void shared_end(struct core *core, struct qp *qp)
 
 void shared_again(struct core *core)
 {
-	list_for_safe(n, &core->share->openers)
+	list_for_safe(n, &core->xrc.share->openers)
 	{
 		struct opener *o = container_of(n, struct opener, all);
 
@@ -240,7 +240,7 @@ void shared_again(struct core *core)
 
 void shared_gone(struct core *core, uint16_t slot)
 {
-	list_for_safe(n, &core->share->openers)
+	list_for_safe(n, &core->xrc.share->openers)
 	{
 		struct opener *o = container_of(n, struct opener, all);
 
@@ -255,7 +255,7 @@ void shared_gone(struct core *core, uint16_t slot)
 
 void shared_close(struct core *core)
 {
-	list_for_safe(n, &core->share->openers)
+	list_for_safe(n, &core->xrc.share->openers)
 		forget(core, container_of(n, struct opener, all));
 }
 
@@ -321,7 +321,7 @@ void shared_forget_context(struct context *ctx)
 	turn_is_held(ctx->core);
 	next = another(ctx);
 	for (unsigned i = 0; i < QPN_INDICES; i++) {
-		struct qp *qp = core->qps[i];
+		struct qp *qp = numbers_at(&core->qps, i);
 
 		if (!qp || !qp->left || qp->ctx != ctx)
 			continue;

@@ -29,14 +29,11 @@ static int add(struct core *core, struct srq *srq)
 	uint32_t index;
 
 	turn_take(&core->turn);
-	if (core->srq_count < caps.max_srq) {
-		do {
-			index = qpn_index(core->srq_next++);
-		} while (core->srqs[index]);
+	if (numbers_count(&core->srqs) < caps.max_srq)
+		rc = numbers_next(&core->srqs, &index);
+	if (!rc) {
 		srq->num = qpn_make(core->slot, index);
-		core->srqs[index] = srq;
-		core->srq_count++;
-		rc = 0;
+		numbers_add(&core->srqs, srq);
 	}
 	turn_give(&core->turn);
 	return rc;
@@ -47,8 +44,7 @@ static void take_off(struct srq *srq)
 	struct core *core = srq->core;
 
 	turn_take(&core->turn);
-	core->srqs[qpn_index(srq->num)] = NULL;
-	core->srq_count--;
+	numbers_del(&core->srqs, qpn_index(srq->num));
 	if (srq->xrcd)
 		xrc_forget(core, srq);
 	turn_give(&core->turn);

@@ -2,7 +2,6 @@
 /* timeout.c - see timeout.h. */
 #include "core/timeout.h"
 
-#include "core/core.h"
 #include "core/qp.h"
 
 /* With shorter timeouts the scheduler's delays on a busy host would use up the
@@ -32,19 +31,4 @@ uint64_t ack_timeout_ns(const struct qp *qp)
 	if (code == 0)
 		return 0;
 	return ns < TIMEOUT_MIN_NS ? TIMEOUT_MIN_NS : ns;
-}
-
-bool silent_until(struct core *core, uint64_t at, uint64_t now)
-{
-	if (now < at)
-		return false;
-	if (core->heard >= at)
-		return true;
-	core->must_hear = true;
-	return false;
-}
-
-uint64_t went_out(const struct core *core, uint64_t now)
-{
-	return core->clock ? core->clock() : now;
 }

@@ -48,29 +48,11 @@ static void the_ack_timeout(void **state)
 	}
 }
 
-static void silence_is_what_was_heard(void **state)
-{
-	struct core core = { .heard = NEVER };
-
-	(void)state;
-	assert_false(silent_until(&core, 10, 9));
-	assert_true(silent_until(&core, 10, 10)); /* no thread takes input in */
-	assert_false(silent_until(&core, NEVER, 10));
-	core.heard = 9;
-	assert_false(silent_until(&core, 11, 10));
-	assert_false(core.must_hear);
-	assert_false(silent_until(&core, 10, 99));
-	assert_true(core.must_hear);
-	core.heard = 10;
-	assert_true(silent_until(&core, 10, 99));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rnr_timer_is_the_published_table),
 		cmocka_unit_test(the_ack_timeout),
-		cmocka_unit_test(silence_is_what_was_heard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

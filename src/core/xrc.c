@@ -15,7 +15,7 @@
 #include "core/rq.h"
 #include "sys/log.h"
 
-/* In core->xrc_domains, under core->lock. */
+/* In core->xrc.domains, under core->lock. */
 struct xrc_domain {
 	struct list node;
 	const struct device *dev;
@@ -23,7 +23,7 @@ struct xrc_domain {
 	dev_t fs;
 	ino_t inode;
 	unsigned handles;
-	void *claim; /* from core->xrc_claim(); not NULL: other processes see the
+	void *claim; /* from core->xrc.claim(); not NULL: other processes see the
 		      * name */
 };
 
@@ -37,7 +37,7 @@ struct xrcd *xrcd_of(struct ibv_xrcd *ibv)
 static struct xrc_domain *find(struct core *core, const struct xrc_domain *like)
 	REQUIRES(core->lock)
 {
-	list_for(n, &core->xrc_domains)
+	list_for(n, &core->xrc.domains)
 	{
 		struct xrc_domain *d = container_of(n, struct xrc_domain, node);
 
@@ -63,7 +63,7 @@ static void unclaim(struct core *core, struct xrc_domain *d)
 	if (!d->claim)
 		return;
 	turn_take(&core->turn);
-	core->xrc_unclaim(d->claim);
+	core->xrc.unclaim(d->claim);
 	turn_give(&core->turn);
 }
 
@@ -76,14 +76,14 @@ static int claim(struct core *core, struct xrc_domain *d, int oflags)
 	bool elsewhere = false;
 	int rc;
 
-	if (d->named && core->xrc_claim) {
+	if (d->named && core->xrc.claim) {
 		turn_take(&core->turn);
-		rc = core->xrc_claim(core, &name, &d->claim);
+		rc = core->xrc.claim(core, &name, &d->claim);
 		turn_give(&core->turn);
 		if (rc)
 			return rc;
 		if (oflags != O_CREAT)
-			elsewhere = core->xrc_elsewhere(core, &name);
+			elsewhere = core->xrc.elsewhere(core, &name);
 	}
 	if (elsewhere ? !(oflags & O_EXCL) : oflags & O_CREAT)
 		return 0;
@@ -147,7 +147,7 @@ static int get(struct core *core, const struct xrc_domain *like, int oflags,
 		return rc;
 	}
 	lock_take(&core->lock);
-	list_add_tail(&core->xrc_domains, &d->node);
+	list_add_tail(&core->xrc.domains, &d->node);
 	lock_give(&core->lock);
 	*out = d;
 	return 0;
@@ -187,9 +187,9 @@ int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return -ENOMEM;
-	lock_take(&ctx->core->xrc_lock);
+	lock_take(&ctx->core->xrc.opening);
 	rc = get(ctx->core, &like, attr->oflags, &x->domain);
-	lock_give(&ctx->core->xrc_lock);
+	lock_give(&ctx->core->xrc.opening);
 	if (rc) {
 		free(x);
 		return rc;
@@ -210,9 +210,9 @@ int xrcd_close(struct xrcd *x)
 		return -EBUSY;
 	}
 	live_del(&x->live);
-	lock_take(&x->core->xrc_lock);
+	lock_take(&x->core->xrc.opening);
 	put(x->core, x->domain);
-	lock_give(&x->core->xrc_lock);
+	lock_give(&x->core->xrc.opening);
 	free(x);
 	return 0;
 }
@@ -239,7 +239,7 @@ void xrcd_drop(struct xrcd *x)
 
 	if (is_last(x->core, d)) {
 		if (d->claim)
-			x->core->xrc_unclaim(d->claim);
+			x->core->xrc.unclaim(d->claim);
 		free(d);
 	}
 	free(x);
@@ -253,11 +253,16 @@ bool xrcd_name(const struct xrcd *x, struct xrc_name *out)
 
 /* --- requests at their target ------------------------------------------------ */
 
+static struct srq *srq_at(const struct core *core, uint32_t srqn)
+{
+	return qpn_slot(srqn) == core->slot ? numbers_at(&core->srqs, qpn_index(srqn))
+					    : NULL;
+}
+
 /* Returns the SRQ and makes its PD the QP's; NULL: no such SRQ in the domain. */
 static struct srq *reach(struct qp *qp, uint32_t srqn)
 {
-	struct srq *srq =
-		qpn_slot(srqn) == qp->core->slot ? qp->core->srqs[qpn_index(srqn)] : NULL;
+	struct srq *srq = srq_at(qp->core, srqn);
 
 	if (!srq || !srq->xrcd || srq->xrcd->domain != qp->xrcd->domain)
 		return NULL;
@@ -298,12 +303,12 @@ static void forget(struct qp *qp, const struct srq *srq)
 void xrc_forget(struct core *core, const struct srq *srq)
 {
 	for (unsigned i = 0; i < QPN_INDICES; i++) {
-		struct qp *qp = core->qps[i];
+		struct qp *qp = numbers_at(&core->qps, i);
 
 		if (qp && qp->xrcd)
 			forget(qp, srq);
 	}
-	list_for(n, &core->xrc_stand_ins)
+	list_for(n, &core->xrc.stand_ins)
 		forget(container_of(n, struct qp, xrc_node), srq);
 }
 
@@ -318,7 +323,7 @@ void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
 	qp->xrcd = none;
 	qp_init_nodes(qp);
 	qp_set_state(qp, IBV_QPS_RTR);
-	list_add_tail(&core->xrc_stand_ins, &qp->xrc_node);
+	list_add_tail(&core->xrc.stand_ins, &qp->xrc_node);
 }
 
 void xrc_stand_down(struct core *core, struct qp *qp, uint64_t now)
@@ -332,8 +337,7 @@ void xrc_stand_down(struct core *core, struct qp *qp, uint64_t now)
 
 struct srq *xrc_find(struct core *core, uint32_t srqn, const struct xrc_name *name)
 {
-	struct srq *srq =
-		qpn_slot(srqn) == core->slot ? core->srqs[qpn_index(srqn)] : NULL;
+	struct srq *srq = srq_at(core, srqn);
 	struct xrc_name own;
 
 	if (!srq || !srq->xrcd || !xrcd_name(srq->xrcd, &own) ||

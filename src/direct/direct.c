@@ -53,7 +53,7 @@ static void open_exports(struct direct *d)
 	madvise(b, sizeof(*b), MADV_DONTFORK);
 	d->exports_fd = fd;
 	d->core->exports = b;
-	d->core->exports_wait = gate_wait_key;
+	d->core->region.wait = gate_wait_key;
 	return;
 fail:
 	close(fd);

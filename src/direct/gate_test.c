@@ -197,9 +197,9 @@ static void a_call_that_does_not_end_is_told(void **state)
 				  IBV_ACCESS_LOCAL_WRITE),
 			 -EBUSY);
 	assert_int_equal(f->mr[1]->mkey.access, FIX_ALL); /* the region is unchanged */
-	assert_ptr_equal(mkey_find(core, key), &f->mr[1]->mkey);
+	assert_ptr_equal(mkey_find(&core->mkeys, key), &f->mr[1]->mkey);
 	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
-	assert_null(mkey_find(core, key));
+	assert_null(mkey_find(&core->mkeys, key));
 	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  IBV_ACCESS_LOCAL_WRITE),

@@ -113,7 +113,7 @@ static int open_file(int flags, const struct procmap *run)
  * lent, or this thread sees that the region has gone. */
 static bool note(struct reach *r, uint32_t key, uint32_t version, int fd)
 {
-	struct mkey *mk = mkey_find(r->d->core, key);
+	struct mkey *mk = mkey_find(&r->d->core->mkeys, key);
 	struct exported_mr mr;
 	struct fd_id id;
 

@@ -23,7 +23,7 @@ static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
 
 	turn_take(&core->turn);
 	if (!mk)
-		mk = mkey_find(core, key);
+		mk = mkey_find(&core->mkeys, key);
 	if (mk && !mk->lent_more)
 		id = mk->lent;
 	turn_give(&core->turn);
@@ -83,7 +83,7 @@ static bool take_down(struct core *core, const struct swap_run *run,
 	turn_take(&core->turn);
 	for (unsigned i = 0; i < EXPORT_MRS && *n < REGIONS; i++) {
 		uint32_t key = core->exports->mr[i].key;
-		const struct mkey *mk = key ? mkey_find(core, key) : NULL;
+		const struct mkey *mk = key ? mkey_find(&core->mkeys, key) : NULL;
 		struct extent e;
 
 		if (!mk)
@@ -103,7 +103,7 @@ static void put_up(struct core *core, unsigned n)
 {
 	turn_take(&core->turn);
 	for (unsigned i = 0; i < n; i++) {
-		const struct mkey *mk = mkey_find(core, share.key[i]);
+		const struct mkey *mk = mkey_find(&core->mkeys, share.key[i]);
 
 		if (mk)
 			exports_put_mr(core, mk);

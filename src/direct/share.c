@@ -300,8 +300,8 @@ void share_start(struct core *core, bool noticed)
 	share.core = core;
 	share.noticed |= noticed;
 	lock_give(&share.lock);
-	core->mr_added = added;
-	core->mr_removed = removed;
+	core->region.added = added;
+	core->region.removed = removed;
 }
 
 void share_stop(const struct core *core)

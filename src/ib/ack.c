@@ -99,7 +99,7 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 	if (relay_waits(q)) /* a READ response comes first */
 		return 0;
 	if (s->ack.due && (!answer || q->qp->lane) && !s->nak_due &&
-	    !q->qp->core->hurry && now < s->ack.wait_until)
+	    !q->qp->core->round.hurry && now < s->ack.wait_until)
 		return 0;
 	if (s->ack.due && (s->healed || !s->nak_due))
 		rc = acknowledge(q, b, &ack, aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));

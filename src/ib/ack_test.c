@@ -258,10 +258,10 @@ static void not_in_a_hurry(void **state)
 	(void)state;
 	say(f, 0);
 	receive(f, 1);
-	core->hurry = true;
+	core->round.hurry = true;
 	due_add(core, f->p.qp[1]);
 	sent_soon(f, 0);
-	core->hurry = false;
+	core->round.hurry = false;
 	fix_close(f);
 }
 

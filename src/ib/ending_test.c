@@ -14,7 +14,7 @@ static struct lab *half_a_message(void)
 	assert_true(deliver(x)); /* FIRST; the rest is never delivered */
 	while (x->first != x->last)
 		free(x->queue[x->first++ % QUEUE].bytes);
-	assert_false(list_empty(&x->s->node[0].core.xrc_stand_ins));
+	assert_false(list_empty(&x->s->node[0].core.xrc.stand_ins));
 	return x;
 }
 
@@ -28,7 +28,7 @@ static void expect_the_end(struct lab *x)
 	run_timers(x);
 	while (deliver(x))
 		;
-	assert_true(list_empty(&x->s->node[0].core.xrc_stand_ins));
+	assert_true(list_empty(&x->s->node[0].core.xrc.stand_ins));
 	assert_int_equal(cq_poll(x->rcq, 1, &wc), 1);
 	assert_int_equal(wc.wr_id, 9);
 	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);

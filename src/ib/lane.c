@@ -3,7 +3,7 @@
  * not up yet, or dead, which takes the place of packet loss there. */
 #include "core/due.h"
 #include "core/exports.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
@@ -54,7 +54,7 @@ int lane_emit(struct ib_qp *q, const struct emit *e)
 	if (rc == -ENOBUFS)
 		return no_room(q, false);
 	q->rsp.written = *l->written;
-	q->qp->core->spent += e->len / REQ_UNIT + 1;
+	q->qp->core->round.spent += e->len / REQ_UNIT + 1;
 	return rc;
 }
 
@@ -66,7 +66,7 @@ int lane_request(struct ib_qp *q, const struct emit *e)
 	if (rc == -ENOBUFS)
 		return no_room(q, true);
 	q->req.written = *l->written;
-	q->qp->core->spent += (e->f.by_ref ? 0 : e->len / REQ_UNIT) + 1;
+	q->qp->core->round.spent += (e->f.by_ref ? 0 : e->len / REQ_UNIT) + 1;
 	return rc;
 }
 
@@ -332,8 +332,8 @@ static uint64_t uc_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		return NEVER;
 	}
 	if (r->timeout_at == NEVER)
-		r->timeout_at = went_out(qp->core, now) + STALL_NS;
-	if (!silent_until(qp->core, r->timeout_at, now))
+		r->timeout_at = went_out(&qp->core->round, now) + STALL_NS;
+	if (!silent_until(&qp->core->round, r->timeout_at, now))
 		return r->timeout_at;
 	r->timeout_at = NEVER;
 	if (qp->lane->state == LANE_PENDING) {

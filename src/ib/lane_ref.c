@@ -46,7 +46,7 @@ void lane_by_ref(const struct planning *p, const struct swqe *w, struct emit *e)
 	    ib_op(e->f.opcode)->kind != IB_SEND || e->copy ||
 	    p->now < q->req.by_value_until ||
 	    !find_sge(qp, p->at.cur, e->off, e->len, &from) ||
-	    !mkey_is_exported(qp->core, from.lkey))
+	    !mkey_is_exported(&qp->core->mkeys, from.lkey))
 		return;
 	e->f.by_ref = true;
 	e->f.va = from.addr;

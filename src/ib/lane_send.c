@@ -75,7 +75,7 @@ static inline enum step send_plain(struct planning *p, struct swqe *w)
 	p->at.fresh++;
 	q->req.at = p->at;
 	q->req.written = *l->written;
-	qp->core->spent += w->length / REQ_UNIT + 1;
+	qp->core->round.spent += w->length / REQ_UNIT + 1;
 	req_arm(q, p->now);
 	if (s.ackreq)
 		lane_expects(q);
@@ -109,7 +109,7 @@ bool lane_posted(struct qp *qp, uint64_t *next)
 	struct planning p;
 
 	qp_is_held(q->qp);
-	if (!qp->core->clock || !only_sends(qp, q))
+	if (!qp->core->round.clock || !only_sends(qp, q))
 		return false;
 	q->req.full = false;
 	p.q = q;

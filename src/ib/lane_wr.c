@@ -113,7 +113,7 @@ static enum copied copy(struct planning *p, const struct swqe *w)
 	r->direct += len;
 	l->direct++;
 	l->direct_bytes += len;
-	q->qp->core->spent += len / REQ_UNIT + 1;
+	q->qp->core->round.spent += len / REQ_UNIT + 1;
 	req_spend(p, len);
 	if (r->direct < w->length)
 		return COPIED_SOME;

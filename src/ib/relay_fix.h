@@ -183,7 +183,7 @@ static inline void lab_close_but_qps(struct lab *x)
 	while (deliver(x))
 		;
 	if (!x->seed) /* garbage may have made more stand-ins */
-		assert_true(list_empty(&x->s->node[0].core.xrc_stand_ins));
+		assert_true(list_empty(&x->s->node[0].core.xrc.stand_ins));
 	if (x->srq)
 		assert_int_equal(srq_destroy(x->srq), 0);
 	for (int i = 0; i < 2; i++)

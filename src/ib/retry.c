@@ -81,7 +81,7 @@ void req_arm(struct ib_qp *q, uint64_t now)
 {
 	if (q->req.probe_at != NEVER)
 		return;
-	set_timers(q, q->qp->lane ? went_out(q->qp->core, now) : now);
+	set_timers(q, q->qp->lane ? went_out(&q->qp->core->round, now) : now);
 }
 
 /* --- forward ------------------------------------------------------------- */
@@ -350,9 +350,9 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		stop_timers(r);
 		return NEVER;
 	}
-	if (silent_until(qp->core, r->timeout_at, now))
+	if (silent_until(&qp->core->round, r->timeout_at, now))
 		timed_out(q, now);
-	else if (silent_until(qp->core, r->probe_at, now))
+	else if (silent_until(&qp->core->round, r->probe_at, now))
 		probe(q, now);
 	return r->timeout_at < r->probe_at ? r->timeout_at : r->probe_at;
 }

@@ -139,11 +139,11 @@ static void until_the_end(void **state)
 		else if (how == 1)
 			sim_modify(f->s, f->p.qp[1], IBV_QPS_ERR);
 		else
-			f->s->node[0].core.hurry = true;
+			f->s->node[0].core.round.hurry = true;
 		due_add(&f->s->node[0].core, f->p.qp[0]);
 		sim_run(f->s, 50 * US);
 		next_is(f, 0, IBV_WC_SEND);
-		f->s->node[0].core.hurry = false;
+		f->s->node[0].core.round.hurry = false;
 		fix_close(f);
 	}
 }

@@ -7,7 +7,7 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "core/room.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
@@ -298,7 +298,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 	bool given_up;
 
 	qp_is_held(q->qp);
-	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->hurry ||
+	if (now >= q->held_until || qp->state != IBV_QPS_RTS || qp->core->round.hurry ||
 	    qp->sq.head - qp->sq.tail != 1) {
 		iw_req_release(q, now);
 		iw_settle(q, now);
@@ -314,7 +314,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		q->nudge_at = NEVER;
 		q->c.nudge_due = true;
 	}
-	given_up = silent_until(qp->core, q->give_up_at, now);
+	given_up = silent_until(&qp->core->round, q->give_up_at, now);
 	/* The responses had their second; the Terminate gets another. */
 	if (given_up && q->c.term_due && q->c.resource != q->resources.tail) {
 		q->resources.tail = q->c.resource;

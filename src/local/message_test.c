@@ -140,7 +140,7 @@ static bool posted(struct fix *f, uint64_t *next)
 	bool all;
 
 	clocked = f;
-	core->clock = the_time;
+	core->round.clock = the_time;
 	turn_take(&core->turn);
 	lock_take(&qp->lock);
 	leave_on_the_stack();
@@ -148,7 +148,7 @@ static bool posted(struct fix *f, uint64_t *next)
 	lock_give(&qp->lock);
 	local_flush(local_of(core));
 	turn_give(&core->turn);
-	core->clock = NULL;
+	core->round.clock = NULL;
 	return all;
 }
 

@@ -38,11 +38,11 @@ static void the_timer_runs_from_when_the_record_went_out(void **state)
 
 	(void)state;
 	stopped = f->s;
-	core->clock = a_second_later;
+	core->round.clock = a_second_later;
 	pair_stop(f, 1);
 	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
 	pair_run(f, 1);
-	core->clock = NULL;
+	core->round.clock = NULL;
 	pair_run(f, 990 * MS);
 	fix_quiet(f);
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);

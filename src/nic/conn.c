@@ -335,7 +335,7 @@ static bool on_output(void *arg, struct qp *qp, uint64_t now)
 		more = false;
 	while (more && !c->blocked && bytes < OUT_TURN)
 		more = put_out(cs, c, &bytes, now);
-	cs->core->spent += (uint32_t)(bytes / SPENT_BYTES) + (bytes > 0);
+	cs->core->round.spent += (uint32_t)(bytes / SPENT_BYTES) + (bytes > 0);
 	switch (iwarp_wish(qp)) {
 	case IW_WISH_NONE:
 		break;

@@ -227,7 +227,7 @@ static bool show_qps(struct dump_text *d)
 	const uint64_t end = d->at + PLACES < QPN_INDICES ? d->at + PLACES : QPN_INDICES;
 
 	for (unsigned shown = 0; d->at < end && shown < PIECE; d->at++) {
-		struct qp *qp = d->core->qps[d->at];
+		struct qp *qp = numbers_at(&d->core->qps, (uint32_t)d->at);
 
 		if (!qp)
 			continue;

@@ -9,8 +9,8 @@
 #include "core/due.h"
 #include "core/event.h"
 #include "core/qp.h"
+#include "core/round.h"
 #include "core/share.h"
-#include "core/timeout.h"
 #include "core/transport.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -213,7 +213,7 @@ static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
 {
 	if (qp->planned) {
-		e->core->spent += e->out.batch.n;
+		e->core->round.spent += e->out.batch.n;
 		out_flush(e, now);
 	}
 	if (e->core->leaving)
@@ -221,7 +221,7 @@ static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->cor
 	else if (qp_turn(e, qp, now))
 		due_add(e->core, qp);
 	if (out_nearly_full(e)) {
-		e->core->spent += e->out.batch.n;
+		e->core->round.spent += e->out.batch.n;
 		out_flush(e, now);
 	}
 }
@@ -235,21 +235,21 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
-	core->spent = 0;
+	core->round.spent = 0;
 	if (first)
 		serve(e, first, now);
 	while ((due_any(core) || any_echo(e, now)) &&
-	       e->out.batch.n + core->spent < limit) {
+	       e->out.batch.n + core->round.spent < limit) {
 		for (qp = due_take(e->core); qp; qp = next) {
 			next = qp->due_next;
 			serve(e, qp, now);
-			if (e->out.batch.n + core->spent >= limit) {
+			if (e->out.batch.n + core->round.spent >= limit) {
 				put_off(e, next);
 				next = NULL;
 			}
 		}
 	}
-	sent = e->out.batch.n + core->spent;
+	sent = e->out.batch.n + core->round.spent;
 	out_flush(e, now);
 	engine_wake(e);
 	return (struct engine_did){
@@ -282,10 +282,10 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 {
 	struct engine_did did;
 
-	e->core->hurry = true;
+	e->core->round.hurry = true;
 	wake_due_timers(e, now + FLUSH_NS);
 	did = engine_output(e, NULL, now, ENGINE_TX);
-	e->core->hurry = false;
+	e->core->round.hurry = false;
 	return did;
 }
 
@@ -315,7 +315,7 @@ static bool skips_sockets(struct engine *e, uint64_t now)
 
 bool engine_may_glance(const struct engine *e)
 {
-	return e->glances && !due_any(e->core) && !e->core->must_hear &&
+	return e->glances && !due_any(e->core) && !e->core->round.must_hear &&
 	       !engine_must_turn(e);
 }
 
@@ -368,15 +368,15 @@ static void have_heard(struct engine *e, bool any) REQUIRES(e->core->turn)
 
 	if (any && ++e->hearing.turns < TURNS)
 		return;
-	e->core->heard = e->hearing.from;
-	e->core->must_hear = false;
+	e->core->round.heard = e->hearing.from;
+	e->core->round.must_hear = false;
 	e->hearing.from = 0;
 }
 
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
 	struct source_got sockets = { 0 }, rings = { 0 };
-	const bool hear = e->core->must_hear;
+	const bool hear = e->core->round.must_hear;
 	struct engine_did did;
 	bool said = false;
 
@@ -399,7 +399,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		/* The answer to what was just sent may have come; it is not older than
 		 * what it answers, so the time is read again. */
 		take_input(e, SOURCE_SOCKETS, &sockets,
-			   did.output ? went_out(e->core, now) : now);
+			   did.output ? went_out(&e->core->round, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
 	}
 	e->glances = e->glanceable && pipes_are_busy(e, now) ? GLANCES : 0;

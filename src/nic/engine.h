@@ -82,7 +82,7 @@ struct engine {
 	struct heap timers; /* QPs by deadline */
 	struct outbox out;
 	struct {
-		uint64_t from; /* 0, or core->heard when all is taken in */
+		uint64_t from; /* 0, or core->round.heard when all is taken in */
 		unsigned turns;
 	} hearing;
 	unsigned looks;	    /* since the sockets were last looked at; see SOCKET_LOOKS */

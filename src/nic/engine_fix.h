@@ -16,7 +16,7 @@
 #include "core/core.h"
 #include "core/due.h"
 #include "core/qp.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "core/transport.h"
 #include "ib/ib.h"
 #include "link/batch.h"
@@ -74,7 +74,7 @@ static bool fake_output(struct qp *qp, struct batch *b, uint64_t now)
 	unsigned i;
 
 	(void)now;
-	f->hurried = qp->core->hurry;
+	f->hurried = qp->core->round.hurry;
 	f->asked++;
 	for (i = f->sent; i < f->n && i - f->sent < t.share && batch_has_room(b, 1, 0);
 	     i++) {
@@ -108,7 +108,7 @@ static uint64_t fake_run(struct qp *qp, uint64_t now)
 	struct fake *f = fake_of(qp);
 
 	f->runs++;
-	if (f->silence && silent_until(qp->core, f->silence, now)) {
+	if (f->silence && silent_until(&qp->core->round, f->silence, now)) {
 		f->failed = true;
 		f->silence = 0;
 	}

@@ -6,7 +6,7 @@
 static void fails_if_silent(int i, uint64_t at)
 {
 	turn_is_held(t.e->core);
-	t.nic->core.heard = 0;
+	t.nic->core.round.heard = 0;
 	t.fake[i].silence = at;
 	t.fake[i].failed = false;
 	wants(i, 1);

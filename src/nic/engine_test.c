@@ -163,7 +163,7 @@ static void timers_run_from_when_packets_went_out(void **state)
 {
 	(void)state;
 	turn_is_held(t.e->core);
-	t.nic->core.clock = a_millisecond_later;
+	t.nic->core.round.clock = a_millisecond_later;
 	wants(0, 1);
 	engine_turn(t.e, 100 * US, false);
 	assert_int_equal(t.fake[0].went_out, 1100 * US);
@@ -175,7 +175,7 @@ static void an_answer_is_not_before_its_question(void **state)
 {
 	(void)state;
 	turn_is_held(t.e->core);
-	t.nic->core.clock = a_millisecond_later;
+	t.nic->core.round.clock = a_millisecond_later;
 	engine_turn(t.e, 100 * US, true);
 	assert_int_equal(t.heard_at, 100 * US);
 	wants(0, 1);
@@ -198,7 +198,7 @@ static void a_flush_does_not_wait(void **state)
 	assert_int_equal(engine_flush(t.e, 200 * US).output, 1);
 	assert_true(t.fake[0].hurried);
 	assert_false(t.fake[1].hurried);
-	assert_false(t.nic->core.hurry);
+	assert_false(t.nic->core.round.hurry);
 }
 
 static bool told(struct cm_owner *owner, const struct cm_event *ev)
@@ -367,9 +367,9 @@ static void not_all_turns_are_glances(void **state)
 	due_add(&t.nic->core, &t.fake[0].qp);
 	assert_false(engine_may_glance(t.e));
 	due_forget(t.e->core, &t.fake[0].qp);
-	t.nic->core.must_hear = true;
+	t.nic->core.round.must_hear = true;
 	assert_false(engine_may_glance(t.e));
-	t.nic->core.must_hear = false;
+	t.nic->core.round.must_hear = false;
 	t.e->thread.sleeping = t.e->thread.watching = true;
 	assert_false(engine_may_glance(t.e));
 	t.e->thread.sleeping = false;

@@ -316,7 +316,7 @@ static struct {
 	unsigned sleeps;	/* calls of ppoll() */
 	unsigned own, links;	/* of those, the ones on OWN, and on both links */
 	int rc;			/* of ppoll(); 0: it sleeps as long as it may */
-} wait;
+} sleeper;
 
 enum { OWN = 1000 };
 
@@ -331,29 +331,29 @@ int ppoll(struct pollfd *p, nfds_t n, const struct timespec *most, const sigset_
 		for (int l = 0; l < LINKS; l++)
 			link[l] |= p[i].fd == t.one[l].pipe[0] && p[i].events == POLLIN;
 	}
-	wait.sleeps++;
-	wait.own += own;
-	wait.links += link[0] && link[1];
-	if (wait.rc == 0)
+	sleeper.sleeps++;
+	sleeper.own += own;
+	sleeper.links += link[0] && link[1];
+	if (sleeper.rc == 0)
 		nanosleep(most, NULL);
 	errno = EINTR;
-	return wait.rc;
+	return sleeper.rc;
 }
 
 static bool has_enough(void *arg)
 {
-	assert_ptr_equal(arg, &wait);
-	return ++wait.looks == wait.enough;
+	assert_ptr_equal(arg, &sleeper);
+	return ++sleeper.looks == sleeper.enough;
 }
 
 NO_TSA static int waits(unsigned enough, int rc)
 {
-	memset(&wait, 0, sizeof(wait));
-	wait.enough = enough;
-	wait.rc = rc;
+	memset(&sleeper, 0, sizeof(sleeper));
+	sleeper.enough = enough;
+	sleeper.rc = rc;
 	t.nic->engine.pollers.last = 0;
 	turn_give(&t.nic->core.turn);
-	rc = nic_await(t.nic, OWN, has_enough, &wait);
+	rc = nic_await(t.nic, OWN, has_enough, &sleeper);
 	turn_take(&t.nic->core.turn);
 	assert_true(t.nic->engine.pollers.last > 0);
 	return rc;
@@ -367,17 +367,17 @@ static void a_thread_that_waits_sleeps_on_the_links(void **state)
 
 	(void)state;
 	assert_int_equal(waits(1, 1), 1);
-	assert_int_equal(wait.sleeps, 0);
+	assert_int_equal(sleeper.sleeps, 0);
 	assert_int_equal(waits(2, 1), 1);
-	assert_int_equal(wait.sleeps, 1);
-	assert_int_equal(wait.own, 1);
-	assert_int_equal(wait.links, 1);
+	assert_int_equal(sleeper.sleeps, 1);
+	assert_int_equal(sleeper.own, 1);
+	assert_int_equal(sleeper.links, 1);
 	assert_false(*armed);
 	assert_int_equal(waits(0, 0), 0);
-	assert_true(wait.looks > wait.sleeps && wait.sleeps > 0);
+	assert_true(sleeper.looks > sleeper.sleeps && sleeper.sleeps > 0);
 	assert_true(*armed);
 	assert_int_equal(waits(0, -1), -EINTR);
-	assert_int_equal(wait.looks, 2);
+	assert_int_equal(sleeper.looks, 2);
 	assert_int_equal(waits(2, -1), 1);
 }
 

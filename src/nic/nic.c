@@ -79,6 +79,7 @@ NO_TSA static void before_fork(void)
 	if (the_nic) {
 		turn_take(&the_nic->core.turn);
 		lock_take(&the_nic->core.lock);
+		mkeys_hold(&the_nic->core.mkeys);
 	}
 	live_hold();
 }
@@ -89,6 +90,7 @@ NO_TSA static void fork_parent(void)
 
 	live_let_go();
 	if (the_nic) {
+		mkeys_let_go(&the_nic->core.mkeys);
 		lock_give(&the_nic->core.lock);
 		turn_give(&the_nic->core.turn);
 	}
@@ -130,7 +132,8 @@ NO_TSA static void fork_child(void)
 		e->thread.started = false;
 		the_nic = NULL;
 		turn_forked(&nic->core.turn);
-		lock_init(&nic->core.xrc_lock); /* another thread may have held it */
+		lock_init(&nic->core.xrc.opening); /* another thread may have held it */
+		mkeys_let_go(&nic->core.mkeys);
 		lock_give(&nic->core.lock);
 		turn_give(&nic->core.turn);
 	}

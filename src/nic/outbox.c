@@ -5,7 +5,7 @@
 #include "core/core.h"
 #include "core/due.h"
 #include "core/qp.h"
-#include "core/timeout.h"
+#include "core/round.h"
 #include "core/transport.h"
 #include "nic/engine.h"
 #include "sys/cancel.h"
@@ -152,7 +152,7 @@ void out_flush(struct engine *e, uint64_t now)
 			end = run_end(b, end);
 		send_linked(e, i, end, now);
 	}
-	commit(e, went_out(e->core, now));
+	commit(e, went_out(&e->core->round, now));
 	batch_reset(b);
 }
 

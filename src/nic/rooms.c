@@ -92,8 +92,8 @@ static int open_core(struct nic *nic, const struct conf *conf)
 	(void)conf;
 	if (rc)
 		return rc;
-	nic->core.clock = nic_now;
-	nic->core.heard = 0;
+	nic->core.round.clock = nic_now;
+	nic->core.round.heard = 0;
 	links_init(&nic->links, &nic->core);
 	return 0;
 }

@@ -132,9 +132,9 @@ int xrc_open(struct nic *nic)
 	if (rc)
 		return rc;
 	ib_xrc_open(&nic->core, pass, nic);
-	nic->core.xrc_claim = claim;
-	nic->core.xrc_unclaim = unclaim;
-	nic->core.xrc_elsewhere = elsewhere;
+	nic->core.xrc.claim = claim;
+	nic->core.xrc.unclaim = unclaim;
+	nic->core.xrc.elsewhere = elsewhere;
 	nic->xrc = true;
 	return 0;
 }

@@ -246,7 +246,7 @@ static bool packet_output(struct qp *qp, struct batch *b, uint64_t now)
 	well = gather(qp, f, now);
 	if (!put_out(qp, f, now))
 		return false;
-	qp->core->spent += f->n;
+	qp->core->round.spent += f->n;
 	if (!well)
 		fail(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	return well && qp->sq.tail != qp->sq.head && q->next_at <= now;

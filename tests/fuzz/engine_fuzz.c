@@ -144,7 +144,6 @@ static void open_device(struct world *w)
 	MUST(ib_open(&w->core, 1) == 0);
 	MUST(device_create(&device_roce, &net, &id, &w->dev) == 0);
 	w->dev->core = &w->core;
-	list_add_tail(&w->core.devices, &w->dev->node);
 	w->ctx.core = &w->core;
 	w->ctx.dev = w->dev;
 	w->ctx.ibv = &w->ibv;
