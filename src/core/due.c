@@ -7,6 +7,8 @@
 
 #include "core/core.h"
 #include "core/qp.h"
+#include "sys/clock.h"
+#include "sys/heap.h"
 
 void due_add(struct core *core, struct qp *qp)
 {
@@ -42,9 +44,20 @@ bool due_any(struct core *core)
 	return atomic_load(&core->due) != NULL;
 }
 
+void due_at(struct core *core, struct qp *qp, uint64_t at)
+{
+	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
+		return;
+	/* cannot fail: the heap has room for all QPs */
+	(void)heap_set(core->timers, &qp->timer, at);
+}
+
 void due_forget(struct core *core, struct qp *qp)
 {
 	struct qp *next;
+
+	if (core->timers)
+		heap_del(core->timers, &qp->timer);
 
 	for (struct qp *p = due_take(core); p; p = next) {
 		next = p->due_next;

@@ -10,6 +10,7 @@
 #define CORE_DUE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "core/core.h"
 
@@ -21,7 +22,10 @@ void due_add(struct core *core, struct qp *qp);
  * list. */
 struct qp *due_take(struct core *core) REQUIRES(core->turn);
 bool due_any(struct core *core);
-/* Removes qp, which is being destroyed. */
+/* Has qp run again by `at` (ns; NEVER: not at all). A timer that fires early finds
+ * nothing due and is set again, so a later time need not move the timer. */
+void due_at(struct core *core, struct qp *qp, uint64_t at) REQUIRES(core->turn);
+/* Removes qp, which is being destroyed, and its timer. */
 void due_forget(struct core *core, struct qp *qp) REQUIRES(core->turn);
 
 #endif

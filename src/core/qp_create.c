@@ -419,8 +419,6 @@ void qp_free_handle(struct qp *qp)
 static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
 	due_forget(core, qp);
-	if (core->timers)
-		heap_del(core->timers, &qp->timer);
 	lock_take(&qp->lock);
 	qp->transport->close(qp);
 	if (qp->tm)

@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 #include "core/limits.h"
+#include "core/qp.h"
 #include "core/rq.h"
-#include "core/target.h"
+#include "core/target_state.h"
 #include "core/verr.h"
 #include "sys/list.h"
 

@@ -5,6 +5,7 @@
 #include <endian.h>
 
 #include "core/device.h"
+#include "core/target.h"
 #include "core/tm.h"
 
 struct list_fix {

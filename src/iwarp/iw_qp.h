@@ -177,7 +177,7 @@ struct iwarp {
 	uint8_t plain[MPA_FPDU_MAX]; /* an FPDU without markers */
 };
 
-/* --- the connection (iwarp.c) -------------------------------------------- */
+/* --- the connection (qp.c) ----------------------------------------------- */
 
 /* Puts the QP into ERR and raises event (-1: none).  terminate: sends the Terminate in
  * q->term. */

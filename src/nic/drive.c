@@ -49,7 +49,7 @@ static bool send_posted(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
 	lock_give(&qp->lock);
 	if (!sent)
 		return false;
-	engine_timer(e, qp, next);
+	due_at(e->core, qp, next);
 	engine_wake(e);
 	return true;
 }
@@ -134,7 +134,7 @@ static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 			return rc;
 	} else {
 		if (did.sent) {
-			engine_timer(e, qp, did.next);
+			due_at(e->core, qp, did.next);
 			engine_wake(e);
 		}
 		turn_give(&nic->core.turn);
@@ -326,7 +326,7 @@ static int sleep_on(const struct engine *e, int fd, uint64_t until)
 {
 	uint64_t now = clock_ns(), most = until > now ? until - now : 0;
 	struct timespec t = { .tv_nsec = (long)most };
-	struct pollfd p[1 + ENGINE_SOURCES * SOURCE_FDS];
+	struct pollfd p[1 + SOURCES_MAX * SOURCE_FDS];
 	unsigned n = engine_sockets(e, p + 1);
 
 	p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };

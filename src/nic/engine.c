@@ -35,7 +35,7 @@ static void put_last(struct sources *list, bool has, struct source *s)
 		return;
 	while (*v)
 		v++;
-	assert(v < list->v + ENGINE_SOURCES);
+	assert(v < list->v + SOURCES_MAX);
 	*v = s;
 }
 
@@ -83,14 +83,6 @@ bool engine_lost(const struct engine *e)
 	return atomic_load(&e->broken) || !fd_is(e->thread.kick_tx, &e->thread.kick_id);
 }
 
-void engine_timer(struct engine *e, struct qp *qp, uint64_t at)
-{
-	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
-		return;
-	/* cannot fail: the heap has room for all QPs */
-	(void)heap_set(&e->timers, &qp->timer, at);
-}
-
 static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	struct heap_node *top;
@@ -108,7 +100,7 @@ static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 {
 	if (!lock_try(&qp->lock))
 		return;
-	(void)out_ask(e, qp, now);
+	(void)out_ask(&e->out, qp, now);
 	lock_give(&qp->lock);
 }
 
@@ -133,12 +125,12 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->c
 		if (full < next)
 			next = full;
 	} else {
-		more = out_ask(e, qp, now);
+		more = out_ask(&e->out, qp, now);
 		if (!qp->planned) /* otherwise commit() checks the time */
 			next = qp->transport->run(qp, now);
 	}
 	lock_give(&qp->lock);
-	engine_timer(e, qp, next);
+	due_at(e->core, qp, next);
 	return more;
 }
 
@@ -210,19 +202,25 @@ static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 	return any;
 }
 
+static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	if (!out_flush(&e->out, e->core, &e->ways, now))
+		engine_break(e, "sending");
+}
+
 static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
 {
 	if (qp->planned) {
 		e->core->round.spent += e->out.batch.n;
-		out_flush(e, now);
+		flush(e, now);
 	}
 	if (e->core->leaving)
 		last_turn(e, qp, now);
 	else if (qp_turn(e, qp, now))
 		due_add(e->core, qp);
-	if (out_nearly_full(e)) {
+	if (out_nearly_full(&e->out)) {
 		e->core->round.spent += e->out.batch.n;
-		out_flush(e, now);
+		flush(e, now);
 	}
 }
 
@@ -250,7 +248,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 		}
 	}
 	sent = e->out.batch.n + core->round.spent;
-	out_flush(e, now);
+	flush(e, now);
 	engine_wake(e);
 	return (struct engine_did){
 		.output = sent,

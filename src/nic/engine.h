@@ -23,17 +23,9 @@ struct pollfd;
 struct qp;
 
 enum {
-	ENGINE_SOURCES = 32,
 	ENGINE_TX = 2 * BATCH_MAX, /* datagrams sent by one turn */
 	ENGINE_INLINE = 64,	   /* datagrams sent by a turn inside post_send */
 };
-
-/* Sources that have a given function, NULL-terminated. */
-struct sources {
-	struct source *v[ENGINE_SOURCES + 1];
-};
-
-#define each_source(s, list) for (struct source *const *s = (list)->v; *s; s++)
 
 /* State shared by the program's threads that poll. */
 struct pollers {
@@ -137,7 +129,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now) REQUIRES(e->core-
  * deadline, that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
-/* Fills in the sockets by which input comes; returns their number, at most ENGINE_SOURCES
+/* Fills in the sockets by which input comes; returns their number, at most SOURCES_MAX
  * * SOURCE_FDS. Needs no turn. */
 unsigned engine_sockets(const struct engine *e, struct pollfd *p);
 /* Does any input have to be polled for? Needs no turn. */
@@ -157,10 +149,6 @@ void engine_thread_stop(struct engine *e);
 /* closes the thread's own descriptors; for fork, too */
 void engine_close_fds(struct engine *e);
 void engine_kick(struct engine *e);
-
-/* Has qp run again by `at` (ns). A timer that fires early finds nothing due and is set
- * again, so a later deadline need not move the timer. */
-void engine_timer(struct engine *e, struct qp *qp, uint64_t at) REQUIRES(e->core->turn);
 
 /* Stops the engine for good: the program closed our descriptors. */
 void engine_break(struct engine *e, const char *what) REQUIRES(e->core->turn);

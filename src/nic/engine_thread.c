@@ -37,7 +37,7 @@
 #include "sys/log.h"
 #include "sys/threads.h"
 
-enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + ENGINE_SOURCES * SOURCE_FDS };
+enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + SOURCES_MAX * SOURCE_FDS };
 
 /* The descriptors that the thread sleeps on. */
 struct bed {

@@ -8,10 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/core.h"
 #include "link/batch.h"
 
-struct engine;
 struct qp;
+struct sources;
 
 struct outbox {
 	struct batch batch;
@@ -26,11 +27,13 @@ struct outbox {
 
 /* Adds the datagrams of qp to the batch, as far as there is room. Returns true if qp has
  * more. qp->lock must be held. */
-bool out_ask(struct engine *e, struct qp *qp, uint64_t now);
+bool out_ask(struct outbox *o, struct qp *qp, uint64_t now);
 /* Is the batch so full that it must be flushed first? A QP without room says that it has
  * more to send, and would be asked for ever. */
-bool out_nearly_full(const struct engine *e);
-/* Sends all datagrams, within the host or by their links. */
-void out_flush(struct engine *e, uint64_t now);
+bool out_nearly_full(const struct outbox *o);
+/* Sends all datagrams, within the host by one of the ways or by their links. Returns
+ * false if the descriptors of a link are gone. */
+bool out_flush(struct outbox *o, struct core *core, const struct sources *ways,
+	       uint64_t now) REQUIRES(core->turn);
 
 #endif

@@ -82,4 +82,13 @@ struct source {
 	int rang; /* for the thread: the descriptor that woke it; -1: none */
 };
 
+enum { SOURCES_MAX = 32 };
+
+/* Sources that have a given function, NULL-terminated. */
+struct sources {
+	struct source *v[SOURCES_MAX + 1];
+};
+
+#define each_source(s, list) for (struct source *const *s = (list)->v; *s; s++)
+
 #endif

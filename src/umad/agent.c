@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad.c - files and their agents; see umad.h. */
-#include "umad/umad.h"
-
+/* agent.c - files and their agents; see umad.h. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iwarp.c - the iWARP transport as core and nic see it: connections and states. */
+/* qp.c - the iWARP transport as core and nic see it: connections and states. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
