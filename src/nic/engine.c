@@ -44,17 +44,17 @@ void engine_add(struct engine *e, struct source *s)
 	const struct source_ops *ops = s->ops;
 
 	if (ops->kind == SOURCE_RINGS && ops->input)
-		e->glanceable = ops->quiet && (e->glanceable || !*e->input[ops->kind].v);
-	put_last(&e->all, true, s);
-	put_last(&e->input[ops->kind], ops->input, s);
-	put_last(&e->hear, ops->hear, s);
-	put_last(&e->run, ops->run, s);
-	put_last(&e->deadline, ops->deadline && !ops->run, s);
-	put_last(&e->echo, ops->echo, s);
-	put_last(&e->flush, ops->flush, s);
-	put_last(&e->ways, ops->send, s);
-	put_last(&e->hot, ops->hot, s);
-	put_last(&e->sleeps, ops->fds, s);
+		e->glanceable = ops->quiet && (e->glanceable || !*e->by.input[ops->kind].v);
+	put_last(&e->by.all, true, s);
+	put_last(&e->by.input[ops->kind], ops->input, s);
+	put_last(&e->by.hear, ops->hear, s);
+	put_last(&e->by.run, ops->run, s);
+	put_last(&e->by.deadline, ops->deadline && !ops->run, s);
+	put_last(&e->by.echo, ops->echo, s);
+	put_last(&e->by.flush, ops->flush, s);
+	put_last(&e->by.ways, ops->send, s);
+	put_last(&e->by.hot, ops->hot, s);
+	put_last(&e->by.sleeps, ops->fds, s);
 }
 
 void engine_break(struct engine *e, const char *what)
@@ -150,14 +150,14 @@ static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
 static uint64_t output_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	struct heap_node *top = heap_top(&e->timers);
-	uint64_t at = first_of(&e->deadline, top ? top->at : NEVER, now);
+	uint64_t at = first_of(&e->by.deadline, top ? top->at : NEVER, now);
 
 	return due_any(e->core) ? 0 : at;
 }
 
 uint64_t engine_deadline(struct engine *e, uint64_t now)
 {
-	return first_of(&e->run, output_deadline(e, now), now);
+	return first_of(&e->by.run, output_deadline(e, now), now);
 }
 
 /* Only a thread that sleeps must be told of deadlines: it sets its flags with the turn
@@ -176,7 +176,7 @@ bool engine_must_turn(const struct engine *e)
 
 void engine_wake(struct engine *e)
 {
-	each_source(s, &e->flush)(*s)->ops->flush(*s);
+	each_source(s, &e->by.flush)(*s)->ops->flush(*s);
 }
 
 /* A turn must not last as long as a thousand QPs want: the rest stay due. */
@@ -190,7 +190,7 @@ static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
 
 static void run_sources(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
-	each_source(s, &e->run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(
+	each_source(s, &e->by.run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(
 		*s, now);
 }
 
@@ -198,13 +198,13 @@ static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	bool any = false;
 
-	each_source(s, &e->echo) any |= (*s)->ops->echo(*s, now);
+	each_source(s, &e->by.echo) any |= (*s)->ops->echo(*s, now);
 	return any;
 }
 
 static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
-	if (!out_flush(&e->out, e->core, &e->ways, now))
+	if (!out_flush(&e->out, e->core, &e->by.ways, now))
 		engine_break(e, "sending");
 }
 
@@ -266,7 +266,7 @@ static struct engine_did output_all(struct engine *e, uint64_t now, unsigned lim
 		run_sources(e, now);
 	did = output(e, NULL, now, limit);
 	if (is_asleep(e))
-		did.next = first_of(&e->run, did.next, now);
+		did.next = first_of(&e->by.run, did.next, now);
 	return did;
 }
 
@@ -290,7 +290,7 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 static void take_input(struct engine *e, enum source_kind kind, struct source_got *got,
 		       uint64_t now) REQUIRES(e->core->turn)
 {
-	each_source(s, &e->input[kind])(*s)->ops->input(*s, got, now);
+	each_source(s, &e->by.input[kind])(*s)->ops->input(*s, got, now);
 	if (got->broken)
 		engine_break(e, "receiving");
 }
@@ -321,7 +321,7 @@ bool engine_is_quiet(struct engine *e)
 {
 	e->glances--;
 	e->looks++;
-	each_source(s, &e->input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
+	each_source(s, &e->by.input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
 	return true;
 }
 
@@ -354,7 +354,7 @@ static bool begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn
 		e->hearing.from = now;
 		e->hearing.turns = 0;
 	}
-	each_source(s, &e->hear) any |= (*s)->ops->hear(*s);
+	each_source(s, &e->by.hear) any |= (*s)->ops->hear(*s);
 	return any;
 }
 
@@ -409,7 +409,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 
 bool engine_is_hot(const struct engine *e)
 {
-	each_source(s, &e->hot) if ((*s)->ops->hot(*s)) return true;
+	each_source(s, &e->by.hot) if ((*s)->ops->hot(*s)) return true;
 	return false;
 }
 

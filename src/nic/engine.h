@@ -27,6 +27,14 @@ enum {
 	ENGINE_INLINE = 64,	   /* datagrams sent by a turn inside post_send */
 };
 
+/* The sources, listed by the functions that they have (sys/source.h); engine_add() fills
+ * the lists in. */
+struct engine_sources {
+	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, hot,
+		sleeps;
+	struct sources ways; /* those that carry datagrams within the host */
+};
+
 /* State shared by the program's threads that poll. */
 struct pollers {
 	struct spin spin;      /* written with the turn held */
@@ -69,8 +77,7 @@ struct engine_thread {
 
 struct engine {
 	struct core *core;
-	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, ways,
-		hot, sleeps;
+	struct engine_sources by;
 	struct heap timers; /* QPs by deadline */
 	struct outbox out;
 	struct {

@@ -54,7 +54,7 @@ static void make_bed(const struct engine *e, struct bed *b)
 	b->p[P_KICK] = (struct pollfd){ .fd = e->thread.kick_rx, .events = POLLIN };
 	b->p[P_ALARM] = (struct pollfd){ .fd = e->thread.alarm, .events = POLLIN };
 	b->n = P_SOURCES;
-	for (struct source *const *s = e->sleeps.v; *s; s++) {
+	for (struct source *const *s = e->by.sleeps.v; *s; s++) {
 		bool left = e->thread.watch[(*s)->ops->kind].left;
 		unsigned n = (*s)->ops->fds(*s, fd);
 
@@ -74,7 +74,7 @@ unsigned engine_sockets(const struct engine *e, struct pollfd *p)
 	struct source_fd fd[SOURCE_FDS];
 	unsigned n = 0;
 
-	for (struct source *const *s = e->sleeps.v; *s; s++) {
+	for (struct source *const *s = e->by.sleeps.v; *s; s++) {
 		unsigned all = (*s)->ops->fds(*s, fd);
 
 		for (unsigned i = 0; i < all; i++)
@@ -152,7 +152,7 @@ static bool see_why(struct engine *e, const struct bed *b)
 			;
 		atomic_store(&e->thread.kicked, false);
 	}
-	for (struct source *const *s = e->sleeps.v; *s; s++)
+	for (struct source *const *s = e->by.sleeps.v; *s; s++)
 		if ((*s)->rang >= 0 && (*s)->ops->told)
 			(*s)->ops->told(*s);
 	return true;
@@ -269,7 +269,7 @@ static void watch_all(struct engine *e, const struct watch_seen *s, struct engin
 		left[i] = e->thread.watch[i].left;
 		watch_see(&e->thread.watch[i], s, e->thread.woken.by[i], late[i]);
 	}
-	for (struct source *const *p = e->all.v; *p; p++) {
+	for (struct source *const *p = e->by.all.v; *p; p++) {
 		const struct source_ops *ops = (*p)->ops;
 
 		if (!e->thread.watch[ops->kind].left && ops->watched)
@@ -281,7 +281,7 @@ static void watch_all(struct engine *e, const struct watch_seen *s, struct engin
 
 static void hear_who_rang(struct engine *e)
 {
-	for (struct source *const *s = e->sleeps.v; *s; s++) {
+	for (struct source *const *s = e->by.sleeps.v; *s; s++) {
 		if ((*s)->rang >= 0 && (*s)->ops->rang)
 			(*s)->ops->rang(*s, (*s)->rang);
 		(*s)->rang = -1;

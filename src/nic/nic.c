@@ -104,7 +104,7 @@ NO_TSA static void fork_parent(void)
 static void close_all(struct engine *e)
 {
 	engine_close_fds(e);
-	for (struct source *const *s = e->all.v; *s; s++)
+	for (struct source *const *s = e->by.all.v; *s; s++)
 		if ((*s)->ops->forked)
 			(*s)->ops->forked(*s);
 }
