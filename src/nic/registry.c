@@ -19,20 +19,22 @@
 #include "sys/lock.h"
 #include "sys/log.h"
 
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list all = { &all, &all };
+static struct lock registry_lock;
+static struct list all GUARDED_BY(registry_lock) = { &all, &all };
 /* URNIC_HCA's device, not in `all`; NULL until it was seen */
-static struct device *hca;
-static bool hca_here;	     /* the adapter was there at the last look */
-static struct core *watcher; /* changes become events of its contexts; may be NULL */
+static struct device *hca GUARDED_BY(registry_lock);
+/* the adapter was there at the last look */
+static bool hca_here GUARDED_BY(registry_lock);
+/* changes become events of its contexts; may be NULL */
+static struct core *watcher GUARDED_BY(registry_lock);
 
 /* The host's addresses at the last look, including those of interfaces that
  * URNIC_DEVICES hides, so that both ends of a connection see the same. Protected by a
  * lock of its own, the innermost: callers hold the turn, under which neither the
  * registry's lock is taken nor the kernel asked. */
-static pthread_mutex_t ips_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t (*ips)[16];
-static unsigned nips;
+static struct lock ips_lock;
+static uint8_t (*ips)[16] GUARDED_BY(ips_lock);
+static unsigned nips GUARDED_BY(ips_lock);
 
 /* At the first look, logs why there is no device, and which names in URNIC_DEVICES match
  * no interface. Not later, when an interface may only have gone. */
@@ -79,7 +81,7 @@ static bool is_here(const struct look *look, uint32_t ifindex)
 /* Finds the device of interface net. A renamed interface keeps its index and its device.
  * One that was deleted and made again has another index; its device is found by name. */
 static struct device *find(const struct look *look, const struct netdev *net,
-			   const struct device_kind *kind)
+			   const struct device_kind *kind) REQUIRES(registry_lock)
 {
 	struct device *named = NULL;
 	const struct netdev *was;
@@ -99,7 +101,7 @@ static struct device *find(const struct look *look, const struct netdev *net,
 	return named;
 }
 
-static void raise_changes(struct device *dev, unsigned what)
+static void raise_changes(struct device *dev, unsigned what) REQUIRES(registry_lock)
 {
 	struct core *core = watcher;
 
@@ -119,7 +121,7 @@ static void raise_changes(struct device *dev, unsigned what)
 	lock_give(&core->lock);
 }
 
-static bool is_taken(const char *name)
+static bool is_taken(const char *name) REQUIRES(registry_lock)
 {
 	list_for(n, &all) if (!strcmp(container_of(n, struct device, node)->ibv.name,
 				      name)) return true;
@@ -128,7 +130,7 @@ static bool is_taken(const char *name)
 
 /* Names the device; adds the interface's index if a renamed device has the name. */
 static void name_device(struct identity *id, const struct netdev *net,
-			const struct device_kind *kind)
+			const struct device_kind *kind) REQUIRES(registry_lock)
 {
 	size_t len;
 
@@ -160,6 +162,7 @@ static int read_identity(struct ident *ident, struct identity *id)
 
 /* Makes a device. The name of the identity is for the kind that every interface gets. */
 static int add(const struct netdev *net, const struct device_kind *kind)
+	REQUIRES(registry_lock)
 {
 	static int made;
 	struct ident ident;
@@ -180,7 +183,7 @@ static int add(const struct netdev *net, const struct device_kind *kind)
 	return 0;
 }
 
-static void update(struct device *dev, const struct netdev *net)
+static void update(struct device *dev, const struct netdev *net) REQUIRES(registry_lock)
 {
 	const struct netdev *was = &net_device_of(dev)->net;
 
@@ -194,7 +197,7 @@ static void update(struct device *dev, const struct netdev *net)
 }
 
 /* The interface of dev is gone: its port goes down and loses its addresses. */
-static void withdraw(struct device *dev)
+static void withdraw(struct device *dev) REQUIRES(registry_lock)
 {
 	raise_changes(dev, device_update(dev, NULL));
 }
@@ -212,11 +215,11 @@ static int note_addresses(const struct netdev *net, int n)
 	for (int i = 0; i < n; i++)
 		for (unsigned j = 0; j < net[i].naddrs; j++)
 			memcpy(now[at++], net[i].addr[j].ip, 16);
-	pthread_mutex_lock(&ips_lock);
+	lock_take(&ips_lock);
 	old = ips;
 	ips = now;
 	nips = count;
-	pthread_mutex_unlock(&ips_lock);
+	lock_give(&ips_lock);
 	free(old);
 	return 0;
 }
@@ -261,7 +264,7 @@ static int add_or_update(const struct look *look) REQUIRES(registry_lock)
 
 /* Updates the adapter's device. While a NIC is open the fabric itself sends the changes,
  * in order (adapter.c). */
-static int look_at_hca(void)
+static int look_at_hca(void) REQUIRES(registry_lock)
 {
 	const struct conf *conf = conf_get();
 	struct ident ident;
@@ -286,7 +289,7 @@ void registry_hca_port(const struct port *port)
 {
 	struct port down;
 
-	pthread_mutex_lock(&registry_lock);
+	lock_take(&registry_lock);
 	if (hca) {
 		down = hca->port;
 		down.active = false;
@@ -294,20 +297,20 @@ void registry_hca_port(const struct port *port)
 		down.phys_state = 0;
 		raise_changes(hca, device_fill(hca, port ? port : &down));
 	}
-	pthread_mutex_unlock(&registry_lock);
+	lock_give(&registry_lock);
 }
 
 struct device *registry_hca(void)
 {
 	struct device *dev;
 
-	pthread_mutex_lock(&registry_lock);
+	lock_take(&registry_lock);
 	dev = hca;
-	pthread_mutex_unlock(&registry_lock);
+	lock_give(&registry_lock);
 	return dev;
 }
 
-static int refresh(void)
+static int refresh(void) REQUIRES(registry_lock)
 {
 	struct look look;
 	int rc;
@@ -317,10 +320,10 @@ static int refresh(void)
 	rc = netdev_list(&look.net, &look.n);
 	if (rc)
 		return rc;
+	choose_gids(&look);
 	rc = note_addresses(look.net, look.n);
 	if (!rc)
 		rc = add_or_update(&look);
-	choose_gids(&look);
 	say_unknown(look.net, look.n);
 	list_for(node, &all)
 	{
@@ -334,43 +337,43 @@ static int refresh(void)
 	return rc;
 }
 
-void registry_hold(void)
+NO_TSA void registry_hold(void)
 {
-	pthread_mutex_lock(&registry_lock);
+	lock_take(&registry_lock);
 }
 
-void registry_let_go(void)
+NO_TSA void registry_let_go(void)
 {
-	pthread_mutex_unlock(&registry_lock);
+	lock_give(&registry_lock);
 }
 
 /* Devices change under registry_lock only, so a thread that held a device's own lock at
  * the fork was only reading. */
-void registry_forked(void)
+NO_TSA void registry_forked(void)
 {
 	if (hca)
 		lock_init(&hca->lock);
 	list_for(n, &all) lock_init(&container_of(n, struct device, node)->lock);
 	watcher = NULL;
-	pthread_mutex_init(&ips_lock, NULL);
+	lock_init(&ips_lock);
 	registry_let_go();
 }
 
 void registry_watch(struct core *core)
 {
-	pthread_mutex_lock(&registry_lock);
+	lock_take(&registry_lock);
 	watcher = core;
-	pthread_mutex_unlock(&registry_lock);
+	lock_give(&registry_lock);
 }
 
 bool registry_has_ip(const uint8_t ip[16])
 {
 	bool found = false;
 
-	pthread_mutex_lock(&ips_lock);
+	lock_take(&ips_lock);
 	for (unsigned i = 0; i < nips && !found; i++)
 		found = memcmp(ips[i], ip, 16) == 0;
-	pthread_mutex_unlock(&ips_lock);
+	lock_give(&ips_lock);
 	return found;
 }
 
@@ -378,11 +381,11 @@ unsigned registry_addresses(uint8_t (*ip)[16], unsigned max)
 {
 	unsigned n;
 
-	pthread_mutex_lock(&ips_lock);
+	lock_take(&ips_lock);
 	n = nips < max ? nips : max;
 	if (n)
 		memcpy(ip, ips, n * sizeof(*ip));
-	pthread_mutex_unlock(&ips_lock);
+	lock_give(&ips_lock);
 	return n;
 }
 
@@ -390,9 +393,9 @@ int registry_refresh(void)
 {
 	int rc;
 
-	pthread_mutex_lock(&registry_lock);
+	lock_take(&registry_lock);
 	rc = refresh();
-	pthread_mutex_unlock(&registry_lock);
+	lock_give(&registry_lock);
 	return rc;
 }
 
@@ -424,7 +427,7 @@ int registry_devices(struct device ***out, int *n)
 	size_t count = 0, first;
 	int rc;
 
-	pthread_mutex_lock(&registry_lock);
+	lock_take(&registry_lock);
 	rc = refresh();
 	if (!rc)
 		rc = look_at_hca();
@@ -450,6 +453,6 @@ int registry_devices(struct device ***out, int *n)
 	*out = v;
 	*n = (int)count;
 unlock:
-	pthread_mutex_unlock(&registry_lock);
+	lock_give(&registry_lock);
 	return rc;
 }

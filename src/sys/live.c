@@ -15,14 +15,16 @@ enum {
 };
 
 static struct live *first[1 << FIRST_BITS];
+static struct lock table_lock;
 static struct {
-	struct lock lock;
 	struct live **chain; /* [1 << bits] */
 	unsigned bits;
 	size_t count;
 	struct live *oldest, **newest; /* of live_rest(): a queue */
 	unsigned resting;
-} table = { .chain = first, .bits = FIRST_BITS, .newest = &table.oldest };
+} table GUARDED_BY(table_lock) = { .chain = first,
+				   .bits = FIRST_BITS,
+				   .newest = &table.oldest };
 
 /* The chain of l, from its address alone: l may be freed. */
 static size_t place(const struct live *l, unsigned bits)
@@ -30,7 +32,7 @@ static size_t place(const struct live *l, unsigned bits)
 	return (size_t)(((uint64_t)(uintptr_t)l * 0x9e3779b97f4a7c15u) >> (64 - bits));
 }
 
-static struct live **link_to(const struct live *l)
+static struct live **link_to(const struct live *l) REQUIRES(table_lock)
 {
 	struct live **at = &table.chain[place(l, table.bits)];
 
@@ -40,7 +42,7 @@ static struct live **link_to(const struct live *l)
 }
 
 /* Without memory the chains only get longer. */
-static void grow(void)
+static void grow(void) REQUIRES(table_lock)
 {
 	const unsigned bits = table.bits + 2;
 	struct live **chain = calloc((size_t)1 << bits, sizeof(struct live *));
@@ -67,16 +69,16 @@ void live_add(struct live *l, enum live_kind kind, const void *owner)
 {
 	struct live **at;
 
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	if (table.count++ >> table.bits)
 		grow();
 	at = &table.chain[place(l, table.bits)];
 	*l = (struct live){ .next = *at, .owner = owner, .kind = kind };
 	*at = l;
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 }
 
-static void take_out(struct live **at)
+static void take_out(struct live **at) REQUIRES(table_lock)
 {
 	struct live *l = *at;
 
@@ -89,11 +91,11 @@ void live_del(struct live *l)
 {
 	struct live **at;
 
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	at = link_to(l);
 	if (*at)
 		take_out(at);
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 }
 
 bool live_find(const struct live *l, enum live_kind kind, const void **owner)
@@ -102,39 +104,39 @@ bool live_find(const struct live *l, enum live_kind kind, const void **owner)
 
 	if (!l)
 		return false;
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	found = *link_to(l) && l->kind == kind;
 	if (found)
 		*owner = l->owner;
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 	return found;
 }
 
 void live_rest(struct live *l)
 {
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	*l = (struct live){ .kind = LIVE_NONE };
 	*table.newest = l;
 	table.newest = &l->next;
 	table.resting++;
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 }
 
 struct live *live_rested(void)
 {
 	struct live *l = NULL;
 
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	if (table.resting > REST) {
 		l = table.oldest;
 		table.oldest = l->next;
 		table.resting--;
 	}
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 	return l;
 }
 
-static void take_to(struct live **at, struct live *of[LIVE_KINDS])
+static void take_to(struct live **at, struct live *of[LIVE_KINDS]) REQUIRES(table_lock)
 {
 	struct live *l = *at, **to = &of[l->kind];
 
@@ -145,7 +147,7 @@ static void take_to(struct live **at, struct live *of[LIVE_KINDS])
 
 void live_take(const void *owner, struct live *of[LIVE_KINDS])
 {
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
 		struct live **at = &table.chain[i];
 
@@ -156,7 +158,7 @@ void live_take(const void *owner, struct live *of[LIVE_KINDS])
 				at = &(*at)->next;
 		}
 	}
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 }
 
 /* *at is a hash value, whose upper bits number the chain: the order stays when the table
@@ -166,7 +168,7 @@ bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 {
 	size_t chains, i;
 
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 	chains = (size_t)1 << table.bits;
 	i = (size_t)(*at >> (64 - table.bits));
 	for (unsigned seen = 0; i < chains && seen / OTHERS < n; i++, seen++) {
@@ -178,7 +180,7 @@ bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 		}
 	}
 	*at = (uint64_t)i << (64 - table.bits);
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 	return i < chains;
 }
 
@@ -212,10 +214,10 @@ const char *live_name(enum live_kind kind)
 
 NO_TSA void live_hold(void)
 {
-	lock_take(&table.lock);
+	lock_take(&table_lock);
 }
 
 NO_TSA void live_let_go(void)
 {
-	lock_give(&table.lock);
+	lock_give(&table_lock);
 }
