@@ -40,7 +40,7 @@ static unsigned foreign_max(void)
 	return (unsigned)lim.rlim_cur / 2;
 }
 
-static unsigned *count_of(struct host *h, const struct conn *c)
+static unsigned *count_of(struct host *h, const struct host_conn *c)
 {
 	if (!c->foreign)
 		return &h->nown;
@@ -51,7 +51,7 @@ static unsigned count_user(const struct list *conns, uid_t uid)
 {
 	unsigned n = 0;
 
-	list_for(node, conns) n += container_of(node, struct conn, node)->uid == uid;
+	list_for(node, conns) n += container_of(node, struct host_conn, node)->uid == uid;
 	return n;
 }
 
@@ -66,12 +66,12 @@ static bool has_room(const struct host *h, uid_t uid, bool foreign)
 /* Closes the oldest stranger of the user who has most. */
 static void close_a_stranger(struct host *h)
 {
-	struct conn *victim = NULL;
+	struct host_conn *victim = NULL;
 	unsigned most = 0;
 
 	list_for(node, &h->strangers)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct host_conn *c = container_of(node, struct host_conn, node);
 		unsigned n = count_user(&h->strangers, c->uid);
 
 		if (n > most) {
@@ -105,7 +105,7 @@ static bool watch(struct host *h, int fd, void *who, bool on)
 }
 
 /* Accepts descriptors on c or refuses them, as far as the kernel can. */
-static void set_rights(struct host *h, struct conn *c)
+static void set_rights(struct host *h, struct host_conn *c)
 {
 	bool foreign_ones = c->slot && h->takes_fds[c->slot];
 
@@ -123,14 +123,14 @@ void host_take_fds(struct host *h, uint16_t slot, bool on)
 	h->takes_fds[slot] = on;
 	list_for(node, &h->conns)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct host_conn *c = container_of(node, struct host_conn, node);
 
 		if (c->slot == slot && c->foreign)
 			set_rights(h, c);
 	}
 }
 
-bool host_conn_watch(struct host *h, struct conn *c, bool on)
+bool host_conn_watch(struct host *h, struct host_conn *c, bool on)
 {
 	if (on && c->unheard)
 		return true; /* host_hear_again() adds it later */
@@ -152,7 +152,7 @@ static bool hear_anybody(struct host *h, bool on)
 	return done;
 }
 
-void host_stop_hearing(struct host *h, struct conn *c)
+void host_stop_hearing(struct host *h, struct host_conn *c)
 {
 	if (c && !c->unheard) {
 		host_conn_watch(h, c, false);
@@ -167,7 +167,7 @@ static void hear_all(struct host *h, struct list *conns)
 {
 	list_for(node, conns)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct host_conn *c = container_of(node, struct host_conn, node);
 
 		if (!c->unheard)
 			continue;
@@ -178,11 +178,11 @@ static void hear_all(struct host *h, struct list *conns)
 }
 
 /* Finds a connection that has ended while it is not read, and so unnoticed. */
-static struct conn *ended_unheard(struct host *h)
+static struct host_conn *ended_unheard(struct host *h)
 {
 	list_for(node, &h->conns)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct host_conn *c = container_of(node, struct host_conn, node);
 
 		if (c->unheard && c->slot && h->by_slot[c->slot] == c &&
 		    host_conn_has_ended(c))
@@ -194,7 +194,7 @@ static struct conn *ended_unheard(struct host *h)
 /* Releases the slots of such connections, so that other processes may have them. */
 static void let_slots_go(struct host *h)
 {
-	struct conn *c;
+	struct host_conn *c;
 
 	while ((c = ended_unheard(h))) {
 		h->by_slot[c->slot] = NULL;
@@ -213,9 +213,9 @@ void host_hear_again(struct host *h)
 		host_stop_hearing(h, NULL);
 }
 
-struct conn *host_conn_new(struct host *h, int fd, uint16_t slot)
+struct host_conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 {
-	struct conn *c = calloc(1, sizeof(*c));
+	struct host_conn *c = calloc(1, sizeof(*c));
 
 	if (!c || name_cred(fd, &c->uid, &c->pid))
 		goto fail;
@@ -240,7 +240,7 @@ fail:
 	return NULL;
 }
 
-bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
+bool host_conn_prove(struct host *h, struct host_conn *c, uint16_t slot, uid_t uid)
 {
 	bool foreign = !user_is_ours(&h->user, uid, c->pid);
 
@@ -261,7 +261,7 @@ bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 
 /* A process of this user could do us any harm anyway, so its connection is simply
  * closed. */
-void host_conn_hang_up(struct conn *c)
+void host_conn_hang_up(struct host_conn *c)
 {
 	if (c->foreign)
 		closer_hang_up(c->fd);
@@ -270,14 +270,14 @@ void host_conn_hang_up(struct conn *c)
 	c->fd = -1;
 }
 
-bool host_conn_has_ended(const struct conn *c)
+bool host_conn_has_ended(const struct host_conn *c)
 {
 	struct pollfd p = { .fd = c->fd };
 
 	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
-void host_conn_close(struct host *h, struct conn *c)
+void host_conn_close(struct host *h, struct host_conn *c)
 {
 	uint16_t slot = c->slot;
 
@@ -303,16 +303,16 @@ void host_bury(struct host *h)
 	list_for_safe(n, &h->dead)
 	{
 		list_del(n);
-		free(container_of(n, struct conn, node));
+		free(container_of(n, struct host_conn, node));
 	}
 }
 
 /* --- ours to others -------------------------------------------------------------- */
 
 /* Greets on fd, which leads to slot's process, and takes fd over. */
-static int introduce(struct host *h, uint16_t slot, int fd, struct conn **out)
+static int introduce(struct host *h, uint16_t slot, int fd, struct host_conn **out)
 {
-	struct conn *c;
+	struct host_conn *c;
 
 	if (host_greet(h, fd)) {
 		closer_hang_up(fd);
@@ -340,7 +340,7 @@ static int remember(struct host *h, uint16_t slot, int rc)
 	return rc;
 }
 
-int host_conn_get(struct host *h, uint16_t slot, struct conn **out)
+int host_conn_get(struct host *h, uint16_t slot, struct host_conn **out)
 {
 	int rc;
 
@@ -362,7 +362,7 @@ int host_conn_get(struct host *h, uint16_t slot, struct conn **out)
 
 int host_connect(struct host *h, uint16_t slot)
 {
-	struct conn *c;
+	struct host_conn *c;
 
 	return host_conn_get(h, slot, &c);
 }
@@ -370,7 +370,7 @@ int host_connect(struct host *h, uint16_t slot)
 /* Connects to the process that has slot's name now, if it is user uid's. */
 static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 {
-	struct conn *c = h->by_slot[slot];
+	struct host_conn *c = h->by_slot[slot];
 	uid_t owner;
 	pid_t pid;
 	int fd;
@@ -389,7 +389,7 @@ static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 uint16_t host_connect_user(struct host *h, uid_t uid)
 {
 	uint16_t slot;
-	struct conn *c;
+	struct host_conn *c;
 	int fd;
 
 	if (user_is_hidden(&h->user, uid))

@@ -42,7 +42,7 @@ bool host_has_alarm(const struct host *h)
 	return h->alarm_at != NEVER;
 }
 
-static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
+static void wait_for_alarm(struct host *h, struct host_conn *c, uint16_t slot)
 {
 	uint64_t at = clock_ns() + ((uint64_t)AGAIN_NS << c->tries);
 
@@ -56,7 +56,7 @@ static void wait_for_alarm(struct host *h, struct conn *c, uint16_t slot)
 	host_set_alarm(h, at);
 }
 
-static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
+static void deny(struct host *h, const struct host_conn *c, uint16_t slot, int why)
 {
 	h->stats.refused++;
 	/* A process that ended meanwhile did not lie, even if another has its slot
@@ -68,7 +68,7 @@ static void deny(struct host *h, const struct conn *c, uint16_t slot, int why)
 			 c->pid ? "" : " (it is in another pid namespace)");
 }
 
-static void confirm(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
+static void confirm(struct host *h, struct host_conn *c, uint16_t slot, uid_t uid)
 {
 	if (!host_conn_prove(h, c, slot, uid)) {
 		h->stats.refused++;
@@ -82,7 +82,7 @@ static void confirm(struct host *h, struct conn *c, uint16_t slot, uid_t uid)
 }
 
 /* Judges the claim of slot. Returns false if that cannot be done now. */
-static bool judge(struct host *h, struct conn *c, uint16_t slot)
+static bool judge(struct host *h, struct host_conn *c, uint16_t slot)
 {
 	uid_t uid = c->uid;
 	int rc = host_owns(h, slot, c->since, &uid, c->pid,
@@ -106,7 +106,8 @@ int host_greet(struct host *h, int fd)
 	return fds_send(fd, &iov, 1, NULL, 0);
 }
 
-void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, pid_t by)
+void host_greeted(struct host *h, struct host_conn *c, const void *buf, size_t len,
+		  pid_t by)
 {
 	uint16_t slot;
 
@@ -130,7 +131,7 @@ void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, p
 	wait_for_alarm(h, c, slot);
 }
 
-bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
+bool host_answered(struct host *h, struct host_conn *c, const void *buf, size_t len)
 {
 	struct msg_proof proof;
 	uint16_t slot;
@@ -142,7 +143,7 @@ bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
 	/* Greetings that wait may be waiting for this connection's answer. */
 	list_for(n, &h->waiting)
 	{
-		struct conn *w = container_of(n, struct conn, wait);
+		struct host_conn *w = container_of(n, struct host_conn, wait);
 
 		if (w->claimed != slot)
 			continue;
@@ -153,7 +154,7 @@ bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len)
 	return true;
 }
 
-static void judge_again(struct host *h, struct conn *c)
+static void judge_again(struct host *h, struct host_conn *c)
 {
 	uint16_t slot = c->claimed;
 
@@ -186,7 +187,7 @@ void host_judge(struct host *h)
 		list_add_tail(&all, n);
 	}
 	while (!list_empty(&all)) {
-		struct conn *c = container_of(all.next, struct conn, wait);
+		struct host_conn *c = container_of(all.next, struct host_conn, wait);
 
 		list_del(&c->wait);
 		if (c->judge_at > now) {

@@ -52,7 +52,8 @@ static void forbid_reading(struct side *s)
 static void allow_reading(struct side *s)
 {
 	s->host->reserve.not_before = 0;
-	list_for(n, &s->host->waiting) container_of(n, struct conn, wait)->judge_at = 0;
+	list_for(n, &s->host->waiting) container_of(n, struct host_conn, wait)->judge_at =
+		0;
 	host_judge(s->host);
 }
 

@@ -123,7 +123,7 @@ static void close_copies(struct list *conns)
 {
 	list_for(n, conns)
 	{
-		struct conn *c = container_of(n, struct conn, node);
+		struct host_conn *c = container_of(n, struct host_conn, node);
 
 		if (c->fd >= 0)
 			close(c->fd);
@@ -154,12 +154,12 @@ void host_forked(struct host *h)
 
 static void free_conns(struct list *conns)
 {
-	list_for_safe(n, conns) free(container_of(n, struct conn, node));
+	list_for_safe(n, conns) free(container_of(n, struct host_conn, node));
 }
 
 static void hang_up(struct list *conns)
 {
-	list_for(n, conns) host_conn_hang_up(container_of(n, struct conn, node));
+	list_for(n, conns) host_conn_hang_up(container_of(n, struct host_conn, node));
 }
 
 void host_close(struct host *h)

@@ -18,7 +18,7 @@ enum {
 	AGAIN_NS = 1000000, /* ns, at least, between two tries to reach one slot */
 };
 
-struct conn {
+struct host_conn {
 	struct list node; /* host->conns, ->strangers or ->dead */
 	int fd;
 	uint16_t slot; /* slot of the other process; 0: not known */
@@ -66,8 +66,8 @@ struct host {
 	/* closed ones, to be freed later: epoll events may still point to them */
 	struct list dead;
 	struct list waiting;
-	struct list later;	     /* messages to be judged later, see later.c */
-	struct conn *by_slot[SLOTS]; /* connections to send by */
+	struct list later;		  /* messages to be judged later, see later.c */
+	struct host_conn *by_slot[SLOTS]; /* connections to send by */
 	bool takes_fds[SLOTS];
 	/* reads neither new connections nor services, see host_stop_hearing() */
 	bool deaf;
@@ -88,26 +88,27 @@ struct host {
 void host_conns_init(struct host *h);
 /* Adds a connection that we made to slot, or that another process made to us (slot 0).
  * Takes fd over, and closes it if it returns NULL. */
-struct conn *host_conn_new(struct host *h, int fd, uint16_t slot);
+struct host_conn *host_conn_new(struct host *h, int fd, uint16_t slot);
 /* The kernel has shown that c's process owns slot, and took it as user uid. Returns
  * false if that user has too many connections. */
-bool host_conn_prove(struct host *h, struct conn *c, uint16_t slot, uid_t uid);
-void host_conn_close(struct host *h, struct conn *c); /* c moves to the list `dead` */
-void host_conn_hang_up(struct conn *c);		      /* closes only c's descriptor */
+bool host_conn_prove(struct host *h, struct host_conn *c, uint16_t slot, uid_t uid);
+void host_conn_close(struct host *h,
+		     struct host_conn *c);   /* c moves to the list `dead` */
+void host_conn_hang_up(struct host_conn *c); /* closes only c's descriptor */
 /* frees the connections in `dead` */
 void host_bury(struct host *h);
 /* Is the other end closed? Messages sent before may still be unread. */
-bool host_conn_has_ended(const struct conn *c);
+bool host_conn_has_ended(const struct host_conn *c);
 /* Starts or stops reading c. Returns false if epoll refuses. */
-bool host_conn_watch(struct host *h, struct conn *c, bool on);
+bool host_conn_watch(struct host *h, struct host_conn *c, bool on);
 /* Descriptors arrive faster than they can be closed: stops reading for a while from c's
  * user, who sent them, or, if c is NULL, from sources that may be any user's. */
-void host_stop_hearing(struct host *h, struct conn *c);
+void host_stop_hearing(struct host *h, struct host_conn *c);
 /* Ends what host_stop_hearing() began, when its time is over. */
 void host_hear_again(struct host *h);
 enum { UNHEARD_NS = 100000000 };
 /* Finds or makes the connection to send to slot by. Returns 0, -EAGAIN, -ESRCH. */
-int host_conn_get(struct host *h, uint16_t slot, struct conn **out);
+int host_conn_get(struct host *h, uint16_t slot, struct host_conn **out);
 
 /* --- owner.c --------------------------------------------------------------------- */
 
@@ -130,9 +131,10 @@ int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t p
 /* --- greet.c --------------------------------------------------------------------- */
 
 /* Handles c's first message, sent by process `by`. */
-void host_greeted(struct host *h, struct conn *c, const void *buf, size_t len, pid_t by);
+void host_greeted(struct host *h, struct host_conn *c, const void *buf, size_t len,
+		  pid_t by);
 /* Handles the answer to our greeting. Returns false if the message is no such answer. */
-bool host_answered(struct host *h, struct conn *c, const void *buf, size_t len);
+bool host_answered(struct host *h, struct host_conn *c, const void *buf, size_t len);
 /* Sends our greeting on fd. Returns 0 or -errno. */
 int host_greet(struct host *h, int fd);
 void host_set_alarm(struct host *h, uint64_t at);
@@ -148,7 +150,7 @@ void host_later_free(struct host *h);
 /* --- receive.c ------------------------------------------------------------------- */
 
 /* c's process sent a message that no urnic sends. */
-void host_garbage(struct host *h, struct conn *c);
+void host_garbage(struct host *h, struct host_conn *c);
 /* Judges a datagram for a service, as host_take_dgram() passes it, that came in at time
  * `since`. Returns 0: delivered or refused; -EAGAIN: cannot be told now. */
 int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len,

@@ -34,7 +34,7 @@ static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
 static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid,
 		       pid_t *pid)
 {
-	const struct conn *c;
+	const struct host_conn *c;
 
 	if (slot < SLOT_FIRST || slot > SLOT_LAST)
 		return -ESRCH;
@@ -54,7 +54,7 @@ static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid
 
 int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
 {
-	struct conn *c;
+	struct host_conn *c;
 	int rc = host_conn_get(h, slot, &c);
 
 	if (rc)
@@ -101,7 +101,7 @@ bool host_is_ours_now(struct host *h, uint16_t slot)
 /* Compares `said` with what the owner of slot sends on a connection that leads to it. */
 static int compare(struct host *h, uint16_t slot, const struct msg_proof *said)
 {
-	struct conn *c;
+	struct host_conn *c;
 
 	if (host_conn_get(h, slot, &c) || !c->answered)
 		return -EAGAIN;

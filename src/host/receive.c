@@ -45,7 +45,7 @@ static bool may_forward(const struct host *h, uid_t uid, pid_t pid)
 	return user_is_ours(&h->user, uid, pid) || is_holder(h, uid);
 }
 
-void host_garbage(struct host *h, struct conn *c)
+void host_garbage(struct host *h, struct host_conn *c)
 {
 	h->stats.refused++;
 	if (log_level >= LOG_INFO && log_allowed(&h->said_garbage))
@@ -99,7 +99,7 @@ int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 }
 
 /* Handles a message for local/ from c's process. */
-static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got)
+static void hear(struct host *h, struct host_conn *c, size_t len, struct fds_got *got)
 {
 	struct host_said s = {
 		.slot = c->slot,
@@ -110,7 +110,7 @@ static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got
 		.fd = { got->fd[0], got->fd[1] },
 	};
 
-	const struct conn *owner = h->by_slot[c->slot];
+	const struct host_conn *owner = h->by_slot[c->slot];
 
 	static_assert(HOST_FDS == 2, "all of them");
 	/* A connection may outlive its process's hold on the slot. */
@@ -124,9 +124,9 @@ static void hear(struct host *h, struct conn *c, size_t len, struct fds_got *got
 
 /* Handles a message that c's process sent by host_pass(). A process allowed to do that
  * may have this process write to its memory. */
-static void take_passed(struct host *h, struct conn *c, size_t len)
+static void take_passed(struct host *h, struct host_conn *c, size_t len)
 {
-	const struct conn *owner = h->by_slot[c->slot];
+	const struct host_conn *owner = h->by_slot[c->slot];
 	const struct host_said s = {
 		.slot = c->slot,
 		.uid = c->uid,
@@ -143,7 +143,7 @@ static void take_passed(struct host *h, struct conn *c, size_t len)
 		h->ops->passed(h->arg, &s);
 }
 
-static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got)
+static void take(struct host *h, struct host_conn *c, size_t len, struct fds_got *got)
 {
 	const struct msg_local *said = (void *)h->buf;
 	struct dgram d;
@@ -175,7 +175,7 @@ static void take(struct host *h, struct conn *c, size_t len, struct fds_got *got
 
 /* Has c's process sent more descriptors than it may? Every offer of a pipe brings
  * one. */
-static bool brings_too_many(struct conn *c, unsigned n)
+static bool brings_too_many(struct host_conn *c, unsigned n)
 {
 	enum { FDS_MAX = 4 };
 
@@ -183,7 +183,7 @@ static bool brings_too_many(struct conn *c, unsigned n)
 	return c->foreign && c->fds > FDS_MAX;
 }
 
-static void conn_run(struct host *h, struct conn *c)
+static void conn_run(struct host *h, struct host_conn *c)
 {
 	struct fds_got got;
 

@@ -11,7 +11,7 @@
 #include "sys/cancel.h"
 #include "sys/log.h"
 
-static int send_dgram(struct conn *c, const struct dgram *d)
+static int send_dgram(struct host_conn *c, const struct dgram *d)
 {
 	struct msg_dgram head;
 	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
@@ -26,7 +26,7 @@ static int send_dgram(struct conn *c, const struct dgram *d)
 
 int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 {
-	struct conn *c;
+	struct host_conn *c;
 	int rc;
 
 	if (d->iovcnt > DGRAM_IOV_MAX || d->len > MSG_PAYLOAD_MAX || d->len == 0)
@@ -58,7 +58,7 @@ int host_say(struct host *h, uint16_t slot, const void *buf, size_t len, const i
 	struct msg_local head = { .version = MSG_VERSION, .type = MSG_LOCAL };
 	struct iovec iov[2] = { { &head, sizeof(head) },
 				{ (void *)(uintptr_t)buf, len } };
-	struct conn *c;
+	struct host_conn *c;
 	int was = cancel_hold();
 	int rc = host_conn_get(h, slot, &c);
 
@@ -74,7 +74,7 @@ int host_pass(struct host *h, uint16_t slot, const struct iovec *part, unsigned 
 	struct msg_local head = { .version = MSG_VERSION, .type = MSG_PASSED };
 	struct iovec iov[HOST_PASS_PARTS + 1] = { { &head, sizeof(head) } };
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n + 1 };
-	struct conn *c;
+	struct host_conn *c;
 	int was = cancel_hold();
 	int rc = host_conn_get(h, slot, &c);
 

@@ -31,7 +31,7 @@ enum {
 };
 
 /* A QP's connection; stream->user points to it. */
-struct conn {
+struct tcp_conn {
 	struct list node;
 	struct qp *qp;
 	struct stream *stream;
@@ -63,7 +63,7 @@ static bool are_few(const struct conns *cs)
 	return cs->n <= FEW;
 }
 
-static int watch(struct conns *cs, struct conn *c, int op)
+static int watch(struct conns *cs, struct tcp_conn *c, int op)
 {
 	struct epoll_event e = { .data.ptr = c };
 
@@ -74,7 +74,7 @@ static int watch(struct conns *cs, struct conn *c, int op)
 	return epoll_ctl(cs->epfd, op, c->stream->fd, &e) ? -errno : 0;
 }
 
-static void set_blocked(struct conns *cs, struct conn *c, bool blocked)
+static void set_blocked(struct conns *cs, struct tcp_conn *c, bool blocked)
 {
 	if (c->blocked == blocked)
 		return;
@@ -92,7 +92,7 @@ static void sort_out(struct conns *cs, bool other_way)
 
 	list_for(n, &cs->all)
 	{
-		struct conn *c = container_of(n, struct conn, node);
+		struct tcp_conn *c = container_of(n, struct tcp_conn, node);
 
 		if (c->deaf)
 			continue;
@@ -125,7 +125,7 @@ static void say_what_is_not_seen(void)
 static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 {
 	struct conns *cs = arg;
-	struct conn *c = calloc(1, sizeof(*c));
+	struct tcp_conn *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c)
@@ -149,7 +149,7 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 }
 
 /* Stops watching: epoll would report the end of the stream for ever. */
-static void be_deaf(struct conns *cs, struct conn *c)
+static void be_deaf(struct conns *cs, struct tcp_conn *c)
 {
 	if (c->deaf)
 		return;
@@ -161,7 +161,7 @@ static void be_deaf(struct conns *cs, struct conn *c)
 static void on_released(void *arg, struct qp *qp, struct stream *stream)
 {
 	struct conns *cs = arg;
-	struct conn *c = stream->user;
+	struct tcp_conn *c = stream->user;
 
 	(void)qp;
 	be_deaf(cs, c);
@@ -178,7 +178,7 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 /* --- in ------------------------------------------------------------------ */
 
 /* Receives a little more than `most` bytes: the rest of an FPDU comes with them. */
-static size_t take_in(struct conns *cs, struct conn *c, size_t most, uint64_t now)
+static size_t take_in(struct conns *cs, struct tcp_conn *c, size_t most, uint64_t now)
 {
 	struct qp *qp = c->qp;
 	struct iovec iov[2];
@@ -215,7 +215,7 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 	size_t bytes = 0, share = n > 0 ? IN_TURN / (unsigned)n : 0;
 
 	for (int i = 0; i < n; i++) {
-		struct conn *c = ev[i].data.ptr;
+		struct tcp_conn *c = ev[i].data.ptr;
 
 		if (c->deaf)
 			continue;
@@ -238,7 +238,7 @@ static size_t take_few(struct conns *cs, uint64_t now)
 
 	list_for_safe(n, &cs->all)
 	{
-		struct conn *c = container_of(n, struct conn, node);
+		struct tcp_conn *c = container_of(n, struct tcp_conn, node);
 		size_t got;
 
 		if (n != first && c->rest && now - c->looked_at < REST_NS) {
@@ -265,7 +265,7 @@ void conns_told(struct conns *cs, int fd)
 {
 	list_for(n, &cs->all)
 	{
-		struct conn *c = container_of(n, struct conn, node);
+		struct tcp_conn *c = container_of(n, struct tcp_conn, node);
 
 		if (c->stream->fd == fd)
 			c->rest = 0;
@@ -288,7 +288,7 @@ size_t conns_input(struct conns *cs, uint64_t now)
 /* --- out ----------------------------------------------------------------- */
 
 /* Sends what qp has. Returns false if the stream is full or there is nothing to send. */
-static bool put_out(struct conns *cs, struct conn *c, size_t *bytes, uint64_t now)
+static bool put_out(struct conns *cs, struct tcp_conn *c, size_t *bytes, uint64_t now)
 	REQUIRES(c->qp->lock)
 {
 	struct qp *qp = c->qp;
@@ -324,7 +324,7 @@ static bool on_output(void *arg, struct qp *qp, uint64_t now)
 {
 	struct conns *cs = arg;
 	struct stream *stream = iwarp_stream(qp);
-	struct conn *c = stream ? stream->user : NULL;
+	struct tcp_conn *c = stream ? stream->user : NULL;
 	size_t bytes = 0;
 	bool more = true;
 
@@ -388,7 +388,7 @@ free_conns:
 void conns_close(struct conns *cs)
 {
 	iwarp_close(cs->core);
-	list_for_safe(n, &cs->stuck) free(container_of(n, struct conn, node));
+	list_for_safe(n, &cs->stuck) free(container_of(n, struct tcp_conn, node));
 	close(cs->epfd);
 	free(cs);
 }
@@ -407,6 +407,7 @@ int conns_socket(const struct conns *cs, unsigned i)
 
 void conns_forked(struct conns *cs)
 {
-	list_for(n, &cs->all) stream_forked(container_of(n, struct conn, node)->stream);
+	list_for(n, &cs->all)
+		stream_forked(container_of(n, struct tcp_conn, node)->stream);
 	close(cs->epfd);
 }

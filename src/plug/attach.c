@@ -31,7 +31,7 @@ enum { BTH_LEN = 12, DETH_LEN = 8, AT_ONCE = 256 };
 
 struct attached {
 	struct plug_server *s;
-	struct conn *c; /* NULL: the program has ended */
+	struct plug_conn *c; /* NULL: the program has ended */
 	uint32_t ca;
 	uint8_t port;
 	uint16_t slot;
@@ -81,11 +81,12 @@ static int share(struct attached *a)
 	return fd;
 }
 
-static bool is_taken(const struct plug_server *s, const struct conn *c, uint16_t slot)
+static bool is_taken(const struct plug_server *s, const struct plug_conn *c,
+		     uint16_t slot)
 {
 	list_for(node, &s->attaches)
 	{
-		const struct conn *o = container_of(node, struct conn, node);
+		const struct plug_conn *o = container_of(node, struct plug_conn, node);
 
 		if (o->ca == c->ca && o->attached->slot == slot)
 			return true;
@@ -93,7 +94,7 @@ static bool is_taken(const struct plug_server *s, const struct conn *c, uint16_t
 	return false;
 }
 
-int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot)
+int attach_begin(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 {
 	struct attached *a;
 	int fd;
@@ -257,7 +258,7 @@ static int take_all(struct attached *a)
 /* Packets that the program has put into its ring still go out: their sends are complete,
  * and an adapter would send them.  c leaves its list before fabric_room() runs, since all
  * functions that walk s->attaches expect c->attached to be set. */
-void attach_end(struct conn *c)
+void attach_end(struct plug_conn *c)
 {
 	struct attached *a = c->attached;
 
@@ -334,7 +335,7 @@ bool attach_mad(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 {
 	list_for(node, &s->attaches)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (c->ca != ca || c->port != port || (slot && c->attached->slot != slot))
 			continue;
@@ -354,7 +355,7 @@ static bool still_late(struct attached *a)
 	return a->late;
 }
 
-static bool is_for(const struct conn *c, uint32_t ca, uint8_t port,
+static bool is_for(const struct plug_conn *c, uint32_t ca, uint8_t port,
 		   const struct mad_pkt *pkt)
 {
 	return c->ca == ca && c->port == port &&
@@ -368,7 +369,7 @@ enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 
 	list_for(node, &s->attaches)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (!is_for(c, ca, port, pkt))
 			continue;
@@ -387,7 +388,7 @@ void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 {
 	list_for(node, &s->attaches)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (is_for(c, ca, port, pkt))
 			c->attached->late = true;
@@ -397,7 +398,7 @@ void attach_late(struct plug_server *s, uint32_t ca, uint8_t port,
 /* --- the loop ------------------------------------------------------------------------
  */
 
-static void wrong(struct plug_server *s, struct conn *c)
+static void wrong(struct plug_server *s, struct plug_conn *c)
 {
 	log_info("fabric: process %d has written into its rings what no "
 		 "urnic writes: its connection is closed",
@@ -405,7 +406,7 @@ static void wrong(struct plug_server *s, struct conn *c)
 	plugged_end(s, c);
 }
 
-static void tell_port(struct plug_server *s, struct conn *c)
+static void tell_port(struct plug_server *s, struct plug_conn *c)
 {
 	struct plug_port_news news = { .say = PLUG_NEWS };
 	uint32_t changes = fabric_changes(s->fabric);
@@ -434,7 +435,7 @@ bool attach_run(struct plug_server *s)
 
 	list_for_safe(node, &s->attaches)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 		struct attached *a = c->attached;
 		int n = take_all(a);
 
@@ -456,7 +457,7 @@ void attach_flush(struct plug_server *s)
 {
 	list_for_safe(node, &s->attaches)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (c->woken)
 			wake(c->attached);
@@ -469,7 +470,7 @@ void attach_sleeps(struct plug_server *s, bool sleeps)
 {
 	list_for(node, &s->attaches)
 	{
-		struct attached *a = container_of(node, struct conn, node)->attached;
+		struct attached *a = container_of(node, struct plug_conn, node)->attached;
 
 		atomic_store_explicit(&a->sh->fabric_sleeps, sleeps,
 				      memory_order_relaxed);
@@ -482,7 +483,7 @@ bool attach_has(const struct plug_server *s)
 	list_for(node, &s->attaches)
 	{
 		const struct attached *a =
-			container_of(node, struct conn, node)->attached;
+			container_of(node, struct plug_conn, node)->attached;
 
 		if (atomic_load_explicit(&a->sh->tx_head, memory_order_acquire) !=
 		    a->tx_tail)

@@ -23,7 +23,7 @@ struct capture {
 	uint16_t lost;		/* records dropped since the last one */
 };
 
-bool capture_begin(struct conn *c, bool all)
+bool capture_begin(struct plug_conn *c, bool all)
 {
 	c->capture = calloc(1, sizeof(*c->capture));
 	if (!c->capture)
@@ -32,7 +32,7 @@ bool capture_begin(struct conn *c, bool all)
 	return true;
 }
 
-void capture_end(struct conn *c)
+void capture_end(struct plug_conn *c)
 {
 	if (c->capture)
 		free(c->capture->buf);
@@ -81,7 +81,7 @@ static void add(struct capture *p, const uint8_t *frame, size_t len)
 }
 
 /* Does c capture at either end of the link at that port? */
-static bool sees(const struct plug_server *s, const struct conn *c, uint32_t node,
+static bool sees(const struct plug_server *s, const struct plug_conn *c, uint32_t node,
 		 uint8_t port)
 {
 	const struct topo_port *t = &s->topo->node[node].port[port];
@@ -98,7 +98,7 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 
 	list_for_safe(at, &s->captures)
 	{
-		struct conn *c = container_of(at, struct conn, node);
+		struct plug_conn *c = container_of(at, struct plug_conn, node);
 
 		if (sees(s, c, node, port))
 			add(c->capture, frame, len);
@@ -121,7 +121,7 @@ static size_t records(const struct capture *p)
 	return n;
 }
 
-void capture_flush(struct plug_server *s, struct conn *c)
+void capture_flush(struct plug_server *s, struct plug_conn *c)
 {
 	struct capture *p = c->capture;
 	bool was = c->full;
@@ -143,7 +143,7 @@ void capture_flush_all(struct plug_server *s)
 {
 	list_for_safe(at, &s->captures)
 	{
-		struct conn *c = container_of(at, struct conn, node);
+		struct plug_conn *c = container_of(at, struct plug_conn, node);
 
 		if (!c->full && c->capture->begin < c->capture->end)
 			capture_flush(s, c);

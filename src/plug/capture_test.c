@@ -23,7 +23,7 @@ static const char topology[] = "Switch 3 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[2]\
 
 static struct topo topo;
 static struct plug_server s;
-static struct conn c;
+static struct plug_conn c;
 static int reader;
 static uint8_t msg[MESSAGE_LONG];
 
@@ -40,7 +40,7 @@ static int start(void **state)
 	list_init(&s.dead);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fd), 0);
 	reader = fd[0];
-	c = (struct conn){ .kind = CONN_CAPTURE, .fd = fd[1], .pipe_fd = -1 };
+	c = (struct plug_conn){ .kind = CONN_CAPTURE, .fd = fd[1], .pipe_fd = -1 };
 	list_init(&c.ready);
 	list_add_tail(&s.captures, &c.node);
 	return epoll_ctl(s.epoll, EPOLL_CTL_ADD, c.fd, &ev);

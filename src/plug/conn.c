@@ -18,7 +18,7 @@
 enum { ROOM = sizeof(((struct plug_server *)0)->room) };
 static const uint64_t patience = 10000000000; /* ns; for the first request to come */
 
-static bool watch(struct plug_server *s, struct conn *c, int op)
+static bool watch(struct plug_server *s, struct plug_conn *c, int op)
 {
 	struct epoll_event ev = {
 		.events = EPOLLIN | (c->full ? EPOLLOUT : 0),
@@ -28,26 +28,26 @@ static bool watch(struct plug_server *s, struct conn *c, int op)
 	return epoll_ctl(s->epoll, op, c->fd, &ev) == 0;
 }
 
-bool plugged_watch(struct plug_server *s, struct conn *c)
+bool plugged_watch(struct plug_server *s, struct plug_conn *c)
 {
 	return watch(s, c, EPOLL_CTL_MOD);
 }
 
 static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 {
-	struct conn *c = calloc(1, sizeof(*c));
+	struct plug_conn *c = calloc(1, sizeof(*c));
 
 	if (!c) {
 		close(fd);
 		return;
 	}
-	*c = (struct conn){ .sock = { WATCH_CONN },
-			    .pipe = { WATCH_PIPE },
-			    .fd = fd,
-			    .uid = uid,
-			    .pid = pid,
-			    .deadline = s->now + patience,
-			    .pipe_fd = -1 };
+	*c = (struct plug_conn){ .sock = { WATCH_CONN },
+				 .pipe = { WATCH_PIPE },
+				 .fd = fd,
+				 .uid = uid,
+				 .pid = pid,
+				 .deadline = s->now + patience,
+				 .pipe_fd = -1 };
 	list_init(&c->ready);
 	list_init(&c->groups);
 	list_add_tail(&s->fresh, &c->node);
@@ -113,7 +113,7 @@ bool plugged_closes(struct plug_server *s)
 	return works && !s->behind;
 }
 
-void plugged_end(struct plug_server *s, struct conn *c)
+void plugged_end(struct plug_server *s, struct plug_conn *c)
 {
 	if (c->kind == CONN_DEAD)
 		return;
@@ -134,7 +134,7 @@ void plugged_end(struct plug_server *s, struct conn *c)
 }
 
 /* Sends the file's messages until the socket is full. */
-void plugged_flush(struct plug_server *s, struct conn *c)
+void plugged_flush(struct plug_server *s, struct plug_conn *c)
 {
 	const void *msg;
 	size_t len;
@@ -161,7 +161,7 @@ void plugged_flush(struct plug_server *s, struct conn *c)
 /* Reads one message; if there are more, epoll reports the connection again.  Most
  * programs send one request and wait for the answer, so looking for another message first
  * would be a wasted system call. */
-static void read_one(struct plug_server *s, struct conn *c)
+static void read_one(struct plug_server *s, struct plug_conn *c)
 {
 	uint8_t *msg = s->room;
 	struct plug_request req;
@@ -188,7 +188,7 @@ static void read_one(struct plug_server *s, struct conn *c)
 	} /* else: a kick */
 }
 
-void plugged_event(struct plug_server *s, struct conn *c, uint32_t events)
+void plugged_event(struct plug_server *s, struct plug_conn *c, uint32_t events)
 {
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
 		read_one(s, c);
@@ -198,7 +198,7 @@ void plugged_event(struct plug_server *s, struct conn *c, uint32_t events)
 		capture_flush(s, c);
 }
 
-void plugged_free(struct conn *c)
+void plugged_free(struct plug_conn *c)
 {
 	list_del(&c->node);
 	free(c);

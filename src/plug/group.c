@@ -49,7 +49,7 @@ static bool is_of(const struct membership *m, const struct sa_group *g)
 	return m->state == g->join_state && memcmp(m->mgid, g->mgid, 16) == 0;
 }
 
-static struct membership *find(const struct conn *c, const struct sa_group *g)
+static struct membership *find(const struct plug_conn *c, const struct sa_group *g)
 {
 	list_for(node, &c->groups)
 	{
@@ -61,14 +61,14 @@ static struct membership *find(const struct conn *c, const struct sa_group *g)
 	return NULL;
 }
 
-static void drop(struct conn *c, struct membership *m)
+static void drop(struct plug_conn *c, struct membership *m)
 {
 	c->ngroups--;
 	list_del(&m->node);
 	free(m);
 }
 
-static struct membership *keep(struct conn *c, const struct sa_group *g)
+static struct membership *keep(struct plug_conn *c, const struct sa_group *g)
 {
 	struct membership *m = find(c, g);
 
@@ -86,12 +86,12 @@ static struct membership *keep(struct conn *c, const struct sa_group *g)
 
 /* The membership of another program at c's port that is in the group, or has asked to
  * join; NULL: there is none. */
-static struct membership *other(const struct plug_server *s, const struct conn *c,
+static struct membership *other(const struct plug_server *s, const struct plug_conn *c,
 				const struct sa_group *g)
 {
 	list_for(node, &s->attaches)
 	{
-		const struct conn *o = container_of(node, struct conn, node);
+		const struct plug_conn *o = container_of(node, struct plug_conn, node);
 		struct membership *m;
 
 		if (o == c || o->ca != c->ca || o->port != c->port)
@@ -135,7 +135,7 @@ static bool say_leave(struct plug_server *s, const struct membership *m)
 
 /* Moves m to server.leaving and sends a Delete for it.  If the program itself has already
  * sent a Delete, the fabric only waits for the answer, and sends again after FIRST_NS. */
-static void leave(struct plug_server *s, struct conn *c, struct membership *m)
+static void leave(struct plug_server *s, struct plug_conn *c, struct membership *m)
 {
 	bool said = true; /* by the program itself, if the Delete has gone out already */
 
@@ -196,7 +196,7 @@ void group_free(struct plug_server *s)
 
 /* c's program is about to join: the fabric stops repeating a Delete for the same group,
  * which could otherwise reach the SA after the join. */
-static void leave_no_more(struct plug_server *s, const struct conn *c,
+static void leave_no_more(struct plug_server *s, const struct plug_conn *c,
 			  const struct sa_group *g)
 {
 	list_for_safe(node, &s->leaving)
@@ -211,7 +211,7 @@ static void leave_no_more(struct plug_server *s, const struct conn *c,
 /* --- programs' requests, and the SA's answers ------------------------------------ */
 
 /* Answers a program's Delete with success in the SA's place. */
-static void answer_leave(struct plug_server *s, const struct conn *c,
+static void answer_leave(struct plug_server *s, const struct plug_conn *c,
 			 const struct mad_pkt *pkt)
 {
 	struct mad_pkt back = *pkt;
@@ -229,7 +229,8 @@ static uint64_t tid_of(const struct mad_pkt *pkt)
 	return get_be64(((const struct mad_hdr *)pkt->mad)->tid);
 }
 
-static void asked_to_join(struct plug_server *s, struct conn *c, const struct sa_group *g)
+static void asked_to_join(struct plug_server *s, struct plug_conn *c,
+			  const struct sa_group *g)
 {
 	struct membership *m;
 
@@ -241,7 +242,7 @@ static void asked_to_join(struct plug_server *s, struct conn *c, const struct sa
 		m->leaves = false;
 }
 
-bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt)
+bool group_asked(struct plug_server *s, struct plug_conn *c, const struct mad_pkt *pkt)
 {
 	struct membership *m, *o;
 	struct sa_group g;
@@ -271,7 +272,7 @@ bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pk
 /* The SA has refused m's join.  If m is an heir, the port may still be in the group on
  * behalf of a program that has left: another membership becomes the heir, or, if there is
  * none, the fabric sends the Delete that it withheld then. */
-static void refused(struct plug_server *s, struct conn *c, struct membership *m,
+static void refused(struct plug_server *s, struct plug_conn *c, struct membership *m,
 		    const struct sa_group *g)
 {
 	struct membership *o;
@@ -287,8 +288,8 @@ static void refused(struct plug_server *s, struct conn *c, struct membership *m,
 		drop(c, m);
 }
 
-static void answered_join(struct plug_server *s, struct conn *c, const struct sa_group *g,
-			  bool no)
+static void answered_join(struct plug_server *s, struct plug_conn *c,
+			  const struct sa_group *g, bool no)
 {
 	struct membership *m = no ? find(c, g) : keep(c, g);
 
@@ -298,7 +299,7 @@ static void answered_join(struct plug_server *s, struct conn *c, const struct sa
 		m->granted = true;
 }
 
-static void answered_leave(struct plug_server *s, struct conn *c, uint64_t tid)
+static void answered_leave(struct plug_server *s, struct plug_conn *c, uint64_t tid)
 {
 	list_for_safe(node, c ? &c->groups : &s->leaving)
 	{
@@ -329,7 +330,7 @@ void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t s
 		answered_leave(s, NULL, tid_of(pkt));
 	list_for(node, &s->attaches)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (c->ca != ca || c->port != port || c->slot != slot)
 			continue;
@@ -340,7 +341,7 @@ void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t s
 	}
 }
 
-void group_end(struct plug_server *s, struct conn *c)
+void group_end(struct plug_server *s, struct plug_conn *c)
 {
 	if (!c->ngroups)
 		return;

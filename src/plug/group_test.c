@@ -20,7 +20,7 @@ enum { MS = 1000000, SM_LID = 9, STRANGER = 8, PROGRAMS = 3, GROUPS = 1024 };
 
 static struct plug_server s;
 /* Programs at port 1 of node 1; the last one at node 2. */
-static struct conn prog[PROGRAMS];
+static struct plug_conn prog[PROGRAMS];
 static struct port_info info;
 static const uint16_t pkey = 0xffff;
 
@@ -82,10 +82,10 @@ static int begin(void **state)
 	info.sm_lid = SM_LID;
 	sent = answered = 0;
 	for (unsigned i = 0; i < PROGRAMS; i++) {
-		prog[i] = (struct conn){ .kind = CONN_ATTACHED,
-					 .ca = i == PROGRAMS - 1 ? 2 : 1,
-					 .port = 1,
-					 .slot = (uint16_t)(i + 5) };
+		prog[i] = (struct plug_conn){ .kind = CONN_ATTACHED,
+					      .ca = i == PROGRAMS - 1 ? 2 : 1,
+					      .port = 1,
+					      .slot = (uint16_t)(i + 5) };
 		list_init(&prog[i].groups);
 		list_add_tail(&s.attaches, &prog[i].node);
 	}

@@ -18,20 +18,20 @@ static bool has_reader(int fd)
 }
 
 /* Sets the port's IsSM if any of its issm paths is open, and clears it otherwise. */
-static void tell(struct plug_server *s, const struct conn *c)
+static void tell(struct plug_server *s, const struct plug_conn *c)
 {
 	bool is = false;
 
 	list_for(node, &s->issms)
 	{
-		const struct conn *o = container_of(node, struct conn, node);
+		const struct plug_conn *o = container_of(node, struct plug_conn, node);
 
 		is |= o->ca == c->ca && o->port == c->port && o->is_open;
 	}
 	fabric_set_sm(s->fabric, c->ca, c->port, is, s->now);
 }
 
-void issm_look(struct plug_server *s, struct conn *c)
+void issm_look(struct plug_server *s, struct plug_conn *c)
 {
 	bool is = has_reader(c->pipe_fd);
 
@@ -45,14 +45,14 @@ void issm_look_all(struct plug_server *s)
 {
 	list_for(node, &s->issms)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (!c->is_open)
 			issm_look(s, c);
 	}
 }
 
-bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd)
+bool issm_begin(struct plug_server *s, struct plug_conn *c, int pipe_fd)
 {
 	struct epoll_event ev = { .events = EPOLLET, .data.ptr = &c->pipe };
 	struct stat st;
@@ -64,7 +64,7 @@ bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd)
 	return true;
 }
 
-void issm_end(struct plug_server *s, struct conn *c)
+void issm_end(struct plug_server *s, struct plug_conn *c)
 {
 	/* The program still has the pipe open, so closing this descriptor alone would
 	 * leave the pipe in the epoll set. */

@@ -35,12 +35,12 @@ static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NA
 
 /* Returns false if the socket has no room or the program has gone; the caller then ends
  * the connection. */
-static bool answer(struct conn *c, const void *what, size_t len)
+static bool answer(struct plug_conn *c, const void *what, size_t len)
 {
 	return message_send(c->fd, NULL, 0, what, len, -1, true) == 0;
 }
 
-static void refuse(struct plug_server *s, struct conn *c, int rc)
+static void refuse(struct plug_server *s, struct plug_conn *c, int rc)
 {
 	uint32_t status = (uint32_t)-rc;
 
@@ -48,7 +48,7 @@ static void refuse(struct plug_server *s, struct conn *c, int rc)
 	plugged_end(s, c);
 }
 
-static void about_ca(struct plug_server *s, struct conn *c)
+static void about_ca(struct plug_server *s, struct plug_conn *c)
 {
 	const struct topo_node *t = &s->topo->node[c->ca];
 	const struct node_info *ni = fabric_node(s->fabric, c->ca);
@@ -101,7 +101,7 @@ void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 		to->guids[i] = v.guids[i];
 }
 
-static void about_port(struct plug_server *s, struct conn *c)
+static void about_port(struct plug_server *s, struct plug_conn *c)
 {
 	struct plug_port a;
 
@@ -110,14 +110,14 @@ static void about_port(struct plug_server *s, struct conn *c)
 	plugged_end(s, c);
 }
 
-static void move(struct conn *c, enum conn_kind kind, struct list *to)
+static void move(struct plug_conn *c, enum conn_kind kind, struct list *to)
 {
 	list_del(&c->node);
 	c->kind = kind;
 	list_add_tail(to, &c->node);
 }
 
-static void open_file(struct plug_server *s, struct conn *c)
+static void open_file(struct plug_server *s, struct plug_conn *c)
 {
 	uint32_t status = 0;
 	int rc = umad_open(s->umad, c->ca, c->port, c, &c->file);
@@ -133,7 +133,7 @@ static void open_file(struct plug_server *s, struct conn *c)
 
 /* Returns -1 if the connection now owns the pipe `passed`; otherwise `passed`, which the
  * caller closes. */
-static int open_issm(struct plug_server *s, struct conn *c, int passed)
+static int open_issm(struct plug_server *s, struct plug_conn *c, int passed)
 {
 	uint32_t status = 0;
 
@@ -147,7 +147,7 @@ static int open_issm(struct plug_server *s, struct conn *c, int passed)
 	return -1;
 }
 
-static void open_control(struct plug_server *s, struct conn *c)
+static void open_control(struct plug_server *s, struct plug_conn *c)
 {
 	uint32_t status = 0;
 
@@ -160,7 +160,7 @@ static void open_control(struct plug_server *s, struct conn *c)
 		plugged_end(s, c);
 }
 
-static void open_capture(struct plug_server *s, struct conn *c, bool all)
+static void open_capture(struct plug_server *s, struct plug_conn *c, bool all)
 {
 	uint32_t status = 0;
 
@@ -173,7 +173,7 @@ static void open_capture(struct plug_server *s, struct conn *c, bool all)
 		plugged_end(s, c);
 }
 
-static void attach(struct plug_server *s, struct conn *c, uint32_t slot)
+static void attach(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 {
 	int memory = attach_begin(s, c, slot);
 	uint32_t status = 0;
@@ -188,7 +188,7 @@ static void attach(struct plug_server *s, struct conn *c, uint32_t slot)
 	close(memory);
 }
 
-static void find_address(struct plug_server *s, struct conn *c, const uint8_t ip[16])
+static void find_address(struct plug_server *s, struct plug_conn *c, const uint8_t ip[16])
 {
 	struct plug_found a = { 0 };
 
@@ -200,7 +200,8 @@ static void find_address(struct plug_server *s, struct conn *c, const uint8_t ip
 	plugged_end(s, c);
 }
 
-static void serve(struct plug_server *s, struct conn *c, const struct plug_request *req)
+static void serve(struct plug_server *s, struct plug_conn *c,
+		  const struct plug_request *req)
 {
 	uint32_t status = 0;
 	int rc = service_begin(s, c, req);
@@ -214,7 +215,8 @@ static void serve(struct plug_server *s, struct conn *c, const struct plug_reque
 		plugged_end(s, c);
 }
 
-void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
+void plug_asked(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
+		size_t len)
 {
 	size_t n = 0;
 	char *text;
@@ -227,7 +229,7 @@ void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_
 }
 
 /* Sets c->ca and c->port from the request.  Returns 0 or -ENODEV. */
-static int find(const struct plug_server *s, struct conn *c,
+static int find(const struct plug_server *s, struct plug_conn *c,
 		const struct plug_request *req)
 {
 	char name[PLUG_HCA];
@@ -250,8 +252,8 @@ static int find(const struct plug_server *s, struct conn *c,
 	return 0;
 }
 
-void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
-		int passed)
+void plug_first(struct plug_server *s, struct plug_conn *c,
+		const struct plug_request *req, int passed)
 {
 	int rc = req->version == PLUG_VERSION ? find(s, c, req) : -EPROTO;
 
@@ -280,15 +282,16 @@ void plug_first(struct plug_server *s, struct conn *c, const struct plug_request
 	closer_put(c->uid, passed);
 }
 
-static void wrong(struct plug_server *s, struct conn *c, const char *what, size_t len)
+static void wrong(struct plug_server *s, struct plug_conn *c, const char *what,
+		  size_t len)
 {
 	log_info("fabric: process %d sent %s (%zu bytes): its connection is closed",
 		 (int)c->pid, what, len);
 	plugged_end(s, c);
 }
 
-static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
-		   int passed)
+static void agents(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
+		   size_t len, int passed)
 {
 	struct plug_register r;
 	struct plug_registered done;
@@ -315,7 +318,8 @@ static void agents(struct plug_server *s, struct conn *c, const uint8_t *msg, si
 	message_send(passed, NULL, 0, &done, sizeof(done), -1, true);
 }
 
-static void mad(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len)
+static void mad(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
+		size_t len)
 {
 	int rc;
 
@@ -329,7 +333,7 @@ static void mad(struct plug_server *s, struct conn *c, const uint8_t *msg, size_
 }
 
 /* Takes a message that the program has put into the memfd `passed`. */
-static void long_mad(struct plug_server *s, struct conn *c, int passed)
+static void long_mad(struct plug_server *s, struct plug_conn *c, int passed)
 {
 	long len = message_length(passed);
 	uint8_t *msg = len > 0 && len <= UMAD_MESSAGE_MAX ? malloc((size_t)len) : NULL;
@@ -341,7 +345,7 @@ static void long_mad(struct plug_server *s, struct conn *c, int passed)
 	free(msg);
 }
 
-void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
+void plug_said(struct plug_server *s, struct plug_conn *c, const uint8_t *msg, size_t len,
 	       int passed)
 {
 	uint32_t say = 0;

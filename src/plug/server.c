@@ -27,7 +27,7 @@ static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt
 static void readable(void *ctx, void *owner)
 {
 	struct plug_server *s = ctx;
-	struct conn *c = owner;
+	struct plug_conn *c = owner;
 
 	if (!c->full && list_empty(&c->ready))
 		list_add_tail(&s->ready, &c->ready);
@@ -140,12 +140,13 @@ void plug_server_control(struct plug_server *s, plug_answer *fn, void *ctx)
 
 static void bury(struct plug_server *s)
 {
-	list_for_safe(node, &s->dead) plugged_free(container_of(node, struct conn, node));
+	list_for_safe(node, &s->dead)
+		plugged_free(container_of(node, struct plug_conn, node));
 }
 
 static void end_all(struct plug_server *s, struct list *l)
 {
-	list_for_safe(node, l) plugged_end(s, container_of(node, struct conn, node));
+	list_for_safe(node, l) plugged_end(s, container_of(node, struct plug_conn, node));
 }
 
 void plug_server_free(struct plug_server *s)
@@ -188,7 +189,7 @@ unsigned plug_server_programs(const struct plug_server *s)
 	pid = calloc(all + 1, sizeof(*pid));
 	for (size_t i = 0; pid && i < sizeof(at) / sizeof(at[0]); i++)
 		list_for(node, at[i]) pid[n++] =
-			container_of(node, struct conn, node)->pid;
+			container_of(node, struct plug_conn, node)->pid;
 	if (pid)
 		qsort(pid, n, sizeof(*pid), by_pid);
 	for (size_t i = 0; i < n; i++)
@@ -202,7 +203,7 @@ static void silent(struct plug_server *s)
 {
 	list_for_safe(node, &s->fresh)
 	{
-		struct conn *c = container_of(node, struct conn, node);
+		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (c->deadline > s->now)
 			break; /* s->fresh is in the order of deadlines */
@@ -220,7 +221,8 @@ static uint64_t next(const struct plug_server *s)
 	if (group_next(s) < at)
 		at = group_next(s);
 	if (!list_empty(&s->fresh)) {
-		uint64_t d = container_of(s->fresh.next, struct conn, node)->deadline;
+		uint64_t d =
+			container_of(s->fresh.next, struct plug_conn, node)->deadline;
 
 		if (d < at)
 			at = d;
@@ -247,7 +249,7 @@ static int timeout(struct plug_server *s)
 static bool event(struct plug_server *s, const struct epoll_event *ev)
 {
 	struct watch *w = ev->data.ptr;
-	struct conn *c;
+	struct plug_conn *c;
 
 	switch (w->kind) {
 	case WATCH_STOP:
@@ -256,12 +258,12 @@ static bool event(struct plug_server *s, const struct epoll_event *ev)
 		plugged_in(s);
 		break;
 	case WATCH_CONN:
-		c = container_of(w, struct conn, sock);
+		c = container_of(w, struct plug_conn, sock);
 		if (c->kind != CONN_DEAD)
 			plugged_event(s, c, ev->events);
 		break;
 	case WATCH_PIPE:
-		c = container_of(w, struct conn, pipe);
+		c = container_of(w, struct plug_conn, pipe);
 		if (c->kind == CONN_ISSM)
 			issm_look(s, c);
 		break;
@@ -279,7 +281,7 @@ static void run(struct plug_server *s)
 	fabric_run(s->fabric, s->now);
 	attach_flush(s);
 	while (!list_empty(&s->ready))
-		plugged_flush(s, container_of(s->ready.next, struct conn, ready));
+		plugged_flush(s, container_of(s->ready.next, struct plug_conn, ready));
 	capture_flush_all(s);
 	silent(s);
 	bury(s);

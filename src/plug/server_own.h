@@ -31,7 +31,7 @@ enum conn_kind {
 	CONN_DEAD
 };
 
-struct conn {
+struct plug_conn {
 	struct watch sock, pipe;
 	struct list node;  /* server.fresh, files, issms, controls,
 			    * captures, attaches, services or dead */
@@ -83,36 +83,37 @@ void plugged_in(struct plug_server *s);
 /* Listens again when the closer of descriptors has room.  Returns false if the closer
  * still has trouble; the caller then calls again soon. */
 bool plugged_closes(struct plug_server *s);
-void plugged_event(struct plug_server *s, struct conn *c, uint32_t events);
+void plugged_event(struct plug_server *s, struct plug_conn *c, uint32_t events);
 /* Closes the connection.  c itself is freed at the end of the loop's round. */
-void plugged_end(struct plug_server *s, struct conn *c);
-void plugged_flush(struct plug_server *s, struct conn *c);
-void plugged_free(struct conn *c);
+void plugged_end(struct plug_server *s, struct plug_conn *c);
+void plugged_flush(struct plug_server *s, struct plug_conn *c);
+void plugged_free(struct plug_conn *c);
 /* Makes epoll watch for room in the socket if c->full, and stop watching if not.  Returns
  * false on an error of epoll. */
-bool plugged_watch(struct plug_server *s, struct conn *c);
+bool plugged_watch(struct plug_server *s, struct plug_conn *c);
 
 /* request.c: the first message of a connection, a message on a file (CONN_FILE), and a
  * request on a control connection.  passed: the descriptor that came along, or -1. */
-void plug_first(struct plug_server *s, struct conn *c, const struct plug_request *req,
-		int passed);
-void plug_said(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len,
+void plug_first(struct plug_server *s, struct plug_conn *c,
+		const struct plug_request *req, int passed);
+void plug_said(struct plug_server *s, struct plug_conn *c, const uint8_t *msg, size_t len,
 	       int passed);
 
-void plug_asked(struct plug_server *s, struct conn *c, const uint8_t *msg, size_t len);
+void plug_asked(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
+		size_t len);
 
 /* capture.c: packets at c's node, or at all nodes if `all`; c->port 0: at all ports. */
-bool capture_begin(struct conn *c, bool all);
-void capture_end(struct conn *c);
+bool capture_begin(struct plug_conn *c, bool all);
+void capture_end(struct plug_conn *c);
 void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t vl,
 		    const struct mad_pkt *pkt);
-void capture_flush(struct plug_server *s, struct conn *c);
+void capture_flush(struct plug_server *s, struct plug_conn *c);
 void capture_flush_all(struct plug_server *s);
 
 /* attach.c.  Attaches c's program to its port under the slot.  Returns a descriptor of
  * the memory shared with the program, or -EINVAL, -EADDRINUSE, -ENOMEM or the like. */
-int attach_begin(struct plug_server *s, struct conn *c, uint32_t slot);
-void attach_end(struct conn *c);
+int attach_begin(struct plug_server *s, struct plug_conn *c, uint32_t slot);
+void attach_end(struct plug_conn *c);
 /* The operations take, late and done of struct fabric_ops. */
 enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 			     const struct mad_pkt *pkt);
@@ -138,7 +139,8 @@ void plug_about_port(struct plug_server *s, uint32_t ca, uint8_t port,
 
 /* service.c.  Gives the service in req to c's program.  Returns 0, -EINVAL (slot) or
  * -EADDRINUSE. */
-int service_begin(struct plug_server *s, struct conn *c, const struct plug_request *req);
+int service_begin(struct plug_server *s, struct plug_conn *c,
+		  const struct plug_request *req);
 /* Gives a MAD to the attached program that it is for.  Returns false if the MAD is not
  * for attached programs; the caller then gives it to the umad files. */
 bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,
@@ -151,12 +153,12 @@ bool service_find(struct plug_server *s, const uint8_t ip[16], uint8_t gid[16]);
 
 /* group.c.  Notes what c's program asks of the SA.  Returns true if the fabric has
  * answered the request itself; pkt then does not go to the SA. */
-bool group_asked(struct plug_server *s, struct conn *c, const struct mad_pkt *pkt);
+bool group_asked(struct plug_server *s, struct plug_conn *c, const struct mad_pkt *pkt);
 /* Notes an answer of the SA to the program with this slot. */
 void group_answered(struct plug_server *s, uint32_t ca, uint8_t port, uint16_t slot,
 		    const struct mad_pkt *pkt);
 /* c's program has ended: leaves its groups on its behalf. */
-void group_end(struct plug_server *s, struct conn *c);
+void group_end(struct plug_server *s, struct plug_conn *c);
 /* Sends Deletes that are due again; group_next() says when the next one is due. */
 void group_run(struct plug_server *s);
 uint64_t group_next(const struct plug_server *s);
@@ -165,10 +167,10 @@ void group_free(struct plug_server *s);
 /* issm.c */
 /* Takes over pipe_fd, the write end of a pipe.  Returns false if pipe_fd is no pipe or
  * cannot be watched. */
-bool issm_begin(struct plug_server *s, struct conn *c, int pipe_fd);
+bool issm_begin(struct plug_server *s, struct plug_conn *c, int pipe_fd);
 /* Sets or clears the port's IsSM if the path has been opened or closed. */
-void issm_look(struct plug_server *s, struct conn *c);
+void issm_look(struct plug_server *s, struct plug_conn *c);
 void issm_look_all(struct plug_server *s); /* only paths that are not known to be open */
-void issm_end(struct plug_server *s, struct conn *c);
+void issm_end(struct plug_server *s, struct plug_conn *c);
 
 #endif

@@ -17,13 +17,14 @@
 #include "wire/cm_mad.h"
 #include "wire/mad.h"
 
-int service_begin(struct plug_server *s, struct conn *c, const struct plug_request *req)
+int service_begin(struct plug_server *s, struct plug_conn *c,
+		  const struct plug_request *req)
 {
 	if (!req->slot || req->slot >= 1u << QPN_SLOT_BITS)
 		return -EINVAL;
 	list_for(node, &s->services)
 	{
-		const struct conn *o = container_of(node, struct conn, node);
+		const struct plug_conn *o = container_of(node, struct plug_conn, node);
 
 		if (o->ca == c->ca && o->port == c->port && o->service == req->service &&
 		    o->slot != req->slot)
@@ -40,7 +41,7 @@ static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port
 {
 	list_for(node, &s->services)
 	{
-		const struct conn *c = container_of(node, struct conn, node);
+		const struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (c->ca == ca && c->port == port && c->service == service)
 			return c->slot;
