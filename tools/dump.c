@@ -67,7 +67,7 @@ static bool is_of(struct host *host, uint16_t slot, pid_t pid, uid_t *uid)
 		fd = name_connect(slot);
 		if (fd < 0)
 			return false;
-		rc = name_cred(fd, uid, &its);
+		rc = user_of_peer(fd, uid, &its);
 		closer_hang_up(fd);
 		return rc == 0 && its == pid;
 	}

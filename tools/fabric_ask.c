@@ -10,6 +10,7 @@
 #include "fabric_control.h"
 #include "plug/address.h"
 #include "plug/plug.h"
+#include "sys/user.h"
 
 const char *fabric_why(int rc)
 {
@@ -37,7 +38,7 @@ static json_t *talk(const char *fabric, const char *ask, pid_t *pid, int *rc)
 
 	*pid = 0;
 	if (fd >= 0)
-		(void)plug_peer(fd, &uid, pid);
+		(void)user_of_peer(fd, &uid, pid);
 	*rc = fd < 0 ? fd : plug_tell(fd, ask, &text, &len);
 	if (fd >= 0)
 		close(fd);

@@ -13,6 +13,7 @@
 #include "host/reserve.h"
 #include "nic/holder.h"
 #include "probe.h"
+#include "sys/user.h"
 
 static const char lost[] = "nothing from other hosts arrives";
 static const char stop_it[] = "stop that program, set URNIC_UDP_PORT here and"
@@ -71,7 +72,7 @@ static bool is_urnic(struct holder *h)
 		fd = name_connect(slot);
 		if (fd < 0)
 			continue;
-		rc = name_cred(fd, &uid, &pid);
+		rc = user_of_peer(fd, &uid, &pid);
 		close(fd);
 		if (rc || uid != h->uid || (h->pid && pid != h->pid))
 			continue;

@@ -20,6 +20,7 @@
 #include "sys/clock.h"
 #include "sys/closer.h"
 #include "sys/rights.h"
+#include "sys/user.h"
 
 enum {
 	OWN_MAX = 2048,
@@ -217,7 +218,7 @@ struct host_conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 {
 	struct host_conn *c = calloc(1, sizeof(*c));
 
-	if (!c || name_cred(fd, &c->uid, &c->pid))
+	if (!c || user_of_peer(fd, &c->uid, &c->pid))
 		goto fail;
 	c->fd = fd;
 	list_init(&c->wait);
@@ -380,7 +381,7 @@ static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 	fd = slot > SLOT_NAMED ? -ESRCH : name_connect(slot);
 	if (fd < 0)
 		return false;
-	if (name_cred(fd, &owner, &pid) == 0 && owner == uid)
+	if (user_of_peer(fd, &owner, &pid) == 0 && owner == uid)
 		return introduce(h, slot, fd, &c) == 0;
 	closer_hang_up(fd);
 	return false;

@@ -117,15 +117,3 @@ int name_connect(uint16_t slot)
 	name_of(slot, name);
 	return name_connect_to(name);
 }
-
-int name_cred(int fd, uid_t *uid, pid_t *pid)
-{
-	struct ucred c;
-	socklen_t len = sizeof(c);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len))
-		return -errno;
-	*uid = c.uid;
-	*pid = c.pid;
-	return 0;
-}

@@ -27,7 +27,4 @@ int name_connect_to(const char *name);
  * listening sockets and those accepted from them. */
 void name_hide_senders(int fd);
 
-/* Asks the kernel for the process at the other end. Returns 0 or -errno. */
-int name_cred(int fd, uid_t *uid, pid_t *pid);
-
 #endif

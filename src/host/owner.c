@@ -12,6 +12,7 @@
 #include "host/name.h"
 #include "sys/clock.h"
 #include "sys/closer.h"
+#include "sys/user.h"
 
 int host_reach(struct host *h, uint16_t slot)
 {
@@ -26,7 +27,7 @@ static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
 
 	if (fd < 0)
 		return fd == -EAGAIN ? fd : -ESRCH;
-	rc = name_cred(fd, uid, pid);
+	rc = user_of_peer(fd, uid, pid);
 	closer_hang_up(fd);
 	return rc ? -ESRCH : 0;
 }

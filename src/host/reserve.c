@@ -12,6 +12,7 @@
 #include "sys/closer.h"
 #include "sys/rand.h"
 #include "sys/secret.h"
+#include "sys/user.h"
 
 enum {
 	NEAR = 16,     /* a power of two; this many numbers rank as equally good */
@@ -283,7 +284,7 @@ int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since)
 		fd = claim_connect(&n->owner);
 		if (fd < 0 && fd != -ESRCH)
 			return -EAGAIN;
-		if (fd >= 0 && !name_cred(fd, &uid, &n->pid) && uid == n->owner.uid) {
+		if (fd >= 0 && !user_of_peer(fd, &uid, &n->pid) && uid == n->owner.uid) {
 			n->asked = true;
 			return fd;
 		}

@@ -21,6 +21,7 @@
 #include "host/fix.h"
 #include "host/name.h"
 #include "sys/clock.h"
+#include "sys/user.h"
 #include "sys/users_testing.h"
 
 enum {
@@ -415,7 +416,7 @@ static uid_t uid_of(int fd)
 	pid_t pid;
 
 	assert_true(fd >= 0);
-	assert_int_equal(name_cred(fd, &uid, &pid), 0);
+	assert_int_equal(user_of_peer(fd, &uid, &pid), 0);
 	close(fd);
 	return uid;
 }

@@ -182,18 +182,6 @@ void plug_running(char *out, size_t size)
 		snprintf(out, size, "none");
 }
 
-int plug_peer(int fd, uid_t *uid, pid_t *pid)
-{
-	struct ucred c;
-	socklen_t len = sizeof(c);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len))
-		return -errno;
-	*uid = c.uid;
-	*pid = c.pid;
-	return 0;
-}
-
 /* In /proc/PID/stat the state is the letter after the program's name.  The name stands in
  * parentheses and may itself hold parentheses, so the last one ends it. */
 bool plug_is_stopped(pid_t pid)

@@ -25,9 +25,6 @@ int plug_hca(const char *hca, char to[PLUG_HCA]);
 enum { PLUG_LISTED = PLUG_NAME + 16 };
 bool plug_listed(const char *line, uid_t self, char name[PLUG_LISTED]);
 
-/* The user and process at the other end of a connected socket, as the kernel has them.
- * Returns 0 or -errno. */
-int plug_peer(int fd, uid_t *uid, pid_t *pid);
 /* Is the process stopped by a signal or a debugger?  False also if /proc does not show
  * the process. */
 bool plug_is_stopped(pid_t pid);

@@ -88,22 +88,6 @@ static void wrong_names_are_refused(void **state)
 	assert_int_equal(plug_check_name(too_long), -EINVAL);
 }
 
-static void the_kernel_says_who_is_there(void **state)
-{
-	uid_t uid = 7;
-	pid_t pid = 7;
-	int pair[2];
-
-	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	assert_int_equal(plug_peer(pair[0], &uid, &pid), 0);
-	assert_int_equal(uid, geteuid());
-	assert_int_equal(pid, getpid());
-	close(pair[0]);
-	close(pair[1]);
-	assert_int_equal(plug_peer(-1, &uid, &pid), -EBADF);
-}
-
 static void a_rank_is_a_number(void **state)
 {
 	char name[PLUG_HCA], longest[PLUG_HCA + 1];
@@ -238,7 +222,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_lead_to_their_owner),
 		cmocka_unit_test(wrong_names_are_refused),
-		cmocka_unit_test(the_kernel_says_who_is_there),
 		cmocka_unit_test(a_rank_is_a_number),
 		cmocka_unit_test(those_that_listen_are_listed),
 		cmocka_unit_test(every_failure_has_words),

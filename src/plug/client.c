@@ -34,7 +34,7 @@ static bool is_stopped(int fabric)
 	uid_t uid;
 	pid_t pid;
 
-	return !plug_peer(fabric, &uid, &pid) && plug_is_stopped(pid);
+	return !user_of_peer(fabric, &uid, &pid) && plug_is_stopped(pid);
 }
 
 /* Waits until fd can be read; `fabric` is a connection to the fabric.  Returns 0,
@@ -82,7 +82,7 @@ static int dial(const char *fabric)
 		if (errno != EINTR)
 			rc = errno == ECONNREFUSED ? -ENOENT : -errno;
 	if (!rc)
-		rc = plug_peer(fd, &uid, &pid);
+		rc = user_of_peer(fd, &uid, &pid);
 	if (!rc && !user_is_of(&self, owner, uid, pid))
 		rc = -EACCES;
 	if (!rc)

@@ -14,6 +14,7 @@
 #include "sys/closer.h"
 #include "sys/log.h"
 #include "sys/rights.h"
+#include "sys/user.h"
 
 enum { ROOM = sizeof(((struct plug_server *)0)->room) };
 static const uint64_t patience = 10000000000; /* ns; for the first request to come */
@@ -91,7 +92,7 @@ void plugged_in(struct plug_server *s)
 			listen_or_not(s, true);
 		return;
 	}
-	if (plug_peer(fd, &uid, &pid) || !is_let_in(s, uid, pid)) {
+	if (user_of_peer(fd, &uid, &pid) || !is_let_in(s, uid, pid)) {
 		log_info("fabric: process %d of user %u is refused: this fabric is"
 			 " user %u's",
 			 (int)pid, uid, s->user.uid);

@@ -2,8 +2,10 @@
 /* user.c - which user a process belongs to; see user.h. */
 #include "sys/user.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { OVERFLOW_UID = 65534 };
@@ -64,6 +66,18 @@ bool user_is_same(const struct user *u, uid_t a, uid_t b)
 bool user_is_of(const struct user *u, uid_t owner, uid_t uid, pid_t pid)
 {
 	return owner == u->uid ? user_is_ours(u, uid, pid) : user_is_same(u, owner, uid);
+}
+
+int user_of_peer(int fd, uid_t *uid, pid_t *pid)
+{
+	struct ucred c;
+	socklen_t len = sizeof(c);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len))
+		return -errno;
+	*uid = c.uid;
+	*pid = c.pid;
+	return 0;
 }
 
 uid_t user_of_now(pid_t pid)

@@ -35,6 +35,10 @@ bool user_is_same(const struct user *u, uid_t a, uid_t b);
  * this user or another? */
 bool user_is_of(const struct user *u, uid_t owner, uid_t uid, pid_t pid);
 
+/* Who opened the other end of the connected or listening Unix socket fd: the user and the
+ * process then, as the kernel shows them here.  Returns 0 or -errno. */
+int user_of_peer(int fd, uid_t *uid, pid_t *pid);
+
 /* The effective user of a process now, whoever it was when it opened its device.  -1:
  * unknown. */
 uid_t user_of_now(pid_t pid);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,12 +108,29 @@ static void test_where_all_look_alike(void **state)
 	assert_int_equal(status, 0);
 }
 
+static void the_kernel_says_who_is_there(void **state)
+{
+	uid_t uid = 7;
+	pid_t pid = 7;
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_int_equal(user_of_peer(pair[0], &uid, &pid), 0);
+	assert_int_equal(uid, geteuid());
+	assert_int_equal(pid, getpid());
+	close(pair[0]);
+	close(pair[1]);
+	assert_int_equal(user_of_peer(-1, &uid, &pid), -EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_who_is_ours),
 		cmocka_unit_test(test_where_all_look_alike),
+		cmocka_unit_test(the_kernel_says_who_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
