@@ -100,7 +100,8 @@ INLINE uint8_t *visit_find(const struct visit *v, uint64_t va, uint32_t len,
 	const struct mapping *m = v->m;
 	uint64_t off = va - m->va;
 
-	if ((v->allowed->both & access) != access || len > m->length || off > m->length - len)
+	if ((v->allowed->both & access) != access || len > m->length ||
+	    off > m->length - len)
 		return NULL;
 	return m->at + off;
 }

@@ -44,7 +44,8 @@ void engine_add(struct engine *e, struct source *s)
 	const struct source_ops *ops = s->ops;
 
 	if (ops->kind == SOURCE_RINGS && ops->input)
-		e->glanceable = ops->quiet && (e->glanceable || !*e->by.input[ops->kind].v);
+		e->glanceable =
+			ops->quiet && (e->glanceable || !*e->by.input[ops->kind].v);
 	put_last(&e->by.all, true, s);
 	put_last(&e->by.input[ops->kind], ops->input, s);
 	put_last(&e->by.hear, ops->hear, s);
@@ -321,7 +322,8 @@ bool engine_is_quiet(struct engine *e)
 {
 	e->glances--;
 	e->looks++;
-	each_source(s, &e->by.input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
+	each_source(s,
+		    &e->by.input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
 	return true;
 }
 
