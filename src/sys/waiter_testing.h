@@ -49,7 +49,8 @@ static inline void *waiter_join(struct waiter *w)
 	return rc;
 }
 
-/* Does thread tid of this process sleep?  *slept: how often it has done so. */
+/* Does thread tid of this process sleep, or wait in the kernel (D)?  *slept: how often it
+ * has done so. */
 static inline bool thread_sleeps(pid_t tid, unsigned long *slept)
 {
 	char path[64], line[128], now = 'X';
@@ -64,7 +65,7 @@ static inline bool thread_sleeps(pid_t tid, unsigned long *slept)
 		sscanf(line, "voluntary_ctxt_switches: %lu", slept);
 	}
 	fclose(f);
-	return now == 'S';
+	return now == 'S' || now == 'D';
 }
 
 /* Waits until the thread sleeps, and has begun to do so since the last call, or until fn
