@@ -16,6 +16,7 @@
 #include "core/due.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 #include "wire/aeth.h"
 
 enum {

@@ -10,6 +10,7 @@
 
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 #include "link/batch.h"
 
 enum {

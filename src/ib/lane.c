@@ -6,6 +6,7 @@
 #include "core/round.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 #include "sys/log.h"
 #include "wire/aeth.h"
 #include "wire/gsi.h"

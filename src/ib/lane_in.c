@@ -6,6 +6,7 @@
 #include "core/event.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 
 /* In RTR the first message raises IBV_EVENT_COMM_EST, so it takes the general way. */
 static bool takes(const struct ib_qp *q)

@@ -7,6 +7,7 @@
 #include "direct/direct.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 
 enum { BY_VALUE_NS = 1000000000 }; /* nothing goes by reference after a failure */
 

@@ -4,6 +4,7 @@
  * left; lane_posted() is output() in one, for a QP that has nothing else to do. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 
 /* Is w a SEND of one packet that need not wait for others? */
 static inline bool is_plain(const struct ib_qp *q, const struct swqe *w)

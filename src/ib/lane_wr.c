@@ -11,6 +11,7 @@
 #include "direct/once.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 
 enum {
 	SMALL = 4096,	  /* up to here: by packet, if earlier packets are outstanding */

@@ -12,6 +12,7 @@
 #include "core/source.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 
 /* The opcode, services and tail of each kind of work request. */
 /* clang-format off */

@@ -10,6 +10,7 @@
 #include "core/transport.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 #include "sys/log.h"
 #include "wire/gsi.h"
 

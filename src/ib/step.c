@@ -3,6 +3,7 @@
  * responder (responder.c), UC, and stand-ins for target QPs of other processes
  * (carry.c). */
 #include "ib/ib_qp.h"
+#include "ib/on_lane.h"
 
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
