@@ -32,7 +32,7 @@ ROWS = [
     ("add-mapped", "one_sided", "-s add 8", {}, 556, 0),
     ("write-mapped-list", "one_sided", "-s -l 32 write 8", {}, 136, 0),
     ("write", "one_sided", "write 8", {}, 2240, 1),
-    ("read", "one_sided", "read 8", {}, 2280, 1),
+    ("read", "one_sided", "read 8", {}, 2390, 1),
     ("write-64K", "one_sided", "write 65536", {}, 2250, 1),
     ("send-pingpong", "two_qps", "8", {}, 6150, 0),
     ("send-list", "two_qps", "-l 16 8", {}, 1320, 0),

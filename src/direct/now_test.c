@@ -3,6 +3,7 @@
  * with the same bytes, rights, order and completions as by any other way. */
 #include "core/exports.h"
 #include "direct/shared_fix.h"
+#include "ib/on_lane.h"
 
 static void the_same_bytes(void **state)
 {

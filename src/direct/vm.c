@@ -262,9 +262,11 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 
 /* The peer does not wait for readers: what was read counts only if the export table is
  * unchanged afterwards. */
-static bool copy_here(const struct by *by, const struct range *from,
-		      const struct span *span, uint32_t off, uint32_t len,
-		      unsigned access)
+__attribute__((always_inline)) static inline bool copy_here(const struct by *by,
+							    const struct range *from,
+							    const struct span *span,
+							    uint32_t off, uint32_t len,
+							    unsigned access)
 {
 	struct grant g, after;
 

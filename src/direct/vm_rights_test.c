@@ -6,6 +6,7 @@
 
 #include "core/exports.h"
 #include "direct/vm_fix.h"
+#include "ib/on_lane.h"
 #include "sys/waiter_testing.h"
 
 /* A record is refused by the peer, whichever way it came. */

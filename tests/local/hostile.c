@@ -437,7 +437,7 @@ static void plausible(void)
 	r->kind = REC_PACKET;
 	r->opcode = (uint8_t)(rnd(2) << 5 | rnd(0x18));
 	r->flags = (uint8_t)(is_wide(r->opcode) || rnd(3) == 0 ? REC_WIDE : 0);
-	r->flags |= (uint8_t)(rnd(8) << 1);
+	r->flags |= (uint8_t)(rnd(8) << 1 | (rnd(8) ? 0 : REC_BY_VALUE));
 	r->syndrome = (uint8_t)(rnd(2) ? 0x60 + rnd(6) : rnd(256));
 	r->dst = one_of(a.victim.qpn, a.honest.qpn[0], a.honest.qpn[1]);
 	r->src = one_of(mine, a.honest.qpn[0], a.victim.qpn);
@@ -448,8 +448,14 @@ static void plausible(void)
 	r->rkey = one_of(a.victim.rkey, a.honest.rkey, 0);
 	r->len = rnd(2) ? len : (uint32_t)rnd(UINT32_MAX);
 	r->compare = r->swap_add = rnd(3);
+	if (rnd(6) == 0) { /* a SEND of memory that is not this process's own */
+		r->opcode = (uint8_t)rnd(6);
+		r->flags |= REC_WIDE | REC_BY_REF;
+		r->len = 1 + (uint32_t)rnd(RING_CHUNK);
+		len = 0;
+	}
 	a.psn += rnd(2) ? len / RING_CHUNK + 1 : 0;
-	publish(r, rec_head(r) + (rnd(3) ? len : 8));
+	publish(r, rec_head(r) + (rnd(3) || !len ? len : 8));
 	if (rnd(4) == 0)
 		tell(KICK, true, NULL, 0);
 }
