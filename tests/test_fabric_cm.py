@@ -485,7 +485,11 @@ def test_on_the_wire(two):
     need("tshark")
     capture = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", file, "a", "1")
     capture.wait_output("the capture has begun")
-    connect(two, lab.next_port())
+    # Both ends wait for the DREP; rping's client does not, and nobody answers a program that
+    # has ended.
+    port = lab.next_port()
+    words = ("ucmatose", "-c", "1", "-p", str(port))
+    run_pair(two.at("b"), two.at("a"), words, (*words, "-s", B), port, space=None)
     capture.signal(signal.SIGINT)
     assert capture.wait(lab.HANGS) == 0, capture.describe()
     assert tshark(file, "-Y", "_ws.malformed") == ""
