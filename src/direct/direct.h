@@ -92,11 +92,11 @@ enum { MAPS = 64 };
 struct mapping;
 
 /* Use of such a place: the key, its number of uses, and whether its mapping was asked
- * for. */
+ * for, and refused. */
 struct use {
 	uint32_t key;
 	uint8_t times;
-	bool asked;
+	bool asked, refused;
 };
 
 /* Another process (the peer): our access to its memory, and its access to ours. */
@@ -213,6 +213,18 @@ bool reach_executed(const struct by *by, uint32_t psn);
 /* Counts a use of a region by a copy or a message. True: it is time to ask the peer to
  * lend it. */
 bool reach_used(struct reach *r, uint32_t key);
+
+/* The peer does not lend the region, or what it lends cannot be mapped. */
+void reach_is_refused(struct reach *r, uint32_t key);
+
+/* Is it worth while to fetch from a region of the peer?  It is while the region is mapped
+ * or may still be: without a mapping, a ring is faster. */
+static inline bool reach_is_worth_fetching(const struct reach *r, uint32_t key)
+{
+	const struct use *u = &r->use[key >> 8 & (MAPS - 1)];
+
+	return u->key != key || !u->refused;
+}
 
 /* What a process lends of a region: a part of a file. */
 struct lent {

@@ -128,7 +128,7 @@ bool reach_used(struct reach *r, uint32_t key)
 		bool bad = atomic_load(&m->bad);
 
 		replace(r, i, NULL);
-		*u = (struct use){ .key = bad ? key : 0, .asked = bad };
+		*u = (struct use){ .key = bad ? key : 0, .asked = bad, .refused = bad };
 	}
 	if (u->key != key)
 		*u = (struct use){ .key = key };
@@ -136,6 +136,14 @@ bool reach_used(struct reach *r, uint32_t key)
 		return false;
 	u->asked = true;
 	return true;
+}
+
+void reach_is_refused(struct reach *r, uint32_t key)
+{
+	struct use *u = &r->use[map_place(key)];
+
+	if (u->key == key && u->asked)
+		u->refused = true;
 }
 
 /* May the file be mapped? Its pages must be present, or be made by the kernel alone.

@@ -30,10 +30,15 @@ static bool find_sge(struct qp *qp, uint32_t index, uint32_t off, uint32_t len,
 	return true;
 }
 
-bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w)
+static bool may_go(const struct ib_qp *q, const struct swqe *w)
 {
 	return w->length >= FETCH_LEAST && !(w->flags & IBV_SEND_INLINE) &&
 	       q->qp->lane->reach->told;
+}
+
+bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w)
+{
+	return may_go(q, w) && !q->req.by_value_until;
 }
 
 /* A packet that is sent again carries its payload: perhaps it could not be fetched. */
@@ -43,7 +48,7 @@ void lane_by_ref(const struct planning *p, const struct swqe *w, struct emit *e)
 	struct qp *qp = q->qp;
 	struct ibv_sge from;
 
-	if (e->len < FETCH_LEAST || !lane_wants_ref(q, w) || q->service != IB_RC ||
+	if (e->len < FETCH_LEAST || !may_go(q, w) || q->service != IB_RC ||
 	    ib_op(e->f.opcode)->kind != IB_SEND || e->copy ||
 	    p->now < q->req.by_value_until ||
 	    !find_sge(qp, p->at.cur, e->off, e->len, &from) ||
@@ -79,7 +84,8 @@ enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt)
 	enum refusal why = ACCEPTED;
 	struct span to;
 
-	if (q->qp->tm) /* the tag is in the payload */
+	/* Where tags are matched, the tag is in the payload. */
+	if (q->qp->tm || !reach_is_worth_fetching(by.r, from.key))
 		return REFUSED_FETCH;
 	if (ib_begins(pkt->op))
 		why = target_take_recv(q->qp, t);

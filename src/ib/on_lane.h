@@ -67,8 +67,8 @@ enum step lane_directly(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->l
 /* A region of the peer was used once more: one that is used a lot is worth mapping into
  * this process. */
 void lane_used(struct lane *l, uint32_t key);
-/* Is w, a SEND, long enough to go by reference, and can the peer copy from this process's
- * memory? */
+/* Should w, a SEND of one packet, go by reference: is it long enough, can the peer copy
+ * from this process's memory, and has the peer refused no such SEND? */
 bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w);
 /* Makes e, a packet of w, a SEND by reference, if the peer can copy from this process's
  * memory and that is worth its while. */

@@ -131,11 +131,17 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 {
 	bool mapped;
 
-	if (p->state != PEER_UP || s->fd[0] < 0)
+	if (p->state != PEER_UP)
 		return;
+	if (s->fd[0] < 0) {
+		reach_is_refused(&p->reach, lent->key);
+		return;
+	}
 	p->mapped |= mapped = reach_map(&p->reach, lent, s->fd[0]);
 	list_for(n, &p->lane.qps)
 		may_be_at_once(p, container_of(n, struct qp, lane_node));
+	if (!mapped)
+		reach_is_refused(&p->reach, lent->key);
 	if (mapped)
 		log_info(
 			"slot %u, process %d: its region of key 0x%08x is mapped: "
