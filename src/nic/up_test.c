@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The engine's thread stays up while sockets bring input in bulk, and then a thread of the
+ * program polls: the engine's thread must sleep again. */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/core.h"
+#include "nic/engine.h"
+#include "sys/clock.h"
+
+static struct {
+	struct core core;
+	struct engine e;
+	struct source sock, ring, host;
+	int sock_fd, host_fd;
+	atomic_uint bulk, turns;
+	atomic_bool hot, left;
+} t;
+
+static void drain(int fd)
+{
+	uint64_t v;
+
+	(void)!read(fd, &v, sizeof(v));
+}
+
+static void sock_input(struct source *s, struct source_got *got, uint64_t now)
+{
+	(void)s;
+	(void)now;
+	drain(t.sock_fd);
+	got->n += t.bulk;
+	t.turns++;
+}
+
+static unsigned sock_fds(struct source *s, struct source_fd *fd)
+{
+	(void)s;
+	*fd = (struct source_fd){ .fd = t.sock_fd, .input = true };
+	return 1;
+}
+
+static void ring_input(struct source *s, struct source_got *got, uint64_t now)
+{
+	(void)s;
+	(void)got;
+	(void)now;
+}
+
+static bool ring_hot(struct source *s)
+{
+	(void)s;
+	return t.hot;
+}
+
+static void ring_watched(struct source *s)
+{
+	(void)s;
+	t.hot = false;
+}
+
+static void ring_left(struct source *s)
+{
+	(void)s;
+	t.hot = true;
+	t.left = true;
+}
+
+static unsigned host_fds(struct source *s, struct source_fd *fd)
+{
+	(void)s;
+	*fd = (struct source_fd){ t.host_fd, true, true, false };
+	return 1;
+}
+
+static void host_rang(struct source *s, int fd)
+{
+	(void)s;
+	drain(fd);
+}
+
+static const struct source_ops sock = { SOURCE_SOCKETS, .input = sock_input,
+					.fds = sock_fds };
+static const struct source_ops ring = { SOURCE_RINGS, .input = ring_input,
+					.hot = ring_hot, .watched = ring_watched,
+					.left = ring_left };
+static const struct source_ops host = { SOURCE_RINGS, .fds = host_fds,
+					.rang = host_rang };
+
+static void polls(void)
+{
+	/* As if by a thread that polls all the time, whoever has the processor. */
+	atomic_store(&t.e.pollers.last, clock_ns() + 1000000000);
+}
+
+static void ring_at(int fd)
+{
+	assert_int_equal(write(fd, &(uint64_t){ 1 }, 8), 8);
+}
+
+static uint64_t cpu_of_thread(void)
+{
+	struct timespec ts;
+	clockid_t c;
+
+	pthread_getcpuclockid(t.e.thread.id, &c);
+	clock_gettime(c, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void it_sleeps_after_bulk(void **state)
+{
+	enum { LOOK_NS = 200000000 };
+	uint64_t began, cpu;
+
+	(void)state;
+	assert_int_equal(core_init(&t.core, 1), 0);
+	heap_init(&t.e.timers);
+	t.core.timers = &t.e.timers;
+	t.e.core = &t.core;
+	t.sock_fd = eventfd(0, EFD_NONBLOCK);
+	t.host_fd = eventfd(0, EFD_NONBLOCK);
+	t.sock = (struct source){ .ops = &sock, .rang = -1 };
+	t.ring = (struct source){ .ops = &ring, .rang = -1 };
+	t.host = (struct source){ .ops = &host, .rang = -1 };
+	engine_add(&t.e, &t.sock);
+	engine_add(&t.e, &t.ring);
+	engine_add(&t.e, &t.host);
+	assert_int_equal(engine_thread_start(&t.e), 0);
+
+	/* Bulk begins, and nobody polls; then a thread polls, and a peer's KICK comes. (A
+	 * yield that lets another thread run ends the bulk, hence the tries.) */
+	for (unsigned tries = 0; !t.left; tries++) {
+		uint64_t until;
+
+		assert_true(tries < 2000);
+		usleep(3000);
+		atomic_store(&t.e.pollers.last, 0);
+		t.bulk = 16;
+		ring_at(t.sock_fd);
+		for (unsigned was = t.turns; t.turns < was + 2 && t.turns - was < 2;)
+			if (clock_ns() % 1000 == 0)
+				ring_at(t.sock_fd);
+		polls();
+		ring_at(t.host_fd);
+		for (until = clock_ns() + 50000000; !t.left && clock_ns() < until;)
+			polls();
+		if (t.left && t.e.thread.watch[0].left)
+			t.left = false;
+		if (!t.left)
+			t.bulk = 0;
+	}
+	t.bulk = 0; /* and no more bulk */
+	began = clock_ns();
+	cpu = cpu_of_thread();
+	while (clock_ns() - began < LOOK_NS)
+		polls();
+	cpu = cpu_of_thread() - cpu;
+	printf("engine's thread: %.1f %% of a processor; watching %d, left %d %d\n",
+	       (double)cpu * 100 / LOOK_NS, t.e.thread.watching,
+	       t.e.thread.watch[0].left, t.e.thread.watch[1].left);
+	engine_thread_stop(&t.e);
+	/* What is left to pollers is not watched; the thread looks once a millisecond. */
+	assert_true(!(t.e.thread.watching && t.e.thread.watch[SOURCE_RINGS].left));
+	assert_true(cpu < LOOK_NS / 10);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(it_sleeps_after_bulk) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
