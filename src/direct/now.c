@@ -220,18 +220,27 @@ static bool copy_span(const struct visit *v, const struct span *span, uint32_t o
 	return true;
 }
 
+/* A QP that sends may fail while its bytes are copied. Nobody waits for this thread then:
+ * once the QP has failed, its program may use the memory again (exports_shut_qp()). */
+static bool sends_still(const struct visit *v)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return goes_on(v);
+}
+
 /* A long copy releases qp->lock meanwhile, as in vm.c. The word is cleared before the
  * lock is taken again, so that no thread waits for this one while it waits for the
  * lock. */
 static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint32_t off,
-				  uint32_t len, uint8_t *there, bool read)
+				  uint32_t len, uint8_t *there, bool read, bool sent)
 {
 	struct qp *qp = v->by.qp;
 	bool let_go = lets_go(&v->by, len), did;
 
 	if (let_go)
 		lock_give(&qp->lock);
-	did = copy_span(v, span, off, len, there, read) && counts(v);
+	did = copy_span(v, span, off, len, there, read) && counts(v) &&
+	      (!sent || sends_still(v));
 	visit_end(v);
 	if (let_go)
 		lock_take(&qp->lock);
@@ -249,7 +258,7 @@ bool reach_mapped(const struct by *by, const struct range *at, const struct span
 		return false;
 	there = visit_find(&v, at->va, at->len, access);
 	if (there)
-		return copy_and_leave(&v, span, off, len, there + off, read);
+		return copy_and_leave(&v, span, off, len, there + off, read, !access);
 	visit_end(&v);
 	return false;
 }
