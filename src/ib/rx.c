@@ -389,17 +389,22 @@ static unsigned take_run(struct ib_qp *q, struct ib_pkt *pkt, const struct run *
 	return n;
 }
 
-/* Takes in the run that v begins with. Returns its length; 0: no packet was taken in. */
+/* Takes in the run that v begins with, of *all packets. Returns how many were taken in;
+ * the others of them are for ib_input(), and need not be looked at again. */
 static unsigned input_run(struct core *core, const struct dgram *v, unsigned n,
-			  uint64_t now)
+			  uint64_t now, unsigned *all)
 {
 	struct ib *ib = ib_of(core);
 	struct ib_pkt pkt;
 	struct run r;
 	struct qp *qp;
 
+	*all = 1;
+	if (!find_run(&r, v, n))
+		return 0;
+	*all = r.n;
 	/* Packets with pad are left to ib_input(), too. */
-	if (!find_run(&r, v, n) || ib_parse(&pkt, &r.first, sizeof(r.first)) != 0)
+	if (ib_parse(&pkt, &r.first, sizeof(r.first)) != 0)
 		return 0;
 	pkt.payload = (const uint8_t *)v->iov[0].iov_base + sizeof(r.first);
 	pkt.payload_len = v->len - sizeof(r.first);
@@ -418,10 +423,17 @@ static unsigned input_run(struct core *core, const struct dgram *v, unsigned n,
 
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now)
 {
-	for (unsigned i = 0; i < n; i++) {
-		unsigned taken = input_run(core, v + i, n - i, now);
-		bool belated = !taken && i + 1 < n && is_belated(&v[i], &v[i + 1]);
+	unsigned looked = 0; /* at so many packets for a run */
 
+	for (unsigned i = 0; i < n; i++) {
+		unsigned taken = 0, all;
+		bool belated;
+
+		if (i >= looked) {
+			taken = input_run(core, v + i, n - i, now, &all);
+			looked = i + all;
+		}
+		belated = !taken && i + 1 < n && is_belated(&v[i], &v[i + 1]);
 		if (taken) {
 			i += taken - 1;
 			continue;
