@@ -256,7 +256,7 @@ static bool glance(struct nic *nic) REQUIRES(nic->core.turn)
 		return false;
 	if (engine_is_quiet(e)) {
 		nic_polled(nic);
-		return true;
+		return !engine_is_late(e);
 	}
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);

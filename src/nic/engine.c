@@ -25,6 +25,7 @@ enum {
 	GLANCES = 32,
 	TURN_LOOKS = 8,
 	SOCKET_LOOKS = 64,
+	CLOCK_LOOKS = 8, /* a poller that finds nothing reads the clock after so many */
 };
 
 static void put_last(struct sources *list, bool has, struct source *s)
@@ -296,9 +297,9 @@ static void take_input(struct engine *e, enum source_kind kind, struct source_go
 		engine_break(e, "receiving");
 }
 
-static bool pipes_are_busy(const struct engine *e, uint64_t now)
+static bool is_recent(uint64_t at, uint64_t now)
 {
-	return now - e->piped < BUSY_NS;
+	return now - at < BUSY_NS;
 }
 
 /* A look at sockets is a system call, a look at pipes is not. While pipes are busy the
@@ -306,7 +307,7 @@ static bool pipes_are_busy(const struct engine *e, uint64_t now)
 static bool skips_sockets(struct engine *e, uint64_t now)
 {
 	e->looks += TURN_LOOKS;
-	if (pipes_are_busy(e, now) && e->looks < SOCKET_LOOKS)
+	if (is_recent(e->piped, now) && e->looks < SOCKET_LOOKS)
 		return true;
 	e->looks = 0;
 	return false;
@@ -327,6 +328,11 @@ bool engine_is_quiet(struct engine *e)
 	return true;
 }
 
+bool engine_is_late(const struct engine *e)
+{
+	return e->glances % CLOCK_LOOKS == 0 && !is_recent(e->whole, clock_ns());
+}
+
 struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 {
 	struct engine_did did = { .next = NEVER };
@@ -335,6 +341,12 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	take_input(e, SOURCE_RINGS, &rings, now);
 	if (rings.n)
 		e->piped = now;
+	/* A program that polls seldom must not leave out timers and sockets as often as
+	 * one that does nothing else. */
+	if (!is_recent(e->whole, now)) {
+		e->glances = 0;
+		e->looks = SOCKET_LOOKS;
+	}
 	if (due_any(e->core)) {
 		turn_prolong(&e->core->turn);
 		did = output(e, NULL, now, ENGINE_TX);
@@ -402,7 +414,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 			   did.output ? went_out(&e->core->round, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
 	}
-	e->glances = e->glanceable && pipes_are_busy(e, now) ? GLANCES : 0;
+	e->whole = now;
+	e->glances = e->glanceable && is_recent(e->piped, now) ? GLANCES : 0;
 	did.socket = sockets.n;
 	did.ring = rings.n > 0;
 	did.one_sided = rings.one_sided;

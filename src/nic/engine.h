@@ -88,6 +88,7 @@ struct engine {
 	unsigned glances;   /* short turns that may follow before a whole one */
 	bool glanceable;    /* every source of rings can tell that it is quiet */
 	uint64_t piped;	    /* ns; when a pipe last had input */
+	uint64_t whole;	    /* ns; when a turn last was no short one */
 	atomic_bool broken; /* the program has closed our descriptors */
 	struct pollers pollers;
 	struct engine_thread thread;
@@ -121,6 +122,9 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 bool engine_may_glance(const struct engine *e) REQUIRES(e->core->turn);
 /* A short turn: is there no input in the rings? */
 bool engine_is_quiet(struct engine *e) REQUIRES(e->core->turn);
+/* Was that so long after the last whole turn that one must follow now?  Reads the clock
+ * only now and then. */
+bool engine_is_late(const struct engine *e) REQUIRES(e->core->turn);
 /* A short turn: takes in what is in the rings, and sends what follows from it. */
 struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	REQUIRES(e->core->turn);
