@@ -150,6 +150,26 @@ static void what_long_sends_may_come_from(void **state)
 	expect_content();
 }
 
+/* Many buffers of SENDs, which nobody has to map, leave room for a region that peers WRITE
+ * to. */
+static void buffers_of_sends_take_no_room(void **state)
+{
+	enum { MANY = 100, EACH = 2 * FETCH_LEAST };
+	uint8_t *all = mmap(NULL, MANY * EACH, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct mr *mr[MANY], *window;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		mr[i] = reg(all + i * EACH, FETCH_LEAST, IBV_ACCESS_LOCAL_WRITE);
+	window = reg(mem, LEN, RW);
+	expect_shared(0, 20);
+	dereg(window);
+	for (int i = 0; i < MANY; i++)
+		dereg(mr[i]);
+	munmap(all, MANY * EACH);
+}
+
 /* The first of two has its pages until both have gone. */
 static void two_regions_of_the_same(void **state)
 {
@@ -530,6 +550,7 @@ int main(void)
 		T(whole_pages_only),
 		T(no_directory_is_kept),
 		T(not_what_others_may_not_reach),
+		T(buffers_of_sends_take_no_room),
 		T(what_long_sends_may_come_from),
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),
