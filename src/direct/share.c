@@ -171,7 +171,8 @@ static bool leaves_half(const struct extent *r)
 
 	return runs_count() < RUNS / 2 && !getrlimit(RLIMIT_NOFILE, &lim) &&
 	       runs_count() < lim.rlim_cur / 32 && share.moved < MOVED / 2 &&
-	       share.looked < LOOKED_MIB / 2 && runs_bytes() + (r->hi - r->lo) <= MOST / 2;
+	       share.looked < LOOKED_MIB / 2 &&
+	       runs_bytes() + (r->hi - r->lo) <= MOST / 2;
 }
 
 /* Called before the region enters the export table. */

@@ -150,8 +150,8 @@ static void what_long_sends_may_come_from(void **state)
 	expect_content();
 }
 
-/* Many buffers of SENDs, which nobody has to map, leave room for a region that peers WRITE
- * to. */
+/* Many buffers of SENDs, which nobody has to map, leave room for a region that peers
+ * WRITE to. */
 static void buffers_of_sends_take_no_room(void **state)
 {
 	enum { MANY = 100, EACH = 2 * FETCH_LEAST };

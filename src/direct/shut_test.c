@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* B's QP fails while A fetches the payload of B's SEND by its mapping. B's program may use
- * the memory again once its SEND has failed; A must not take what is stored then for the
- * payload. */
+/* B's QP fails while A fetches the payload of B's SEND by its mapping. B's program may
+ * use the memory again once its SEND has failed; A must not take what is stored then for
+ * the payload. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -50,8 +50,8 @@ static void nothing_is_taken_from_a_failed_send(void **state)
 {
 	enum { ROUNDS = 5000 };
 	unsigned fetched = 0, wrong = 0, i;
-	struct shared s = share(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-				MAP_SHARED);
+	struct shared s =
+		share(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, MAP_SHARED);
 	struct range from = { 0, 0, BYTES };
 	struct span to = { .n = 1, .v = { { s.f->mem[0], BYTES } } };
 	struct by by;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Short turns of a poller: whatever it finds in the rings, the sockets and the timers do not
- * wait for long. */
+/* Short turns of a poller: whatever it finds in the rings, the sockets and the timers do
+ * not wait for long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,8 +76,8 @@ static void poll_after(uint64_t ns)
 	assert_true(nic_poll(&t.nic));
 }
 
-/* A program that works for 40 us on each message of a ring. (The engine's thread leaves the
- * input to it, since it polled within 50 us.) */
+/* A program that works for 40 us on each message of a ring. (The engine's thread leaves
+ * the input to it, since it polled within 50 us.) */
 static void sockets_do_not_wait_for_long(void **state)
 {
 	(void)state;

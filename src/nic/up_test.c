@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine's thread stays up while sockets bring input in bulk, and then a thread of the
- * program polls: the engine's thread must sleep again. */
+/* The engine's thread stays up while sockets bring input in bulk, and then a thread of
+ * the program polls: the engine's thread must sleep again. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -120,8 +120,8 @@ static uint64_t cpu_of_thread(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Returns when the sockets' bulk has ended, while a thread polls and the rings are left to
- * it. */
+/* Returns when the sockets' bulk has ended, while a thread polls and the rings are left
+ * to it. */
 static void bulk_has_ended(bool hot)
 {
 	memset(&t, 0, sizeof(t));
@@ -173,9 +173,10 @@ static void it_sleeps_after_bulk(void **state)
 	while (clock_ns() - began < LOOK_NS)
 		polls();
 	cpu = cpu_of_thread() - cpu;
-	print_message("engine's thread: %.1f %% of a processor; watching %d, left %d %d\n",
-		      (double)cpu * 100 / LOOK_NS, t.e.thread.watching,
-		      t.e.thread.watch[0].left, t.e.thread.watch[1].left);
+	print_message(
+		"engine's thread: %.1f %% of a processor; watching %d, left %d %d\n",
+		(double)cpu * 100 / LOOK_NS, t.e.thread.watching,
+		t.e.thread.watch[0].left, t.e.thread.watch[1].left);
 	engine_thread_stop(&t.e);
 	/* What is left to pollers is not watched; the thread looks once a millisecond. */
 	assert_true(!(t.e.thread.watching && t.e.thread.watch[SOURCE_RINGS].left));
@@ -207,7 +208,7 @@ static void an_armed_cq_wakes_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(it_sleeps_after_bulk),
-					  cmocka_unit_test(an_armed_cq_wakes_it) };
+					    cmocka_unit_test(an_armed_cq_wakes_it) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
