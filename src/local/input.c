@@ -108,8 +108,11 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	kick = n && ring_tell(&p->in);
 	look_for_news(p, now);
 	peer_admit(p);
-	if (kick && !peer_looks(p))
+	if (kick && !peer_looks(p)) {
+		turn_is_held(l->core);
+		turn_prolong(&l->core->turn);
 		peer_kick(p);
+	}
 	return n;
 }
 

@@ -320,8 +320,8 @@ static void wake_up(struct engine *e)
 	bulk_took(&e->thread.bulk, did.socket, now);
 	e->thread.up = !e->thread.watch[SOURCE_SOCKETS].left &&
 		       bulk_goes_on(&e->thread.bulk, now);
-	if (e->thread.up) /* the next look may not take the turn before the thread sleeps
-			   */
+	/* The next look may take no turn before the thread sleeps. */
+	if (e->thread.up)
 		atomic_store_explicit(&e->thread.watching, watches_all(e),
 				      memory_order_relaxed);
 	else
