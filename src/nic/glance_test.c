@@ -70,6 +70,12 @@ static void begin(void)
 	engine_add(&t.nic.engine, &t.ring);
 }
 
+static void end(void)
+{
+	heap_fini(&t.nic.engine.timers);
+	core_fini(&t.nic.core);
+}
+
 static void poll_after(uint64_t ns)
 {
 	t.now += ns;
@@ -88,6 +94,7 @@ static void sockets_do_not_wait_for_long(void **state)
 		      (unsigned long)(t.longest / US));
 	/* One in eight polls, as before there were short turns. */
 	assert_in_range(t.longest, 1, 8 * 40 * US);
+	end();
 }
 
 /* A program that gets a message by a ring now and then, and others by sockets. */
@@ -102,6 +109,7 @@ static void nor_do_they_while_rings_are_quiet(void **state)
 	print_message("longest time between two looks at the sockets: %lu us\n",
 		      (unsigned long)(t.longest / US));
 	assert_in_range(t.longest, 1, 12 * 15 * US);
+	end();
 }
 
 int main(void)

@@ -148,6 +148,15 @@ static void bulk_has_ended(bool hot)
 	t.bulk = 0; /* and no more bulk */
 }
 
+static void end(void)
+{
+	engine_thread_stop(&t.e);
+	close(t.sock_fd);
+	close(t.host_fd);
+	heap_fini(&t.e.timers);
+	core_fini(&t.core);
+}
+
 /* The thread must not look again and again for what it has left to the poller. */
 static void it_sleeps_after_bulk(void **state)
 {
@@ -155,8 +164,8 @@ static void it_sleeps_after_bulk(void **state)
 	bulk_has_ended(true);
 	while (!others_sleep())
 		polls();
-	engine_thread_stop(&t.e);
 	assert_false(t.e.thread.watching && t.e.thread.watch[SOURCE_RINGS].left);
+	end();
 }
 
 /* The rings are quiet, as those of a fabric's adapter may be: the thread that polled arms
@@ -176,7 +185,7 @@ static void an_armed_cq_wakes_it(void **state)
 		engine_kick(&t.e);
 	while (t.turns == was)
 		sched_yield();
-	engine_thread_stop(&t.e);
+	end();
 }
 
 int main(void)

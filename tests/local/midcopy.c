@@ -19,7 +19,8 @@
 #include "crew.h"
 #include "direct/late_testing.h"
 
-enum { LEN = 60000, AT = LATE_PAGE - 1000, PIECE = 2048, USES = 50, MINE = 0x77 };
+enum { LEN = 60000, AT = LATE_PAGE - 1000, PIECE = 2048 };
+enum { FEW = 3, USES = 50, MINE = 0x77 };
 #define SOON_S 4.0
 
 enum { LATE = LATE_PAGE - AT }; /* bytes that are written before the thread blocks */
@@ -57,9 +58,23 @@ static void *stand(void *arg)
 	return NULL;
 }
 
+static int shared_mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512], perms[8];
+	int n = 0;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		n += sscanf(line, "%*s %7s", perms) == 1 && perms[3] == 's';
+	fclose(f);
+	return n;
+}
+
 static void be_writer(void *arg)
 {
 	pthread_t thread;
+	int before = 0;
 
 	(void)arg;
 	rig_open(&r);
@@ -74,8 +89,11 @@ static void be_writer(void *arg)
 	sh->there = 1;
 	crew_wait(&sh->joined, 1);
 	crew_join(&r, qp, &sh->owner);
-	for (int i = 0; i < USES; i++) { /* by then the memory is mapped here */
+	/* Until the memory is mapped here, which begins with the 16th use. */
+	for (int i = 0; i < USES || shared_mappings() == before; i++) {
 		crew_expect(&r, qp, &sh->owner, IBV_WR_RDMA_WRITE, 0, 8, LEN);
+		if (i == FEW)
+			before = shared_mappings();
 		sleep_ms(1);
 	}
 	CHECK(!pthread_create(&thread, NULL, stand, NULL));
