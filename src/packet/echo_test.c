@@ -7,6 +7,7 @@ enum { AT_ONCE = 16 }; /* frames that wait to come back */
 
 static struct ibv_context other_ibv;
 static struct context other;
+static struct qp *sends, *hears; /* hears: a QP of the other context */
 
 static int set_up(void **state)
 {
@@ -20,13 +21,19 @@ static int set_up(void **state)
 	other.ibv = &other_ibv;
 	list_init(&other.node);
 	assert_int_equal(event_queue_init(&other.async), 0);
+	sends = make_qp();
+	hears = make_qp_of(&other);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	if (t.tap >= 0)
-		event_queue_fini(&other.async);
+	if (t.tap < 0)
+		return end(state);
+	if (hears)
+		assert_int_equal(qp_destroy(hears), 0);
+	assert_int_equal(qp_destroy(sends), 0);
+	event_queue_fini(&other.async);
 	return end(state);
 }
 
@@ -53,13 +60,10 @@ static NO_TSA bool bring_back(void)
 
 static void another_context_gets_it(void **state)
 {
-	struct qp *sends, *hears;
 	struct flow *flow;
 
 	(void)state;
 	need_tap();
-	sends = make_qp();
-	hears = make_qp_of(&other);
 	flow = rule(hears, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	post_recv(hears, 1, LEN);
 	assert_false(bring_back());
@@ -71,8 +75,6 @@ static void another_context_gets_it(void **state)
 	assert_memory_equal(t.mem + 256, t.mem, LEN);
 	assert_false(bring_back());
 	flow_destroy(flow);
-	assert_int_equal(qp_destroy(hears), 0);
-	assert_int_equal(qp_destroy(sends), 0);
 }
 
 /* Its own context's rule is for what comes in; so are sniffers and default rules. */
@@ -80,13 +82,10 @@ static void its_own_context_does_not(void **state)
 {
 	static const enum ibv_flow_attr_type type[] = { IBV_FLOW_ATTR_SNIFFER,
 							IBV_FLOW_ATTR_ALL_DEFAULT };
-	struct qp *sends, *hears;
 	struct flow *own, *flow;
 
 	(void)state;
 	need_tap();
-	sends = make_qp();
-	hears = make_qp_of(&other);
 	post_recv(sends, 1, LEN);
 	post_recv(hears, 2, LEN);
 	own = rule(sends, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
@@ -98,78 +97,60 @@ static void its_own_context_does_not(void **state)
 	}
 	nothing(t.rcq);
 	flow_destroy(own);
-	assert_int_equal(qp_destroy(hears), 0);
-	assert_int_equal(qp_destroy(sends), 0);
 }
 
 static void a_rule_that_does_not_match(void **state)
 {
-	struct qp *sends, *hears;
 	struct flow *flow;
 
 	(void)state;
 	need_tap();
-	sends = make_qp();
-	hears = make_qp_of(&other);
 	flow = rule(hears, IBV_FLOW_ATTR_NORMAL, 0, 3, 0);
 	post_recv(hears, 1, LEN);
 	send_one(sends, 2);
 	assert_true(bring_back());
 	nothing(t.rcq);
 	flow_destroy(flow);
-	assert_int_equal(qp_destroy(hears), 0);
-	assert_int_equal(qp_destroy(sends), 0);
 }
 
 /* The rule is gone when the frame comes back. */
 static void the_rule_has_gone(void **state)
 {
-	struct qp *sends, *hears;
 	struct flow *flow;
 
 	(void)state;
 	need_tap();
-	sends = make_qp();
-	hears = make_qp_of(&other);
 	flow = rule(hears, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	send_one(sends, 2);
 	flow_destroy(flow);
 	assert_int_equal(qp_destroy(hears), 0);
+	hears = NULL;
 	assert_true(bring_back());
 	nothing(t.rcq);
-	assert_int_equal(qp_destroy(sends), 0);
 }
 
 /* On loopback the kernel brings them back. */
 static void the_kernel_does_it_on_loopback(void **state)
 {
-	struct qp *sends, *hears;
 	struct flow *flow;
 
 	(void)state;
 	need_tap();
-	sends = make_qp();
-	hears = make_qp_of(&other);
 	flow = rule(hears, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	net_device_of(t.dev)->net.loopback = true;
 	send_one(sends, 2);
 	assert_false(packets_have_echo(packets_of(&t.core)));
 	flow_destroy(flow);
-	assert_int_equal(qp_destroy(hears), 0);
-	assert_int_equal(qp_destroy(sends), 0);
 }
 
 /* A QP sends no more than can come back. */
 static void as_many_as_there_is_room_for(void **state)
 {
-	struct qp *sends, *hears;
 	struct flow *flow;
 	struct frame f = make(2, 1);
 
 	(void)state;
 	need_tap();
-	sends = make_qp();
-	hears = make_qp_of(&other);
 	flow = rule(hears, IBV_FLOW_ATTR_NORMAL, 0, 2, 0);
 	for (unsigned i = 0; i < AT_ONCE; i++) {
 		post_recv(hears, 0, LEN);
@@ -190,8 +171,6 @@ static void as_many_as_there_is_room_for(void **state)
 	assert_true(bring_back());
 	nothing(t.rcq); /* there is no receive */
 	flow_destroy(flow);
-	assert_int_equal(qp_destroy(hears), 0);
-	assert_int_equal(qp_destroy(sends), 0);
 }
 
 int main(void)
