@@ -100,12 +100,22 @@ int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
 	return guard_call(do_copy, &c);
 }
 
-/* The part of the SGE behind its first off bytes, of at most len bytes. */
-static struct ibv_sge part_of(const struct ibv_sge *sge, uint64_t off, uint32_t len)
+bool sge_next(struct sge_parts *p, struct ibv_sge *part)
 {
-	uint32_t left = sge->length - (uint32_t)off;
+	uint32_t left;
 
-	return (struct ibv_sge){ sge->addr + off, left < len ? left : len, sge->lkey };
+	while (p->n > 0 && p->off >= p->sge->length) {
+		p->off -= p->sge++->length;
+		p->n--;
+	}
+	if (p->n == 0 || p->len == 0)
+		return false;
+	left = p->sge->length - (uint32_t)p->off;
+	*part = (struct ibv_sge){ p->sge->addr + p->off, left < p->len ? left : p->len,
+				  p->sge->lkey };
+	p->len -= part->length;
+	p->off += part->length;
+	return true;
 }
 
 /* Checks an SGE that data is written to. Returns 0, or -EACCES after logging the
@@ -124,22 +134,16 @@ static int check_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *
 int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 		 unsigned n, uint64_t off, uint32_t len, struct span *out)
 {
+	struct sge_parts parts = { sge, n, off, len };
+	struct ibv_sge part;
+	uint8_t *host;
+
 	out->n = 0;
 	out->ours = false;
-	for (; n > 0 && len > 0; n--, sge++) {
-		struct ibv_sge part;
-		uint8_t *host;
-
-		if (off >= sge->length) {
-			off -= sge->length;
-			continue;
-		}
-		part = part_of(sge, off, len);
+	while (sge_next(&parts, &part)) {
 		if (check_part(qp, pd, &part, &host))
 			return -EACCES;
 		out->v[out->n++] = (struct piece){ host, part.length };
-		len -= part.length;
-		off = 0;
 	}
 	return 0;
 }
@@ -147,17 +151,12 @@ int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,
 	    uint64_t off, const void *data, uint32_t len)
 {
+	struct sge_parts parts = { sge, n, off, len };
 	const uint8_t *from = data;
+	struct ibv_sge part;
+	uint8_t *host;
 
-	for (; n > 0 && len > 0; n--, sge++) {
-		struct ibv_sge part;
-		uint8_t *host;
-
-		if (off >= sge->length) {
-			off -= sge->length;
-			continue;
-		}
-		part = part_of(sge, off, len);
+	while (sge_next(&parts, &part)) {
 		if (check_part(qp, pd, &part, &host))
 			return -EACCES;
 		if (mr_write(qp->core, part.lkey, host, from, part.length) != 0) {
@@ -168,8 +167,6 @@ int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsig
 			return -EFAULT;
 		}
 		from += part.length;
-		len -= part.length;
-		off = 0;
 	}
 	return 0;
 }

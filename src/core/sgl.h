@@ -32,6 +32,17 @@ struct span {
  * Returns 0, or -EACCES after logging the reason. */
 int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
 
+/* Bytes [off, off + len) of an SGE list, or what is left of them. */
+struct sge_parts {
+	const struct ibv_sge *sge;
+	unsigned n;
+	uint64_t off;
+	uint32_t len;
+};
+
+/* Takes the next part, which lies in one SGE. Returns false if there is none. */
+bool sge_next(struct sge_parts *p, struct ibv_sge *part);
+
 /* Resolves bytes [off, off + len) of an SGE list that data is written to. Returns 0, or
  * -EACCES after logging the reason. */
 int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,

@@ -219,12 +219,7 @@ void reach_is_refused(struct reach *r, uint32_t key);
 
 /* Is it worth while to fetch from a region of the peer?  It is while the region is mapped
  * or may still be: without a mapping, a ring is faster. */
-static inline bool reach_is_worth_fetching(const struct reach *r, uint32_t key)
-{
-	const struct use *u = &r->use[key >> 8 & (MAPS - 1)];
-
-	return u->key != key || !u->refused;
-}
+bool reach_is_worth_fetching(const struct reach *r, uint32_t key);
 
 /* What a process lends of a region: a part of a file. */
 struct lent {

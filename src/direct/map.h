@@ -46,7 +46,7 @@ static inline bool lets_go(const struct by *by, uint32_t len)
  * span, if the range is mapped here and the peer allows the access (0: its QP sends
  * these bytes); off and len lie in the range. False: not all was copied. */
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
-		  uint32_t off, uint32_t len, bool read, unsigned access);
+		  uint32_t off, uint32_t len, unsigned access);
 
 void maps_close(struct reach *r);
 void maps_forked(struct reach *r);

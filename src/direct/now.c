@@ -232,15 +232,15 @@ static bool sends_still(const struct visit *v)
  * lock is taken again, so that no thread waits for this one while it waits for the
  * lock. */
 static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint32_t off,
-				  uint32_t len, uint8_t *there, bool read, bool sent)
+				  uint32_t len, uint8_t *there, unsigned access)
 {
 	struct qp *qp = v->by.qp;
 	bool let_go = lets_go(&v->by, len), did;
 
 	if (let_go)
 		lock_give(&qp->lock);
-	did = copy_span(v, span, off, len, there, read) && counts(v) &&
-	      (!sent || sends_still(v));
+	did = copy_span(v, span, off, len, there, access != IBV_ACCESS_REMOTE_WRITE) &&
+	      counts(v) && (access || sends_still(v));
 	visit_end(v);
 	if (let_go)
 		lock_take(&qp->lock);
@@ -248,7 +248,7 @@ static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint
 }
 
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
-		  uint32_t off, uint32_t len, bool read, unsigned access)
+		  uint32_t off, uint32_t len, unsigned access)
 {
 	struct allowed allowed = { .known = false };
 	struct visit v = { .by = *by, .allowed = &allowed };
@@ -258,7 +258,7 @@ bool reach_mapped(const struct by *by, const struct range *at, const struct span
 		return false;
 	there = visit_find(&v, at->va, at->len, access);
 	if (there)
-		return copy_and_leave(&v, span, off, len, there + off, read, !access);
+		return copy_and_leave(&v, span, off, len, there + off, access);
 	visit_end(&v);
 	return false;
 }

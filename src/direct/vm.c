@@ -246,7 +246,7 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 
 	if (!is_inside(to, off, len))
 		return false;
-	if (reach_mapped(by, to, span, off, len, false, IBV_ACCESS_REMOTE_WRITE))
+	if (reach_mapped(by, to, span, off, len, IBV_ACCESS_REMOTE_WRITE))
 		return true;
 	r->writes++;
 	atomic_store(r->inside,
@@ -272,7 +272,7 @@ __attribute__((always_inline)) static inline bool copy_here(const struct by *by,
 
 	if (!is_inside(from, off, len))
 		return false;
-	if (reach_mapped(by, from, span, off, len, true, access))
+	if (reach_mapped(by, from, span, off, len, access))
 		return true;
 	return is_allowed(by, from, access, &g) &&
 	       get(by, span, off, len, g.host + off) &&

@@ -2,8 +2,8 @@
 /* lane_ref.c - SENDs by reference: a packet says where in the sender's memory its payload
  * lies, and the responder copies it from there into the receive: one copy in place of
  * two (docs/lane.md). */
-#include "core/exports.h"
 #include "core/mkey.h"
+#include "core/sgl.h"
 #include "direct/direct.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
@@ -13,21 +13,14 @@ enum { BY_VALUE_NS = 1000000000 }; /* nothing goes by reference after a failure 
 
 /* --- the sender ------------------------------------------------------------ */
 
-/* Finds the SGE that has bytes [off, off + len) of the work request at index.  Returns
- * false if no single one has them all. */
-static bool find_sge(struct qp *qp, uint32_t index, uint32_t off, uint32_t len,
+/* Finds where the packet's payload lies.  Returns false if no single SGE has it all. */
+static bool find_sge(const struct planning *p, const struct swqe *w, const struct emit *e,
 		     struct ibv_sge *out)
 {
-	const struct ibv_sge *sge = sq_sges(&qp->sq, index);
-	const unsigned n = sq_at(&qp->sq, index)->num_sge;
-	unsigned i = 0;
+	struct sge_parts parts = { sq_sges(&p->q->qp->sq, p->at.cur), w->num_sge, e->off,
+				   e->len };
 
-	while (i < n && off >= sge[i].length)
-		off -= sge[i++].length;
-	if (i == n || len > sge[i].length - off)
-		return false;
-	*out = (struct ibv_sge){ sge[i].addr + off, len, sge[i].lkey };
-	return true;
+	return sge_next(&parts, out) && out->length == e->len;
 }
 
 static bool may_go(const struct ib_qp *q, const struct swqe *w)
@@ -45,14 +38,12 @@ bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w)
 void lane_by_ref(const struct planning *p, const struct swqe *w, struct emit *e)
 {
 	const struct ib_qp *q = p->q;
-	struct qp *qp = q->qp;
 	struct ibv_sge from;
 
 	if (e->len < FETCH_LEAST || !may_go(q, w) || q->service != IB_RC ||
 	    ib_op(e->f.opcode)->kind != IB_SEND || e->copy ||
-	    p->now < q->req.by_value_until ||
-	    !find_sge(qp, p->at.cur, e->off, e->len, &from) ||
-	    !mkey_is_exported(&qp->core->mkeys, from.lkey))
+	    p->now < q->req.by_value_until || !find_sge(p, w, e, &from) ||
+	    !mkey_is_exported(&q->qp->core->mkeys, from.lkey))
 		return;
 	e->f.by_ref = true;
 	e->f.va = from.addr;

@@ -129,29 +129,25 @@ static void may_be_at_once(const struct peer *p, struct qp *qp)
 
 static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)
 {
-	bool mapped;
+	const bool is_lent = s->fd[0] >= 0;
 
 	if (p->state != PEER_UP)
 		return;
-	if (s->fd[0] < 0) {
+	if (!is_lent || !reach_map(&p->reach, lent, s->fd[0])) {
 		reach_is_refused(&p->reach, lent->key);
+		if (is_lent)
+			log_info("slot %u, process %d: its region of key 0x%08x cannot "
+				 "be mapped: the file that was lent does not hold the "
+				 "region, or mmap or membarrier is forbidden",
+				 p->slot, (int)p->reach.pid, lent->key);
 		return;
 	}
-	p->mapped |= mapped = reach_map(&p->reach, lent, s->fd[0]);
+	p->mapped = true;
 	list_for(n, &p->lane.qps)
 		may_be_at_once(p, container_of(n, struct qp, lane_node));
-	if (!mapped)
-		reach_is_refused(&p->reach, lent->key);
-	if (mapped)
-		log_info(
-			"slot %u, process %d: its region of key 0x%08x is mapped: "
-			"the thread that posts WRITEs, READs and atomics carries them out",
-			p->slot, (int)p->reach.pid, lent->key);
-	else
-		log_info("slot %u, process %d: its region of key 0x%08x cannot be "
-			 "mapped: the file that was lent does not hold the region, "
-			 "or mmap or membarrier is forbidden",
-			 p->slot, (int)p->reach.pid, lent->key);
+	log_info("slot %u, process %d: its region of key 0x%08x is mapped: the thread "
+		 "that posts WRITEs, READs and atomics carries them out",
+		 p->slot, (int)p->reach.pid, lent->key);
 }
 
 /* --- copying the peer's memory --------------------------------------------- */
