@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -18,6 +19,7 @@ from tool import need
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import bench  # noqa: E402
 import parse  # noqa: E402
+import peers  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
 import sizes  # noqa: E402
@@ -47,6 +49,24 @@ FI = """bytes   #sent   #ack     total       time     MB/sec    usec/xfer   Mxfe
 
 def test_perftest():
     assert parse.perftest(LAT) == [8, 1000, 0.49, 5.14, 0.52, 0.53, 0.08, 0.60, 5.14]
+
+
+@pytest.mark.parametrize("row", [" 8 1000 inf inf inf inf -nan inf inf", " 8 1000 0.00 0.00 0.000000"])
+def test_perftest_without_a_clock(row):
+    out = f"head Correlation coefficient r^2: 0.78 < 0.9\n{row}\n"
+    with pytest.raises(parse.Untimed, match="r.2: 0.78"):
+        parse.perftest_timed(out)
+
+
+def test_perftest_is_run_again_where_it_has_no_clock(monkeypatch):
+    outs = ["Correlation coefficient r^2: 0.78 < 0.9\n", LAT]
+    place = [types.SimpleNamespace(ip4="")] * 2
+    monkeypatch.setattr(peers.lab, "run_both",
+                        lambda *_, **__: (None, types.SimpleNamespace(out=outs.pop(0))))
+    assert peers.Programs.perftest(None, place, "ib_send_lat")[4] == 0.52 and not outs
+    outs += [f"Correlation coefficient r^2: 0.{n} < 0.9\n" for n in range(4)]
+    with pytest.raises(parse.Untimed, match="r.2: 0.2"):
+        peers.Programs.perftest(None, place, "ib_send_lat")
 
 
 def test_ucx():

@@ -31,7 +31,7 @@ def test_wrong_arguments(words, says):
 def bandwidth(ns, *words):
     """Start ib_write_bw over loopback; it runs longer than the test.  Return (server, client)."""
     port = lab.next_port()
-    words = ["ib_write_bw", "-p", str(port), "-d", "roce_lo", "-F", "-D", "120", *words]
+    words = ["ib_write_bw", "-p", str(port), "-d", "roce_lo", "-D", "120", *words]
     server = ns.start(*words)
     server.wait_listening(port)
     client = ns.start(*words, "127.0.0.1")

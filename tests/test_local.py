@@ -183,7 +183,7 @@ def forbidden_programs(tools, dev):
            "-M", "8192"], "-p"
     yield ["ibv_rc_pingpong", "-d", dev, "-g", "1", "-c", "-n", "500"], "-p"
     for name in ("ib_write_bw", "ib_send_bw"):
-        yield [name, "-d", dev, "-x", "1", "-F", "-n", "500"], "-p"
+        yield [name, "-d", dev, "-x", "1", "-n", "500"], "-p"
 
 
 @pytest.mark.parametrize("kind", [

@@ -19,7 +19,7 @@ def run_cell(shared_pair, cell, env=None, timeout=lab.HANGS):
     gid = str(pair.GIDS[cell.family])
     gid_option = "-g" if cell.row.program.startswith("ibv_") else "-x"
     words = [cell.row.program, "-d", pair.a.dev, gid_option, gid,
-             *(["-F"] if gid_option == "-x" else []), *cell.row.options]
+             *cell.row.options]
     return lab.run_both(server, client, words, pair.a.ip4, env=env,
                         timeout=timeout)
 
@@ -179,7 +179,7 @@ def test_perftest_as_connectx(shared_pair, cell):
 def test_default_gid(shared_pair):
     """Without -x, perftest chooses the GID itself: the IPv4 one."""
     pair = shared_pair()
-    _, client = lab.run_both(pair.a, pair.b, ["ib_write_bw", "-F", "-n", "50"],
+    _, client = lab.run_both(pair.a, pair.b, ["ib_write_bw", "-n", "50"],
                              pair.a.ip4)
     assert re.search(r"GID index *: 1$", client.out, re.M), client.describe()
 
@@ -187,7 +187,7 @@ def test_default_gid(shared_pair):
 def test_urnic_run(shared_pair):
     """`urnic run`, as README.md shows it, without the tests' LD_LIBRARY_PATH."""
     pair = shared_pair()
-    words = [pair.a.stage.urnic, "run", "--", "ib_write_bw", "-F", "-n", "50",
+    words = [pair.a.stage.urnic, "run", "--", "ib_write_bw", "-n", "50",
              "-d", "roce_eth0"]
     port = lab.next_port()
     server = pair.a.start(*words, "-p", port, library=False)

@@ -44,6 +44,15 @@ def end(ns, link):
         URNIC_LINK=link, URNIC_LOG="info")
 
 
+def acquaint(pair):
+    """Make each kernel know the other's MAC addresses, as after a first exchange of packets.
+    Packets to an unknown neighbour go by UDP for up to 200 ms, longer than a short test takes."""
+    for ns, other in (pair.a, pair.b), (pair.b, pair.a):
+        mac = re.search(r"link/ether (\S+)", other.sh("ip link show dev eth0"))[1]
+        for ip in other.ip4, other.ip6:
+            ns.sh(f"ip neigh replace {ip} lladdr {mac} dev eth0 nud reachable")
+
+
 def well(proc):
     """Assert that no packet came with a wrong ICRC."""
     assert "rx_icrc" not in proc.out, proc.describe()
@@ -54,11 +63,12 @@ def well(proc):
 @pytest.mark.parametrize("row", ROWS)
 def test_programs(shared_pair, row, ends, family):
     pair = shared_pair()
+    acquaint(pair)
     server, client = (end(ns, link) for ns, link in zip((pair.a, pair.b), ENDS[ends]))
     program, *options = ROWS[row]
     pingpong = program.startswith("ibv_")
     words = [program, "-d", pair.a.dev, "-g" if pingpong else "-x", str(pair.GIDS[family]),
-             *([] if pingpong else ["-F"]), *options]
+             *options]
     both = lab.run_both(server, client, words, pair.a.ip4)
     for proc, link in zip(both, ENDS[ends]):
         well(proc)
@@ -126,7 +136,7 @@ def test_processes_that_share_the_interface(netns_pair):
     running = []
     for kind in kinds:
         port = lab.next_port()
-        words = ["ib_send_bw", "-d", pair.a.dev, "-x", "1", "-F", "-p", str(port),
+        words = ["ib_send_bw", "-d", pair.a.dev, "-x", "1", "-p", str(port),
                  "-n", "200", "-s", "20000"]
         server = end(pair.a, kind).start(*words)
         server.wait_listening(port)
@@ -147,7 +157,7 @@ def test_a_neighbour_that_moves(netns_pair):
     pair = netns_pair()
     port = lab.next_port()
     # -u 18: seven tries of a second each, in which the kernels have to resolve each other again
-    words = ["ib_send_lat", "-d", pair.a.dev, "-x", "1", "-F", "-p", str(port), "-u", "18",
+    words = ["ib_send_lat", "-d", pair.a.dev, "-x", "1", "-p", str(port), "-u", "18",
              "-n", "20000", "-s", "100"]
     server = end(pair.a, "raw").start(*words)
     server.wait_listening(port)
@@ -189,7 +199,7 @@ def test_raw_ethernet(netns_pair, row):
     pair = netns_pair()
     a, b = macs(pair)
     program, *options = RAW_ETHERNET[row]
-    words = [program, "-d", pair.a.dev, "-F", *options]
+    words = [program, "-d", pair.a.dev, *options]
     server = end(pair.a, "raw").start(*words, "--server", "-B", a, "-E", b)
     server.wait_dump(r"raw packet RT[RS] on.*\n.*receive queue: [1-9]")
     client = end(pair.b, "raw").start(*words, "--client", "-B", b, "-E", a)
@@ -201,7 +211,7 @@ def test_raw_ethernet_without_the_capability(shared_pair):
     pair = shared_pair()
     a, b = "02:00:00:00:00:01", "02:00:00:00:00:02"
     proc = pair.a.with_env(URNIC_LOG="info").run(
-        "raw_ethernet_bw", "--server", "-d", pair.a.dev, "-F", "-B", a, "-E", b, check=False)
+        "raw_ethernet_bw", "--server", "-d", pair.a.dev, "-B", a, "-E", b, check=False)
     assert proc.popen.returncode != 0
     assert "raw packets need CAP_NET_RAW" in proc.out, proc.describe()
 
@@ -216,7 +226,7 @@ def v1_words(pair, row, family):
     program, *options = ROWS[row]
     pingpong = program.startswith("ibv_")
     return [program, "-d", pair.a.dev, "-g" if pingpong else "-x",
-            str(V1 + pair.GIDS[family]), *([] if pingpong else ["-F"]), *options]
+            str(V1 + pair.GIDS[family]), *options]
 
 
 @pytest.mark.parametrize("family", ["ll", "v4", "v6"])
@@ -255,7 +265,7 @@ def test_v1_with_v2(netns_pair):
     pair = netns_pair()
     a, b = (end(ns, "raw") for ns in (pair.a, pair.b))
     port = lab.next_port()
-    words = ["ib_send_bw", "-d", pair.a.dev, "-F", "-n", "10", "-u", "8", "-p", str(port)]
+    words = ["ib_send_bw", "-d", pair.a.dev, "-n", "10", "-u", "8", "-p", str(port)]
     server = a.start(*words, "-x", "1")
     server.wait_listening(port)
     client = b.start(*words, "-x", str(V1 + 1), pair.a.ip4)

@@ -12,12 +12,24 @@ class Unread(Exception):
     """The output is not as expected."""
 
 
+class Untimed(Unread):
+    """The program ran, but could not time itself."""
+
+
 def perftest(out):
     """The columns of the last row, as numbers."""
     rows = re.findall(r"^\s*\d+\s+\d+\s+[\d.].*$", out, re.M)
     if not rows:
         raise Unread(f"no row of figures: {last_line(out)}")
     return [float(x) for x in rows[-1].split()]
+
+
+def perftest_timed(out):
+    """perftest()'s columns, if they are times or rates that mean anything."""
+    untimed = re.search(r"Correlation coefficient.*", out)
+    if untimed:
+        raise Untimed(untimed[0])
+    return perftest(out)
 
 
 def ucx(out):

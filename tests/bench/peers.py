@@ -58,10 +58,16 @@ class Programs:
     # --- urnic -------------------------------------------------------------------
 
     def perftest(self, place, program, *options, connect=None, timeout=SHORT):
-        """Run a perftest program as server and client; return the client's last row."""
-        _, done = lab.run_both(*place, [program, "-F", *map(str, options)],
-                               connect or place[0].ip4, timeout=timeout)
-        return parse.perftest(done.out)
+        """Run a perftest program as server and client; return the client's last row.  A run that
+        could not compare its clock with the processor's has no figures, so it is done again."""
+        for last in (False, False, True):
+            _, done = lab.run_both(*place, [program, *map(str, options)],
+                                   connect or place[0].ip4, timeout=timeout)
+            try:
+                return parse.perftest_timed(done.out)
+            except parse.Untimed:
+                if last:
+                    raise
 
     def lat(self, place, program, size=8, n=20000, options=(), **kw):
         """(t_typical, 99th percentile), in us."""
@@ -80,7 +86,7 @@ class Programs:
         """The sum over `count` processes that send to one receiving host with one QP each, in
         Gb/s."""
         server_ns, client_ns = self.wire(pin=False)
-        words = ["ib_write_bw", "-F", "-s", "65536", "-D", "2", "--report_gbits", "-p"]
+        words = ["ib_write_bw", "-s", "65536", "-D", "2", "--report_gbits", "-p"]
         ports = [lab.next_port() for _ in range(count)]
         servers = [server_ns.start(*words, str(port)) for port in ports]
         for server, port in zip(servers, ports):
@@ -90,7 +96,7 @@ class Programs:
             assert client.wait(SHORT) == 0, client.describe()
         for server in servers:
             server.wait(5)
-        return sum(parse.perftest(client.out)[3] for client in clients)
+        return sum(parse.perftest_timed(client.out)[3] for client in clients)
 
     def qp_kib(self, ns, n=1000):
         return self.number(ns, "bench/qp_cost", ns.dev, 1, n, library=True) / 1024
