@@ -20,7 +20,7 @@ def environment(crc):
 
 # siw has no atomics and no immediate data.  perftest has IPv4 only.  It needs -d, because the
 # device's transport decides how perftest counts credits.
-PERFTEST = "ib_{} -R -n 50 -s 9001 -d {{dev}} -p {{port}}"
+PERFTEST = "ib_{} -R -F -n 50 -s 9001 -d {{dev}} -p {{port}}"
 ROWS = {    # server, client
     "rping": ("rping -s -V -C 3 -a {ip} -p {port}", "rping -c -V -C 3 -a {ip} -p {port}"),
     "rping-big": ("rping -s -V -C 10 -S 60000 -a {ip} -p {port}",

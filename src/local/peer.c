@@ -119,7 +119,7 @@ void local_flush(struct local *l)
 		if (p->state == PEER_UP && peer_waits(p)) /* the KICK may end it */
 			peer_admit(p);
 	}
-	if (l->unsaid)
+	if (l->unsaid && l->now >= l->say_at)
 		say_again(l);
 }
 
@@ -386,11 +386,11 @@ bool local_is_hot(struct local *l)
 
 uint64_t local_deadline(struct local *l, uint64_t now)
 {
-	enum { AGAIN_NS = 1000000, BURY_NS = 10000000 };
+	enum { BURY_NS = 10000000 };
 
 	if (l->self && !ring_empty(&l->self->in))
 		return now;
 	if (l->unsaid)
-		return now + AGAIN_NS;
+		return l->say_at > now ? l->say_at : now;
 	return list_empty(&l->dead) ? NEVER : now + BURY_NS;
 }

@@ -102,6 +102,8 @@ struct local {
 	struct peer *by_slot[SLOTS_MAX];
 	struct peer *self;    /* by_slot[] of this process */
 	unsigned unsaid;      /* number of peers with messages that wait */
+	uint64_t say_at;      /* ns; not before; when a connection had no room, or refuses
+				 descriptors until its owner has run */
 	uint64_t now;	      /* time of the last local_input() */
 	uint64_t said_broken; /* for log_allowed() */
 	/* A copy of the datagram that came in, which its writer cannot change. */
@@ -169,8 +171,10 @@ void handshake_let_go(struct peer *p); /* unmaps and closes what the two share *
 void peer_ask_gate(struct peer *p, uint64_t now);
 /* Asks the peer to lend the region of key, which is used a lot. */
 void peer_ask_map(struct peer *p, uint32_t key);
-/* peer_say_again() repeats the messages that the connection had no room for;
+/* peer_say_again() sends the messages that wait; SAY_AGAIN_NS later again if they must
+ * still wait, since each attempt is a system call and a poller takes many turns;
  * peer_forget_unsaid() drops them. */
+enum { SAY_AGAIN_NS = 1000000 };
 void peer_say_again(struct peer *p);
 void peer_forget_unsaid(struct peer *p);
 

@@ -14,6 +14,14 @@ void say_take_offer(struct local *l, uint16_t slot, bool yes)
 		host_take_fds(l->host, slot, yes);
 }
 
+/* Notes when a message that is refused for now may be sent again. */
+static int or_later(struct peer *p, int rc)
+{
+	if (rc == -EAGAIN)
+		p->l->say_at = p->l->now + SAY_AGAIN_NS;
+	return rc;
+}
+
 static int say(struct peer *p, enum say what, bool yes)
 {
 	struct pipe_msg m = {
@@ -29,7 +37,7 @@ static int say(struct peer *p, enum say what, bool yes)
 	int rc = host_connect(p->l->host, p->slot);
 
 	if (rc)
-		return rc;
+		return or_later(p, rc);
 	if (what == SAY_ASK)
 		say_take_offer(p->l, p->slot, true);
 	if (what == SAY_OFFER && yes)
@@ -43,7 +51,7 @@ static int say(struct peer *p, enum say what, bool yes)
 	}
 	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
 	p->reach.told |= !rc && m.nonce.at;
-	return rc;
+	return or_later(p, rc);
 }
 
 static bool has_unsaid(const struct peer *p)
@@ -71,9 +79,9 @@ int say_surely(struct peer *p, enum say what, bool yes)
 
 void peer_kick(struct peer *p)
 {
-	if (p == p->l->self || p->state != PEER_UP)
+	if (p == p->l->self || p->state != PEER_UP || p->kick)
 		return;
-	if (say(p, SAY_KICK, true) != -EAGAIN || p->kick)
+	if (say(p, SAY_KICK, true) != -EAGAIN)
 		return;
 	p->l->unsaid += !has_unsaid(p);
 	p->kick = true;
@@ -110,7 +118,7 @@ int say_map(struct peer *p, enum say what, const struct lent *lent, int fd)
 		.lent = *lent,
 	};
 
-	return host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0);
+	return or_later(p, host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0));
 }
 
 /* Only notes the request, for the same reason as peer_ask_gate(). */
