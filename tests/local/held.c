@@ -7,6 +7,7 @@
  *	--mode=entry	is held where its process_vm_writev() begins (ptrace)
  *	--mode=exit	... and where it ends
  */
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,12 @@ enum { CALL = SIGTRAP | 0x80 }; /* PTRACE_O_TRACESYSGOOD */
 
 static struct {
 	struct card owner, writer;
-	_Atomic uint32_t round, is_there, joined, used, done;
+	_Atomic uint32_t is_there, joined, used, done;
 } * sh;
+
+/* One of each writer, which sleeps until its round: hundreds that looked from time to time
+ * would take the processors from the one that is tested. */
+static sem_t *go;
 
 static struct rig r;
 static double longest;
@@ -43,8 +48,8 @@ static void be_writer(void *arg)
 	uint32_t len = mix(round) % 2 ? LEN : 1 + (uint32_t)(mix(round) % 5000);
 	struct ibv_qp *qp;
 
-	while (sh->round < round)
-		sleep_ms(1);
+	while (sem_wait(&go[round]))
+		;
 	rig_open(&r);
 	qp = rig_qp(&r);
 	memset(r.buf, 0xee, LEN);
@@ -148,7 +153,7 @@ static void one_round(uint32_t round, pid_t pid, uint8_t *at)
 
 	CHECK(mr);
 	sh->owner = (struct card){ qp->qp_num, mr->rkey, (uintptr_t)at, r.gid };
-	sh->round = round;
+	CHECK(!sem_post(&go[round]));
 	crew_wait(&sh->is_there, round);
 	crew_join(&r, qp, &sh->writer);
 	sh->joined = round;
@@ -182,9 +187,11 @@ int held(void)
 	opt.timeout = 14;
 	opt.retries = 7; /* half a second, within which the owner has to answer */
 	sh = crew_share(sizeof(*sh));
+	go = crew_share((lopt.count + 1) * sizeof(*go));
 	for (uint32_t i = 0; i < lopt.count; i++) {
 		uint32_t round = i + 1;
 
+		CHECK(!sem_init(&go[round], 1, 0));
 		pid[i] = crew_fork(be_writer, &round);
 	}
 	rig_open(&r);
