@@ -28,8 +28,8 @@ static struct {
 	_Atomic uint32_t is_there, joined, used, done;
 } * sh;
 
-/* One of each writer, which sleeps until its round: hundreds that looked from time to time
- * would take the processors from the one that is tested. */
+/* One of each writer, which sleeps until its round: hundreds that looked from time to
+ * time would take the processors from the one that is tested. */
 static sem_t *go;
 
 static struct rig r;
