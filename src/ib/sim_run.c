@@ -165,6 +165,8 @@ static uint64_t next_time(struct sim *s)
 	for (int i = 0; i < 2; i++) {
 		struct sim_node *n = &s->node[i];
 		uint64_t link = n->link->ops->deadline(n->link);
+		uint64_t local =
+			n->host ? local_deadline(local_of(&n->core), s->now) : NEVER;
 
 		if (n->stopped)
 			continue;
@@ -173,6 +175,8 @@ static uint64_t next_time(struct sim *s)
 			return s->now + 1;
 		if (link < at)
 			at = link;
+		if (local < at)
+			at = local;
 		for (unsigned j = 0; j < n->nqps; j++)
 			if (n->due[j] < at)
 				at = n->due[j];
