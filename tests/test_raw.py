@@ -47,8 +47,8 @@ def end(ns, link):
 def acquaint(pair):
     """Make each kernel know the other's MAC addresses, as after a first exchange of packets.
     Packets to an unknown neighbour go by UDP for up to 200 ms, longer than a short test takes."""
-    for ns, other in (pair.a, pair.b), (pair.b, pair.a):
-        mac = re.search(r"link/ether (\S+)", other.sh("ip link show dev eth0"))[1]
+    a, b = macs(pair)
+    for ns, other, mac in (pair.a, pair.b, b), (pair.b, pair.a, a):
         for ip in other.ip4, other.ip6:
             ns.sh(f"ip neigh replace {ip} lladdr {mac} dev eth0 nud reachable")
 

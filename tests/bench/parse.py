@@ -5,6 +5,8 @@ import csv
 import json
 import re
 
+import programs
+
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
@@ -26,9 +28,8 @@ def perftest(out):
 
 def perftest_timed(out):
     """perftest()'s columns, if they are times or rates that mean anything."""
-    untimed = re.search(r"Correlation coefficient.*", out)
-    if untimed:
-        raise Untimed(untimed[0])
+    if not programs.perftest_timed(out):
+        raise Untimed(programs.CLOCK.search(out)[0])
     return perftest(out)
 
 
