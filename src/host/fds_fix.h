@@ -23,12 +23,16 @@
 #include "sys/seccomp_testing.h"
 #include "sys/stuck_testing.h"
 
-enum { NOBODY = 65534, DAEMON = 1, PASSRIGHTS = 83 };
+enum { DAEMON = 1, PASSRIGHTS = 83, FIRST_UID = 1000, UIDS = 60000 };
 
 static bool older; /* act as on a kernel that cannot refuse descriptors */
 static struct stuck stuck;
 static int sent = -1; /* descriptor to send instead, unless -1 */
 static struct side a;
+
+/* The other user. The kernel limits a user's descriptors in flight over all of the user's
+ * processes, so two tests that run at once must not be the same user. */
+static uid_t anothers_uid;
 
 static inline int set_up_without(void **state)
 {
@@ -102,7 +106,7 @@ static inline pid_t as_user(uid_t uid, void (*does)(void))
 
 static inline pid_t another_user(void (*does)(void))
 {
-	return as_user(NOBODY, does);
+	return as_user(anothers_uid, does);
 }
 
 /* Lets blocked closes go on; before that, no process that has the file could end. */
@@ -112,7 +116,7 @@ static inline void end_of(pid_t pid)
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(stuck.fd);
-	while (closer_is_full() || closer_is_full_of(NOBODY))
+	while (closer_is_full() || closer_is_full_of(anothers_uid))
 		sched_yield();
 }
 
@@ -135,6 +139,7 @@ static inline int run_on_both(int (*run_all)(void))
 {
 	int fd, rc = 0;
 
+	anothers_uid = FIRST_UID + (uid_t)getpid() % UIDS;
 	enter();
 	netns_lo_up();
 	fd = socket(AF_UNIX, SOCK_DGRAM, 0);

@@ -54,7 +54,7 @@ static void test_another_is_heard(void **state)
 	run(&a);
 	hangs = another_user(send_three);
 	run(&a);
-	assert_int_equal(closer_is_full_of(NOBODY), older);
+	assert_int_equal(closer_is_full_of(anothers_uid), older);
 	assert_false(a.host->deaf);
 	refused = host_stats(a.host)->refused;
 	assert_int_equal(write(p[1], "", 1), 1);
@@ -123,7 +123,7 @@ static void test_a_slot_changes_hands(void **state)
 		skip();
 	hangs = another_user(send_three);
 	run(&a);
-	assert_int_equal(closer_is_full_of(NOBODY), older);
+	assert_int_equal(closer_is_full_of(anothers_uid), older);
 	kill(owner, SIGKILL);
 	assert_int_equal(waitpid(owner, NULL, 0), owner);
 	while (!a.gone)
@@ -156,7 +156,7 @@ static void test_of_this_user(void **state)
 
 	(void)state;
 	run(&a);
-	assert_int_equal(closer_is_full_of(NOBODY), older);
+	assert_int_equal(closer_is_full_of(anothers_uid), older);
 	for (int i = 0; i < CLOSER_ALL; i++) {
 		int fd = name_connect(host_slot(a.host)), rc;
 
