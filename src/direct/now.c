@@ -16,7 +16,6 @@
 #include "direct/map.h"
 #include "direct/once.h"
 #include "direct/words.h"
-#include "sys/guard.h"
 #include "sys/lock.h"
 
 enum {

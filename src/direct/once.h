@@ -20,7 +20,7 @@
 #include "direct/direct.h"
 #include "direct/map.h"
 #include "direct/words.h"
-#include "sys/guard.h"
+#include "sys/caught.h"
 
 #define INLINE __attribute__((always_inline)) static inline
 

@@ -49,12 +49,4 @@ int guard_call(void (*fn)(void *arg), void *arg);
 int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
 int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
 
-/* As guard_copy() and so on, for a thread whose faults are caught as it is
- * (guard_catches()): these never change its signal mask.  For copies without the turn,
- * perhaps in a signal handler that interrupted a turn of its own thread: when that
- * handler returns, the kernel blocks the signals again and the turn would not know. */
-int caught_copy(void *dst, const void *src, size_t n);
-int caught_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig);
-int caught_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig);
-
 #endif

@@ -11,45 +11,14 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "sys/guard.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define TSAN 1
-#elif defined(__has_feature)
-#define TSAN __has_feature(thread_sanitizer)
-#else
-#define TSAN 0
-#endif
-
-enum { PAGE = 4096 };
+#include "sys/memory_testing.h"
 
 /* What the program's own handlers see; each case runs in a child. */
-
-static uint8_t *hole(void)
-{
-	uint8_t *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	munmap(p, PAGE);
-	return p;
-}
-
-/* A file of one page mapped as two: the second gives SIGBUS. */
-static uint8_t *short_file(void)
-{
-	int fd = memfd_create("short", 0);
-	void *p;
-
-	assert_int_equal(ftruncate(fd, PAGE), 0);
-	p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(p, MAP_FAILED);
-	close(fd);
-	return (uint8_t *)p + PAGE;
-}
 
 static void touch(volatile uint8_t *p)
 {

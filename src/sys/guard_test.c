@@ -10,49 +10,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "sys/guard.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define TSAN 1
-#elif defined(__has_feature)
-#define TSAN __has_feature(thread_sanitizer)
-#else
-#define TSAN 0
-#endif
-
-enum { PAGE = 4096 };
-
-static uint8_t *pages(int n, int prot)
-{
-	void *p = mmap(NULL, (size_t)n * PAGE, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	assert_ptr_not_equal(p, MAP_FAILED);
-	return p;
-}
-
-static uint8_t *hole(void)
-{
-	uint8_t *p = pages(1, PROT_READ);
-
-	munmap(p, PAGE);
-	return p;
-}
-
-/* A file of one page mapped as two: the second gives SIGBUS. */
-static uint8_t *short_file(void)
-{
-	int fd = memfd_create("short", 0);
-	void *p;
-
-	assert_int_equal(ftruncate(fd, PAGE), 0);
-	p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	assert_ptr_not_equal(p, MAP_FAILED);
-	close(fd);
-	return (uint8_t *)p + PAGE;
-}
+#include "sys/memory_testing.h"
 
 static void touch(volatile uint8_t *p)
 {

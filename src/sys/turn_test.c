@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "sys/caught.h"
 #include "sys/guard.h"
 #include "sys/hang_testing.h"
 #include "sys/turn.h"
