@@ -153,16 +153,26 @@ enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
 			    const struct pd *pd, uint64_t va, uint64_t len, int access,
 			    uint8_t **host);
 
-/* Looks only at f, which remembers a region of the same PD. Returns the address, or
- * NULL: call mr_check_inside() then. */
+/* Does f, which remembers a region of the same PD, allow the access? If not,
+ * mr_check_inside() decides. */
+static inline bool mr_allows(struct core *core, const struct mr_found *f, uint32_t key,
+			     uint64_t va, uint64_t len, int access)
+{
+	return f->key == key && (f->access & access) == access &&
+	       f->changes == mkeys_changes(&core->mkeys) && len <= f->length &&
+	       va - f->base <= f->length - len;
+}
+
+static inline uint8_t *mr_at(const struct mr_found *f, uint64_t va)
+{
+	return (uint8_t *)((uintptr_t)f->host + (uintptr_t)(va - f->base));
+}
+
+/* Returns the address, or NULL: call mr_check_inside() then. */
 static inline uint8_t *mr_again(struct core *core, const struct mr_found *f, uint32_t key,
 				uint64_t va, uint64_t len, int access)
 {
-	if (f->key != key || (f->access & access) != access ||
-	    f->changes != mkeys_changes(&core->mkeys) || len > f->length ||
-	    va - f->base > f->length - len)
-		return NULL;
-	return (uint8_t *)((uintptr_t)f->host + (uintptr_t)(va - f->base));
+	return mr_allows(core, f, key, va, len, access) ? mr_at(f, va) : NULL;
 }
 
 /* Write n bytes, or the 8 bytes of an atomic, at host, after mr_check() allowed it by

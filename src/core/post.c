@@ -123,36 +123,38 @@ __attribute__((noinline)) static int post_list(struct qp *qp, struct ibv_send_wr
 	return rc;
 }
 
-/* Posts a list that was not, or not all, executed at once. */
-static int post_rest(struct qp *qp, struct ibv_send_wr **wr) REQUIRES(qp->lock);
+/* Posts a list that was not, or not all, executed at once. Gives the lock. */
+static int post_rest(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+	RELEASES(qp->lock);
 
-__attribute__((noinline)) static int post_rest(struct qp *qp, struct ibv_send_wr **wr)
+__attribute__((noinline)) static int post_rest(struct qp *qp, struct ibv_send_wr *wr,
+					       struct ibv_send_wr **bad)
 {
-	int rc = *wr ? post_may_send(qp) : 0;
+	int rc = wr ? post_may_send(qp) : 0;
 
-	if (!rc && *wr)
-		rc = post_list(qp, wr);
+	if (!rc && wr)
+		rc = post_list(qp, &wr);
 	else
 		qp->sq.draft = qp->sq.head;
-	return post_commit(qp) && !rc ? 1 : rc;
+	if (post_commit(qp) && !rc)
+		rc = 1;
+	lock_give(&qp->lock);
+	if (rc < 0 && bad)
+		*bad = wr;
+	return rc;
 }
 
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	int rc = 1;
-
 	lock_take(&qp->lock);
 	post_alone(qp);
 	if (wr && post_may_be_at_once(qp))
 		wr = qp->transport->at_once(qp, wr);
 	if (wr || qp->sq.tail != qp->sq.head || qp->state != IBV_QPS_RTS)
-		rc = post_rest(qp, &wr);
-	else
-		qp->sq.draft = qp->sq.head;
+		return post_rest(qp, wr, bad);
+	qp->sq.draft = qp->sq.head;
 	lock_give(&qp->lock);
-	if (rc < 0 && bad)
-		*bad = wr;
-	return rc;
+	return 1;
 }
 
 int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,

@@ -108,6 +108,7 @@ void direct_forked(struct core *core)
 void reach_init(struct reach *r, struct direct *d, uint16_t slot)
 {
 	*r = (struct reach){ .d = d, .number = ++d->made, .slot = slot, .gate.fd = -1 };
+	maps_changed(r);
 	list_add_tail(&d->reaches, &r->node);
 }
 

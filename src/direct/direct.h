@@ -131,6 +131,9 @@ struct reach {
 	struct use use[MAPS];
 	/* Read without the turn by any thread that is inside: words.h. */
 	_Atomic(struct mapping *) map[MAPS];
+	/* Differs from that of each other peer, and changes when a mapping is removed or
+	 * is bad. */
+	_Atomic uint64_t maps_serial;
 };
 
 void reach_init(struct reach *r, struct direct *d, uint16_t slot);
@@ -233,14 +236,26 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out);
 /* Maps what the peer lent. False: it cannot be used. */
 bool reach_map(struct reach *r, const struct lent *lent, int fd);
 
-/* What a QP remembers between requests: the remote QP's entry in the peer's export
- * table, and a local region. */
+/* A region of the peer that was looked at, and the QP by which it is reached. Valid while
+ * the mapping exists (serial is reach->maps_serial) and while neither entry in the peer's
+ * export table has changed: *mr_now is mr_version, and *qp_now is qp_version. */
+struct reached {
+	uint32_t key;	 /* 0: none */
+	uint32_t rights; /* those that the region and the QP have in common */
+	uint32_t mr_version, qp_version;
+	const _Atomic uint32_t *mr_now, *qp_now;
+	uint64_t serial;
+	uint64_t va, length; /* the range as requests name it */
+	uint8_t *at;	     /* address of va in this process */
+	struct mapping *m;
+};
+
+/* What a QP remembers between requests. */
 struct allowed {
+	/* The remote QP's entry in the peer's export table. */
 	bool known;
 	uint32_t version, pd, access;
-	/* A region of the peer and the version of its entry; the rights that it and the
-	 * QP have in common. Valid while the QP's version is. */
-	uint32_t key, mr_version, both;
+	struct reached far;
 	struct mr_found ours; /* the local region of an SGE */
 };
 
@@ -248,18 +263,15 @@ struct allowed {
 struct visit {
 	struct by by;
 	struct allowed *allowed;
-	/* The thread's word (direct/words.h), which names key. NULL: not inside, and
-	 * what follows means nothing. */
+	/* The thread's word (direct/words.h), which names allowed->far.key. NULL: not
+	 * inside, and allowed->far may be another region. */
 	_Atomic uint64_t *word;
-	uint32_t key;
-	struct mapping *m;
-	const _Atomic uint32_t *qp_version; /* of the peer's QP, in its export table */
-	uint32_t done;			    /* bytes copied of a request: REACH_SOME */
+	uint32_t done; /* bytes copied of a request: REACH_SOME */
 };
 
-/* Inside the mapped region v->m, which may have another key: looks at everything anew.
- * False: it is not key's, or not for this QP. */
-bool visit_look(struct visit *v);
+/* Inside: looks at everything anew. False: the region is not mapped, or not for this
+ * QP. */
+bool visit_look(struct visit *v, uint32_t key);
 
 static inline void visit_end(struct visit *v)
 {

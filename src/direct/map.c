@@ -64,15 +64,22 @@ void maps_fini(struct direct *d)
 	discard_all(&d->left);
 }
 
+void maps_changed(struct reach *r)
+{
+	static _Atomic uint64_t last;
+
+	atomic_store(&r->maps_serial, atomic_fetch_add(&last, 1) + 1);
+}
+
 /* Replaces the mapping in place i by another, or by none. */
 static void replace(struct reach *r, unsigned i, struct mapping *by)
 {
 	struct mapping *was = atomic_exchange(&r->map[i], by);
-
 	bool waited = !list_empty(&r->d->left);
 
 	if (!was)
 		return;
+	maps_changed(r);
 	list_add_tail(&r->d->left, &was->node);
 	discard_left(r->d, waited);
 }
@@ -89,6 +96,7 @@ void maps_close(struct reach *r)
 		any |= was != NULL;
 		r->use[i] = (struct use){ 0 };
 	}
+	maps_changed(r);
 	if (any)
 		discard_left(r->d, waited);
 }
@@ -96,6 +104,7 @@ void maps_close(struct reach *r)
 /* Frees the table only: the mappings were not inherited. */
 void maps_forked(struct reach *r)
 {
+	maps_changed(r);
 	for (unsigned i = 0; i < MAPS; i++)
 		free(atomic_exchange(&r->map[i], NULL));
 }

@@ -29,6 +29,13 @@ struct mapping {
 	atomic_bool bad; /* some of its pages are missing */
 };
 
+static inline uint64_t maps_serial(const struct reach *r)
+{
+	return atomic_load_explicit(&r->maps_serial, memory_order_acquire);
+}
+/* A mapping was removed or is bad: gives the peer a serial that no peer has had. */
+void maps_changed(struct reach *r);
+
 static inline unsigned map_place(uint32_t key)
 {
 	return key >> 8 & (MAPS - 1);

@@ -31,7 +31,6 @@ static bool look_again(struct by by, struct allowed *a)
 	struct exported_qp to;
 
 	a->known = false;
-	a->key = 0;
 	if (!exports_get_qp(by.r->exports, by.qp->attr.dest_qp_num, &to) || !to.open ||
 	    to.dest_qp != by.qp->qpn || to.path != by.path)
 		return false;
@@ -57,19 +56,37 @@ static inline bool qp_allows(struct by by, struct allowed *a)
 	       look_again(by, a);
 }
 
-bool visit_look(struct visit *v)
+bool visit_look(struct visit *v, uint32_t key)
 {
-	const struct mapping *m = v->m;
+	const struct reach *r = v->by.r;
 	struct allowed *a = v->allowed;
+	uint64_t serial = maps_serial(r);
+	struct mapping *m = mapping(&v->by, key);
 
-	if (m->lent.key != v->key || !is_lent(m) ||
-	    atomic_load_explicit(&m->bad, memory_order_relaxed) || !qp_allows(v->by, a) ||
+	a->far.key = 0;
+	if (!m || m->lent.key != key || atomic_load(&m->bad) || !qp_allows(v->by, a) ||
 	    m->pd != a->pd)
 		return false;
-	a->key = v->key;
-	a->mr_version = m->lent.version;
-	a->both = m->access & a->access;
-	return true;
+	a->far = (struct reached){
+		.key = key,
+		.rights = m->access & a->access,
+		.mr_version = m->lent.version,
+		.mr_now = m->version,
+		.qp_version = a->version,
+		.qp_now = exports_qp_version(r->exports, v->by.qp->attr.dest_qp_num),
+		.serial = serial,
+		.va = m->va,
+		.length = m->length,
+		.at = m->at,
+		.m = m,
+	};
+	return goes_on(v);
+}
+
+void visit_fault(const struct visit *v)
+{
+	atomic_store(&v->allowed->far.m->bad, true);
+	maps_changed(v->by.r);
 }
 
 static inline uint8_t *local(const struct visit *v, const struct ibv_sge *sge,
@@ -95,9 +112,9 @@ static inline bool copy_one(const struct visit *v, uint8_t *to, const uint8_t *f
 			    uint32_t len)
 {
 	for (; len > PIECE; to += PIECE, from += PIECE, len -= PIECE)
-		if (copy_piece(v, to, from, PIECE) || !goes_on(v))
+		if (!copy_piece(v, to, from, PIECE) || !goes_on(v))
 			return false;
-	return !copy_piece(v, to, from, len);
+	return copy_piece(v, to, from, len);
 }
 
 /* Copies len bytes until another thread waits for qp->lock. */
@@ -249,7 +266,7 @@ static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
 		  uint32_t off, uint32_t len, unsigned access)
 {
-	struct allowed allowed = { .known = false };
+	struct allowed allowed = { .far.key = 0 };
 	struct visit v = { .by = *by, .allowed = &allowed };
 	uint8_t *there;
 

@@ -353,6 +353,7 @@ static void a_mapping_that_is_bad_is_not_used(void **state)
 
 	(void)state;
 	map_of(&s)->bad = true;
+	maps_changed(&pair_peer(s.f, 0)->reach);
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
 	done(&s, 1);
 	use(&s); /* nor asked for again */

@@ -283,43 +283,43 @@ static inline bool tell(struct qp *qp, const struct ibv_send_wr *wr, uint32_t le
 struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ib_qp *q = ib_qp(qp);
-	struct visit v;
+	struct visit v = { .by = { qp->lane->reach, qp, q->from.out },
+			   .allowed = &q->allowed };
 	struct tally t = { 0, 0 };
+	uint64_t most = POST_AT_ONCE;
 	enum reach_did did;
-	uint64_t before = 0;
 	uint32_t len;
 
 	qp_is_held(q->qp);
 	qp_is_held(qp);
 	if (!is_direct(wr->opcode) || !is_next(qp, q, wr))
 		return wr;
-	v.by = by_of(q);
-	v.allowed = &q->allowed;
-	v.word = NULL;
-	v.done = 0;
 	do {
 		if (post_is_simple(wr) && wr->sg_list->length - 1 < PIECE) {
 			len = wr->sg_list->length;
-			did = reach_once(&v, wr, len);
+			did = reach_once(&v, wr);
 		} else {
 			len = post_bytes(qp, wr);
-			did = reach_slowly(&v, wr, len);
+			did = reach_at_once(&v, wr, len);
 		}
 		if (did == REACH_NOT)
 			break;
-		if (did != REACH_SOME)
+		if (__builtin_expect(did == REACH_SOME, 0)) {
+			t.bytes += v.done;
+		} else {
 			t.n++;
-		t.bytes += did == REACH_SOME ? v.done : len;
+			t.bytes += len;
+		}
 		if (__builtin_expect(did != REACH_DONE, 0) ||
 		    (is_signaled(qp, wr) && !tell(qp, wr, len))) {
 			count_all(q, &v, t);
-			before += t.bytes;
+			most -= t.bytes < most ? t.bytes : most;
 			t = (struct tally){ 0, 0 };
 			if (!end_rarely(q, wr, len, v.done, did))
 				return wr->next;
 		}
 		wr = wr->next;
-	} while (wr && before + t.bytes < POST_AT_ONCE && !lock_is_awaited(&qp->lock));
+	} while (wr && t.bytes < most && !lock_is_awaited(&qp->lock));
 	count_all(q, &v, t);
 	return wr;
 }
