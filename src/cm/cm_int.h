@@ -13,9 +13,9 @@
 #include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/list.h"
-#include "sys/qpn.h"
 #include "sys/rand.h"
 #include "wire/cm_mad.h"
+#include "wire/qpn.h"
 
 struct iw_cm;
 struct device;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* numbers.h - the QPs, or the SRQs, of a NIC by the index in their number (sys/qpn.h).
+/* numbers.h - the QPs, or the SRQs, of a NIC by the index in their number (wire/qpn.h).
  * A peer cannot guess an index from others, and an index rests before it is used again.
  *
  * The table is under the turn; what a cleared entry pointed to may be freed when the turn
@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 enum {
 	QPN_FIRST = 2,	 /* 0 is reserved, 1 is the GSI */

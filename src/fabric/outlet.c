@@ -10,7 +10,7 @@
 
 #include "fabric/buffer.h"
 #include "fabric/fabric.h"
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 enum {
 	LIFE_EVER = 20,

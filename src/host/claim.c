@@ -24,8 +24,8 @@
 #include "host/name.h"
 #include "host/slots.h"
 #include "sys/fd.h"
-#include "sys/qpn.h"
 #include "sys/rand.h"
+#include "wire/qpn.h"
 
 static_assert(sizeof(struct nlmsghdr) % NLMSG_ALIGNTO == 0 &&
 		      sizeof(struct unix_diag_msg) % NLMSG_ALIGNTO == 0,

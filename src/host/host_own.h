@@ -9,8 +9,8 @@
 #include "host/stats.h"
 #include "link/dgram.h"
 #include "sys/list.h"
-#include "sys/qpn.h"
 #include "sys/user.h"
+#include "wire/qpn.h"
 
 enum {
 	SLOTS = 1 << QPN_SLOT_BITS,

@@ -27,9 +27,9 @@
 #include "link/lane.h"
 #include "sys/clock.h"
 #include "sys/list.h"
-#include "sys/qpn.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
+#include "wire/qpn.h"
 
 struct ib;
 struct relay;

@@ -13,7 +13,7 @@
 
 #include "core/target.h"
 #include "sys/list.h"
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 struct ib;
 struct ib_pkt;

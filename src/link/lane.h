@@ -87,7 +87,7 @@ struct lane {
 	struct list waiting, served, admitted;
 	uint32_t admitted_at;	/* *written when they were admitted */
 	struct list unanswered; /* QPs that asked for an ACK, by qp->lane_out */
-	/* What each QP has executed, by the QP's index (sys/qpn.h), in
+	/* What each QP has executed, by the QP's index (wire/qpn.h), in
 	 * shared memory: ours for the other process to read, and its own. Replaces
 	 * ACKs. */
 	_Atomic uint64_t *executed;

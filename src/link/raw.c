@@ -22,7 +22,7 @@
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 enum {
 	SOCK_BUF = 4 << 20, /* bytes; the kernel limits it to its maximum */

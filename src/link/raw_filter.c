@@ -7,8 +7,8 @@
 #include <net/ethernet.h>
 
 #include "link/raw_frame.h"
-#include "sys/qpn.h"
 #include "wire/grh.h"
+#include "wire/qpn.h"
 
 enum {
 	NET = SKF_NET_OFF,

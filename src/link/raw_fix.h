@@ -28,8 +28,8 @@
 #include "link/raw_frame.h"
 #include "link/roce.h"
 #include "sys/netns_testing.h"
-#include "sys/qpn.h"
 #include "wire/icrc.h"
+#include "wire/qpn.h"
 
 enum { PORT = 4791, SLOT = 7, ETH = 14, LEN = 40 };
 

@@ -16,7 +16,7 @@
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 enum {
 	SERVE = 64, /* records taken from a ring in one turn */

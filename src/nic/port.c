@@ -17,8 +17,8 @@
 #include "sys/clock.h"
 #include "sys/list.h"
 #include "sys/log.h"
-#include "sys/qpn.h"
 #include "wire/gsi.h"
+#include "wire/qpn.h"
 
 enum {
 	/* receive calls that yield only other processes' datagrams */

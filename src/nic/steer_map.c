@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 enum {
 	/* offset of the slot in the first two bytes of the QPN */

@@ -20,9 +20,9 @@
 
 #include "link/adapter_ring.h"
 #include "plug/serving_testing.h"
-#include "sys/qpn.h"
 #include "sys/rand.h"
 #include "wire/gsi.h"
+#include "wire/qpn.h"
 #include "wire/sa.h"
 
 static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"

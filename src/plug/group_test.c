@@ -13,7 +13,7 @@
 
 #include "plug/server_own.h"
 #include "sys/clock.h"
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 #include "wire/sa.h"
 
 enum { MS = 1000000, SM_LID = 9, STRANGER = 8, PROGRAMS = 3, GROUPS = 1024 };

@@ -13,9 +13,9 @@
 
 #include "plug/server_own.h"
 #include "sys/addr.h"
-#include "sys/qpn.h"
 #include "wire/cm_mad.h"
 #include "wire/mad.h"
+#include "wire/qpn.h"
 
 int service_begin(struct plug_server *s, struct plug_conn *c,
 		  const struct plug_request *req)

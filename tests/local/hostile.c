@@ -18,7 +18,7 @@
 #include "local/ring.h"
 #include "pattern.h"
 #include "peer.h"
-#include "sys/qpn.h"
+#include "wire/qpn.h"
 
 enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
 

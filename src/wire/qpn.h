@@ -2,8 +2,8 @@
 /* qpn.h - how urnic composes numbers: of QPs, communication IDs, and transaction IDs of
  * connection management.  Their upper bits are the slot of the process, so anything that
  * carries a packet knows which process it is for. */
-#ifndef SYS_QPN_H
-#define SYS_QPN_H
+#ifndef WIRE_QPN_H
+#define WIRE_QPN_H
 
 #include <stdint.h>
 
