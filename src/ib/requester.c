@@ -221,7 +221,7 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 	plan->psn = p->at.psn;
 	plan->cost = cost;
 	plan->fresh = is_fresh(p);
-	plan->timed = e->f.ackreq && plan->fresh && !wqe_is_read(w);
+	plan->timed = plan->fresh && (e->f.ackreq || wqe_is_read(w));
 	move_on(p, w, n);
 	plan->at = p->at;
 	if (q->host)

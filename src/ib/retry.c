@@ -87,6 +87,10 @@ void req_arm(struct ib_qp *q, uint64_t now)
 
 /* --- forward ------------------------------------------------------------- */
 
+/* Takes in the answer to the packet that is timed.  Probes keep the time between them
+ * until then (Karn's algorithm): the answer to a packet that was sent twice tells no
+ * round trip, and one that is longer than the first probe's time would never be measured.
+ */
 static void measure(struct ib_req *r, uint64_t now)
 {
 	uint64_t rtt = now - r->rtt_at;
@@ -95,6 +99,7 @@ static void measure(struct ib_req *r, uint64_t now)
 		return;
 	r->srtt = r->srtt ? r->srtt - r->srtt / 8 + rtt / 8 : rtt;
 	r->rtt_at = 0;
+	r->probes = 0;
 }
 
 /* una has moved on from start: updates what depends on it. */
@@ -118,7 +123,8 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 	r->retry_left = q->qp->attr.retry_cnt;
 	r->rnr_left = q->qp->attr.rnr_retry;
 	r->rnr_until = 0;
-	r->probes = 0;
+	if (q->qp->lane) /* where nothing is timed */
+		r->probes = 0;
 	r->at.burst = NO_BURST;
 	r->implied = false;
 	if (r->at.psn == r->una)

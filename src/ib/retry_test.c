@@ -27,6 +27,40 @@ static void last_packet_lost_costs_a_probe(void **state)
 	fix_close(f);
 }
 
+/* The peer answers later than the first probe goes out.  Then the time between probes
+ * grows until an answer has been timed, and after that no probe goes out. */
+static void no_probe_comes_before_the_answer(enum ibv_wr_opcode opcode)
+{
+	struct sim_conf c = { .latency = 3 * MS };
+	struct fix *f = fix_open(IBV_QPT_RC, &c);
+	struct core *core = &f->s->node[0].core;
+	uint64_t probes, again;
+
+	for (unsigned i = 0; i < 2; i++)
+		fix_post(f, opcode, i, 0, 100000, 0);
+	for (unsigned i = 0; i < 2; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_quiet(f);
+	probes = ib_counter(core, IB_TX_PROBE);
+	again = ib_counter(core, IB_TX_RETRANSMIT);
+	assert_in_range(probes, 1, 4);
+	for (unsigned i = 2; i < 20; i++) {
+		fix_post(f, opcode, i, 0, 100000, 0);
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	}
+	fix_same(f, 0, 100000);
+	assert_int_equal(ib_counter(core, IB_TX_PROBE), probes);
+	assert_int_equal(ib_counter(core, IB_TX_RETRANSMIT), again);
+	fix_close(f);
+}
+
+static void a_slow_peer_is_not_probed(void **state)
+{
+	(void)state;
+	no_probe_comes_before_the_answer(IBV_WR_RDMA_WRITE);
+	no_probe_comes_before_the_answer(IBV_WR_RDMA_READ);
+}
+
 static void ack_lost(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -252,6 +286,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(last_packet_lost_costs_a_probe),
+		cmocka_unit_test(a_slow_peer_is_not_probed),
 		cmocka_unit_test(ack_lost),
 		cmocka_unit_test(third_ack_lost),
 		cmocka_unit_test(one_nak_a_gap),
