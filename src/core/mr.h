@@ -163,6 +163,7 @@ static inline bool mr_allows(struct core *core, const struct mr_found *f, uint32
 	       va - f->base <= f->length - len;
 }
 
+/* Only if mr_allows(). */
 static inline uint8_t *mr_at(const struct mr_found *f, uint64_t va)
 {
 	return (uint8_t *)((uintptr_t)f->host + (uintptr_t)(va - f->base));

@@ -63,7 +63,7 @@ bool visit_look(struct visit *v, uint32_t key)
 	uint64_t serial = maps_serial(r);
 	struct mapping *m = mapping(&v->by, key);
 
-	a->far.key = 0;
+	a->far = (struct reached){ 0 }; /* no peer has serial 0 */
 	if (!m || m->lent.key != key || atomic_load(&m->bad) || !qp_allows(v->by, a) ||
 	    m->pd != a->pd)
 		return false;
@@ -266,7 +266,7 @@ static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint
 bool reach_mapped(const struct by *by, const struct range *at, const struct span *span,
 		  uint32_t off, uint32_t len, unsigned access)
 {
-	struct allowed allowed = { .far.key = 0 };
+	struct allowed allowed = { .known = false };
 	struct visit v = { .by = *by, .allowed = &allowed };
 	uint8_t *there;
 

@@ -92,6 +92,7 @@ INLINE bool visit_allows(const struct visit *v, uint64_t va, uint32_t len,
 	       va - f->va <= f->length - len;
 }
 
+/* Only if visit_allows(). */
 INLINE uint8_t *visit_at(const struct visit *v, uint64_t va)
 {
 	return v->allowed->far.at + (va - v->allowed->far.va);
@@ -104,7 +105,7 @@ INLINE uint8_t *visit_find(const struct visit *v, uint64_t va, uint32_t len,
 	return visit_allows(v, va, len, access) ? visit_at(v, va) : NULL;
 }
 
-/* Inside: pages of the mapping, or of our memory, are missing. */
+/* Marks the mapping as bad: pages of it, or of our memory, are missing. Inside. */
 void visit_fault(const struct visit *v);
 
 /* False: a fault. */
@@ -195,12 +196,14 @@ INLINE enum reach_did atomic_once(struct visit *v, const struct ibv_send_wr *wr)
 
 	if (!visit_region(v, wr->wr.atomic.rkey))
 		return REACH_NOT;
-	there = visit_at(v, va);
-	if (__builtin_expect(sge->length != 8 || ((uintptr_t)there | va) % 8 ||
+	if (__builtin_expect(sge->length != 8 || va % 8 ||
 				     !both_allow(v, sge, va, IBV_ACCESS_REMOTE_ATOMIC,
 						 IBV_ACCESS_LOCAL_WRITE),
 			     0))
 		return reach_at_once(v, wr, sge->length);
+	there = visit_at(v, va);
+	if (__builtin_expect((uintptr_t)there % 8, 0))
+		return REACH_NOT;
 	return fetch_once(v, wr, there, mr_at(&v->allowed->ours, sge->addr));
 }
 

@@ -17,14 +17,18 @@
 static void a_file_that_is_cut_is_an_error(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
+	const struct reach *r = &pair_peer(s.f, 0)->reach;
+	uint64_t serial = maps_serial(r);
 
 	(void)state;
 	assert_int_equal(ftruncate(s.fd, 4096), 0);
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 4096);
 	done_at_once(&s, 1);
+	assert_int_equal(maps_serial(r), serial);
 	post(&s, IBV_WR_RDMA_WRITE, 2, 0, 4000, 200);
 	fix_wc(s.f, 0, 2, IBV_WC_REM_OP_ERR);
 	assert_true(map_of(&s)->bad);
+	assert_int_not_equal(maps_serial(r), serial);
 	unshare_(&s);
 }
 

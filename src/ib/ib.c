@@ -242,7 +242,7 @@ static int change(struct ib_qp *q, enum ibv_qp_state from)
 		lane_hide(q);
 		qp_leave_lane(qp);
 		q->allowed.known = false;
-		q->allowed.far.key = 0;
+		q->allowed.far = (struct reached){ 0 };
 		q->next_at = 0;
 		req_reset(q, 0);
 		rsp_reset(q, 0);

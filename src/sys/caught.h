@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* caught.h - guarded access (guard.h) by a thread whose faults are caught as it is. */
+/* caught.h - guarded access (guard.h) by a thread whose signal mask already lets the
+ * signals of faults through. */
 #ifndef SYS_CAUGHT_H
 #define SYS_CAUGHT_H
 
@@ -7,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As guard_copy() and so on, for a thread whose faults are caught as it is
- * (guard_catches()): these never change its signal mask.  For copies without the turn,
+/* As guard_copy() and so on, for a thread of which guard_catches() is true: these never
+ * change its signal mask.  For copies without the turn,
  * perhaps in a signal handler that interrupted a turn of its own thread: when that
  * handler returns, the kernel blocks the signals again and the turn would not know. */
 int caught_copy(void *dst, const void *src, size_t n);
@@ -53,10 +54,9 @@ static inline bool caught_copy_8(void *dst, const void *src)
 
 #endif
 
-/* --- for guard.c, caught.c and guarded.S ----------------------------------------------
- */
+/* --- for guard.c and caught.c ---------------------------------------------- */
 
-/* guard_call() for a thread whose faults are caught as it is. In guard.c. */
+/* guard_call() without a change of the signal mask. In guard.c. */
 int caught_call(void (*fn)(void *arg), void *arg);
 
 #if defined(__x86_64__)

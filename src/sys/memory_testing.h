@@ -3,6 +3,7 @@
 #ifndef SYS_MEMORY_TESTING_H
 #define SYS_MEMORY_TESTING_H
 
+#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

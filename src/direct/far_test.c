@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a QP remembers of the region that it reached last (struct reached) is not used for
+ * another region, nor after the mapping has gone. */
+#include "direct/shared_fix.h"
+
+static struct reach *reach_of(const struct shared *s)
+{
+	return &pair_peer(s->f, 0)->reach;
+}
+
+/* Writes 8 bytes of 0x77 to offset 0 of a region of which only the key differs. */
+static void post_by(struct shared *s, uint64_t wr_id, uint32_t key)
+{
+	struct ibv_sge sge = sim_sge(s->f->mr[0], 0, 8);
+	struct ibv_send_wr wr = { .wr_id = wr_id,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	memset(s->f->mem[0], 0x77, 8);
+	wr.wr.rdma.remote_addr = s->mr->mkey.base;
+	wr.wr.rdma.rkey = key;
+	sim_send(s->f->p.qp[0], &wr);
+}
+
+/* Key 0 is no region's, and a region that is not mapped leaves nothing to remember. */
+static void key_0_is_not_remembered(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct mr *other = sim_mr(s.f->s, 1, s.at, LEN, FIX_ALL);
+
+	(void)state;
+	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
+	done_at_once(&s, 1);
+	post_by(&s, 2, other->mkey.key);
+	done(&s, 2);
+	memset(s.at, 0xee, 8);
+	post_by(&s, 3, 0);
+	fix_wc(s.f, 0, 3, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(s.at[0], 0xee);
+	assert_int_equal(mr_dereg(other), 0);
+	unshare_(&s);
+}
+
+/* Nor after RESET, which ends what is remembered. */
+static void reset_forgets(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	struct ib_qp *q = ib_qp(s.f->p.qp[0]);
+
+	(void)state;
+	assert_int_equal(q->allowed.far.key, s.mr->mkey.key);
+	assert_int_equal(qp_modify(s.f->p.qp[0],
+				   &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET },
+				   IBV_QP_STATE, s.f->s->now),
+			 0);
+	assert_false(q->allowed.known);
+	assert_int_equal(q->allowed.far.key, 0);
+	assert_int_equal(q->allowed.far.serial, 0);
+	unshare_(&s);
+}
+
+static void mappings_that_are_closed(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	uint64_t serial = maps_serial(reach_of(&s)), before = times(&s);
+
+	(void)state;
+	maps_close(reach_of(&s));
+	assert_int_not_equal(maps_serial(reach_of(&s)), serial);
+	post_by(&s, 1, s.mr->mkey.key);
+	done(&s, 1);
+	assert_int_equal(s.at[0], 0x77);
+	assert_int_equal(times(&s), before);
+	unshare_(&s);
+}
+
+static void a_mapping_that_is_replaced(void **state)
+{
+	struct shared s = mapped(FIX_ALL);
+	uint64_t serial = maps_serial(reach_of(&s)), before = times(&s);
+
+	(void)state;
+	map_of(&s)->bad = true;
+	(void)reach_used(reach_of(&s), s.mr->mkey.key);
+	assert_null(map_of(&s));
+	assert_int_not_equal(maps_serial(reach_of(&s)), serial);
+	post_by(&s, 1, s.mr->mkey.key);
+	done(&s, 1);
+	assert_int_equal(s.at[0], 0x77);
+	assert_int_equal(times(&s), before);
+	unshare_(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(key_0_is_not_remembered),
+		cmocka_unit_test(reset_forgets),
+		cmocka_unit_test(mappings_that_are_closed),
+		cmocka_unit_test(a_mapping_that_is_replaced),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
