@@ -8,7 +8,7 @@ import re
 import pytest
 
 import lab
-from test_cm import wait_service
+from test_cm import wait_end, wait_service
 
 URNIC = {"v4": "10.77.1.1", "v6": "fd77:1::1"}
 FORM = {"v4": "ip", "v6": "ipv6"}
@@ -42,7 +42,7 @@ def test_urnic_serves(vm, row, family):
     wait_service(ours, port, space)
     rc, out = vm.guest("timeout 60 " + client.format(**words))
     assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
-    assert ours.wait(lab.HANGS) == 0, ours.describe()
+    assert wait_end(ours, server.split()[0], lab.HANGS) == 0, ours.describe()
 
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
@@ -53,7 +53,7 @@ def test_rxe_serves(vm, row, family):
     words = {"ip": RXE[family], "port": port, "form": FORM[family]}
     job = vm.serve(server.format(**words), port)
     ours = vm.start(*client.format(**words).split())
-    rc = ours.wait(lab.HANGS)
+    rc = wait_end(ours, client.split()[0], lab.HANGS)
     _, out = vm.finish(job)
     assert rc == 0, f"{ours.describe()}\nrxe: {out}"
 
@@ -101,7 +101,7 @@ def test_a_client_that_stands_still_stays_connected(vm, family):
     wait_service(ours, port)
     rc, out = vm.guest(STANDS_STILL.format(ip=ip, port=port), MANY_ROUNDS)
     assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
-    assert ours.wait(lab.HANGS) == 0, ours.describe()
+    assert wait_end(ours, "rping", lab.HANGS) == 0, ours.describe()
     assert times_asked(ours) >= 2, ours.describe()
 
 
@@ -113,7 +113,7 @@ def test_a_server_that_stands_still_stays_connected(vm):
     ours.wait_dump(": established, active;")
     rc, out = vm.guest("p=$(pidof rping); kill -STOP $p; sleep 12; kill -CONT $p")
     assert rc == 0, out
-    assert ours.wait(MANY_ROUNDS) == 0, ours.describe()
+    assert wait_end(ours, "rping", MANY_ROUNDS) == 0, ours.describe()
     assert times_asked(ours) >= 2, ours.describe()
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import lab
-from test_cm import wait_service
+from test_cm import wait_end, wait_service
 
 URNIC = {"v4": "10.77.2.1", "v6": "fd77:2::1"}
 SIW = {"v4": "10.77.2.11", "v6": "fd77:2::11"}
@@ -78,7 +78,7 @@ def test_urnic_serves(vm, row, family, crc):
     ours.wait_listening(port)
     rc, out = vm.guest(f"timeout 60 {client}")
     assert is_well(rc, out), f"siw: {rc} {out}\n{ours.describe()}"
-    assert ours.wait(lab.HANGS) == 0, ours.describe()
+    assert wait_end(ours, server.split()[0], lab.HANGS) == 0, ours.describe()
 
 
 @pytest.mark.parametrize("row,family,crc", cells())
@@ -87,7 +87,7 @@ def test_siw_serves(vm, row, family, crc):
     port, (server, client) = commands(row, SIW[family], ("siw0", "iwarp_iwarp0"))
     job = vm.serve(server, port, seconds=40)
     ours = vm.start(*client.split(), env=environment(crc))
-    rc = ours.wait(lab.HANGS)
+    rc = wait_end(ours, client.split()[0], lab.HANGS)
     _, out = vm.finish(job)
     assert rc == 0, f"{ours.describe()}\nsiw: {out}"
 
