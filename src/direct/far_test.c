@@ -3,25 +3,11 @@
  * another region, nor after the mapping has gone. */
 #include "direct/shared_fix.h"
 
-static struct reach *reach_of(const struct shared *s)
+/* Writes 8 bytes of 0x77 to the start of the region, or of one whose key differs. */
+static void write_by(struct shared *s, uint64_t wr_id, uint32_t key)
 {
-	return &pair_peer(s->f, 0)->reach;
-}
-
-/* Writes 8 bytes of 0x77 to offset 0 of a region of which only the key differs. */
-static void post_by(struct shared *s, uint64_t wr_id, uint32_t key)
-{
-	struct ibv_sge sge = sim_sge(s->f->mr[0], 0, 8);
-	struct ibv_send_wr wr = { .wr_id = wr_id,
-				  .opcode = IBV_WR_RDMA_WRITE,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .send_flags = IBV_SEND_SIGNALED };
-
 	memset(s->f->mem[0], 0x77, 8);
-	wr.wr.rdma.remote_addr = s->mr->mkey.base;
-	wr.wr.rdma.rkey = key;
-	sim_send(s->f->p.qp[0], &wr);
+	post_by(s, IBV_WR_RDMA_WRITE, wr_id, 0, 0, 8, key);
 }
 
 /* Key 0 is no region's, and a region that is not mapped leaves nothing to remember. */
@@ -33,10 +19,10 @@ static void key_0_is_not_remembered(void **state)
 	(void)state;
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
 	done_at_once(&s, 1);
-	post_by(&s, 2, other->mkey.key);
+	write_by(&s, 2, other->mkey.key);
 	done(&s, 2);
 	memset(s.at, 0xee, 8);
-	post_by(&s, 3, 0);
+	write_by(&s, 3, 0);
 	fix_wc(s.f, 0, 3, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(s.at[0], 0xee);
 	assert_int_equal(mr_dereg(other), 0);
@@ -61,6 +47,16 @@ static void reset_forgets(void **state)
 	unshare_(&s);
 }
 
+/* The mapping has gone: a WRITE goes another way. */
+static void is_not_used(struct shared *s, uint64_t serial, uint64_t before)
+{
+	assert_int_not_equal(maps_serial(reach_of(s)), serial);
+	write_by(s, 1, s->mr->mkey.key);
+	done(s, 1);
+	assert_int_equal(s->at[0], 0x77);
+	assert_int_equal(times(s), before);
+}
+
 static void mappings_that_are_closed(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
@@ -68,11 +64,7 @@ static void mappings_that_are_closed(void **state)
 
 	(void)state;
 	maps_close(reach_of(&s));
-	assert_int_not_equal(maps_serial(reach_of(&s)), serial);
-	post_by(&s, 1, s.mr->mkey.key);
-	done(&s, 1);
-	assert_int_equal(s.at[0], 0x77);
-	assert_int_equal(times(&s), before);
+	is_not_used(&s, serial, before);
 	unshare_(&s);
 }
 
@@ -85,11 +77,7 @@ static void a_mapping_that_is_replaced(void **state)
 	map_of(&s)->bad = true;
 	(void)reach_used(reach_of(&s), s.mr->mkey.key);
 	assert_null(map_of(&s));
-	assert_int_not_equal(maps_serial(reach_of(&s)), serial);
-	post_by(&s, 1, s.mr->mkey.key);
-	done(&s, 1);
-	assert_int_equal(s.at[0], 0x77);
-	assert_int_equal(times(&s), before);
+	is_not_used(&s, serial, before);
 	unshare_(&s);
 }
 

@@ -63,10 +63,10 @@ static inline void unshare_(struct shared *s)
 		close(s->fd);
 }
 
-/* Posts a request of A, of len bytes, from offset `from` of A's memory to offset `to`
- * of the shared memory. */
-static inline void post(struct shared *s, enum ibv_wr_opcode op, uint64_t wr_id,
-			size_t from, size_t to, uint32_t len)
+/* Posts a request of A by that key, of len bytes, from offset `from` of A's memory to
+ * offset `to` of the shared memory. */
+static inline void post_by(struct shared *s, enum ibv_wr_opcode op, uint64_t wr_id,
+			   size_t from, size_t to, uint32_t len, uint32_t key)
 {
 	struct ibv_sge sge = sim_sge(s->f->mr[0], from, len);
 	struct ibv_send_wr wr = { .wr_id = wr_id,
@@ -77,14 +77,20 @@ static inline void post(struct shared *s, enum ibv_wr_opcode op, uint64_t wr_id,
 
 	if (op == IBV_WR_ATOMIC_FETCH_AND_ADD || op == IBV_WR_ATOMIC_CMP_AND_SWP) {
 		wr.wr.atomic.remote_addr = s->mr->mkey.base + to;
-		wr.wr.atomic.rkey = s->mr->mkey.key;
+		wr.wr.atomic.rkey = key;
 		wr.wr.atomic.compare_add = 5;
 		wr.wr.atomic.swap = 77;
 	} else {
 		wr.wr.rdma.remote_addr = s->mr->mkey.base + to;
-		wr.wr.rdma.rkey = s->mr->mkey.key;
+		wr.wr.rdma.rkey = key;
 	}
 	sim_send(s->f->p.qp[0], &wr);
+}
+
+static inline void post(struct shared *s, enum ibv_wr_opcode op, uint64_t wr_id,
+			size_t from, size_t to, uint32_t len)
+{
+	post_by(s, op, wr_id, from, to, len, s->mr->mkey.key);
 }
 
 static inline void done(struct shared *s, uint64_t wr_id)
@@ -107,11 +113,14 @@ static inline uint64_t times(const struct shared *s)
 	return pair_qp(s->f, 0)->done_at_once;
 }
 
+static inline struct reach *reach_of(const struct shared *s)
+{
+	return &pair_peer(s->f, 0)->reach;
+}
+
 static inline struct mapping *map_of(const struct shared *s)
 {
-	struct reach *r = &pair_peer(s->f, 0)->reach;
-
-	return atomic_load(&r->map[map_place(s->mr->mkey.key)]);
+	return atomic_load(&reach_of(s)->map[map_place(s->mr->mkey.key)]);
 }
 
 /* Uses the region often enough for A to ask for its mapping. */

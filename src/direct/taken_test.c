@@ -17,7 +17,7 @@
 static void a_file_that_is_cut_is_an_error(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
-	const struct reach *r = &pair_peer(s.f, 0)->reach;
+	const struct reach *r = reach_of(&s);
 	uint64_t serial = maps_serial(r);
 
 	(void)state;
@@ -336,7 +336,7 @@ static void a_region_of_ours_waits_for_our_threads(void **state)
 static void the_other_ends(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
-	struct reach *r = &pair_peer(s.f, 0)->reach;
+	struct reach *r = reach_of(&s);
 	unsigned place = map_place(s.mr->mkey.key);
 
 	(void)state;
@@ -357,7 +357,7 @@ static void a_mapping_that_is_bad_is_not_used(void **state)
 
 	(void)state;
 	map_of(&s)->bad = true;
-	maps_changed(&pair_peer(s.f, 0)->reach);
+	maps_changed(reach_of(&s));
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
 	done(&s, 1);
 	use(&s); /* nor asked for again */

@@ -241,8 +241,7 @@ static int change(struct ib_qp *q, enum ibv_qp_state from)
 		let_go(q);
 		lane_hide(q);
 		qp_leave_lane(qp);
-		q->allowed.known = false;
-		q->allowed.far = (struct reached){ 0 };
+		q->allowed = (struct allowed){ .known = false };
 		q->next_at = 0;
 		req_reset(q, 0);
 		rsp_reset(q, 0);

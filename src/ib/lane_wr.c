@@ -283,8 +283,7 @@ static inline bool tell(struct qp *qp, const struct ibv_send_wr *wr, uint32_t le
 struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ib_qp *q = ib_qp(qp);
-	struct visit v = { .by = { qp->lane->reach, qp, q->from.out },
-			   .allowed = &q->allowed };
+	struct visit v = { .by = by_of(q), .allowed = &q->allowed };
 	struct tally t = { 0, 0 };
 	uint64_t most = POST_AT_ONCE;
 	enum reach_did did;

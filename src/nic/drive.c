@@ -117,10 +117,8 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 
 /* Posts and sends the list with the turn held, and gives the turn. Returns as
  * qp_post_and_send(). */
-__attribute__((noinline)) static int post_and_give(struct nic *nic, struct qp *qp,
-						   struct ibv_send_wr *wr,
-						   struct ibv_send_wr **bad)
-	RELEASES(nic->core.turn)
+static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+			 struct ibv_send_wr **bad) RELEASES(nic->core.turn)
 {
 	struct engine *e = &nic->engine;
 	struct posted did = { .sent = false };
