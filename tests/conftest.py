@@ -36,6 +36,26 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "xdist_group(name): one after the other")
 
 
+class FailuresAtOnce:
+    """Prints the text of a failure when its test ends: a run of hours may be stopped before
+    pytest's summary."""
+
+    def __init__(self, reporter):
+        self.reporter = reporter
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.reporter.write_line("")
+            self.reporter.write_line(f"{report.when} of {report.nodeid} failed:")
+            self.reporter.write_line(report.longreprtext)
+
+
+def pytest_sessionstart(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--full") and reporter:     # xdist's workers have none
+        session.config.pluginmanager.register(FailuresAtOnce(reporter))
+
+
 # Tests of these modules run alone: they let more threads spin than there are processors, or use
 # all the time that they are given.
 ALONE = {"test_threads", "test_stress"}
