@@ -32,6 +32,7 @@ enum {
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* exponent in an MRA: time for the program to decide */
 	TIMEWAIT_MAX = 19,    /* exponent: 2.1 s, as RoCE's paths have it */
+	SIDR_KEPT = 19,	      /* exponent: how long the answer to a SIDR_REQ is kept */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
 	QUOTE_MAX = 512, /* bytes of a refused packet */
@@ -53,6 +54,7 @@ enum conn_state {
 	ST_TIMEWAIT,
 	ST_SIDR_SENT,
 	ST_SIDR_RCVD,
+	ST_SIDR_ANSWERED, /* a copy of the request gets the answer again */
 	CONN_STATES
 };
 
@@ -308,7 +310,8 @@ uint64_t peer_deadline(const struct cm *cm);
 
 int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,
 		 uint64_t now);
-int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status);
+int sidr_reply(struct conn *c, const struct cm_param *self, uint16_t status,
+	       uint64_t now);
 void on_sidr_rep(struct conn *c, const struct cm_msg *m, uint64_t now);
 
 /* --- listen.c ------------------------------------------------------------ */

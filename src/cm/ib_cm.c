@@ -158,7 +158,7 @@ static int ibcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 	struct cm_msg m = conn_msg(c, CM_REP);
 
 	if (c->state == ST_SIDR_RCVD)
-		return sidr_reply(c, p, CM_SIDR_OK);
+		return sidr_reply(c, p, CM_SIDR_OK, now);
 	if (c->state != ST_REQ_RCVD || p->private_len > cm_private_len(CM_REP))
 		return -EINVAL;
 	c->local_qpn = p->qpn;
@@ -176,9 +176,8 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	struct conn *c = conn_of(base);
 	struct cm_param p = { .private = private, .private_len = len };
 
-	(void)now;
 	if (c->state == ST_SIDR_RCVD)
-		return sidr_reply(c, &p, CM_SIDR_REJECT);
+		return sidr_reply(c, &p, CM_SIDR_REJECT, now);
 	if (len > cm_private_len(CM_REJ))
 		return -EINVAL;
 	switch (c->state) {
@@ -200,6 +199,7 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	case ST_TIMEWAIT:
 	case ST_SIDR_SENT:
 	case ST_SIDR_RCVD:
+	case ST_SIDR_ANSWERED:
 	case CONN_STATES:
 		return -EINVAL;
 	}
@@ -343,6 +343,8 @@ void conn_timer(struct conn *c, uint64_t now)
 	switch (c->state) {
 	case ST_TIMEWAIT:
 		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+		/* fall through */
+	case ST_SIDR_ANSWERED:
 		conn_become(c, ST_IDLE);
 		return;
 	case ST_ESTABLISHED:

@@ -122,6 +122,7 @@ bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
 		send_mad(cm, &c->route, &mra);
 		break;
 	case ST_REP_SENT:
+	case ST_SIDR_ANSWERED:
 		send_again(c);
 		break;
 	case ST_DREQ_SENT:

@@ -21,9 +21,10 @@ int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_par
 	return 0;
 }
 
-/* Answers once. If the answer is lost, the peer repeats its request, which is then
- * treated as a new one. */
-int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status)
+/* The answer is kept for a while. The peer sends its request again if it has no answer
+ * yet (retry.c), so a copy may arrive after the answer went out; a program must not take
+ * the copy for another request. */
+int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status, uint64_t now)
 {
 	struct cm_msg m = conn_msg(c, CM_SIDR_REP);
 
@@ -38,8 +39,10 @@ int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status)
 		m.attr_mod = p->ece_options;
 	}
 	conn_private(&m, p->private, p->private_len);
+	cm_mad_build(c->mad, &m);
 	send_mad(c->cm, &c->route, &m);
-	conn_become(c, ST_IDLE);
+	conn_become(c, ST_SIDR_ANSWERED);
+	(void)heap_set(&c->cm->timers, &c->timer, now + cm_interval(SIDR_KEPT));
 	return 0;
 }
 
