@@ -139,6 +139,11 @@ static unsigned eth_fds(const struct nic_link *l, struct source_fd *fd)
 	return 4;
 }
 
+static void eth_forward(struct nic_link *l, struct dgram *v, unsigned n, uint64_t now)
+{
+	port_forward(eth_of(l)->port, v, n, now);
+}
+
 static void eth_forked(struct nic_link *l)
 {
 	port_forked(eth_of(l)->port);
@@ -155,6 +160,7 @@ static const struct nic_link_ops eth_ops = {
 	.is_idle = eth_is_idle,
 	.fds = eth_fds,
 	.forked = eth_forked,
+	.forward = eth_forward,
 };
 
 void ethernet_deliver(struct ethernet *eth, const struct dgram *d)

@@ -192,14 +192,11 @@ bool links_full(const struct links *links, uint64_t now)
 
 void links_forward(struct links *links)
 {
-	enum { ROUNDS = 64 };
-
 	list_for(n, &links->all)
 	{
-		struct link *link = container_of(n, struct nic_link, node)->link;
+		struct nic_link *l = container_of(n, struct nic_link, node);
 
-		for (int i = 0; i < ROUNDS; i++)
-			if (link->ops->recv(link, links->in, LINK_RX, clock_ns()) <= 0)
-				break;
+		if (l->ops->forward)
+			l->ops->forward(l, links->in, LINK_RX, clock_ns());
 	}
 }

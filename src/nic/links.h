@@ -43,6 +43,10 @@ struct nic_link {
 		 * Any thread may call it. */
 		unsigned (*fds)(const struct nic_link *l, struct source_fd *fd);
 		void (*forked)(struct nic_link *l);
+		/* Forwards the datagrams for other processes that wait in the link's
+		 * sockets, since closing a socket discards them. v: room for n. */
+		void (*forward)(struct nic_link *l, struct dgram *v, unsigned n,
+				uint64_t now);
 
 		/* For a link over memory, whose input is polled and which kicks only
 		 * when asked to (SOURCE_RINGS). All three are set, or none, as
@@ -89,8 +93,7 @@ int links_join(struct links *links, const struct device *dev, const uint8_t gid[
 /* Is one of the links full? */
 bool links_full(const struct links *links, uint64_t now);
 
-/* Forwards the datagrams for other processes that wait in our sockets: closing a socket
- * would discard them. */
+/* As nic_link_ops.forward for all links. */
 void links_forward(struct links *links);
 
 #endif

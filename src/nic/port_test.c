@@ -166,6 +166,33 @@ static void test_ours_behind_others(void **state)
 	end(&p);
 }
 
+/* A process that ends forwards all that waits in its sockets, and then loses only its
+ * own. */
+static void test_all_is_forwarded_at_the_end(void **state)
+{
+	enum { N = 60 };
+	struct dgram v[8];
+	struct proc p[2];
+
+	(void)state;
+	need_netns();
+	begin(&p[0]);
+	begin(&p[1]);
+	assert_int_equal(port_bind(p[0].port, AF_INET), 0);
+	for (int i = 0; i < N; i++) {
+		from_outside(AF_INET, qpn_of(p[1].slot), (uint8_t)i);
+		from_outside(AF_INET, qpn_of(p[0].slot), 0);
+	}
+	assert_true(netns_arrived());
+	port_forward(p[0].port, v, 8, now);
+	assert_int_equal(port_stats(p[0].port)->forwarded, N);
+	end(&p[0]);
+	turns(&p[1], 1, N);
+	assert_int_equal(p[1].got, N);
+	assert_true(p[1].order == (UINT64_C(1) << N) - 1);
+	end(&p[1]);
+}
+
 /* A buffer that the kernel cuts, or has merged, has datagrams for several slots. */
 static void test_merged_slots_are_split(void **state)
 {
@@ -336,6 +363,7 @@ int main(void)
 		cmocka_unit_test(test_forwarded_as_it_came),
 		cmocka_unit_test(test_ours_behind_others),
 		cmocka_unit_test(test_merged_slots_are_split),
+		cmocka_unit_test(test_all_is_forwarded_at_the_end),
 		cmocka_unit_test(test_what_is_never_forwarded),
 		cmocka_unit_test(test_deliver_checks_the_slot),
 		cmocka_unit_test(test_held_by_a_stranger),
