@@ -34,7 +34,7 @@ ROWS = [
     ("write", "one_sided", "write 8", {}, 2240, 1),
     ("read", "one_sided", "read 8", {}, 2390, 1),
     ("write-64K", "one_sided", "write 65536", {}, 2250, 1),
-    ("send-pingpong", "two_qps", "8", {}, 6150, 0),
+    ("send-pingpong", "two_qps", "8", {}, 5350, 0),
     ("send-list", "two_qps", "-l 16 8", {}, 1320, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 4100, 0.3),
     ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 62300, 1),

@@ -33,25 +33,34 @@ static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->cor
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
-/* Sends the requests just posted to qp, if nothing else is to be done. If the thread is
- * about to sleep, it sees the new deadline. Returns false if more is to be done. */
-static bool send_posted(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
+/* Gives the turn after qp's shortcut has sent what was posted. */
+static void posted_and_give(struct nic *nic, struct qp *qp, uint64_t next)
+	RELEASES(nic->core.turn)
 {
 	struct engine *e = &nic->engine;
-	uint64_t next;
+
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+	next = engine_posted(e, qp, next);
+	turn_give(&nic->core.turn);
+	if (next != NEVER)
+		engine_settle(e, 0, next);
+}
+
+/* Sends the requests just posted to qp, if nothing else is to be done. Returns false if
+ * more is to be done. *next: when qp is to run again, ns. */
+static bool send_posted(struct nic *nic, struct qp *qp, uint64_t *next)
+	REQUIRES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
 	bool sent;
 
 	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
-	if (!qp->transport->posted || engine_must_turn(e))
+	if (!qp->transport->posted || !engine_may_shortcut(e))
 		return false;
 	lock_take(&qp->lock);
-	sent = qp->transport->posted(qp, &next);
+	sent = qp->transport->posted(qp, next);
 	lock_give(&qp->lock);
-	if (!sent)
-		return false;
-	due_at(e->core, qp, next);
-	engine_wake(e);
-	return true;
+	return sent;
 }
 
 /* Takes the turn, waiting a little for the thread to finish. (A program that spins on
@@ -99,17 +108,17 @@ static inline void serve_due(struct nic *nic)
 
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
-	struct engine *e = &nic->engine;
+	uint64_t next;
 
 	if (nested) {
 		due_add(&nic->core, qp);
-		engine_kick(e);
+		engine_kick(&nic->engine);
 		return;
 	}
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
-	else if (send_posted(nic, qp))
-		turn_give(&nic->core.turn);
+	else if (send_posted(nic, qp, &next))
+		posted_and_give(nic, qp, next);
 	else if (!prolonged(nic, qp))
 		return;
 	serve_due(nic);
@@ -127,18 +136,14 @@ static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 	/* Tell clang that this is the NIC's turn. */
 	turn_is_held(qp->core);
 	turn_is_held(e->core);
-	did.at_once = !engine_must_turn(e);
+	did.at_once = engine_may_shortcut(e);
 	rc = qp_post_and_send(qp, wr, bad, &did);
-	if (rc != -EAGAIN && !did.idle && !did.sent) {
-		if (!prolonged(nic, qp))
-			return rc;
-	} else {
-		if (did.sent) {
-			due_at(e->core, qp, did.next);
-			engine_wake(e);
-		}
+	if (did.sent)
+		posted_and_give(nic, qp, did.next);
+	else if (rc == -EAGAIN || did.idle)
 		turn_give(&nic->core.turn);
-	}
+	else if (!prolonged(nic, qp))
+		return rc;
 	serve_due(nic);
 	return rc;
 }

@@ -52,6 +52,7 @@ void engine_add(struct engine *e, struct source *s)
 	put_last(&e->by.hear, ops->hear, s);
 	put_last(&e->by.run, ops->run, s);
 	put_last(&e->by.deadline, ops->deadline && !ops->run, s);
+	put_last(&e->by.rings, ops->deadline && ops->kind == SOURCE_RINGS, s);
 	put_last(&e->by.echo, ops->echo, s);
 	put_last(&e->by.flush, ops->flush, s);
 	put_last(&e->by.ways, ops->send, s);
@@ -170,13 +171,14 @@ static bool is_asleep(const struct engine *e)
 	       atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
 }
 
-bool engine_must_turn(const struct engine *e)
+bool engine_may_shortcut(const struct engine *e)
 {
-	return is_asleep(e) || e->core->leaving ||
-	       atomic_load_explicit(&e->broken, memory_order_relaxed);
+	return !e->core->leaving &&
+	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
-void engine_wake(struct engine *e)
+/* Wakes the processes that output is for. */
+static void wake(struct engine *e) REQUIRES(e->core->turn)
 {
 	each_source(s, &e->by.flush)(*s)->ops->flush(*s);
 }
@@ -251,7 +253,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	}
 	sent = e->out.batch.n + core->round.spent;
 	flush(e, now);
-	engine_wake(e);
+	wake(e);
 	return (struct engine_did){
 		.output = sent,
 		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
@@ -316,7 +318,7 @@ static bool skips_sockets(struct engine *e, uint64_t now)
 bool engine_may_glance(const struct engine *e)
 {
 	return e->glances && !due_any(e->core) && !e->core->round.must_hear &&
-	       !engine_must_turn(e);
+	       !is_asleep(e) && engine_may_shortcut(e);
 }
 
 bool engine_is_quiet(struct engine *e)
@@ -351,11 +353,30 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 		turn_prolong(&e->core->turn);
 		did = output(e, NULL, now, ENGINE_TX);
 	} else {
-		engine_wake(e);
+		wake(e);
 	}
 	did.ring = rings.n > 0;
 	did.one_sided = rings.one_sided;
 	return did;
+}
+
+/* A shortcut writes into rings only, so of the sources only rings have a new deadline.
+ * What this process wrote to itself waits for a poller, but not for a thread that sleeps.
+ */
+uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
+{
+	uint64_t now, at;
+
+	due_at(e->core, qp, next);
+	wake(e);
+	if (!is_asleep(e))
+		return NEVER;
+	at = first_of(&e->by.rings, next, 0);
+	if (at)
+		return at;
+	now = clock_ns();
+	at = engine_take_rings(e, now).next;
+	return first_of(&e->by.rings, next < at ? next : at, now);
 }
 
 /* Before a timer expires, all input that came before now must be read. So pollers also

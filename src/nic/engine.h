@@ -32,7 +32,8 @@ enum {
 struct engine_sources {
 	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, hot,
 		sleeps;
-	struct sources ways; /* those that carry datagrams within the host */
+	struct sources rings; /* those of SOURCE_RINGS with a deadline */
+	struct sources ways;  /* those that carry datagrams within the host */
 };
 
 /* State shared by the program's threads that poll. */
@@ -148,12 +149,13 @@ bool engine_is_hot(const struct engine *e);
 /* Returns when there is work without input, in ns. */
 uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
-/* Must output go by engine_output(), without a QP's shortcut? True if the thread sleeps
- * and needs to learn the next deadline, if the program ends, or if our descriptors are
- * gone. */
-bool engine_must_turn(const struct engine *e) REQUIRES(e->core->turn);
-/* After output: wakes the processes that the output is for. */
-void engine_wake(struct engine *e) REQUIRES(e->core->turn);
+/* May a QP's shortcut send what was posted, in place of engine_output()? Not if the
+ * program ends, or if our descriptors are gone. */
+bool engine_may_shortcut(const struct engine *e) REQUIRES(e->core->turn);
+/* qp's shortcut has sent what was posted, and qp is to run again by `next` (ns; NEVER:
+ * not at all). Returns when the thread has to be awake, for engine_settle(). */
+uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
+	REQUIRES(e->core->turn);
 
 int engine_thread_start(struct engine *e); /* returns 0 or -errno */
 void engine_thread_stop(struct engine *e);

@@ -268,8 +268,9 @@ static void a_broken_link_is_the_end(void **state)
 /* A source of rings. */
 static struct {
 	struct source source;
-	unsigned waiting, asked;
-	bool answers; /* input makes a QP due */
+	unsigned waiting, asked, flushed;
+	bool answers;  /* input makes a QP due */
+	uint64_t next; /* its deadline, while it has no input that waits */
 } ring;
 
 static void ring_input(struct source *s, struct source_got *got, uint64_t now)
@@ -289,14 +290,30 @@ static bool ring_quiet(const struct source *s)
 	return ring.waiting == 0;
 }
 
+static uint64_t ring_deadline(struct source *s, uint64_t now)
+{
+	(void)s;
+	return ring.waiting ? now : ring.next;
+}
+
+static void ring_flush(struct source *s)
+{
+	(void)s;
+	ring.flushed++;
+}
+
 static const struct source_ops ring_ops = { SOURCE_RINGS, .input = ring_input,
-					    .quiet = ring_quiet };
-static const struct source_ops dumb_ops = { SOURCE_RINGS, .input = ring_input };
+					    .quiet = ring_quiet, .flush = ring_flush,
+					    .deadline = ring_deadline };
+static const struct source_ops dumb_ops = { SOURCE_RINGS, .input = ring_input,
+					    .flush = ring_flush,
+					    .deadline = ring_deadline };
 
 static void add_ring(const struct source_ops *ops)
 {
 	memset(&ring, 0, sizeof(ring));
 	ring.source = (struct source){ .ops = ops, .rang = -1 };
+	ring.next = NEVER;
 	engine_add(t.e, &ring.source);
 	t.e->thread.sleeping = t.e->thread.watching = false;
 }
@@ -381,6 +398,48 @@ static void not_all_turns_are_glances(void **state)
 	assert_int_equal(glances_after(now), 0);
 }
 
+/* After a QP's shortcut a thread that sleeps is told when it must be awake, and what the
+ * process wrote to itself is taken in. */
+static void a_shortcut_leaves_nothing_to_a_thread_that_sleeps(void **state)
+{
+	struct qp *qp = &t.fake[0].qp;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	add_ring(&ring_ops);
+	ring.waiting = 1;
+	assert_int_equal(engine_posted(t.e, qp, 700), NEVER);
+	assert_int_equal(ring.waiting, 1);
+	assert_int_equal(ring.flushed, 1);
+	assert_int_equal(qp->timer.at, 700);
+
+	t.e->thread.sleeping = t.e->thread.watching = true;
+	ring.answers = true;
+	assert_int_equal(engine_posted(t.e, qp, 600), 600);
+	assert_int_equal(ring.waiting, 0);
+	assert_int_equal(t.fake[0].sent, 1);
+	assert_int_equal(qp->timer.at, 600);
+
+	ring.next = 500;
+	assert_int_equal(engine_posted(t.e, qp, 600), 500);
+	assert_int_equal(engine_posted(t.e, qp, 400), 400);
+	ring.next = NEVER;
+	assert_int_equal(engine_posted(t.e, qp, NEVER), NEVER);
+}
+
+static void not_every_post_may_take_a_shortcut(void **state)
+{
+	(void)state;
+	turn_is_held(t.e->core);
+	assert_true(engine_may_shortcut(t.e));
+	t.e->core->leaving = true;
+	assert_false(engine_may_shortcut(t.e));
+	t.e->core->leaving = false;
+	t.e->broken = true;
+	assert_false(engine_may_shortcut(t.e));
+	t.e->broken = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -399,6 +458,8 @@ int main(void)
 		TEST(a_broken_link_is_the_end),
 		TEST(pollers_glance),
 		TEST(not_all_turns_are_glances),
+		TEST(a_shortcut_leaves_nothing_to_a_thread_that_sleeps),
+		TEST(not_every_post_may_take_a_shortcut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
