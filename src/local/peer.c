@@ -121,6 +121,10 @@ void local_flush(struct local *l)
 	}
 	if (l->unsaid && l->now >= l->say_at)
 		say_again(l);
+	if (l->looks) {
+		l->looks--;
+		host_run(l->host);
+	}
 }
 
 /* --- states -------------------------------------------------------------- */

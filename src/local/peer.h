@@ -23,6 +23,10 @@ enum {
 	/* For a peer that reads nothing for so long UC and UD drop what finds no room. */
 	STALL_NS = 100000000,
 	SLOTS_MAX = 1024,
+	/* The thread that copies to a peer's memory looks so often for the answer to
+	 * SAY_ASK_MAP. The engine's thread, which might share a processor with it, might
+	 * not run for milliseconds. */
+	ANSWER_LOOKS = 256,
 };
 
 enum { ANSWERS = 4 }; /* a power of 2 */
@@ -102,6 +106,7 @@ struct local {
 	struct peer *by_slot[SLOTS_MAX];
 	struct peer *self;    /* by_slot[] of this process */
 	unsigned unsaid;      /* number of peers with messages that wait */
+	unsigned looks;	      /* of ANSWER_LOOKS, those that are left */
 	uint64_t say_at;      /* ns; not before; when a connection had no room, or refuses
 				 descriptors until its owner has run */
 	uint64_t now;	      /* time of the last local_input() */

@@ -141,6 +141,10 @@ void peer_say_again(struct peer *p)
 		say_surely(p, what, yes);
 	if (kick)
 		peer_kick(p);
-	if (ask.key && say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
+	if (!ask.key)
+		return;
+	if (say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
 		peer_ask_map(p, ask.key);
+	else
+		p->l->looks = ANSWER_LOOKS;
 }

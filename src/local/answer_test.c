@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* answer_test.c - the thread that copies to a peer's memory itself hears the answer when
+ * it has asked for the region's mapping: the engine's thread may not run for long. */
+#include "direct/shared_fix.h"
+
+static struct local *local_a(const struct shared *s)
+{
+	return local_of(&s->f->s->node[0].core);
+}
+
+static void flush(const struct shared *s)
+{
+	struct core *core = &s->f->s->node[0].core;
+
+	turn_take(&core->turn);
+	local_flush(local_a(s));
+	turn_give(&core->turn);
+}
+
+/* A uses B's region until it asks for the mapping; B does not run meanwhile. */
+static struct shared asked(void)
+{
+	struct shared s =
+		share(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, MAP_SHARED);
+
+	s.f->s->node[1].stopped = true;
+	for (unsigned i = 0; i < USES && !local_a(&s)->looks; i++) {
+		post(&s, IBV_WR_RDMA_WRITE, i, 0, 0, 8);
+		done(&s, i);
+	}
+	assert_true(local_a(&s)->looks > 0);
+	return s;
+}
+
+static void an_answer_is_heard_without_input(void **state)
+{
+	struct shared s = asked();
+
+	(void)state;
+	flush(&s);
+	assert_null(map_of(&s));
+	s.f->s->node[0].stopped = true;
+	s.f->s->node[1].stopped = false;
+	(void)sim_run(s.f->s, 1000000);
+	assert_null(map_of(&s));
+	flush(&s);
+	assert_non_null(map_of(&s));
+	assert_int_equal(local_a(&s)->looks, 0);
+	s.f->s->node[0].stopped = false;
+	unshare_(&s);
+}
+
+static void no_answer_is_not_awaited_for_ever(void **state)
+{
+	struct shared s = asked();
+
+	(void)state;
+	for (unsigned i = 0; i < ANSWER_LOOKS; i++)
+		flush(&s);
+	assert_int_equal(local_a(&s)->looks, 0);
+	flush(&s);
+	assert_int_equal(local_a(&s)->looks, 0);
+	s.f->s->node[1].stopped = false;
+	use(&s);
+	assert_non_null(map_of(&s));
+	unshare_(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_answer_is_heard_without_input),
+		cmocka_unit_test(no_answer_is_not_awaited_for_ever),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
