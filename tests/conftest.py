@@ -14,6 +14,8 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import lab  # noqa: E402
 import peervm  # noqa: E402
+import subnet  # noqa: E402
+import tool  # noqa: E402
 
 HUGE_PAGES = pathlib.Path("/proc/sys/vm/nr_hugepages")
 
@@ -216,6 +218,16 @@ def netns(stage, can_namespace):
     ns = lab.Namespace(stage)
     yield ns
     ns.remove()
+
+
+@pytest.fixture
+def fabric(netns):
+    """fabric(text=subnet.TWO, *arguments): a fabric of that topology in a namespace of its own."""
+    tool.need("ibstat")
+
+    def start(text=subnet.TWO, *args):
+        return subnet.Fabric(netns, text, *args)
+    return start
 
 
 @pytest.fixture(scope="session")

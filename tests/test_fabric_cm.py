@@ -8,7 +8,7 @@ import signal
 import lab
 import pytest
 from test_cm import ROWS, run_pair, wait_end, wait_listener
-from test_fabric import Fabric, TWO, leaves, tshark
+from subnet import Fabric, TWO, leaves, tshark
 from test_libfabric import TESTS
 from tool import need
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 from lab import HANGS, eventually, next_port, run_both
-from test_fabric import Fabric, TWO, fields, leaves, lid_of_switch, tshark, wait_log
+from subnet import Fabric, TWO, fields, leaves, lid_of_switch, tshark, wait_log
 from tool import need
 
 

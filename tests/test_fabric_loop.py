@@ -9,7 +9,7 @@ import re
 import struct
 
 from lab import eventually
-from test_fabric import Fabric, made
+from subnet import Fabric, made
 from test_fabric_data import full
 from tool import need
 

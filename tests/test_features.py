@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import lab
-from test_fabric import Fabric, TWO
+from subnet import Fabric, TWO
 from test_pairs import LOOPBACK, together
 from tool import need
 

@@ -7,7 +7,7 @@ On a fabric each rank has an adapter of its own (docs/fabric.md).
 import re
 
 import pytest
-from test_fabric import Fabric, made
+from subnet import Fabric, made
 from tool import need
 
 # ranks reach each other by the named transport only, and mpirun starts nothing by ssh

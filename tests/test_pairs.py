@@ -11,7 +11,7 @@ import pytest
 
 import lab
 from pairs import page
-from test_fabric import Fabric, TWO
+from subnet import Fabric, TWO
 from tool import need
 
 LIMIT = 300

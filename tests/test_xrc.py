@@ -12,7 +12,7 @@ import time
 
 import lab
 import pytest
-from test_fabric import Fabric, TWO
+from subnet import Fabric, TWO
 from tool import need
 
 RTS, ERR = 3, 6
