@@ -19,7 +19,7 @@ def cells():
     out = []
     for i, row in enumerate(ROWS):
         for j, (place, family) in enumerate(PLACES):
-            marks = () if i % len(PLACES) == j and not row.full else pytest.mark.full
+            marks = () if i % len(PLACES) == j and not row.full else row.marks
             out.append(pytest.param(row, place, family, marks=marks,
                                     id=f"{row.name}-{place}-{family}"))
     return out
