@@ -32,6 +32,7 @@ enum {
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* exponent in an MRA: time for the program to decide */
 	TIMEWAIT_MAX = 19,    /* exponent: 2.1 s, as RoCE's paths have it */
+	SIDR_KEPT_MAX = 1024, /* answers kept: they must not use up the connections */
 	SIDR_KEPT = 19,	      /* exponent: how long the answer to a SIDR_REQ is kept */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
@@ -170,6 +171,7 @@ struct cm {
 	unsigned reserved;    /* sum of the listeners' shares */
 	unsigned listening;
 	unsigned free_n;
+	unsigned answered; /* connections in ST_SIDR_ANSWERED */
 	struct list free;
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
 	struct list by_qp[PEERS];   /* all, by the peer's address and QP */

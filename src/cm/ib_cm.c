@@ -343,8 +343,10 @@ void conn_timer(struct conn *c, uint64_t now)
 	switch (c->state) {
 	case ST_TIMEWAIT:
 		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
-		/* fall through */
+		conn_become(c, ST_IDLE);
+		return;
 	case ST_SIDR_ANSWERED:
+		c->cm->answered--;
 		conn_become(c, ST_IDLE);
 		return;
 	case ST_ESTABLISHED:

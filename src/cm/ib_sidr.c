@@ -41,6 +41,11 @@ int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status, uint64
 	conn_private(&m, p->private, p->private_len);
 	cm_mad_build(c->mad, &m);
 	send_mad(c->cm, &c->route, &m);
+	if (c->cm->answered == SIDR_KEPT_MAX) {
+		conn_become(c, ST_IDLE);
+		return 0;
+	}
+	c->cm->answered++;
 	conn_become(c, ST_SIDR_ANSWERED);
 	(void)heap_set(&c->cm->timers, &c->timer, now + cm_interval(SIDR_KEPT));
 	return 0;

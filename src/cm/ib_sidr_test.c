@@ -81,6 +81,39 @@ static void a_copy_comes_after_the_answer(void **state)
 	}
 }
 
+/* Answers that are kept do not use up the connections. */
+static void so_many_answers_are_kept(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct prog *l = prog_new(f, 1);
+	struct cm_listener *listener = fix_listen(l, FIX_UDP, 4);
+	struct cm *cm = fix_cm(f, 1);
+	unsigned used;
+
+	(void)state;
+	cm->answered = SIDR_KEPT_MAX - 1;
+	for (unsigned i = 0; i < 3; i++) {
+		struct prog *a = prog_new(f, 0), *b = prog_new(f, 1);
+
+		fix_connect(a, FIX_UDP, 5, NULL);
+		fix_run(f, FIX_MS);
+		fix_own(b, l, i);
+		fix_accept(b, 0xb00002, NULL);
+		fix_run(f, FIX_MS);
+		fix_told(a, 0, CM_EV_ESTABLISHED, 0);
+		used = cm->used - cm->free_n;
+		prog_free(b);
+		assert_int_equal(cm->used - cm->free_n, used - (i > 0));
+		assert_int_equal(cm->answered, SIDR_KEPT_MAX);
+		prog_free(a);
+	}
+	fix_run(f, 3 * FIX_S);
+	assert_int_equal(cm->answered, SIDR_KEPT_MAX - 1);
+	cm_unbind(cm, listener);
+	prog_free(l);
+	fix_close(f);
+}
+
 static void no_such_port(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -161,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_port_has_a_qp),
 		cmocka_unit_test(a_copy_comes_after_the_answer),
+		cmocka_unit_test(so_many_answers_are_kept),
 		cmocka_unit_test(no_such_port),
 		cmocka_unit_test(rejected),
 		cmocka_unit_test(the_listener_ends_first),
