@@ -184,7 +184,7 @@ static int parse_files(struct topo *t, const char *text, char err[TOPO_ERR])
 	return topo_parse_files(t, "f", text, strlen(text), open_one, err);
 }
 
-/* Modules as ibsim reads them; test_fabric.py has ibsim read such a file. */
+/* Modules as ibsim reads them; test_ibsim.py has ibsim read such a file. */
 static void t_modules(void **state)
 {
 	static const char text[] =

@@ -107,6 +107,18 @@ static void say_again(struct local *l)
 	cancel_let(was);
 }
 
+/* Cancellation is held off for the whole turn first: what is heard may prolong the turn,
+ * and must not take host_run()'s own hold for the thread's state. The engine's thread may
+ * sleep on what was heard here, so it is woken for whatever that leaves to be done. */
+static void look_for_answer(struct local *l)
+{
+	l->looks--;
+	turn_is_held(l->core);
+	turn_prolong(&l->core->turn);
+	if (host_run(l->host) && l->ops->sooner)
+		l->ops->sooner(l->arg);
+}
+
 void local_flush(struct local *l)
 {
 	while (!list_empty(&l->dirty)) {
@@ -119,12 +131,14 @@ void local_flush(struct local *l)
 		if (p->state == PEER_UP && peer_waits(p)) /* the KICK may end it */
 			peer_admit(p);
 	}
-	if (l->unsaid && l->now >= l->say_at)
+	if (l->unsaid && l->now >= l->say_at) {
+		turn_is_held(l->core);
+		turn_prolong(
+			&l->core->turn); /* before say_again() holds cancellation off */
 		say_again(l);
-	if (l->looks) {
-		l->looks--;
-		host_run(l->host);
 	}
+	if (l->looks)
+		look_for_answer(l);
 }
 
 /* --- states -------------------------------------------------------------- */

@@ -135,6 +135,7 @@ void peer_say_again(struct peer *p)
 	enum say what = (enum say)p->say;
 	bool yes = p->say_yes, kick = p->kick;
 	const struct lent ask = { .key = p->want_map };
+	int rc;
 
 	peer_forget_unsaid(p);
 	if (what != SAY_NOTHING)
@@ -143,8 +144,9 @@ void peer_say_again(struct peer *p)
 		peer_kick(p);
 	if (!ask.key)
 		return;
-	if (say_map(p, SAY_ASK_MAP, &ask, -1) == -EAGAIN)
+	rc = say_map(p, SAY_ASK_MAP, &ask, -1);
+	if (rc == -EAGAIN)
 		peer_ask_map(p, ask.key);
-	else
+	else if (!rc)
 		p->l->looks = ANSWER_LOOKS;
 }

@@ -17,7 +17,7 @@ import lab
 import parse
 from rows import Row
 from stats import KIB, Goal, at_most
-from test_fabric import Fabric, leaves, read, wait_log
+from subnet import Fabric, leaves, read, wait_log
 
 HOPS = {1: ("n0", "n1"), 3: ("n0", "n4"), 5: ("n0", "n8")}
 SWITCHES, AT_EACH = 5, 2

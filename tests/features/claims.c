@@ -10,7 +10,7 @@ static const struct {
 	uint64_t bit;
 	const char *where;
 } tried[] = {
-	{ IBV_DEVICE_BAD_PKEY_CNTR, "tests/test_fabric.py" },
+	{ IBV_DEVICE_BAD_PKEY_CNTR, "tests/test_opensm.py" },
 	{ IBV_DEVICE_BAD_QKEY_CNTR, "built.c" },
 	{ IBV_DEVICE_CURR_QP_STATE_MOD, "tests/errors/states.c" },
 	{ IBV_DEVICE_PORT_ACTIVE_EVENT, "tests/test_programs.py" },
