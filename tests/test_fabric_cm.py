@@ -113,9 +113,13 @@ signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
 for _ in range(400):
     assert bind(0) == 0, os.strerror(ctypes.get_errno())
 signal.setitimer(signal.ITIMER_REAL, 0)
+reads, writes = os.pipe()
 if os.fork() == 0:
     print("child")
+    os.close(writes)
     time.sleep(10)
+os.close(writes)
+os.read(reads, 1)   # until the child has printed
 os._exit(0)
 """
 
