@@ -252,6 +252,8 @@ void param_of(const struct cm_msg *m, size_t skip, struct cm_param *p);
 
 /* Sends m once. If there is no room, m is lost and cm->counter[CM_TX_FULL] counts it. */
 void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *m);
+/* As send_mad() to c's peer, and keeps m for send_again(). */
+void send_kept(struct conn *c, const struct cm_msg *m);
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
 			 unsigned retries, uint64_t now);
 void send_again(struct conn *c);

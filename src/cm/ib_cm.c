@@ -143,8 +143,7 @@ int ibcm_established(struct cm_conn *base, uint64_t now)
 	}
 	if (c->state != ST_REP_RCVD)
 		return -EINVAL;
-	cm_mad_build(c->mad, &m);
-	send_mad(c->cm, &c->route, &m);
+	send_kept(c, &m);
 	conn_become(c, ST_ESTABLISHED);
 	(void)conn_watch(c, now);
 	return 0;

@@ -39,8 +39,7 @@ int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status, uint64
 		m.attr_mod = p->ece_options;
 	}
 	conn_private(&m, p->private, p->private_len);
-	cm_mad_build(c->mad, &m);
-	send_mad(c->cm, &c->route, &m);
+	send_kept(c, &m);
 	if (c->cm->answered == SIDR_KEPT_MAX) {
 		conn_become(c, ST_IDLE);
 		return 0;

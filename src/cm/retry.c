@@ -40,6 +40,12 @@ void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *
 	put(cm, route, id_slot(m->remote_id), mad);
 }
 
+void send_kept(struct conn *c, const struct cm_msg *m)
+{
+	cm_mad_build(c->mad, m);
+	put(c->cm, &c->route, id_slot(m->remote_id), c->mad);
+}
+
 void send_again(struct conn *c)
 {
 	c->cm->counter[CM_TX_AGAIN]++;
@@ -69,13 +75,12 @@ static void set_timer(struct conn *c, uint64_t now)
 void send_until_answered(struct conn *c, const struct cm_msg *m, uint8_t timeout,
 			 unsigned retries, uint64_t now)
 {
-	cm_mad_build(c->mad, m);
 	c->peer_timeout = timeout;
 	c->retries = retries;
 	c->quick = QUICK_NS;
 	c->full_at = now + try_ns(c);
 	c->patience = now + PATIENCE_NS;
-	put(c->cm, &c->route, id_slot(m->remote_id), c->mad);
+	send_kept(c, m);
 	set_timer(c, now);
 }
 
