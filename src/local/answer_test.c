@@ -17,6 +17,15 @@ static void flush(const struct shared *s)
 	turn_give(&core->turn);
 }
 
+/* How often A's engine was told to wake. */
+static unsigned woken;
+
+static void wakes(void *arg)
+{
+	(void)arg;
+	woken++;
+}
+
 /* A uses B's region until it asks for the mapping; B does not run meanwhile. */
 static struct shared asked(void)
 {
@@ -35,10 +44,15 @@ static struct shared asked(void)
 static void an_answer_is_heard_without_input(void **state)
 {
 	struct shared s = asked();
+	const struct local_ops *ops = local_a(&s)->ops;
+	struct local_ops tells = *ops;
 
 	(void)state;
+	tells.sooner = wakes;
+	local_a(&s)->ops = &tells;
 	flush(&s);
 	assert_null(map_of(&s));
+	assert_int_equal(woken, 0);
 	s.f->s->node[0].stopped = true;
 	s.f->s->node[1].stopped = false;
 	(void)sim_run(s.f->s, 1000000);
@@ -46,7 +60,28 @@ static void an_answer_is_heard_without_input(void **state)
 	flush(&s);
 	assert_non_null(map_of(&s));
 	assert_int_equal(local_a(&s)->looks, 0);
+	assert_int_equal(woken, 1); /* the thread may have slept on that */
+	local_a(&s)->ops = ops;
 	s.f->s->node[0].stopped = false;
+	unshare_(&s);
+}
+
+/* A thread with a brief turn looks: messages may reach cancellation points. */
+static void a_look_prolongs_the_turn(void **state)
+{
+	struct shared s = asked();
+	struct core *core = &s.f->s->node[0].core;
+	int cancel;
+
+	(void)state;
+	assert_true(turn_try_brief(&core->turn));
+	assert_false(core->turn.prolonged);
+	local_flush(local_a(&s));
+	assert_true(core->turn.prolonged);
+	turn_give(&core->turn);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &cancel);
+	assert_int_equal(cancel, PTHREAD_CANCEL_ENABLE);
+	s.f->s->node[1].stopped = false;
 	unshare_(&s);
 }
 
@@ -70,6 +105,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_answer_is_heard_without_input),
+		cmocka_unit_test(a_look_prolongs_the_turn),
 		cmocka_unit_test(no_answer_is_not_awaited_for_ever),
 	};
 

@@ -20,12 +20,9 @@ void peer_admit(struct peer *p)
 static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
 		 uint32_t len, uint64_t now)
 {
-	struct core *core = p->l->core;
-
 	if (r->kind == REC_PACKET && lane_input_short(p, r, payload, len, now))
 		return true;
-	turn_is_held(core);
-	turn_prolong(&core->turn);
+	local_prolong(p->l);
 	if (r->kind == REC_PACKET)
 		return lane_input(p, r, payload, len, now);
 	dgram_input(p, payload, len, now);
@@ -100,8 +97,7 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	l->count.in += n;
 	l->count.in_bytes += bytes;
 	if (rc < 0) {
-		turn_is_held(l->core);
-		turn_prolong(&l->core->turn);
+		local_prolong(l);
 		peer_broken(p, "what no urnic writes is in its ring");
 		return n;
 	}
@@ -109,8 +105,7 @@ static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 	look_for_news(p, now);
 	peer_admit(p);
 	if (kick && !peer_looks(p)) {
-		turn_is_held(l->core);
-		turn_prolong(&l->core->turn);
+		local_prolong(l);
 		peer_kick(p);
 	}
 	return n;
@@ -168,8 +163,7 @@ struct local_got local_input(struct local *l, uint64_t now)
 		look_at(l, &l->cold, LOOKS - looks, now, &got);
 	got.one_sided = l->one_sided;
 	if (!list_empty(&l->dead)) {
-		turn_is_held(l->core);
-		turn_prolong(&l->core->turn);
+		local_prolong(l);
 		local_bury(l);
 	}
 	return got;

@@ -107,14 +107,13 @@ static void say_again(struct local *l)
 	cancel_let(was);
 }
 
-/* Cancellation is held off for the whole turn first: what is heard may prolong the turn,
- * and must not take host_run()'s own hold for the thread's state. The engine's thread may
- * sleep on what was heard here, so it is woken for whatever that leaves to be done. */
+/* What is heard may prolong the turn, so that is done before host_run() holds
+ * cancellation off. The engine's thread may sleep on what was heard here, so it is woken
+ * for whatever that leaves to be done. */
 static void look_for_answer(struct local *l)
 {
 	l->looks--;
-	turn_is_held(l->core);
-	turn_prolong(&l->core->turn);
+	local_prolong(l);
 	if (host_run(l->host) && l->ops->sooner)
 		l->ops->sooner(l->arg);
 }
@@ -132,9 +131,7 @@ void local_flush(struct local *l)
 			peer_admit(p);
 	}
 	if (l->unsaid && l->now >= l->say_at) {
-		turn_is_held(l->core);
-		turn_prolong(
-			&l->core->turn); /* before say_again() holds cancellation off */
+		local_prolong(l); /* before say_again() holds cancellation off */
 		say_again(l);
 	}
 	if (l->looks)

@@ -115,6 +115,15 @@ struct local {
 	uint8_t dgram[RING_CHUNK];
 };
 
+/* What follows may reach cancellation points, and the turn may be a brief one. Not while
+ * cancellation is held off (sys/cancel.h): the turn would take that for the thread's own
+ * state. */
+static inline void local_prolong(struct local *l)
+{
+	turn_is_held(l->core);
+	turn_prolong(&l->core->turn);
+}
+
 /* --- peers (peer.c) ------------------------------------------------------ */
 
 /* Makes a peer in PEER_OPENING.  Returns NULL without memory. */

@@ -360,9 +360,9 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	return did;
 }
 
-/* A shortcut writes into rings only, so of the sources only rings have a new deadline.
- * What this process wrote to itself waits for a poller, but not for a thread that sleeps.
- */
+/* A shortcut writes into rings only, so it changes no other source's deadline. A ring
+ * from this process to itself has one that has passed: its input waits for a poller, but
+ * not while the thread sleeps. */
 uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 {
 	uint64_t now, at;
@@ -371,10 +371,10 @@ uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 	wake(e);
 	if (!is_asleep(e))
 		return NEVER;
-	at = first_of(&e->by.rings, next, 0);
-	if (at)
-		return at;
 	now = clock_ns();
+	at = first_of(&e->by.rings, next, now);
+	if (at > now)
+		return at;
 	at = engine_take_rings(e, now).next;
 	return first_of(&e->by.rings, next < at ? next : at, now);
 }
