@@ -93,7 +93,8 @@ int links_join(struct links *links, const struct device *dev, const uint8_t gid[
 /* Is one of the links full? */
 bool links_full(const struct links *links, uint64_t now);
 
-/* As nic_link_ops.forward for all links. */
+/* Each link forwards the datagrams for other processes that wait in its sockets, before
+ * they are closed. */
 void links_forward(struct links *links);
 
 #endif

@@ -41,8 +41,8 @@ struct source {
 		/* Takes in what has come, but only a bounded part of it. */
 		void (*input)(struct source *s, struct source_got *got, uint64_t now);
 		/* Is there certainly no input?  As cheap as a few loads: a poller asks
-		 * this in most of its turns.  For rings, whose input() must do with a
-		 * brief turn (sys/turn.h). */
+		 * this in most of its turns.  For rings.  The input() of all rings must
+		 * do with a brief turn (sys/turn.h). */
 		bool (*quiet)(const struct source *s);
 		/* A timer is to be judged after all input that has come: the next input()
 		 * looks everywhere.  Returns true if something turned up already. */
