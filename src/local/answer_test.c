@@ -85,6 +85,39 @@ static void a_look_prolongs_the_turn(void **state)
 	unshare_(&s);
 }
 
+static void another_peers_answer_does_not_end_it(void **state)
+{
+	struct shared s = asked();
+	struct peer other;
+
+	(void)state;
+	local_a(&s)->asked = &other;
+	s.f->s->node[0].stopped = true;
+	s.f->s->node[1].stopped = false;
+	(void)sim_run(s.f->s, 1000000);
+	flush(&s);
+	assert_non_null(map_of(&s));
+	assert_true(local_a(&s)->looks > 0);
+	s.f->s->node[0].stopped = false;
+	unshare_(&s);
+}
+
+/* At a program's end QPs may stay locked. */
+static void nobody_looks_at_the_end(void **state)
+{
+	struct shared s = asked();
+	struct core *core = &s.f->s->node[0].core;
+	unsigned looks = local_a(&s)->looks;
+
+	(void)state;
+	core->leaving = true;
+	flush(&s);
+	core->leaving = false;
+	assert_int_equal(local_a(&s)->looks, looks);
+	s.f->s->node[1].stopped = false;
+	unshare_(&s);
+}
+
 static void no_answer_is_not_awaited_for_ever(void **state)
 {
 	struct shared s = asked();
@@ -106,6 +139,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_answer_is_heard_without_input),
 		cmocka_unit_test(a_look_prolongs_the_turn),
+		cmocka_unit_test(another_peers_answer_does_not_end_it),
+		cmocka_unit_test(nobody_looks_at_the_end),
 		cmocka_unit_test(no_answer_is_not_awaited_for_ever),
 	};
 

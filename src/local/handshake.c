@@ -131,7 +131,8 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 {
 	const bool is_lent = s->fd[0] >= 0;
 
-	p->l->looks = 0;
+	if (p->l->asked == p)
+		p->l->looks = 0;
 	if (p->state != PEER_UP)
 		return;
 	if (!is_lent || !reach_map(&p->reach, lent, s->fd[0])) {

@@ -134,7 +134,7 @@ void local_flush(struct local *l)
 		local_prolong(l); /* before say_again() holds cancellation off */
 		say_again(l);
 	}
-	if (l->looks)
+	if (l->looks && !l->core->leaving) /* then QPs may stay locked */
 		look_for_answer(l);
 }
 

@@ -104,9 +104,10 @@ struct local {
 	_Atomic unsigned nhot; /* length of hot */
 	bool one_sided;	       /* for struct local_got */
 	struct peer *by_slot[SLOTS_MAX];
-	struct peer *self;    /* by_slot[] of this process */
-	unsigned unsaid;      /* number of peers with messages that wait */
-	unsigned looks;	      /* of ANSWER_LOOKS, those that are left */
+	struct peer *self;	  /* by_slot[] of this process */
+	unsigned unsaid;	  /* number of peers with messages that wait */
+	const struct peer *asked; /* the last that SAY_ASK_MAP went to; only compared */
+	unsigned looks;	      /* for its answer, of ANSWER_LOOKS those that are left */
 	uint64_t say_at;      /* ns; not before; when a connection had no room, or refuses
 				 descriptors until its owner has run */
 	uint64_t now;	      /* time of the last local_input() */

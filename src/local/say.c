@@ -147,6 +147,8 @@ void peer_say_again(struct peer *p)
 	rc = say_map(p, SAY_ASK_MAP, &ask, -1);
 	if (rc == -EAGAIN)
 		peer_ask_map(p, ask.key);
-	else if (!rc)
+	else if (!rc) {
+		p->l->asked = p;
 		p->l->looks = ANSWER_LOOKS;
+	}
 }

@@ -225,11 +225,60 @@ static void the_clock_is_read_in_the_turn(void **state)
 	}
 }
 
+/* --- a thread that sleeps ------------------------------------------------- */
+
+static uint64_t wakes_at;
+
+static bool fake_posted(struct qp *qp, uint64_t *next)
+{
+	(void)qp;
+	*next = wakes_at;
+	return true;
+}
+
+static const struct transport posts = {
+	.name = "posts",
+	.output = fake_output,
+	.run = fake_run,
+	.posted = fake_posted,
+};
+
+/* Posts while the thread sleeps until 1,000,000. Returns whether that woke it. */
+static bool post_wakes(uint64_t next)
+{
+	struct engine_thread *thread = &t.nic->engine.thread;
+
+	atomic_store(&thread->kicked, false);
+	wakes_at = next;
+	nic_post(t.nic, &t.qp[0], false);
+	return atomic_load(&thread->kicked);
+}
+
+static void a_post_wakes_the_thread_in_time(void **state)
+{
+	struct engine_thread *thread = &t.nic->engine.thread;
+
+	(void)state;
+	t.qp[0].transport = &posts;
+	thread->kick_tx = -1; /* only `kicked` counts */
+	thread->sleep_until = 1000000;
+	thread->sleeping = true;
+	thread->watching = true;
+	assert_false(post_wakes(NEVER));
+	assert_false(post_wakes(1000000));
+	assert_true(post_wakes(999999));
+	thread->watching = false; /* it wakes up soon by itself */
+	assert_false(post_wakes(999999));
+	assert_int_equal(t.turns, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(time_does_not_go_back, begin, end),
 		cmocka_unit_test_setup_teardown(the_clock_is_read_in_the_turn, begin,
+						end),
+		cmocka_unit_test_setup_teardown(a_post_wakes_the_thread_in_time, begin,
 						end),
 	};
 

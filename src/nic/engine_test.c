@@ -420,6 +420,11 @@ static void a_shortcut_leaves_nothing_to_a_thread_that_sleeps(void **state)
 	assert_int_equal(t.fake[0].sent, 1);
 	assert_int_equal(qp->timer.at, 600);
 
+	ring.asked = 0;
+	ring.next = NEVER - 1; /* such a deadline is the thread's */
+	assert_int_equal(engine_posted(t.e, qp, NEVER), NEVER - 1);
+	assert_int_equal(ring.asked, 0);
+
 	ring.next = 500;
 	assert_int_equal(engine_posted(t.e, qp, 600), 500);
 	assert_int_equal(engine_posted(t.e, qp, 400), 400);
