@@ -77,7 +77,7 @@ void cm_gone(struct cm *cm, uint16_t slot, uint64_t now)
 static void ask_later(struct conn *c, uint64_t now)
 {
 	struct cm *cm = c->cm;
-	uint64_t ns = (cm->used - cm->free_n) * ASK_EACH_NS;
+	uint64_t ns = (cm->used - cm->free_n - cm->answered) * ASK_EACH_NS;
 
 	if (ns < ASK_NS)
 		ns = ASK_NS;
