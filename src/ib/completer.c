@@ -87,6 +87,14 @@ static bool alive(const struct ib_qp *q)
 	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
 }
 
+/* Does the peer's QP go to ERR with this, and answer no request again? */
+static bool is_final(uint8_t syndrome)
+{
+	return aeth_type(syndrome) == AETH_NAK &&
+	       aeth_value(syndrome) >= NAK_INVALID_REQUEST &&
+	       aeth_value(syndrome) <= NAK_REMOTE_OPERATIONAL;
+}
+
 static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
@@ -101,6 +109,10 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 	if (!alive(q))
 		return;
 	if (!all) {
+		if (is_final(syndrome)) { /* it may have overtaken responses */
+			q->req.nak = syndrome;
+			q->req.nak_psn = psn;
+		}
 		implied_nak(q, now);
 		return;
 	}
@@ -238,6 +250,8 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		acknowledge(q, psn, pkt->f.syndrome, now);
 	else
 		answer(q, pkt, psn, now);
+	if (alive(q) && q->req.nak && q->req.una == q->req.nak_psn)
+		nak(q, aeth_value(q->req.nak), true, now);
 	if (alive(q))
 		req_tell_error(q, now);
 	if (q->qp->sq.tail != q->qp->sq.head || q->qp->state != IBV_QPS_RTS)

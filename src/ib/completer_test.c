@@ -103,6 +103,32 @@ static void naks_name_the_error(void **state)
 	}
 }
 
+/* A network may deliver a NAK before responses that were sent before it. The peer's QP is
+ * in ERR by then, and answers no request again. */
+static void a_nak_overtakes_responses(void **state)
+{
+	static const enum ib_place place[] = { IB_FIRST, IB_MIDDLE, IB_LAST };
+	struct fix *f = silent(IBV_WR_RDMA_READ, 3000); /* PSN 100 to 102 */
+	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 103);
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
+	assert_false(sim_run(f->s, 50000));
+	a.syndrome = 0x63;
+	sim_inject(f->s, 1, &a, NULL, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_false(sim_run(f->s, 50000));
+		assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+		a = answer(f, IB_READ_RESP, place[i], 100 + i);
+		sim_inject(f->s, 1, &a, f->mem[1], i < 2 ? 1024 : 3000 - 2048);
+	}
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_REM_OP_ERR).vendor_err,
+			 VERR_REMOTE_OPERATION);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+	fix_close(f);
+}
+
 static void bad_responses(void **state)
 {
 	static const struct {
@@ -199,6 +225,7 @@ int main(void)
 		cmocka_unit_test(ghosts_change_nothing),
 		cmocka_unit_test(part_of_a_message_is_acknowledged),
 		cmocka_unit_test(naks_name_the_error),
+		cmocka_unit_test(a_nak_overtakes_responses),
 		cmocka_unit_test(bad_responses),
 		cmocka_unit_test(read_answer_for_a_write),
 		cmocka_unit_test(response_acknowledges),
