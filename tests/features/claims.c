@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* claims.c - the device attributes that caps.c does not test: no flag is set that no test
- * tries, and the limits on numbers of objects hold. */
+/* claims.c - the device attributes that no row of caps_*.c tests: no flag is set that no
+ * test tries, and the limits on numbers of objects hold. */
 #include "feature.h"
 
 /* --- flags ------------------------------------------------------------------- */
@@ -16,14 +16,14 @@ static const struct {
 	{ IBV_DEVICE_PORT_ACTIVE_EVENT, "tests/test_programs.py" },
 	{ IBV_DEVICE_SYS_IMAGE_GUID, "below" },
 	{ IBV_DEVICE_RC_RNR_NAK_GEN, "tests/pairs/rows_state.c" },
-	{ IBV_DEVICE_SRQ_RESIZE, "caps.c" },
-	{ IBV_DEVICE_MEM_WINDOW, "caps.c, tests/pairs/rows_window.c" },
-	{ IBV_DEVICE_MEM_WINDOW_TYPE_2B, "caps.c, tests/pairs/rows_window.c" },
+	{ IBV_DEVICE_SRQ_RESIZE, "caps_queues.c" },
+	{ IBV_DEVICE_MEM_WINDOW, "caps_memory.c, tests/pairs/rows_window.c" },
+	{ IBV_DEVICE_MEM_WINDOW_TYPE_2B, "caps_memory.c, tests/pairs/rows_window.c" },
 	{ IBV_DEVICE_MEM_MGT_EXTENSIONS, "built.c: invalidations" },
-	{ IBV_DEVICE_XRC, "caps.c, tests/xrc" },
+	{ IBV_DEVICE_XRC, "caps_queues.c, tests/xrc" },
 	{ IBV_DEVICE_MANAGED_FLOW_STEERING, "spread.c, counters.c" },
-	{ 1ull << 38, "caps.c, flush.c" }, /* IB_UVERBS_DEVICE_FLUSH_GLOBAL */
-	{ 1ull << 40, "caps.c, built.c" }, /* IB_UVERBS_DEVICE_ATOMIC_WRITE */
+	{ 1ull << 38, "caps_memory.c, flush.c" }, /* IB_UVERBS_DEVICE_FLUSH_GLOBAL */
+	{ 1ull << 40, "caps_queues.c, built.c" }, /* IB_UVERBS_DEVICE_ATOMIC_WRITE */
 };
 
 static void flags(const struct ibv_device_attr_ex *a)
