@@ -1,103 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tests of which regions' memory becomes file pages, and which stays private. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+/* Tests of which regions' memory becomes file pages, and how long it stays so. */
+#include "direct/pages_fix.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/aio_abi.h>
-#include <linux/mempolicy.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/mr.h"
 #include "direct/direct.h"
-#include "direct/share.h"
-#include "direct/threads_fix.h"
-#include "sys/procmaps.h"
-
-enum {
-	PAGE = 4096,
-	LEN = 20 * PAGE,
-	RW = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-};
-
-static struct core core;
-static struct pd *pd;
-static uint8_t *mem;
-
-static int begin(void **state)
-{
-	(void)state;
-	assert_int_equal(core_init(&core, 1), 0);
-	assert_int_equal(pd_alloc(&core, NULL, &pd), 0);
-	count_threads();
-	share_start(&core, false);
-	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(mem, MAP_FAILED);
-	for (size_t i = 0; i < LEN; i++)
-		mem[i] = (uint8_t)(i * 7 + i / 251);
-	return 0;
-}
-
-static int end(void **state)
-{
-	(void)state;
-	munmap(mem, LEN);
-	assert_int_equal(pd_free(pd), 0);
-	core_fini(&core);
-	return 0;
-}
-
-static struct mr *reg(void *at, size_t len, int access)
-{
-	struct mr *mr;
-
-	assert_int_equal(mr_reg(pd, at, len, (uintptr_t)at, access, &mr), 0);
-	return mr;
-}
-
-static void dereg(struct mr *mr)
-{
-	assert_int_equal(mr_dereg(mr), 0);
-}
-
-/* Checks that `pages` pages of mem from page `from` on are shared, and no others. */
-static void expect_shared(size_t from, size_t pages)
-{
-	struct procmap m;
-	struct procmaps maps;
-	bool is[LEN / PAGE] = { false };
-
-	procmaps_open(&maps);
-	while (procmaps_next(&maps, &m))
-		for (size_t i = 0; i < LEN / PAGE; i++)
-			if (m.lo <= (uintptr_t)mem + i * PAGE &&
-			    (uintptr_t)mem + i * PAGE < m.hi)
-				is[i] = m.perms[3] == 's';
-	procmaps_close(&maps);
-	for (size_t i = 0; i < LEN / PAGE; i++)
-		assert_int_equal(is[i], i >= from && i < from + pages);
-}
-
-static void expect_content(void)
-{
-	for (size_t i = 0; i < LEN; i++)
-		assert_int_equal(mem[i], (uint8_t)(i * 7 + i / 251));
-}
 
 static void as_long_as_it_is_registered(void **state)
 {
@@ -201,48 +115,6 @@ static void not_what_is_a_region_already(void **state)
 	dereg(mr);
 }
 
-static pid_t thread_id;
-
-static void *wait_for_end(void *arg)
-{
-	thread_id = gettid();
-	pthread_barrier_wait(arg);
-	pthread_barrier_wait(arg);
-	return arg;
-}
-
-/* The program has another thread, which may touch the memory while it moves: private
- * memory is not made a file's then, and memory that is a file's stays so. */
-static void not_with_other_threads(void **state)
-{
-	struct mr *a = reg(mem, 4 * PAGE, RW), *b;
-	pthread_barrier_t there;
-	pthread_t t;
-
-	(void)state;
-	pthread_barrier_init(&there, NULL, 2);
-	assert_int_equal(pthread_create(&t, NULL, wait_for_end, &there), 0);
-	pthread_barrier_wait(&there);
-	count_threads();
-	threads_end(); /* one thread counts as the program's */
-	b = reg(mem + 4 * PAGE, 4 * PAGE, RW);
-	expect_shared(0, 4);
-	dereg(b);
-	dereg(a);
-	expect_shared(0, 4);
-	pthread_barrier_wait(&there);
-	pthread_join(t, NULL);
-	while (!syscall(SYS_tgkill, getpid(), thread_id, 0))
-		sched_yield(); /* the kernel counts the thread for a moment after it has
-				  ended */
-	expect_content();
-	a = reg(mem, 4 * PAGE, RW);
-	dereg(a);
-	expect_shared(0, 0);
-	expect_content();
-	pthread_barrier_destroy(&there);
-}
-
 /* Counts the files of moved memory that this process has open. */
 static unsigned files(void)
 {
@@ -282,22 +154,6 @@ static void what_is_unmapped_with_other_threads(void **state)
 	assert_int_equal(files(), 0);
 }
 
-/* Memory is not moved while the program has a context of asynchronous I/O: the kernel
- * may be about to write to it. */
-static void not_with_asynchronous_io(void **state)
-{
-	aio_context_t io = 0;
-	struct mr *mr;
-
-	(void)state;
-	if (syscall(SYS_io_setup, 4, &io))
-		return; /* this kernel has no io_setup() */
-	mr = reg(mem, LEN, RW);
-	expect_shared(0, 0);
-	dereg(mr);
-	syscall(SYS_io_destroy, io);
-}
-
 /* Most of the few descriptors that are allowed are left to the program. */
 static void not_with_few_descriptors(void **state)
 {
@@ -314,80 +170,6 @@ static void not_with_few_descriptors(void **state)
 	expect_shared(0, 2);
 	for (unsigned i = 0; i < 4; i++)
 		dereg(mr[i]);
-}
-
-/* An open io_uring may have buffers registered, even if nobody has mapped the ring. */
-static void not_with_a_ring_that_is_open(void **state)
-{
-	uint8_t params[120] = { 0 };
-	int fd = (int)syscall(SYS_io_uring_setup, 2, params);
-	struct mr *mr;
-
-	(void)state;
-	if (fd < 0)
-		return; /* io_uring is forbidden */
-	mr = reg(mem, LEN, RW);
-	expect_shared(0, 0);
-	dereg(mr);
-	close(fd);
-}
-
-static void not_what_is_locked(void **state)
-{
-	struct mr *mr;
-
-	(void)state;
-	/* under a sanitizer mlock() does nothing, so the system call is made directly */
-	assert_int_equal(syscall(SYS_mlock, mem, PAGE), 0);
-	mr = reg(mem, LEN, RW);
-	expect_shared(0, 0);
-	dereg(mr);
-	syscall(SYS_munlock, mem, PAGE);
-}
-
-/* A page with advice of madvise() or a policy of mbind() stays private: moved memory
- * would lose it. */
-static void not_what_something_is_said_of(void **state)
-{
-	static const int advice[][2] = {
-		{ MADV_DONTDUMP, MADV_DODUMP },
-		{ MADV_DONTFORK, MADV_DOFORK },
-		{ MADV_WIPEONFORK, MADV_KEEPONFORK },
-	};
-	unsigned long nodes = 1;
-	struct mr *mr;
-
-	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(madvise(mem, PAGE, advice[i][0]), 0);
-		mr = reg(mem, LEN, RW);
-		expect_shared(1, 19);
-		dereg(mr);
-		assert_int_equal(madvise(mem, PAGE, advice[i][1]), 0);
-	}
-	if (syscall(SYS_mbind, mem, PAGE, MPOL_PREFERRED, &nodes, 8 * sizeof(nodes), 0))
-		return; /* this kernel has no mbind() */
-	mr = reg(mem, LEN, RW);
-	expect_shared(1, 19);
-	dereg(mr);
-	expect_content();
-}
-
-/* A page that gets advice while it is a file's stays a file's until the advice is taken
- * back. */
-static void what_is_said_later_stays(void **state)
-{
-	struct mr *mr = reg(mem, 4 * PAGE, RW);
-
-	(void)state;
-	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DONTDUMP), 0);
-	dereg(mr);
-	expect_shared(0, 4);
-	expect_content();
-	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DODUMP), 0);
-	dereg(reg(mem + 8 * PAGE, PAGE, RW));
-	expect_shared(0, 0);
-	expect_content();
 }
 
 /* The memory of urnic's own objects stays private: the engine thread works in it without
@@ -408,22 +190,6 @@ static void not_what_has_our_own_nic(void **state)
 	dereg(mr);
 	assert_int_equal(pd_free(of), 0);
 	core_fini(in);
-}
-
-static void not_what_is_protected(void **state)
-{
-	struct mr *mr;
-
-	(void)state;
-	mprotect(mem + 2 * PAGE, PAGE, PROT_READ);
-	mr = reg(mem, LEN, IBV_ACCESS_REMOTE_READ);
-	mprotect(mem + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
-	for (unsigned i = 0; i < 2; i++)
-		mem[i * PAGE] = mem[i * PAGE];
-	expect_content();
-	dereg(mr);
-	expect_shared(0, 0);
-	expect_content();
 }
 
 static void a_region_that_moves(void **state)
@@ -554,16 +320,9 @@ int main(void)
 		T(what_long_sends_may_come_from),
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),
-		T(not_with_other_threads),
 		T(what_is_unmapped_with_other_threads),
-		T(not_with_asynchronous_io),
 		T(not_with_few_descriptors),
-		T(not_with_a_ring_that_is_open),
-		T(not_what_is_locked),
-		T(not_what_something_is_said_of),
-		T(what_is_said_later_stays),
 		T(not_what_has_our_own_nic),
-		T(not_what_is_protected),
 		T(a_region_that_moves),
 		T(many_regions),
 		T(part_of_a_mapping),

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tests of which memory stays private pages: others could touch it meanwhile, or it is
+ * not ordinary. */
+#include "direct/pages_fix.h"
+
+#include <linux/aio_abi.h>
+#include <linux/mempolicy.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static pid_t thread_id;
+
+static void *wait_for_end(void *arg)
+{
+	thread_id = gettid();
+	pthread_barrier_wait(arg);
+	pthread_barrier_wait(arg);
+	return arg;
+}
+
+/* The program has another thread, which may touch the memory while it moves: private
+ * memory is not made a file's then, and memory that is a file's stays so. */
+static void not_with_other_threads(void **state)
+{
+	struct mr *a = reg(mem, 4 * PAGE, RW), *b;
+	pthread_barrier_t there;
+	pthread_t t;
+
+	(void)state;
+	pthread_barrier_init(&there, NULL, 2);
+	assert_int_equal(pthread_create(&t, NULL, wait_for_end, &there), 0);
+	pthread_barrier_wait(&there);
+	count_threads();
+	threads_end(); /* one thread counts as the program's */
+	b = reg(mem + 4 * PAGE, 4 * PAGE, RW);
+	expect_shared(0, 4);
+	dereg(b);
+	dereg(a);
+	expect_shared(0, 4);
+	pthread_barrier_wait(&there);
+	pthread_join(t, NULL);
+	while (!syscall(SYS_tgkill, getpid(), thread_id, 0))
+		sched_yield(); /* the kernel counts the thread for a moment after it has
+				  ended */
+	expect_content();
+	a = reg(mem, 4 * PAGE, RW);
+	dereg(a);
+	expect_shared(0, 0);
+	expect_content();
+	pthread_barrier_destroy(&there);
+}
+
+/* Memory is not moved while the program has a context of asynchronous I/O: the kernel
+ * may be about to write to it. */
+static void not_with_asynchronous_io(void **state)
+{
+	aio_context_t io = 0;
+	struct mr *mr;
+
+	(void)state;
+	if (syscall(SYS_io_setup, 4, &io))
+		return; /* this kernel has no io_setup() */
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 0);
+	dereg(mr);
+	syscall(SYS_io_destroy, io);
+}
+
+/* An open io_uring may have buffers registered, even if nobody has mapped the ring. */
+static void not_with_a_ring_that_is_open(void **state)
+{
+	uint8_t params[120] = { 0 };
+	int fd = (int)syscall(SYS_io_uring_setup, 2, params);
+	struct mr *mr;
+
+	(void)state;
+	if (fd < 0)
+		return; /* io_uring is forbidden */
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 0);
+	dereg(mr);
+	close(fd);
+}
+
+static void not_what_is_locked(void **state)
+{
+	struct mr *mr;
+
+	(void)state;
+	/* under a sanitizer mlock() does nothing, so the system call is made directly */
+	assert_int_equal(syscall(SYS_mlock, mem, PAGE), 0);
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 0);
+	dereg(mr);
+	syscall(SYS_munlock, mem, PAGE);
+}
+
+/* A page with advice of madvise() or a policy of mbind() stays private: moved memory
+ * would lose it. */
+static void not_what_something_is_said_of(void **state)
+{
+	static const int advice[][2] = {
+		{ MADV_DONTDUMP, MADV_DODUMP },
+		{ MADV_DONTFORK, MADV_DOFORK },
+		{ MADV_WIPEONFORK, MADV_KEEPONFORK },
+	};
+	unsigned long nodes = 1;
+	struct mr *mr;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(madvise(mem, PAGE, advice[i][0]), 0);
+		mr = reg(mem, LEN, RW);
+		expect_shared(1, 19);
+		dereg(mr);
+		assert_int_equal(madvise(mem, PAGE, advice[i][1]), 0);
+	}
+	if (syscall(SYS_mbind, mem, PAGE, MPOL_PREFERRED, &nodes, 8 * sizeof(nodes), 0))
+		return; /* this kernel has no mbind() */
+	mr = reg(mem, LEN, RW);
+	expect_shared(1, 19);
+	dereg(mr);
+	expect_content();
+}
+
+/* A page that gets advice while it is a file's stays a file's until the advice is taken
+ * back. */
+static void what_is_said_later_stays(void **state)
+{
+	struct mr *mr = reg(mem, 4 * PAGE, RW);
+
+	(void)state;
+	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DONTDUMP), 0);
+	dereg(mr);
+	expect_shared(0, 4);
+	expect_content();
+	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DODUMP), 0);
+	dereg(reg(mem + 8 * PAGE, PAGE, RW));
+	expect_shared(0, 0);
+	expect_content();
+}
+
+static void not_what_is_protected(void **state)
+{
+	struct mr *mr;
+
+	(void)state;
+	mprotect(mem + 2 * PAGE, PAGE, PROT_READ);
+	mr = reg(mem, LEN, IBV_ACCESS_REMOTE_READ);
+	mprotect(mem + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
+	for (unsigned i = 0; i < 2; i++)
+		mem[i * PAGE] = mem[i * PAGE];
+	expect_content();
+	dereg(mr);
+	expect_shared(0, 0);
+	expect_content();
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(not_with_other_threads),	  T(not_with_asynchronous_io),
+		T(not_with_a_ring_that_is_open),  T(not_what_is_locked),
+		T(not_what_something_is_said_of), T(what_is_said_later_stays),
+		T(not_what_is_protected),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
