@@ -230,6 +230,14 @@ def fabric(netns):
     return start
 
 
+@pytest.fixture
+def two(fabric):
+    """A fabric of two adapters at one switch, with OpenSM at adapter a."""
+    f = fabric()
+    f.sm = f.opensm("a")
+    return f
+
+
 @pytest.fixture(scope="session")
 def huge_pages():
     """16 huge pages of 2 MiB, which rdma-core's suite asks for, if this machine lets them be

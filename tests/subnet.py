@@ -114,6 +114,17 @@ def link_states(f):
             for n in nodes for p in n["ports"] if "peer" in p}
 
 
+def counters(f):
+    """{(node, port): counters of the port}"""
+    out = json.loads(ask(f, "counters", "--json"))
+    return {(p["node"], p["port"]): p["counters"] for p in out["ports"]}
+
+
+def sent(f, node, port=1):
+    """The number of packets that the port has sent."""
+    return int(re.search(rf"^{node} {port} +(\d+)", ask(f, "counters"), re.M)[1])
+
+
 def tshark(file, *args):
     return subprocess.run(["tshark", "-r", str(file), *args], check=True, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout

@@ -24,14 +24,6 @@ def fabric(netns):
     return start
 
 
-@pytest.fixture
-def two(fabric):
-    """Two adapters at one switch, with OpenSM at adapter a."""
-    f = fabric()
-    f.sm = f.opensm("a")
-    return f
-
-
 def connect(f, port, *, server="b", client="a", ip=B, **kw):
     words = ("rping", "-C", "3", "-p", str(port))
     return run_pair(f.at(server), f.at(client), (*words, "-s"), (*words, "-c", "-V", "-a", ip),

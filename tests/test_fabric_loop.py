@@ -10,8 +10,8 @@ import struct
 
 from lab import eventually
 from subnet import Fabric, made
-from test_fabric_data import full
 from tool import need
+from traffic import full
 
 # A program that sends datagrams as fast as it can, in turn to each destination that a line of its
 # input names.  It posts no receive, so datagrams for it are dropped on arrival.  It writes to a

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is shown of a fabric: `urnic fabric status`, pictures, captures, and files as in /sys."""
 
+import collections
 import json
 import pathlib
 import random
@@ -9,9 +10,10 @@ import shutil
 import signal
 
 import pytest
-from lab import HANGS, eventually, next_port
+from lab import HANGS, eventually, next_port, run_both
 from subnet import TWO, Fabric, ask, leaves, lid_of_switch, link_states, made, tshark
 from tool import need
+from traffic import both
 
 
 def test_status(fabric):
@@ -198,6 +200,60 @@ def test_capture(fabric):
     assert at_b == sum(p["counters"]["port_xmit_packets"] + p["counters"]["port_rcv_packets"]
                        for p in count if p["node"] == "H-b")
     assert len(tshark(f.dir / "three").splitlines()) == 3
+
+
+def test_capture_of_data(two):
+    """tshark dissects what crosses the links, and the capture has each packet on both links."""
+    need("tshark")
+    file = two.dir / "data"
+    proc = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", file)
+    proc.wait_output("the capture has begun")
+    both(two, "ibv_rc_pingpong", "-n", "20", "-g", "0")
+    both(two, "ibv_ud_pingpong", "-n", "20")
+    proc.signal(signal.SIGINT)
+    assert proc.wait(HANGS) == 0 and " 0 lost" in proc.out, proc.describe()
+    assert tshark(file, "-Y", "_ws.malformed") == ""
+    lines = tshark(file, "-Y", "infiniband.bth.destqp > 1").splitlines()
+    for kind in ("RC Send First", "RC Send Middle", "RC Send Last", "RC Acknowledge",
+                 "UD Send Only"):
+        assert sum(kind in line for line in lines) >= 4, (kind, lines)
+    # a packet has the same CRCs on both links, since its VL is VL0 on both
+    icrc = tshark(file, "-Y", "infiniband.bth.destqp > 1", "-T", "fields",
+                  "-e", "infiniband.invariant.crc", "-e", "infiniband.variant.crc").split("\n")
+    seen = [line for line in icrc if line.strip()]
+    assert len(seen) == len(lines)
+    assert all(seen.count(line) % 2 == 0 for line in set(seen)), seen
+
+
+def frames(file, *more):
+    """Count captured data packets, each by the fields that a link does not change."""
+    out = tshark(file, "-Y", "infiniband.bth.destqp > 1", "-T", "fields",
+                 *(w for f in ("lrh.dlid", "lrh.slid", "bth.opcode", "bth.psn", "invariant.crc")
+                   for w in ("-e", f"infiniband.{f}")), *more)
+    return collections.Counter(line for line in out.splitlines() if line.strip())
+
+
+def test_a_programs_own_capture(two):
+    """A program's own capture (URNIC_PCAP) has the packets that cross its adapter's cable."""
+    need("tshark")
+    cable = two.dir / "cable"
+    proc = two.ns.start(two.ns.stage.urnic, "fabric", "pcap", cable, "b")
+    proc.wait_output("the capture has begun")
+    run_both(two.at("a", URNIC_PCAP=two.dir / "own.a"),
+             two.at("b", URNIC_PCAP=two.dir / "own.b"),
+             ["ibv_rc_pingpong", "-n", "20", "-g", "0"], "127.0.0.1")
+    proc.signal(signal.SIGINT)
+    assert proc.wait(HANGS) == 0 and " 0 lost" in proc.out, proc.describe()
+    all_of_it = frames(cable)
+    assert len(all_of_it) > 100
+    for own in ("own.a", "own.b"):
+        assert tshark(two.dir / own, "-Y", "_ws.malformed") == ""
+        seen = frames(two.dir / own)
+        # a retransmission, with another bit in its BTH, may cross the cable after the program has
+        # ended
+        assert not seen - all_of_it
+        assert {line.rsplit("\t", 1)[0] for line in all_of_it - seen} <= \
+            {line.rsplit("\t", 1)[0] for line in seen}
 
 
 def test_sysfs(fabric):
