@@ -213,6 +213,12 @@ def netns_pair(stage, can_namespace):
 
 
 @pytest.fixture
+def faults(stage):
+    """The path of a copy of the program of tests/faults, which every user may run."""
+    return stage.tool("faults/faults")
+
+
+@pytest.fixture
 def netns(stage, can_namespace):
     """A new namespace whose only interface is lo."""
     ns = lab.Namespace(stage)

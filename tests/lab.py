@@ -28,6 +28,8 @@ CAN_NAMESPACE = os.geteuid() == 0
 SECOND_USER = "games"
 HANGS = 60      # seconds; on the slowest machine, a step that takes longer hangs
 
+needs_second_user = pytest.mark.skipif(IN_USERNS, reason="a user namespace has one user")
+
 PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", "--core=0:0", "--"
 DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
              "--pdeathsig=KILL")
@@ -360,6 +362,16 @@ class Pair:
     def remove(self):
         self.a.remove()
         self.b.remove()
+
+
+def uid(ns, user):
+    return int(ns.sh(f"id -u {user}"))
+
+
+def urnic_names(ns):
+    """The socket names and the UDP port that urnic's processes hold in the namespace."""
+    return ns.sh("ss -xlnH | grep -o 'urnic/[0-9]*' || true; "
+                 "ss -ulnH 'sport = 4791'").split("\n")[:-1]
 
 
 def constant(path, name):

@@ -11,8 +11,8 @@ import shutil
 import pytest
 
 import lab
-from lab import eventually
-from test_faults import LONG, RIGHT, needs_second_user, urnic_names
+from lab import HANGS, eventually, needs_second_user, urnic_names
+from workers import RIGHT
 
 OBJ = lab.ROOT / "build/obj/tests"
 LOCAL_WAYS = ["host", "pipe"]
@@ -36,7 +36,7 @@ def full(request):
 @pytest.fixture
 def run(shared_pair, tools):
     """run(way, word, ...): run a command of tests/local by that way; return its output."""
-    def run(way, *words, timeout=LONG, **kw):
+    def run(way, *words, timeout=HANGS, **kw):
         ns, _ = shared_pair().place(way)
         proc = ns.run(tools["local"], "-d", ns.dev, *words, timeout=timeout, **kw)
         assert RIGHT in proc.out, proc.describe()
@@ -202,7 +202,7 @@ def test_forbidden(shared_pair, tools, kind):
         twos.append((server, ends.start(True, [*words, ns.ip4])))
     for server, client in twos:
         for proc, line in zip((server, client), FORBIDDEN[kind]):
-            assert proc.wait(LONG) == 0, (server.describe(), client.describe())
+            assert proc.wait(HANGS) == 0, (server.describe(), client.describe())
             said = re.findall(r"info: slot \d+, process \d+: (messages go .*)", proc.out)
             assert said and all(line in x for x in said), (kind, proc.describe())
 
@@ -294,7 +294,7 @@ def hostile(ns, tools, user, count, seed):
     attacker = ns.start(*words, "hostile", "-n", count, "-s", seed, "127.0.0.1",
                         user=user)
     for proc in (attacker, victim):
-        assert proc.wait(LONG + count) == 0 and RIGHT in proc.out, (
+        assert proc.wait(HANGS + count) == 0 and RIGHT in proc.out, (
             attacker.describe(), victim.describe())
 
 

@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from test_faults import RIGHT, urnic_names
+from lab import urnic_names
+from workers import RIGHT
 
 WAYS = ["host", "udp"]
 
