@@ -45,6 +45,26 @@ static void who_lives_is_asked_and_no_more(void **state)
 	fix_close(f);
 }
 
+/* Answers to SIDR_REQs that are kept for copies of them do not make questions rarer. */
+static void kept_answers_are_asked_nothing(void **state)
+{
+	enum { KEPT = 900, MOST_S = 5 };
+	struct fix *f = fix_open(1);
+	struct pair p = pair_open(f);
+	struct cm *cm = fix_cm(f, 0);
+
+	(void)state;
+	pair_connect(f, &p);
+	cm->used += KEPT;
+	cm->answered = KEPT;
+	fix_run(f, MOST_S * FIX_S); /* one question */
+	assert_in_range(conn_of(p.a->conn)->timer.at - f->now, 1, MOST_S * FIX_S);
+	cm->used -= KEPT;
+	cm->answered = 0;
+	pair_close(&p);
+	fix_close(f);
+}
+
 static void a_process_is_killed(void **state)
 {
 	(void)state;
@@ -430,6 +450,7 @@ static void many_to_a_process(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kept_answers_are_asked_nothing),
 		cmocka_unit_test(who_lives_is_asked_and_no_more),
 		cmocka_unit_test(a_process_is_killed),
 		cmocka_unit_test(the_last_process_of_a_host_is_killed),

@@ -36,7 +36,8 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 	c->peer_timeout = m->local_timeout;
 	c->peer_retries = m->max_cm_retries;
 	conn_hash(c);
-	conn_hash_qp(c);
+	if (!c->datagram)
+		conn_hash_qp(c);
 }
 
 /* Does the REQ come from a QP, or with an ID, that we believe to be connected? Then the
