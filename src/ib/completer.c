@@ -112,8 +112,9 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 		if (is_final(syndrome)) { /* it may have overtaken responses */
 			q->req.nak = syndrome;
 			q->req.nak_psn = psn;
+		} else {
+			implied_nak(q, now);
 		}
-		implied_nak(q, now);
 		return;
 	}
 	switch (type) {
@@ -230,6 +231,17 @@ static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint
 		atomic_response(q, pkt, psn, now);
 }
 
+/* Ends the QP by the NAK that was kept, if all responses before it have come. */
+static void kept_nak(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct ib_req *r = &q->req;
+
+	if (psn_diff(r->una, r->nak_psn) > 0)
+		r->nak = 0;
+	else if (req_advance(q, r->nak_psn, now) && alive(q))
+		nak(q, aeth_value(r->nak), true, now);
+}
+
 void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	uint32_t psn = pkt->f.psn;
@@ -250,8 +262,8 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		acknowledge(q, psn, pkt->f.syndrome, now);
 	else
 		answer(q, pkt, psn, now);
-	if (alive(q) && q->req.nak && q->req.una == q->req.nak_psn)
-		nak(q, aeth_value(q->req.nak), true, now);
+	if (alive(q) && q->req.nak)
+		kept_nak(q, now);
 	if (alive(q))
 		req_tell_error(q, now);
 	if (q->qp->sq.tail != q->qp->sq.head || q->qp->state != IBV_QPS_RTS)

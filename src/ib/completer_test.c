@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Answers that do not match, come twice, or are too old. */
+#include <stdio.h>
+
 #include "ib/fix.h"
 
 static struct ib_fields answer(const struct fix *f, enum ib_kind kind,
@@ -103,30 +105,89 @@ static void naks_name_the_error(void **state)
 	}
 }
 
+/* A READ of PSN 100 to 102 and WRITEs of PSN 103 and 104 are out when the ACK or NAK
+ * comes, without a retry left. */
+static struct fix *overtaken_by(uint8_t syndrome, uint32_t psn)
+{
+	struct fix *f = silent(IBV_WR_RDMA_READ, 3000);
+	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, psn);
+
+	f->p.qp[0]->attr.retry_cnt = 0;
+	fix_ib(f, 0)->req.retry_left = 0;
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 100, 0);
+	assert_false(sim_run(f->s, 50000));
+	a.syndrome = syndrome;
+	sim_inject(f->s, 1, &a, NULL, 0);
+	(void)sim_run(f->s, 50000);
+	return f;
+}
+
 /* A network may deliver a NAK before responses that were sent before it. The peer's QP is
  * in ERR by then, and answers no request again. */
 static void a_nak_overtakes_responses(void **state)
 {
 	static const enum ib_place place[] = { IB_FIRST, IB_MIDDLE, IB_LAST };
-	struct fix *f = silent(IBV_WR_RDMA_READ, 3000); /* PSN 100 to 102 */
-	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, 103);
+	static const enum ibv_wc_status st[] = { IBV_WC_REM_INV_REQ_ERR,
+						 IBV_WC_REM_ACCESS_ERR,
+						 IBV_WC_REM_OP_ERR };
 
 	(void)state;
-	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
-	assert_false(sim_run(f->s, 50000));
-	a.syndrome = 0x63;
-	sim_inject(f->s, 1, &a, NULL, 0);
-	for (uint32_t i = 0; i < 3; i++) {
-		assert_false(sim_run(f->s, 50000));
-		assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
-		a = answer(f, IB_READ_RESP, place[i], 100 + i);
-		sim_inject(f->s, 1, &a, f->mem[1], i < 2 ? 1024 : 3000 - 2048);
+	for (unsigned i = 0; i < 6; i++) {
+		uint32_t psn = 103 + i % 2;
+		struct fix *f = overtaken_by((uint8_t)(0x61 + i / 2), psn);
+
+		for (uint32_t k = 0; k < 3; k++) {
+			struct ib_fields a = answer(f, IB_READ_RESP, place[k], 100 + k);
+
+			assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+			sim_inject(f->s, 1, &a, f->mem[1], k < 2 ? 1024 : 3000 - 2048);
+			(void)sim_run(f->s, 50000);
+		}
+		assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 2, psn == 103 ? st[i / 2] : IBV_WC_SUCCESS);
+		fix_wc(f, 0, 3, psn == 103 ? IBV_WC_WR_FLUSH_ERR : st[i / 2]);
+		fix_close(f);
 	}
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(fix_wc(f, 0, 2, IBV_WC_REM_OP_ERR).vendor_err,
-			 VERR_REMOTE_OPERATION);
-	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
-	fix_close(f);
+}
+
+/* All else that comes for a later request says that the response is lost. */
+static void only_a_last_word_is_kept(void **state)
+{
+	static const uint8_t syndromes[] = { 0x1f, 0x21, 0x60, 0x64 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(syndromes); i++) {
+		struct fix *f = overtaken_by(syndromes[i], 103);
+
+		assert_int_equal(fix_ib(f, 0)->req.nak, 0);
+		fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+		fix_close(f);
+	}
+}
+
+/* No packet is lost, and every one may overtake others. */
+static void order_changes_no_error(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 100; seed++) {
+		char fault[40];
+		struct sim_conf c = { .timeout = 14, .fault = fault };
+		struct fix *f;
+
+		snprintf(fault, sizeof(fault), "rx:reorder=0.3,seed=%u", seed);
+		f = fix_open(IBV_QPT_RC, &c);
+		fix_post(f, IBV_WR_RDMA_READ, 1, 0, 1000, 0);
+		fix_post(f, IBV_WR_RDMA_WRITE, 2, 8192, 100, 0);
+		f->mr[1]->mkey.key ^= 1;
+		fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 100, 0);
+		f->mr[1]->mkey.key ^= 1;
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 3, IBV_WC_REM_ACCESS_ERR);
+		fix_close(f);
+	}
 }
 
 static void bad_responses(void **state)
@@ -226,6 +287,8 @@ int main(void)
 		cmocka_unit_test(part_of_a_message_is_acknowledged),
 		cmocka_unit_test(naks_name_the_error),
 		cmocka_unit_test(a_nak_overtakes_responses),
+		cmocka_unit_test(only_a_last_word_is_kept),
+		cmocka_unit_test(order_changes_no_error),
 		cmocka_unit_test(bad_responses),
 		cmocka_unit_test(read_answer_for_a_write),
 		cmocka_unit_test(response_acknowledges),

@@ -129,8 +129,10 @@ struct ib_req {
 	uint64_t rnr_until;
 	uint64_t srtt, rtt_at; /* ns; rtt_at 0: no measurement runs */
 	uint32_t rtt_psn;
-	uint8_t nak; /* 0: none. Syndrome of a NAK that came before the responses ... */
-	uint32_t nak_psn; /* ... to READs or atomics with PSNs before this one */
+	/* Syndrome of a NAK that overtook responses which the peer had sent before; 0:
+	 * none. */
+	uint8_t nak;
+	uint32_t nak_psn; /* the PSN in that NAK */
 	/* The work request at cur failed locally; completes when it is the oldest. */
 	bool failed;
 	enum ibv_wc_status fail_status;
