@@ -42,7 +42,8 @@ struct local_ops {
 	/* A datagram came in by a pipe.  It is valid during the call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
 	/* local_deadline() has become earlier, by a control call, or messages were taken
-	 * in that the engine's thread sleeps on: wakes that thread.  May be NULL. */
+	 * in from descriptors that the engine's thread sleeps on: wakes that thread.  May
+	 * be NULL. */
 	void (*sooner)(void *arg);
 };
 

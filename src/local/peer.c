@@ -107,9 +107,9 @@ static void say_again(struct local *l)
 	cancel_let(was);
 }
 
-/* What is heard may prolong the turn, so that is done before host_run() holds
- * cancellation off. The engine's thread may sleep on what was heard here, so it is woken
- * for whatever that leaves to be done. */
+/* Prolongs the turn first: host_run() holds cancellation off, and what it hears may
+ * prolong the turn. The engine's thread sleeps on the same descriptors and does not learn
+ * what was heard here, so it is woken for the work that follows. */
 static void look_for_answer(struct local *l)
 {
 	l->looks--;

@@ -107,7 +107,7 @@ struct local {
 	struct peer *self;	  /* by_slot[] of this process */
 	unsigned unsaid;	  /* number of peers with messages that wait */
 	const struct peer *asked; /* the last that SAY_ASK_MAP went to; only compared */
-	unsigned looks;	      /* for its answer, of ANSWER_LOOKS those that are left */
+	unsigned looks;		  /* that remain for its answer, of ANSWER_LOOKS */
 	uint64_t say_at;      /* ns; not before; when a connection had no room, or refuses
 				 descriptors until its owner has run */
 	uint64_t now;	      /* time of the last local_input() */

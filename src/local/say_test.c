@@ -43,6 +43,24 @@ static void is_sent_again_in_time(void **state)
 	fix_close(f);
 }
 
+/* A thread with a brief turn sends it: a dead peer is told of with the turn prolonged. */
+static void the_turn_is_prolonged(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct peer *p = fill(f);
+	struct core *core = p->l->core;
+
+	(void)state;
+	p->l->now = p->l->say_at;
+	assert_true(turn_try_brief(&core->turn));
+	assert_false(core->turn.prolonged);
+	local_flush(p->l);
+	assert_true(core->turn.prolonged);
+	turn_give(&core->turn);
+	pair_go(f, 1);
+	fix_close(f);
+}
+
 static void waits_anew_if_there_is_no_room(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -80,6 +98,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_sent_again_in_time),
+		cmocka_unit_test(the_turn_is_prolonged),
 		cmocka_unit_test(waits_anew_if_there_is_no_room),
 		cmocka_unit_test(one_wake_up_is_enough),
 	};

@@ -244,31 +244,48 @@ static const struct transport posts = {
 };
 
 /* Posts while the thread sleeps until 1,000,000. Returns whether that woke it. */
-static bool post_wakes(uint64_t next)
+static bool post_wakes(uint64_t next, bool send)
 {
 	struct engine_thread *thread = &t.nic->engine.thread;
+	struct ibv_sge sge = { 0 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+			   *bad;
 
 	atomic_store(&thread->kicked, false);
 	wakes_at = next;
-	nic_post(t.nic, &t.qp[0], false);
+	if (send)
+		assert_int_equal(nic_post_send(t.nic, &t.qp[0], &wr, &bad, false), 0);
+	else
+		nic_post(t.nic, &t.qp[0], false);
 	return atomic_load(&thread->kicked);
 }
 
 static void a_post_wakes_the_thread_in_time(void **state)
 {
+	enum { SIZE = 8 };
+	static struct swqe wqe[SIZE];
+	static struct ibv_sge sge[SIZE];
 	struct engine_thread *thread = &t.nic->engine.thread;
+	struct qp *qp = &t.qp[0];
 
 	(void)state;
-	t.qp[0].transport = &posts;
+	qp->transport = &posts;
+	qp->wr_type = IBV_QPT_RC;
+	qp->state = IBV_QPS_RTS;
+	qp->sq = (struct sq){
+		.size = SIZE, .cap = SIZE, .max_sge = 1, .wqe = wqe, .sge = sge
+	};
 	thread->kick_tx = -1; /* only `kicked` counts */
 	thread->sleep_until = 1000000;
 	thread->sleeping = true;
-	thread->watching = true;
-	assert_false(post_wakes(NEVER));
-	assert_false(post_wakes(1000000));
-	assert_true(post_wakes(999999));
-	thread->watching = false; /* it wakes up soon by itself */
-	assert_false(post_wakes(999999));
+	for (int send = 0; send < 2; send++) {
+		thread->watching = true;
+		assert_false(post_wakes(NEVER, send));
+		assert_false(post_wakes(1000000, send));
+		assert_true(post_wakes(999999, send));
+		thread->watching = false; /* it wakes up soon by itself */
+		assert_false(post_wakes(999999, send));
+	}
 	assert_int_equal(t.turns, 0);
 }
 

@@ -360,9 +360,9 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	return did;
 }
 
-/* A shortcut writes into rings only, so it changes no other source's deadline. A ring
- * from this process to itself has one that has passed: its input waits for a poller, but
- * not while the thread sleeps. */
+/* A shortcut writes into rings only, so it changes no other source's deadline. While the
+ * thread sleeps, perhaps no poller is there for what this process wrote to itself: then
+ * the deadline of that ring has passed, and this turn takes in what lies in the rings. */
 uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 {
 	uint64_t now, at;

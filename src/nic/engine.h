@@ -153,7 +153,9 @@ uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
  * program ends, or if our descriptors are gone. */
 bool engine_may_shortcut(const struct engine *e) REQUIRES(e->core->turn);
 /* qp's shortcut has sent what was posted, and qp is to run again by `next` (ns; NEVER:
- * not at all). Returns when the thread has to be awake, for engine_settle(). */
+ * not at all). While the thread sleeps, also takes in what lies in the rings, and sends
+ * what follows, if a ring's deadline has passed. Returns when the thread has to be awake,
+ * for engine_settle(); NEVER if it is awake. */
 uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 	REQUIRES(e->core->turn);
 

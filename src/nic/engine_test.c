@@ -269,8 +269,9 @@ static void a_broken_link_is_the_end(void **state)
 static struct {
 	struct source source;
 	unsigned waiting, asked, flushed;
-	bool answers;  /* input makes a QP due */
-	uint64_t next; /* its deadline, while it has no input that waits */
+	bool answers;	/* input makes a QP due */
+	uint64_t next;	/* its deadline, while it has no input that waits */
+	uint64_t later; /* or, if not 0, that much later than now */
 } ring;
 
 static void ring_input(struct source *s, struct source_got *got, uint64_t now)
@@ -293,7 +294,7 @@ static bool ring_quiet(const struct source *s)
 static uint64_t ring_deadline(struct source *s, uint64_t now)
 {
 	(void)s;
-	return ring.waiting ? now : ring.next;
+	return ring.waiting ? now : ring.later ? now + ring.later : ring.next;
 }
 
 static void ring_flush(struct source *s)
@@ -421,15 +422,32 @@ static void a_shortcut_leaves_nothing_to_a_thread_that_sleeps(void **state)
 	assert_int_equal(qp->timer.at, 600);
 
 	ring.asked = 0;
-	ring.next = NEVER - 1; /* such a deadline is the thread's */
-	assert_int_equal(engine_posted(t.e, qp, NEVER), NEVER - 1);
+	ring.later = 1000000000; /* that deadline is the thread's */
+	assert_true(engine_posted(t.e, qp, NEVER) < NEVER);
 	assert_int_equal(ring.asked, 0);
+	ring.later = 0;
 
 	ring.next = 500;
 	assert_int_equal(engine_posted(t.e, qp, 600), 500);
 	assert_int_equal(engine_posted(t.e, qp, 400), 400);
 	ring.next = NEVER;
 	assert_int_equal(engine_posted(t.e, qp, NEVER), NEVER);
+}
+
+/* ... and of the deadline of a QP that answers what was taken in. */
+static void an_answer_has_a_deadline(void **state)
+{
+	const uint64_t next = NEVER - 1;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	add_ring(&ring_ops);
+	ring.waiting = 1;
+	ring.answers = true;
+	t.fake[0].next = next;
+	t.e->thread.sleeping = t.e->thread.watching = true;
+	assert_int_equal(engine_posted(t.e, &t.fake[1].qp, NEVER), next);
+	assert_int_equal(t.fake[0].sent, 1);
 }
 
 static void not_every_post_may_take_a_shortcut(void **state)
@@ -464,6 +482,7 @@ int main(void)
 		TEST(pollers_glance),
 		TEST(not_all_turns_are_glances),
 		TEST(a_shortcut_leaves_nothing_to_a_thread_that_sleeps),
+		TEST(an_answer_has_a_deadline),
 		TEST(not_every_post_may_take_a_shortcut),
 	};
 
