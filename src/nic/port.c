@@ -151,15 +151,20 @@ static int port_recv(struct link *link, struct dgram *v, unsigned n, uint64_t no
 
 void port_forward(struct port *p, struct dgram *v, unsigned n, uint64_t now)
 {
-	enum { MOST = 1 << 16 }; /* a flood must not keep the process from ending */
-	int got;
+	/* A flood must not keep the process from ending. A call that takes in empty
+	 * datagrams alone returns 0. */
+	enum { MOST = 1 << 16, EMPTY = 4 };
+	unsigned sum = 0, empty = 0;
 
-	for (unsigned sum = 0; sum < MOST; sum += (unsigned)got) {
-		got = p->udp->ops->recv(p->udp, v, n, now);
-		if (got <= 0)
+	while (sum < MOST && empty < EMPTY) {
+		int got = p->udp->ops->recv(p->udp, v, n, now);
+
+		if (got < 0)
 			return;
 		for (int i = 0; i < got; i++)
 			(void)sort_out(p, &v[i], now);
+		sum += (unsigned)got;
+		empty = got ? 0 : empty + 1;
 	}
 }
 

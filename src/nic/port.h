@@ -56,8 +56,9 @@ uint16_t port_sport(struct port *port);
 uint16_t port_ask_port(struct port *port);
 size_t port_refused(struct port *port, uint8_t ip[16], void *quote, size_t max);
 
-/* Forwards the datagrams for other processes that wait in the sockets, and drops all
- * others: the port is about to be closed. v: room for n datagrams. */
+/* Forwards the datagrams for other processes that wait in the sockets, and drops those
+ * for this process and for the host: the port is about to be closed. v: room for n
+ * datagrams. */
 void port_forward(struct port *port, struct dgram *v, unsigned n, uint64_t now);
 
 /* Callbacks for host_ops. */

@@ -170,15 +170,24 @@ static void test_ours_behind_others(void **state)
  * own. */
 static void test_all_is_forwarded_at_the_end(void **state)
 {
-	enum { N = 60 };
+	enum { N = 60, EMPTY = 20 };
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_port = htons(PORT),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct dgram v[8];
 	struct proc p[2];
+	int fd;
 
 	(void)state;
 	need_netns();
 	begin(&p[0]);
 	begin(&p[1]);
 	assert_int_equal(port_bind(p[0].port, AF_INET), 0);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	for (int i = 0; i < EMPTY; i++)
+		assert_int_equal(sendto(fd, NULL, 0, 0, (struct sockaddr *)&a, sizeof(a)),
+				 0);
+	close(fd);
 	for (int i = 0; i < N; i++) {
 		from_outside(AF_INET, qpn_of(p[1].slot), (uint8_t)i);
 		from_outside(AF_INET, qpn_of(p[0].slot), 0);
