@@ -338,6 +338,19 @@ static int sleep_on(const struct engine *e, int fd, uint64_t until)
 	return ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
 }
 
+/* Looks for an event for a while. Returns has(arg). */
+static bool look_for(struct nic *nic, bool (*has)(void *arg), void *arg)
+{
+	const uint64_t until = clock_ns() + WATCH_AWAIT_NS;
+
+	do {
+		look(nic);
+		if (has(arg))
+			return true;
+	} while (clock_ns() < until);
+	return false;
+}
+
 int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
 {
 	struct engine *e = &nic->engine;
@@ -345,8 +358,7 @@ int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
 	int rc = 0;
 
 	for (;;) {
-		look(nic);
-		if (has(arg))
+		if (look_for(nic, has, arg))
 			return 1;
 		if (rc || clock_ns() >= until ||
 		    atomic_load_explicit(&e->broken, memory_order_relaxed))
