@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Random lives of connections over a network that loses, repeats, delays and reorders:
  * each request gets one answer, both ends agree at the end, and nothing is left. A
- * failure names its seed; URNIC_SEED=n runs only that seed. */
+ * seed repeats a run: sys/seeds_testing.h. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "cm/fix.h"
+#include "sys/seeds_testing.h"
 
 enum { SEEDS = 300, ASKERS = 12, STEPS = 120 };
 
@@ -187,18 +188,15 @@ static void live(uint64_t seed)
 
 static void random_lives(void **state)
 {
-	const char *one = getenv("URNIC_SEED");
+	const struct seeds s = seeds_chosen(SEEDS);
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		if (one && seed != strtoull(one, NULL, 10))
-			continue;
-		if (one || getenv("URNIC_VERBOSE"))
-			print_message("seed %llu\n", (unsigned long long)seed);
+	for (uint64_t seed = s.first; seed <= s.last; seed++) {
+		seed_show(seed);
 		live(seed);
 	}
 	/* Every event occurred often. */
-	for (unsigned i = 0; !one && i <= CM_EV_TIMEWAIT_EXIT; i++)
+	for (unsigned i = 0; s.all && i <= CM_EV_TIMEWAIT_EXIT; i++)
 		assert_true(total[i] > 100);
 }
 

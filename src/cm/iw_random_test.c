@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Random lives of iWARP connections over streams that cut, delay, damage and break:
- * events come in order, and nothing is left. A failure names its seed; SEED=n runs only
- * that seed. */
+ * events come in order, and nothing is left. A seed repeats a run:
+ * sys/seeds_testing.h. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include "cm/iw_int.h"
 #include "iwarp/sim.h"
 #include "link/dgram.h"
+#include "sys/seeds_testing.h"
 
 enum { SEEDS = 800, STEPS = 150, EVENTS = 8 };
 
@@ -251,17 +252,14 @@ static void live(uint64_t seed)
 
 static void random_lives(void **state)
 {
-	const char *one = getenv("SEED");
+	const struct seeds s = seeds_chosen(SEEDS);
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		if (one && seed != strtoull(one, NULL, 10))
-			continue;
-		if (one)
-			print_message("seed %llu\n", (unsigned long long)seed);
+	for (uint64_t seed = s.first; seed <= s.last; seed++) {
+		seed_show(seed);
 		live(seed);
 	}
-	for (unsigned i = 0; !one && i <= CM_EV_FAILED; i++)
+	for (unsigned i = 0; s.all && i <= CM_EV_FAILED; i++)
 		assert_true(i == CM_EV_TIMEWAIT_EXIT || i == CM_EV_PATH ||
 			    i == CM_EV_GROUP || total[i] > 5);
 }

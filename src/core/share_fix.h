@@ -13,7 +13,8 @@
 #include "core/shared.h"
 #include "core/xrc.h"
 
-enum { QUEUE = 256, MS = 1000000 };
+/* SPOILED_MAX: a verb gives up after five seconds, and asks every 100 ms. */
+enum { QUEUE = 256, MS = 1000000, SPOILED_MAX = 30 };
 
 static struct {
 	struct fix *f[2]; /* 0: the QP's process */
@@ -24,8 +25,9 @@ static struct {
 	} queue[QUEUE];
 	unsigned first, last;
 	int full; /* so many times nothing is taken */
-	/* Of so many messages one is not taken, and one is taken and lost; 0: none. */
-	int spoil, lose;
+	/* Of so many messages one is not taken, and one is taken and lost; 0: none.
+	 * spoiled: how many that were; SPOILED_MAX at most. */
+	int spoil, lose, spoiled;
 	unsigned seed;
 	bool stopped; /* the QP's process */
 	uint64_t now;
@@ -48,10 +50,15 @@ static inline int lab_pass(void *arg, uint16_t slot, const struct iovec *part, u
 		lab.full--;
 		return -EAGAIN;
 	}
-	if (lab.spoil && rand_r(&lab.seed) % lab.spoil == 0)
+	if (lab.spoiled < SPOILED_MAX && lab.spoil &&
+	    rand_r(&lab.seed) % lab.spoil == 0) {
+		lab.spoiled++;
 		return -EAGAIN;
-	if (lab.lose && rand_r(&lab.seed) % lab.lose == 0)
+	}
+	if (lab.spoiled < SPOILED_MAX && lab.lose && rand_r(&lab.seed) % lab.lose == 0) {
+		lab.spoiled++;
 		return 0;
+	}
 	assert_true(lab.last - lab.first < QUEUE);
 	lab.queue[lab.last % QUEUE].to = slot - FIX_SLOT;
 	memcpy(&lab.queue[lab.last++ % QUEUE].m, part->iov_base, part->iov_len);

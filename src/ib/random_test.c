@@ -16,6 +16,7 @@
 #include "ib/sim.h"
 #include "sys/log.h"
 #include "sys/rand.h"
+#include "sys/seeds_testing.h"
 
 enum {
 	PAIRS = 3,
@@ -439,17 +440,12 @@ static void one_seed(uint64_t seed, enum way way)
 
 static void seeds(enum way way)
 {
-	const char *one = getenv("URNIC_TEST_SEED");
-	const char *many = getenv("URNIC_TEST_SEEDS");
-	uint64_t n = many ? strtoull(many, NULL, 0) : 1000;
+	const struct seeds s = seeds_chosen(1000);
 
-	if (one) {
-		seed_now = strtoull(one, NULL, 0);
+	for (seed_now = s.first; seed_now <= s.last; seed_now++) {
+		seed_show(seed_now);
 		one_seed(seed_now, way);
-		return;
 	}
-	for (seed_now = 1; seed_now <= n; seed_now++)
-		one_seed(seed_now, way);
 }
 
 static void a_bad_wire(void **state)

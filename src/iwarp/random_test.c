@@ -15,6 +15,7 @@
 #include "iwarp/sim.h"
 #include "sys/log.h"
 #include "sys/rand.h"
+#include "sys/seeds_testing.h"
 
 enum {
 	PAIRS = 3,
@@ -467,33 +468,24 @@ static void one_end(uint64_t seed)
 
 static void connections_that_end(void **state)
 {
-	const char *one = getenv("URNIC_TEST_SEED");
-	const char *many = getenv("URNIC_TEST_SEEDS");
-	uint64_t n = many ? strtoull(many, NULL, 0) : 300;
+	const struct seeds s = seeds_chosen(300);
 
 	(void)state;
-	if (one) {
-		one_end(strtoull(one, NULL, 0));
-		return;
-	}
-	for (seed_now = 1; seed_now <= n; seed_now++)
+	for (seed_now = s.first; seed_now <= s.last; seed_now++) {
+		seed_show(seed_now);
 		one_end(seed_now);
+	}
 }
 
 static void streams_that_cut_and_delay(void **state)
 {
-	const char *one = getenv("URNIC_TEST_SEED");
-	const char *many = getenv("URNIC_TEST_SEEDS");
-	uint64_t n = many ? strtoull(many, NULL, 0) : 300;
+	const struct seeds s = seeds_chosen(300);
 
 	(void)state;
-	if (one) {
-		seed_now = strtoull(one, NULL, 0);
+	for (seed_now = s.first; seed_now <= s.last; seed_now++) {
+		seed_show(seed_now);
 		one_seed(seed_now);
-		return;
 	}
-	for (seed_now = 1; seed_now <= n; seed_now++)
-		one_seed(seed_now);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /* Two ends with buffers, queues and messages of random sizes. WRITEs and their
  * completions arrive in order, each at a random time. The streams must arrive whole, no
  * receive may be missing, and no end may wait for ever. Without RNR (iWARP) a WRITE may
- * complete before it arrives. */
+ * complete before it arrives. A seed repeats a run: sys/seeds_testing.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "rsocket/stream.h"
+#include "sys/seeds_testing.h"
 
 enum { SEEDS = 300, STEPS = 10000000, FLIGHT = 64, MAPS = 2, MAP = 512 };
 
@@ -256,18 +257,26 @@ static void run(uint32_t seed, bool no_rnr)
 	drop(&b);
 }
 
+static void run_all(bool no_rnr)
+{
+	const struct seeds s = seeds_chosen(SEEDS);
+
+	for (uint64_t seed = s.first; seed <= s.last; seed++) {
+		seed_show(seed);
+		run((uint32_t)seed, no_rnr);
+	}
+}
+
 static void streams_are_whole(void **state)
 {
 	(void)state;
-	for (uint32_t seed = 1; seed <= SEEDS; seed++)
-		run(seed, false);
+	run_all(false);
 }
 
 static void streams_are_whole_without_rnr(void **state)
 {
 	(void)state;
-	for (uint32_t seed = 1; seed <= SEEDS; seed++)
-		run(seed, true);
+	run_all(true);
 }
 
 int main(void)
