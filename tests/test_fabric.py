@@ -92,7 +92,7 @@ def test_the_fabric_is_killed(fabric):
     sm.signal(signal.SIGTERM)
     assert sm.wait(HANGS) is not None
     out = f.at("a").run("ibstat", "ib_a", check=False).out
-    assert "no such fabric runs here; start one: urnic fabric run" in out
+    assert "no such fabric runs here; start one, such as `urnic fabric run star:2'" in out
 
 
 def test_the_fabric_is_stopped_with_a_signal(fabric):
@@ -114,7 +114,8 @@ def test_run_refuses_an_adapter_that_is_not_there(fabric):
     urnic = f.ns.stage.urnic
     said = f.ns.run(urnic, "run", "--hca", "c", "--", "echo", "started", check=False)
     assert said.popen.returncode == 2 and "started" not in said.out
-    assert "adapter c of fabric default: the fabric has no such adapter" in said.out
+    assert "adapter c of fabric default: the fabric has no such adapter; " \
+        "`urnic fabric status -F default' lists those that it has" in said.out
     said = f.ns.run(urnic, "run", "--hca", "a", "--fabric", "other", "--", "true", check=False)
     assert said.popen.returncode == 2
     assert "no such fabric runs here" in said.out
@@ -211,7 +212,8 @@ def test_wrong_topology(tmp_path):
     file.write_text('Switch 4 "sw"\n[1] "H-a"[x]\n')
     bad(2, f"{file}:2:11: expected the port at the other end, as [1], not 'x]'",
         "fabric", "run", str(file))
-    bad(2, "No such file or directory", "fabric", "run", str(tmp_path / "none"))
+    for rule in str(tmp_path / "none"), "nosuch:3", "fattree":
+        bad(2, f"neither a file nor a rule: {rule[:60]}: expected star:, ", "fabric", "run", rule)
     bad(2, "no topology is named", "fabric", "run")
     bad(2, "no command 'rum'", "fabric", "rum")
     bad(2, "a name is letters", "run", "--fabric", "a b", "--", "true")

@@ -38,7 +38,7 @@ def test_fabrics_are_listed(netns):
         end = netns.run(netns.stage.urnic, "fabric", *args, check=False)
         assert end.popen.returncode == status, end.describe()
         return end.out
-    none = "no fabric runs here; start one: urnic fabric run"
+    none = "no fabric runs here; start one, such as `urnic fabric run star:2'"
     assert none in urnic(status=1) and none in urnic("status", status=1)
     one = Fabric(netns, TWO, "-F", "one")
     two = Fabric(netns, made("clos:2,1,2"), "-F", "two")

@@ -91,13 +91,19 @@ static char *read_whole(const char *name, size_t *len)
 	return text;
 }
 
+/* Says why read_whole() has failed. */
+static void not_read(const char *name)
+{
+	fprintf(stderr, "urnic fabric: %s: %s\n", name,
+		errno ? strerror(errno) : "too long");
+}
+
 static char *read_file(const char *name, size_t *len)
 {
 	char *text = read_whole(name, len);
 
 	if (!text)
-		fprintf(stderr, "urnic fabric: %s: %s\n", name,
-			errno ? strerror(errno) : "too long");
+		not_read(name);
 	return text;
 }
 
@@ -149,11 +155,28 @@ static int open_included(const char *name, char **text, size_t *len)
 	return *text ? 0 : errno ? -errno : -EFBIG;
 }
 
+/* Reads a topology by its rule or from its file. */
+static char *read_topology(const char *name, size_t *len)
+{
+	char err[TOPO_ERR], *text;
+	struct topo t;
+
+	if (make_is(name))
+		return make_text(name, len);
+	text = read_whole(name, len);
+	if (!text && errno == ENOENT && make_topo(&t, name, err))
+		fprintf(stderr, "urnic fabric: this is neither a file nor a rule: %s\n",
+			err);
+	else if (!text)
+		not_read(name);
+	return text;
+}
+
 int fabric_read(struct topo *t, const char *file, const char *settings)
 {
 	char err[TOPO_ERR];
 	size_t len = 0;
-	char *text = make_is(file) ? make_text(file, &len) : read_file(file, &len);
+	char *text = read_topology(file, &len);
 	int rc;
 
 	if (!text)

@@ -69,7 +69,9 @@ int fabric_list(const char *who, bool json)
 		putchar('\n');
 		json_decref(out);
 	} else if (!l.n) {
-		fprintf(stderr, "%s: no fabric runs here; start one: urnic fabric run\n",
+		fprintf(stderr,
+			"%s: no fabric runs here; start one, such as `urnic fabric run"
+			" star:2'\n",
 			who);
 	}
 	json_decref(l.all);

@@ -222,7 +222,7 @@ static bool have_devices(const char *list)
  * an MPI program checks its own. */
 static bool have_adapter(const struct conf *conf)
 {
-	char running[256];
+	char running[256], list[sizeof(conf->fabric) + 64] = "";
 	struct plug_ca ca;
 	int rc;
 
@@ -231,10 +231,14 @@ static bool have_adapter(const struct conf *conf)
 	rc = plug_ca(conf->fabric, conf->hca, &ca);
 	if (!rc || rc == -EDESTADDRREQ)
 		return true;
+	if (rc == -ENODEV)
+		snprintf(list, sizeof(list),
+			 "; `urnic fabric status -F %s' lists those that it has",
+			 conf->fabric);
 	plug_running(running, sizeof(running));
 	fprintf(stderr,
-		"urnic run: adapter %s of fabric %s: %s.  Fabrics that run here: %s\n",
-		conf->hca, conf->fabric, plug_why(rc), running);
+		"urnic run: adapter %s of fabric %s: %s%s.  Fabrics that run here: %s\n",
+		conf->hca, conf->fabric, plug_why(rc), list, running);
 	return false;
 }
 

@@ -62,7 +62,8 @@ const char *plug_why(int rc)
 {
 	switch (-rc) {
 	case ENOENT:
-		return "no such fabric runs here; start one: urnic fabric run";
+		return "no such fabric runs here; "
+		       "start one, such as `urnic fabric run star:2'";
 	case ENODEV:
 		return "the fabric has no such adapter";
 	case EACCES:
