@@ -113,37 +113,48 @@ static int set_ident(const struct row *r, void *at, const char *value, char *err
 	return rc ? rc : set_text(r, at, value, err);
 }
 
+/* Returns the place of value among the n names, or -EINVAL with the names in err. */
+static int choice(const char *const *name, int n, const char *value, char *err)
+{
+	char all[80] = "";
+	size_t len = 0;
+
+	for (int i = 0; i < n; i++) {
+		const char *then = i + 2 < n ? ", " : i + 2 == n ? " or " : "";
+
+		if (strcmp(name[i], value) == 0)
+			return i;
+		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", name[i],
+					then);
+	}
+	return fail(err, "'%s' is not %s", value, all);
+}
+
 static int set_local(void *at, const char *value, char *err)
 {
-	for (int i = CONF_LOCAL_OFF; i <= CONF_LOCAL_MAP; i++) {
-		if (strcmp(local_name[i], value) == 0) {
-			*(enum conf_local *)at = (enum conf_local)i;
-			return 0;
-		}
-	}
-	return fail(err, "'%s' is not off, pipe, vm, auto or map", value);
+	int i = choice(local_name, sizeof(local_name) / sizeof(*local_name), value, err);
+
+	if (i >= 0)
+		*(enum conf_local *)at = (enum conf_local)i;
+	return i < 0 ? i : 0;
 }
 
 static int set_link(void *at, const char *value, char *err)
 {
-	for (int i = CONF_LINK_UDP; i <= CONF_LINK_RAW; i++) {
-		if (strcmp(link_name[i], value) == 0) {
-			*(enum conf_link *)at = (enum conf_link)i;
-			return 0;
-		}
-	}
-	return fail(err, "'%s' is not udp or raw", value);
+	int i = choice(link_name, sizeof(link_name) / sizeof(*link_name), value, err);
+
+	if (i >= 0)
+		*(enum conf_link *)at = (enum conf_link)i;
+	return i < 0 ? i : 0;
 }
 
 static int set_share(void *at, const char *value, char *err)
 {
-	for (int i = CONF_SHARE_USER; i <= CONF_SHARE_AUTO; i++) {
-		if (strcmp(share_name[i], value) == 0) {
-			*(enum conf_share *)at = (enum conf_share)i;
-			return 0;
-		}
-	}
-	return fail(err, "'%s' is not user, host or auto", value);
+	int i = choice(share_name, sizeof(share_name) / sizeof(*share_name), value, err);
+
+	if (i >= 0)
+		*(enum conf_share *)at = (enum conf_share)i;
+	return i < 0 ? i : 0;
 }
 
 static int set_bool(void *at, const char *value, char *err)

@@ -123,6 +123,8 @@ static void t_wrong_env(void **state)
 	env_bad("URNIC_LOG", "info:", "'info:'");
 	env_bad("URNIC_LOCAL", "on", "off, pipe, vm, auto or map");
 	env_bad("URNIC_LOCAL", "", "''");
+	env_bad("URNIC_LINK", "ib", "'ib' is not udp or raw");
+	env_bad("URNIC_SHARE", "no", "'no' is not user, host or auto");
 	env_bad("URNIC_ONE_GID", "maybe", "yes or no");
 	env_bad("URNIC_UDP_PORT", "0", "'0'");
 	env_bad("URNIC_UDP_PORT", "47x", "'47x'");
