@@ -3,6 +3,7 @@
 who may not; and that it fails when a program fails."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -45,6 +46,7 @@ def check(done, programs=ONE_HOST + TWO_NAMESPACES):
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("  -> ") == programs, done.stdout
     assert done.stdout.count(WAY) == ONE_HOST, done.stdout
+    assert re.search(r"^     later: the region is mapped; \d+ requests ", done.stdout, re.M), done.stdout
     assert f"all {programs} ran" in done.stdout
 
 

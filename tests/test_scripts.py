@@ -128,6 +128,13 @@ def test_check_circles_refuses(tmp_path, files):
     assert done.returncode == 1, done.stdout
 
 
+@pytest.mark.parametrize("word,status", [("--help", 0), ("nosuch", 2)])
+def test_check_lists_its_steps(word, status):
+    done = subprocess.run([lab.ROOT / "scripts/check", word], text=True, capture_output=True)
+    assert done.returncode == status
+    assert "steps: deps build format includes " in done.stdout + done.stderr
+
+
 def test_install_deps_is_silent_when_nothing_is_missing():
     done = subprocess.run([lab.ROOT / "scripts/install-deps", "build", "demo"],
                           text=True, stdout=subprocess.PIPE,
