@@ -47,12 +47,12 @@ static void say(struct finding *f, const struct tally *t)
 		finding(f, OK, "", "", "no interface has an address");
 	else if (t->first && t->lo)
 		finding(f, OK, "", "",
-			"none; they can be had by name:"
+			"none; to have devices, name them:"
 			" URNIC_DEVICES=iwarp_%s,iwarp_%s",
 			t->first, t->lo);
 	else
 		finding(f, OK, "", "",
-			"none; one can be had by name:"
+			"none; to have one, name it:"
 			" URNIC_DEVICES=iwarp_%s",
 			a);
 }

@@ -205,13 +205,13 @@ static bool has_membarrier(void)
 static const char *maps_private(enum conf_local way)
 {
 	if (way == CONF_LOCAL_MAP)
-		return ", or loads and stores where a region's memory is shared, or"
-		       " private memory of a program with one thread";
+		return "; or by loads and stores where the region's memory is shared, or"
+		       " is private memory of a program that has one thread";
 	if (way == CONF_LOCAL_AUTO)
-		return ", or loads and stores where a region's memory is shared, or"
-		       " private memory of a program with one thread that `urnic run'"
-		       " has started";
-	return ", or loads and stores where a region's memory is shared";
+		return "; or by loads and stores where the region's memory is shared, or"
+		       " is private memory of a program that has one thread and was"
+		       " started by `urnic run'";
+	return "; or by loads and stores where the region's memory is shared";
 }
 
 void probe_same_host(struct finding *f)
