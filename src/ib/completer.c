@@ -15,7 +15,7 @@ static void implied_nak(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->implied || r->at.psn == r->una)
+	if (r->implied || r->nak || r->at.psn == r->una)
 		return;
 	if (!req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;

@@ -307,8 +307,9 @@ bool nic_poll(struct nic *nic)
 	return true;
 }
 
-/* Takes in what has come, and sends what is due, if no other thread does so now. */
-static void look(struct nic *nic)
+/* Takes in what has come, and sends what is due. Returns false if another thread does so
+ * now. */
+static bool look(struct nic *nic)
 {
 	struct engine *e = &nic->engine;
 	struct engine_did did;
@@ -316,7 +317,7 @@ static void look(struct nic *nic)
 
 	if (!turn_try(&nic->core.turn)) {
 		nic_polled(nic);
-		return;
+		return false;
 	}
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
@@ -324,6 +325,7 @@ static void look(struct nic *nic)
 	did = engine_turn(e, now, false);
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
+	return true;
 }
 
 /* Sleeps on fd and on the sockets until `until` (ns). Returns 0 or -errno. */
@@ -338,16 +340,17 @@ static int sleep_on(const struct engine *e, int fd, uint64_t until)
 	return ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
 }
 
-/* Looks for an event for a while. Returns has(arg). */
+/* Looks for an event for a while, unless another thread looks. Returns has(arg). */
 static bool look_for(struct nic *nic, bool (*has)(void *arg), void *arg)
 {
 	const uint64_t until = clock_ns() + WATCH_AWAIT_NS;
+	bool alone;
 
 	do {
-		look(nic);
+		alone = look(nic);
 		if (has(arg))
 			return true;
-	} while (clock_ns() < until);
+	} while (alone && clock_ns() < until);
 	return false;
 }
 

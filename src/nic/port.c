@@ -153,7 +153,7 @@ void port_forward(struct port *p, struct dgram *v, unsigned n, uint64_t now)
 {
 	/* A flood must not keep the process from ending. A call that takes in empty
 	 * datagrams alone returns 0. */
-	enum { MOST = 1 << 16, EMPTY = 4 };
+	enum { MOST = 1 << 16, EMPTY = 64 };
 	unsigned sum = 0, empty = 0;
 
 	while (sum < MOST && empty < EMPTY) {

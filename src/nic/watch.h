@@ -15,8 +15,8 @@ enum {
 	/* ns since the last poll: within them, a poller takes input in before the thread
 	 * does */
 	WATCH_FIRST_NS = 50000,
-	/* ns that a thread looks for an event before it sleeps: as long as being woken
-	 * takes, and most answers */
+	/* ns that a thread looks for an event before it sleeps: about as long as a
+	 * wake-up takes. Most answers come within it. */
 	WATCH_AWAIT_NS = 50000,
 	WATCH_LATE_MAX = 7, /* largest value of watch.late */
 	WATCH_SERVED = 2    /* value of watch.served that resets watch.late */

@@ -124,8 +124,9 @@ static int choice(const char *const *name, int n, const char *value, char *err)
 
 		if (strcmp(name[i], value) == 0)
 			return i;
-		len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s", name[i],
-					then);
+		if (len < sizeof(all))
+			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s",
+						name[i], then);
 	}
 	return fail(err, "'%s' is not %s", value, all);
 }

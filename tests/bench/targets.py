@@ -44,6 +44,7 @@ def same_host_small(p):
         if options:
             yield Row(name, "M/s", ours, "UCX posix, tag_bw",
                       lambda: p.ucx_rate("tag_bw", 2_000_000), at_least(3))
+    # The goal of single SENDs was 0.7 first; it is 0.6 since a profile showed what one takes.
     for what, options, goal in (("", (), 0.6), (", post list 16", ("-l", 16), 1)):
         yield Row(f"one host, ib_send_bw, 8 B{what}", "M/s",
                   by_way(p, p.rate, "ib_send_bw", 500_000, options),
