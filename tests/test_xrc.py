@@ -213,7 +213,8 @@ def test_many_senders_many_srqs(place, size, count):
     for m in members:
         m.must("stock", 0, size)
     senders = [place.sender() for _ in range(3)]
-    qs = [connect(i, t)[0] for i in senders]
+    # Ten processes share the processors with other tests: 0.5 s without one is no silence.
+    qs = [connect(i, t, timeout=18)[0] for i in senders]
     for m in members:
         m.say("sink", 0, count, size)
     for who, (i, q) in enumerate(zip(senders, qs)):

@@ -67,7 +67,7 @@ static void an_answer_is_heard_without_input(void **state)
 }
 
 /* A thread with a brief turn looks: messages may reach cancellation points. */
-static void a_look_prolongs_the_turn(void **state)
+NO_TSA static void a_look_prolongs_the_turn(void **state)
 {
 	struct shared s = asked();
 	struct core *core = &s.f->s->node[0].core;

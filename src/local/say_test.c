@@ -44,7 +44,7 @@ static void is_sent_again_in_time(void **state)
 }
 
 /* A thread with a brief turn sends it: a dead peer is told of with the turn prolonged. */
-static void the_turn_is_prolonged(void **state)
+NO_TSA static void the_turn_is_prolonged(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 	struct peer *p = fill(f);
