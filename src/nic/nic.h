@@ -63,11 +63,10 @@ void nic_polled(struct nic *nic);
 void nic_armed(struct nic *nic);
 
 /* The caller is about to sleep until has(arg), which makes fd readable. Looks for input
- * for WATCH_AWAIT_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS in
- * all, and takes in itself what comes: a peer that answers soon wakes one thread, or
- * none. Returns 1 if has(arg); 0 if the time
- * is up, and then the engine's thread watches; -EINTR. has() is called without the turn.
- */
+ * for WATCH_AWAIT_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS, and
+ * takes in itself what comes: a peer that answers soon wakes one thread, or none. Returns
+ * 1 if has(arg); 0 if the time is up, and then the engine's thread watches; -EINTR.
+ * has() is called without the turn. */
 int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg);
 
 /* Before a QP of dev enters RTR: makes ready what its GID needs, such as a socket. gid

@@ -29,5 +29,6 @@ bool has_flush(attrs *a);
 int qp_ex(struct side *s, struct ibv_qp_init_attr_ex *a);
 int qp_of_type(struct side *s, enum ibv_qp_type type);
 int cq_with(struct side *s, uint64_t wc_flags);
+int srq_with_tags(struct side *s, uint32_t num, uint32_t ops); /* caps_queues.c */
 
 #endif

@@ -155,7 +155,7 @@ static int srq_resize(struct side *s)
 	return err;
 }
 
-static int tags(struct side *s)
+int srq_with_tags(struct side *s, uint32_t num, uint32_t ops)
 {
 	struct ibv_srq_init_attr_ex a = {
 		.attr = { 4, 1, 0 },
@@ -164,11 +164,16 @@ static int tags(struct side *s)
 		.srq_type = IBV_SRQT_TM,
 		.pd = s->pd,
 		.cq = s->rcq,
-		.tm_cap = { .max_num_tags = 1, .max_ops = 1 },
+		.tm_cap = { .max_num_tags = num, .max_ops = ops },
 	};
 	struct ibv_srq *q = ibv_create_srq_ex(s->ctx, &a);
 
 	return q ? ibv_destroy_srq(q) : errno;
+}
+
+static int tags(struct side *s)
+{
+	return srq_with_tags(s, 1, 1);
 }
 
 static int ah(struct side *s)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* claims.c - the device attributes that no row of caps_*.c tests: no flag is set that no
  * test tries, and the limits on numbers of objects hold. */
+#include "caps.h"
 #include "feature.h"
 
 /* --- flags ------------------------------------------------------------------- */
@@ -71,22 +72,6 @@ static int dm(struct side *s, uint64_t length)
 	return d ? ibv_free_dm(d) : errno;
 }
 
-static int tags(struct side *s, uint32_t num, uint32_t ops)
-{
-	struct ibv_srq_init_attr_ex a = {
-		.attr = { 4, 1, 0 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
-		.srq_type = IBV_SRQT_TM,
-		.pd = s->pd,
-		.cq = s->rcq,
-		.tm_cap = { .max_num_tags = num, .max_ops = ops },
-	};
-	struct ibv_srq *q = ibv_create_srq_ex(s->ctx, &a);
-
-	return q ? ibv_destroy_srq(q) : errno;
-}
-
 /* Moves a QP to RTS with these numbers of inbound and outbound READs. */
 static int depths(struct side *s, unsigned in, unsigned out)
 {
@@ -123,9 +108,9 @@ static void numbers(struct side *s, const struct ibv_device_attr_ex *ex)
 	if (ex->tm_caps.max_num_tags) {
 		const struct ibv_tm_caps *tm = &ex->tm_caps;
 
-		CHECK(!tags(s, tm->max_num_tags, tm->max_ops));
-		CHECK(tags(s, tm->max_num_tags + 1, 1) == EINVAL);
-		CHECK(tags(s, 1, tm->max_ops + 1) == EINVAL);
+		CHECK(!srq_with_tags(s, tm->max_num_tags, tm->max_ops));
+		CHECK(srq_with_tags(s, tm->max_num_tags + 1, 1) == EINVAL);
+		CHECK(srq_with_tags(s, 1, tm->max_ops + 1) == EINVAL);
 	}
 	if (is_iwarp()) /* on iWARP rdma_cm sets them */
 		return;
