@@ -22,6 +22,10 @@ static inline struct seeds seeds_chosen(uint64_t usual)
 	const uint64_t n = many ? strtoull(many, NULL, 0) : usual;
 	const uint64_t only = one ? strtoull(one, NULL, 0) : 0;
 
+	if (!n) { /* a test that runs nothing must not pass */
+		fprintf(stderr, "URNIC_TEST_SEEDS=%s: not a number above 0\n", many);
+		exit(2);
+	}
 	if (one)
 		return (struct seeds){ only, only, false };
 	return (struct seeds){ 1, n, n >= usual };
