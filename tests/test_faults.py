@@ -130,7 +130,7 @@ def test_fork_orphan(netns_pair, faults):
 # --- descriptors -------------------------------------------------------------
 
 @pytest.mark.parametrize("capture", [False, True], ids=["plain", "captured"])
-@pytest.mark.parametrize("mode", ["idle", "poll", "work", "unseen", "keep"])
+@pytest.mark.parametrize("mode", ["idle", "poll", "work", "unseen", "files", "keep"])
 def test_program_closes_all_descriptors(shared_pair, stage, faults, mode, capture):
     env = {"URNIC_PCAP": f"{stage.tmp}/closed.%p.pcapng"} if capture else {}
     proc = shared_pair().a.run(faults, "close", "-m", mode, env=env)

@@ -126,11 +126,22 @@ static void rang(struct engine *e, struct source *s, const struct source_fd *fd)
 	e->thread.woken.call |= fd->always && !s->ops->told;
 }
 
+/* Reads the kicks. Returns false if the socket is gone: ppoll() finds a file that has
+ * the socket's number readable. */
+static bool hear_kicks(const struct engine *e)
+{
+	char byte[16];
+	ssize_t n;
+
+	do
+		n = recv(e->thread.kick_rx, byte, sizeof(byte), MSG_DONTWAIT);
+	while (n > 0);
+	return n < 0 && errno == EAGAIN;
+}
+
 /* Records what woke the thread. Returns false if descriptors are gone. */
 static bool see_why(struct engine *e, const struct bed *b)
 {
-	char byte[16];
-
 	/* ppoll() keeps the files it sleeps on, so only the other end of the kick shows
 	 * that all descriptors were closed. (Connections come and go.) */
 	for (unsigned i = 0; i < b->n; i++)
@@ -148,8 +159,8 @@ static bool see_why(struct engine *e, const struct bed *b)
 	 * other order the kick's byte could be read while its flag stays set for
 	 * ever. */
 	if (b->p[P_KICK].revents || atomic_load(&e->thread.kicked)) {
-		while (recv(e->thread.kick_rx, byte, sizeof(byte), MSG_DONTWAIT) > 0)
-			;
+		if (!hear_kicks(e))
+			return false;
 		atomic_store(&e->thread.kicked, false);
 	}
 	for (struct source *const *s = e->by.sleeps.v; *s; s++)

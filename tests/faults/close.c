@@ -5,6 +5,7 @@
  *	--mode=poll	while the program polls
  *	--mode=work	while requests are under way
  *	--mode=unseen	and forks and closes the device before anything was noticed
+ *	--mode=files	and files have all the numbers before anything was noticed
  *	--mode=keep	but keeps the descriptor of asynchronous events
  */
 #include <dirent.h>
@@ -178,20 +179,37 @@ static void expect_no_event(struct ibv_context *ctx)
 	CHECK(ibv_get_async_event(ctx, &event) == -1);
 }
 
-static void close_unseen(struct loop *l)
+/* Replaces each descriptor while no thread of the library runs. Returns with these
+ * threads held back; *all: the processors that they had before. */
+static void replace_unseen(cpu_set_t *all)
 {
 	int ours[OURS_MAX], n = list_ours(ours);
-	cpu_set_t all, one;
+	cpu_set_t one;
 
 	CHECK(n > 8);
 	open_files();
-	CHECK(!sched_getaffinity(0, sizeof(all), &all));
+	CHECK(!sched_getaffinity(0, sizeof(*all), all));
 	CPU_ZERO(&one);
 	CPU_SET((unsigned)sched_getcpu(), &one);
 	hold_others_back(&one);
 	replace(ours, n);
+}
+
+static void close_unseen(struct loop *l)
+{
+	cpu_set_t all;
+
+	replace_unseen(&all);
 	expect_untouched_by_fork();
 	ibv_destroy_qp(l->a);
+	hold_others_back(&all);
+}
+
+static void exchange_for_files(void)
+{
+	cpu_set_t all;
+
+	replace_unseen(&all);
 	hold_others_back(&all);
 }
 
@@ -229,6 +247,8 @@ int closes(void)
 	before(&l);
 	if (!strcmp(opt.mode, "unseen")) {
 		close_unseen(&l);
+	} else if (!strcmp(opt.mode, "files")) {
+		exchange_for_files();
 	} else {
 		close_all_but(keep ? l.rig.ctx->async_fd : -1);
 		open_files();
