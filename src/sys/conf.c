@@ -15,29 +15,37 @@
 #include "sys/log.h"
 #include "sys/pair.h"
 
-enum type { TEXT, LOG, IDENT, LOCAL, BOOL, PORT, LINK, SHARE };
+enum type { TEXT, LOG, IDENT, BOOL, PORT, LOCAL, LINK, SHARE };
 
 static const char *const type_name[] = {
-	[TEXT] = "text",    [LOG] = "level[:file]", [IDENT] = "identity",
-	[LOCAL] = "choice", [BOOL] = "yes or no",   [PORT] = "number",
-	[LINK] = "choice",  [SHARE] = "choice",
+	[TEXT] = "text",      [LOG] = "level[:file]", [IDENT] = "identity",
+	[BOOL] = "yes or no", [PORT] = "number",      [LOCAL] = "choice",
+	[LINK] = "choice",    [SHARE] = "choice",
 };
 
-static const char *const link_name[] = {
-	[CONF_LINK_UDP] = "udp",
-	[CONF_LINK_RAW] = "raw",
+/* The words of each choice, each at its number in the choice's enum. */
+enum { CHOICES = 5 };
+static const char *const choices[][CHOICES + 1] = {
+	[LOCAL] = {
+		[CONF_LOCAL_OFF] = "off",   [CONF_LOCAL_PIPE] = "pipe",
+		[CONF_LOCAL_VM] = "vm",     [CONF_LOCAL_AUTO] = "auto",
+		[CONF_LOCAL_MAP] = "map",
+	},
+	[LINK] = {
+		[CONF_LINK_UDP] = "udp",
+		[CONF_LINK_RAW] = "raw",
+	},
+	[SHARE] = {
+		[CONF_SHARE_USER] = "user",
+		[CONF_SHARE_HOST] = "host",
+		[CONF_SHARE_AUTO] = "auto",
+	},
 };
 
-static const char *const local_name[] = {
-	[CONF_LOCAL_OFF] = "off",   [CONF_LOCAL_PIPE] = "pipe", [CONF_LOCAL_VM] = "vm",
-	[CONF_LOCAL_AUTO] = "auto", [CONF_LOCAL_MAP] = "map",
-};
-
-static const char *const share_name[] = {
-	[CONF_SHARE_USER] = "user",
-	[CONF_SHARE_HOST] = "host",
-	[CONF_SHARE_AUTO] = "auto",
-};
+_Static_assert(sizeof(enum conf_local) == sizeof(unsigned) &&
+		       sizeof(enum conf_link) == sizeof(unsigned) &&
+		       sizeof(enum conf_share) == sizeof(unsigned),
+	       "a choice is kept as an unsigned int");
 
 static const struct row {
 	struct conf_key k;
@@ -113,49 +121,23 @@ static int set_ident(const struct row *r, void *at, const char *value, char *err
 	return rc ? rc : set_text(r, at, value, err);
 }
 
-/* Returns the place of value among the n names, or -EINVAL with the names in err. */
-static int choice(const char *const *name, int n, const char *value, char *err)
+static int set_choice(const char *const *word, void *at, const char *value, char *err)
 {
 	char all[80] = "";
 	size_t len = 0;
 
-	for (int i = 0; i < n; i++) {
-		const char *then = i + 2 < n ? ", " : i + 2 == n ? " or " : "";
+	for (unsigned i = 0; word[i]; i++) {
+		const char *then = !word[i + 1] ? "" : word[i + 2] ? ", " : " or ";
 
-		if (strcmp(name[i], value) == 0)
-			return i;
+		if (strcmp(word[i], value) == 0) {
+			*(unsigned *)at = i;
+			return 0;
+		}
 		if (len < sizeof(all))
 			len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s",
-						name[i], then);
+						word[i], then);
 	}
 	return fail(err, "'%s' is not %s", value, all);
-}
-
-static int set_local(void *at, const char *value, char *err)
-{
-	int i = choice(local_name, sizeof(local_name) / sizeof(*local_name), value, err);
-
-	if (i >= 0)
-		*(enum conf_local *)at = (enum conf_local)i;
-	return i < 0 ? i : 0;
-}
-
-static int set_link(void *at, const char *value, char *err)
-{
-	int i = choice(link_name, sizeof(link_name) / sizeof(*link_name), value, err);
-
-	if (i >= 0)
-		*(enum conf_link *)at = (enum conf_link)i;
-	return i < 0 ? i : 0;
-}
-
-static int set_share(void *at, const char *value, char *err)
-{
-	int i = choice(share_name, sizeof(share_name) / sizeof(*share_name), value, err);
-
-	if (i >= 0)
-		*(enum conf_share *)at = (enum conf_share)i;
-	return i < 0 ? i : 0;
 }
 
 static int set_bool(void *at, const char *value, char *err)
@@ -194,16 +176,14 @@ static int set(struct conf *c, const struct row *r, const char *value, char err[
 		return set_log(r, at, value, err);
 	case IDENT:
 		return set_ident(r, at, value, err);
-	case LOCAL:
-		return set_local(at, value, err);
 	case BOOL:
 		return set_bool(at, value, err);
 	case PORT:
 		return set_port(at, value, err);
+	case LOCAL:
 	case LINK:
-		return set_link(at, value, err);
 	case SHARE:
-		return set_share(at, value, err);
+		return set_choice(choices[r->type], at, value, err);
 	}
 	return fail(err, "no such type");
 }
@@ -440,20 +420,16 @@ static void print_value(FILE *to, const struct row *r, const struct conf *c)
 	case IDENT:
 		fputs(at, to);
 		break;
-	case LOCAL:
-		fputs(local_name[*(const enum conf_local *)at], to);
-		break;
 	case BOOL:
 		fputs(*(const bool *)at ? "yes" : "no", to);
 		break;
 	case PORT:
 		fprintf(to, "%u", *(const uint16_t *)at);
 		break;
+	case LOCAL:
 	case LINK:
-		fputs(link_name[*(const enum conf_link *)at], to);
-		break;
 	case SHARE:
-		fputs(share_name[*(const enum conf_share *)at], to);
+		fputs(choices[r->type][*(const unsigned *)at], to);
 		break;
 	}
 }
