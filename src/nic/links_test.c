@@ -366,16 +366,22 @@ static bool has_enough(void *arg)
 	return ++sleeper.looks == sleeper.enough;
 }
 
-NO_TSA static int waits(unsigned enough, int rc)
+static int awaits(unsigned enough, int rc)
 {
 	memset(&sleeper, 0, sizeof(sleeper));
 	sleeper.enough = enough;
 	sleeper.rc = rc;
 	sleeper.now = 1;
 	t.nic->engine.pollers.last = 0;
-	turn_give(&t.nic->core.turn);
 	rc = nic_await(t.nic, OWN, has_enough, &sleeper);
 	sleeper.now = 0;
+	return rc;
+}
+
+NO_TSA static int waits(unsigned enough, int rc)
+{
+	turn_give(&t.nic->core.turn);
+	rc = awaits(enough, rc);
 	turn_take(&t.nic->core.turn);
 	assert_true(t.nic->engine.pollers.last > 0);
 	return rc;
@@ -408,6 +414,23 @@ static void a_thread_that_waits_sleeps_on_the_links(void **state)
 	assert_int_equal(waits(0, 0), 0);
 	assert_in_range(sleeper.sleeps, 5, 9);
 	assert_true(*armed);
+}
+
+/* Here the test has the turn. A thread that waits neither spins for it nor counts as one
+ * that takes input in, but it has polled. */
+static void a_thread_that_waits_leaves_the_turn_to_others(void **state)
+{
+	atomic_bool *polled = &t.nic->engine.pollers.polled;
+
+	(void)state;
+	*polled = false;
+	assert_int_equal(awaits(0, -1), -EINTR);
+	assert_int_equal(sleeper.looks, 2); /* before the sleep, and after it */
+	assert_int_equal(sleeper.sleeps, 1);
+	assert_int_equal(t.nic->engine.pollers.last, 0);
+	assert_true(*polled);
+	assert_int_equal(awaits(1, -1), 1);
+	assert_int_equal(sleeper.sleeps, 0);
 }
 
 static bool has(const struct nic_link *l)
@@ -450,6 +473,7 @@ int main(void)
 		TEST(a_full_one_is_found),
 		TEST(each_link_forwards_if_it_can),
 		TEST(a_thread_that_waits_sleeps_on_the_links),
+		TEST(a_thread_that_waits_leaves_the_turn_to_others),
 		TEST(half_a_link_is_not_added),
 	};
 
