@@ -15,13 +15,15 @@
 
 static const char *ip;
 static unsigned port;
-static atomic_bool over;
+static atomic_bool over, closed;
 
+/* Accepts until no client is left: one that finds the backlog full waits until there is
+ * room. */
 static void *accepts(void *arg)
 {
 	int l = *(int *)arg;
 
-	while (!over) {
+	while (!closed) {
 		int fd = raccept(l, NULL, NULL);
 
 		if (fd >= 0)
@@ -50,7 +52,7 @@ static void until_it_is_over(int seconds, void (*step)(void), int clients)
 	struct timeval end, now;
 	pthread_t t[4];
 
-	over = false;
+	over = closed = false;
 	MUST(!pthread_create(&t[0], NULL, accepts, &l));
 	for (int i = 0; i < clients; i++)
 		MUST(!pthread_create(&t[1 + i], NULL, connects, NULL));
@@ -63,6 +65,7 @@ static void until_it_is_over(int seconds, void (*step)(void), int clients)
 	over = true;
 	for (int i = 0; i < clients; i++)
 		MUST(!pthread_join(t[1 + i], NULL));
+	closed = true;
 	MUST(!rshutdown(l, SHUT_RDWR)); /* wakes the thread that accepts */
 	MUST(!pthread_join(t[0], NULL));
 	MUST(!rclose(l));
