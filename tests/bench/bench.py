@@ -108,7 +108,7 @@ class Bench:
 
 def arguments():
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one round, few sizes, no file")
+    parser.add_argument("--quick", action="store_true", help="one round, few sizes and messages, no file")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"so many instead of {ROUNDS}")
     parser.add_argument("--only", metavar="SECTION[/TEXT]",
                         help=f"no file, and one section: {', '.join(SECTIONS)}; of it the rows that have this text")
@@ -129,7 +129,7 @@ def main():
         pairs += [lab.Pair(stage, 9000)]
         runner = Runner(rounds, lambda: [pair.reap() for pair in pairs])
         runner.say(str(machine))
-        bench = Bench(args, Programs(stage, *pairs), runner)
+        bench = Bench(args, Programs(stage, *pairs, quick=args.quick), runner)
         page = report.page(bench.measure(), rounds, machine)
         runner.say("done")
     finally:

@@ -17,8 +17,9 @@ SHORT, LONG = 60, 180
 
 
 class Programs:
-    def __init__(self, stage, pair, jumbo):
+    def __init__(self, stage, pair, jumbo, quick=False):
         self.stage = stage
+        self.rounds = 1000 if quick else 20000      # of a ping-pong
         self.a, self.b = pair.a, pair.b
         self.pairs = {1500: (pair.b, pair.a), 9000: (jumbo.b, jumbo.a)}
         cpus = sorted(os.sched_getaffinity(0))
@@ -69,9 +70,9 @@ class Programs:
                 if last:
                     raise
 
-    def lat(self, place, program, size=8, n=20000, options=(), **kw):
+    def lat(self, place, program, size=8, n=None, options=(), **kw):
         """(t_typical, 99th percentile), in us."""
-        row = self.perftest(place, program, "-s", size, "-n", n, *options, **kw)
+        row = self.perftest(place, program, "-s", size, "-n", n or self.rounds, *options, **kw)
         return row[4], row[7]
 
     def gbits(self, place, program, size, n, options=(), **kw):
@@ -207,10 +208,10 @@ class Programs:
         rounds = max(5, min(2000, 64 * MIB // max(size, 1) // 4))
         return self.number(self.a, "bench/line_pingpong", rounds, *([size] if size else []))
 
-    def sockets(self, protocol, how, place=None, size=32, n=20000):
+    def sockets(self, protocol, how, place=None, size=32, n=None):
         """Half a round trip, in us."""
         server, client = place or self.wire()
-        words = [self.tool("bench/sock_pingpong"), "-s", str(size), protocol, how, str(n)]
+        words = [self.tool("bench/sock_pingpong"), "-s", str(size), protocol, how, str(n or self.rounds)]
         there = server.ip4 if server.name != client.name else "127.0.0.2"
         echo = server.start(*words, there, client.ip4, library=False)
         if protocol == "udp":
