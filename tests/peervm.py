@@ -52,6 +52,9 @@ exit $(cat /run/bg/$job.rc || echo 124)
 UNPACK = ("cd / && tar xf - && cd /opt/lib && for l in *; do "
           "[ -e /usr/lib/x86_64-linux-gnu/$l ] || mv $l /usr/lib/x86_64-linux-gnu/; done")
 
+# Show what rxe and the guest's interface have counted, and what waits in its queue.
+COUNTED = "rdma statistic show link rxe0/1; tc -s qdisc show dev eth0; ip -s link show eth0"
+
 
 def libraries(files, env=None):
     """The shared libraries that these files need, as paths of this host."""
@@ -221,9 +224,8 @@ class PeerVM:
         rc, out = self.guest(f"timeout {timeout} {command}", timeout + 20)
         return self._judge(ours, ours.wait(lab.HANGS if rc == 0 else 1), command, rc, out)
 
-    @staticmethod
-    def _judge(ours, ours_rc, command, rc, out):
+    def _judge(self, ours, ours_rc, command, rc, out):
         assert ours_rc == 0 and rc == 0, (
             f"urnic: {ours_rc}, rxe: {rc}\nurnic: {ours.describe()}\n"
-            f"rxe: {command}\n{out}")
+            f"rxe: {command}\n{out}\n{self.guest(COUNTED)[1]}")
         return ours.out, out
