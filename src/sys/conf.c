@@ -24,22 +24,28 @@ static const char *const type_name[] = {
 };
 
 /* The words of each choice, each at its number in the choice's enum. */
-enum { CHOICES = 5 };
-static const char *const choices[][CHOICES + 1] = {
-	[LOCAL] = {
-		[CONF_LOCAL_OFF] = "off",   [CONF_LOCAL_PIPE] = "pipe",
-		[CONF_LOCAL_VM] = "vm",     [CONF_LOCAL_AUTO] = "auto",
-		[CONF_LOCAL_MAP] = "map",
-	},
-	[LINK] = {
-		[CONF_LINK_UDP] = "udp",
-		[CONF_LINK_RAW] = "raw",
-	},
-	[SHARE] = {
-		[CONF_SHARE_USER] = "user",
-		[CONF_SHARE_HOST] = "host",
-		[CONF_SHARE_AUTO] = "auto",
-	},
+static const char *const local_words[] = {
+	[CONF_LOCAL_OFF] = "off",   [CONF_LOCAL_PIPE] = "pipe", [CONF_LOCAL_VM] = "vm",
+	[CONF_LOCAL_AUTO] = "auto", [CONF_LOCAL_MAP] = "map",	NULL,
+};
+
+static const char *const link_words[] = {
+	[CONF_LINK_UDP] = "udp",
+	[CONF_LINK_RAW] = "raw",
+	NULL,
+};
+
+static const char *const share_words[] = {
+	[CONF_SHARE_USER] = "user",
+	[CONF_SHARE_HOST] = "host",
+	[CONF_SHARE_AUTO] = "auto",
+	NULL,
+};
+
+static const char *const *const choices[] = {
+	[LOCAL] = local_words,
+	[LINK] = link_words,
+	[SHARE] = share_words,
 };
 
 _Static_assert(sizeof(enum conf_local) == sizeof(unsigned) &&
