@@ -137,6 +137,10 @@ class PeerVM:
         except subprocess.TimeoutExpired:
             return False
 
+    def counted(self):
+        """Why a run failed may show here, if the guest still answers."""
+        return self.guest(COUNTED)[1] if self.answers() else "the guest does not answer"
+
     def feed(self, command, file, timeout=120, n=1):
         """Run a shell command in guest n with `file` as its input."""
         return subprocess.run([SCRIPT, "run", "-g", str(n), "-i", command], env=self._env(), text=True,
@@ -227,5 +231,5 @@ class PeerVM:
     def _judge(self, ours, ours_rc, command, rc, out):
         assert ours_rc == 0 and rc == 0, (
             f"urnic: {ours_rc}, rxe: {rc}\nurnic: {ours.describe()}\n"
-            f"rxe: {command}\n{out}\n{self.guest(COUNTED)[1]}")
+            f"rxe: {command}\n{out}\n{self.counted()}")
         return ours.out, out
