@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "sys/secret.h"
-
 enum { PLACES = QPN_INDICES - QPN_FIRST };
 
 int numbers_init(struct numbers *n)
@@ -22,24 +20,34 @@ void numbers_fini(struct numbers *n)
 	free((void *)n->object);
 }
 
-/* Puts all indices into the queue, in random order. */
 static int fill(struct numbers *n)
 {
-	struct secret s = { 0 };
-
 	n->free = calloc(PLACES, sizeof(*n->free));
 	if (!n->free)
 		return -ENOMEM;
 	for (unsigned i = 0; i < PLACES; i++)
 		n->free[i] = (uint16_t)(QPN_FIRST + i);
-	secret_shuffle(&s, n->free, PLACES);
 	return 0;
+}
+
+/* Draws the index at the next place from those that were never given. They lie behind
+ * it: an index that was freed is put before it until all have been given once. */
+static void draw(struct numbers *n)
+{
+	uint32_t from = n->next + secret_below(&n->secret, PLACES - n->next);
+	uint16_t index = n->free[from];
+
+	n->free[from] = n->free[n->next];
+	n->free[n->next] = index;
+	n->drawn++;
 }
 
 int numbers_next(struct numbers *n, uint32_t *index)
 {
 	if (n->count == PLACES || (!n->free && fill(n)))
 		return -ENOMEM;
+	if (n->next == n->drawn)
+		draw(n);
 	*index = n->free[n->next];
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "sys/secret.h"
 #include "wire/qpn.h"
 
 enum {
@@ -24,6 +25,8 @@ struct numbers {
 	uint16_t *free; /* circular queue of free indices; NULL: none was used yet */
 	uint32_t next;	/* place in the queue of the index that was freed first */
 	uint32_t count; /* existing objects */
+	uint32_t drawn; /* the queue is in random order up to this place */
+	struct secret secret;
 };
 
 int numbers_init(struct numbers *n); /* returns 0 or -ENOMEM */
