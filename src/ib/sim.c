@@ -277,6 +277,18 @@ void sim_leave(struct sim *s, int side)
 	n->stopped = true;
 }
 
+void sim_enter(struct sim *s, const struct sim_conf *conf)
+{
+	for (int i = 0; i < 2; i++) {
+		struct sim_node *n = &s->node[i];
+
+		MUST(!n->host && !n->nqps);
+		share_host(n, conf);
+		n->stopped = false;
+		n->refused = 0;
+	}
+}
+
 static uint8_t or8(uint8_t v, uint8_t dflt)
 {
 	return v ? v : dflt;

@@ -122,6 +122,9 @@ void sim_xrc(struct sim *s, struct cq *scq, struct xrcd *xrcd,
 void sim_destroy(struct sim *s, struct qp *qp);
 /* same_host: the process of this side ends, and its QPs with it. */
 void sim_leave(struct sim *s, int side);
+/* same_host: two new processes in place of those that have left, with the same devices,
+ * protection domains, and memory keys of regions that were deregistered. */
+void sim_enter(struct sim *s, const struct sim_conf *conf);
 void sim_unpair(struct sim *s, const struct sim_pair *p);
 
 struct mr *sim_mr(struct sim *s, int side, void *at, size_t n, int access);

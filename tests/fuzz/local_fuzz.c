@@ -5,7 +5,7 @@
  *
  * The input: a byte (bit 0: memory may be reached directly), then a list of
  * steps: a byte that says what (enum act, modulo), and what that takes (STEP
- * below).  Bytes that are missing are 0.  The world is made anew for each input.
+ * below).  Bytes that are missing are 0.  For each input there are two new processes.
  *
  * Beside crashes it looks for: memory written that no peer may write, more
  * completions than requests, and harm to QPs that do not lead there. */
@@ -21,6 +21,7 @@
 #include "input.h"
 #include "local/peer.h"
 #include "must.h"
+#include "same_host.h"
 #include "sys/log.h"
 
 enum act {
@@ -129,7 +130,8 @@ static struct world *world_open(bool pipe_only)
 		.retry_cnt = 2,
 		.rnr_retry = 2,
 	};
-	w->s = sim_open(&w->conf);
+	have_nics(&w->conf);
+	w->s = enter_host(&w->conf);
 	open_regions(w);
 	open_qps(w);
 	MUST(sim_run(w->s, 100 * SAY_AGAIN_NS));
@@ -197,7 +199,7 @@ static void world_close(struct world *w)
 		free(w->mem[i]);
 	}
 	MUST(pd_free(w->pd) == 0);
-	sim_close(w->s);
+	leave_host(w->s);
 	free(w);
 }
 
