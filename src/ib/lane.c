@@ -96,7 +96,8 @@ bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struc
 
 /* A word of lane->executed is an ACK in shared memory: the PSN that the responder expects
  * next, the QP that it is for, and a hash of the responder's QP and route.  0: nothing
- * has been executed since the QP was made ready. */
+ * has been executed since the QP was made ready.  TOLD is missing: the QP takes and
+ * answers no more. */
 enum { TOLD = 1 << 24, ROUTE = 0x7fff, FROM_AT = 40 };
 
 static uint64_t word(uint32_t from, uint32_t by, uint32_t route)
@@ -133,7 +134,8 @@ static void begin_to_tell(struct ib_qp *q)
 }
 
 /* The word will serve the next QP of this number, so the last ACK is sent as a packet
- * instead.  If the lane has no room for it, the word stays until begin_to_tell(). */
+ * instead.  If the lane has no room for it, the word stays until begin_to_tell(), less
+ * TOLD. */
 static void end_telling(struct ib_qp *q)
 {
 	const struct ib_rsp *s = &q->rsp;
@@ -148,7 +150,11 @@ static void end_telling(struct ib_qp *q)
 	};
 	struct lane *l = q->qp->lane;
 
-	if (said && (l->state != LANE_UP || !l->ops->send(l, &q->from, &f, NULL, 0, 0)))
+	if (!said)
+		return;
+	if (l->state == LANE_UP && l->ops->send(l, &q->from, &f, NULL, 0, 0))
+		atomic_store(told(q), said & ~(uint64_t)TOLD);
+	else
 		atomic_store(told(q), 0);
 }
 
@@ -178,7 +184,7 @@ static bool hear(struct ib_qp *q, uint64_t says, uint64_t now) REQUIRES(q->qp->l
 	/* A QP that has failed has flushed the requests that the word would complete. */
 	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
 		return false;
-	if (!n || (says ^ q->hears) & ~(uint64_t)PSN_MASK ||
+	if (!n || (says ^ q->hears) & ~(uint64_t)(PSN_MASK | TOLD) ||
 	    n > psn_off(r->at.max_psn, r->una))
 		return false;
 	(void)req_advance(q, (uint32_t)says & PSN_MASK, now);
@@ -286,8 +292,23 @@ bool lane_is_read(struct ib_qp *q)
 	       (int32_t)(q->req.written - *l->read) <= 0;
 }
 
-/* A peer that was busy with packets others had written before, or with READs, is not
- * silent.  If it has read this QP's packets and not answered them, it is. */
+/* Has the responder taken the oldest request, a READ or atomic, and not answered yet?
+ * Then the answer is to come, unless its QP has ended. */
+static bool is_taken(const struct ib_qp *q)
+{
+	const struct ib_req *r = &q->req;
+	uint64_t says = word_for(q);
+	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->una);
+
+	return r->rd_head != r->at.rd_tail &&
+	       !((says ^ q->hears) & ~(uint64_t)PSN_MASK) && n &&
+	       n <= psn_off(r->at.max_psn, r->una);
+}
+
+/* A peer that is busy with packets others had written before is not silent, nor one whose
+ * answer waits behind others: a ring holds a limited number of either.  But a peer that
+ * has read all that this QP has written has executed it or dropped it, and what it writes
+ * for other QPs, or this process for itself, is no answer. */
 bool lane_is_silent(struct ib_qp *q)
 {
 	const struct ib_req *r = &q->req;
@@ -295,9 +316,9 @@ bool lane_is_silent(struct ib_qp *q)
 
 	if (l->state != LANE_UP || !l->ops->look(l))
 		return true;
-	if (r->rd_head != r->at.rd_tail && *l->got != r->seen_in)
+	if (*l->got != r->seen_in && is_taken(q))
 		return false;
-	return *l->read == r->seen || (!r->full && lane_is_read(q));
+	return *l->read == r->seen || (r->at.psn != r->una && lane_is_read(q));
 }
 
 bool lane_waits(const struct ib_qp *q)

@@ -192,6 +192,151 @@ static void who_is_never_ready_costs_all_retries(void **state)
 	}
 }
 
+/* The peer's process sends for other QPs meanwhile.  Returns how long it took until the
+ * request failed. */
+static uint64_t fails_after(struct fix *f, enum ibv_wr_opcode opcode)
+{
+	struct sim_pair other = sim_pair(f->s, IBV_QPT_RC, &f->conf);
+	uint64_t since = f->s->now, took;
+	struct ibv_wc wc;
+
+	fix_post(f, opcode, 1, 0, 8, 0);
+	while (cq_poll(f->p.cq[0], 1, &wc) == 0) {
+		assert_in_range(f->s->now - since, 0, 100 * TIMEOUT_10);
+		sim_send(other.qp[1],
+			 &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_WRITE });
+		pair_run(f, MS / 8);
+	}
+	took = f->s->now - since;
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(wc.vendor_err, VERR_TIMEOUT);
+	sim_unpair(f->s, &other);
+	return took;
+}
+
+static void what_a_peer_sends_for_others_is_no_answer(void **state)
+{
+	static const enum ibv_wr_opcode op[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						 IBV_WR_RDMA_READ,
+						 IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++)
+		for (int how = 0; how < UNREADY; how++) {
+			struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+			if (how == WRONG_PSN) /* a duplicate READ is answered */
+				pair_q(f, 1)->rsp.epsn = PSN_MASK - 5;
+			else
+				make_unready(f, (enum unready)how);
+			assert_in_range(fails_after(f, op[i]), 4 * TIMEOUT_10,
+					4 * TIMEOUT_10 + MS);
+			fix_close(f);
+		}
+}
+
+/* What the process writes for itself, such as a probe, comes in by the ring that the
+ * answer would come by. */
+static void what_a_process_asks_itself_is_no_answer(void **state)
+{
+	const struct ibv_qp_cap cap = { .max_send_wr = 1, .max_send_sge = 1 };
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+	struct qp *qp[2];
+	uint64_t since;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		qp[i] = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], f->p.cq[0], NULL, &cap);
+	sim_bring(f->s, qp[0], qp[1], &f->conf);
+	since = f->s->now;
+	sim_send(qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_READ });
+	assert_int_equal(fix_wc(f, 0, 0, IBV_WC_RETRY_EXC_ERR).vendor_err, VERR_TIMEOUT);
+	assert_took(f, since, 4 * TIMEOUT_10);
+	for (int i = 0; i < 2; i++)
+		sim_destroy(f->s, qp[i]);
+	fix_close(f);
+}
+
+/* --- an answer that waits ------------------------------------------------ */
+
+/* B has taken A's READ, and has no room for the answer.  Neither runs. */
+static struct fix *with_a_taken_read(void)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &quick);
+
+	pair_stop(f, 1);
+	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 10, 0);
+	pair_run(f, 1000);
+	pair_stop(f, 0);
+	pair_fill(f, 1);
+	pair_go(f, 1);
+	pair_run(f, 1000);
+	assert_int_equal(pair_q(f, 1)->rsp.resources, 1);
+	pair_stop(f, 1);
+	return f;
+}
+
+/* B's process writes a packet that is for no QP. */
+static void write_any(struct fix *f)
+{
+	struct core *core = &f->s->node[1].core;
+	struct peer *p = pair_peer(f, 1);
+	struct rec *r;
+
+	turn_take(&core->turn);
+	r = ring_reserve(&p->out, REC_HEAD);
+	assert_non_null(r);
+	*r = (struct rec){ .kind = REC_PACKET,
+			   .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) };
+	ring_publish(&p->out, r, REC_HEAD);
+	peer_wrote(p);
+	local_flush(local_of(core));
+	turn_give(&core->turn);
+}
+
+/* The answer waits behind what the peer writes for others. */
+static void whose_answer_waits_does_not_time_out(void **state)
+{
+	struct fix *f = with_a_taken_read();
+	uint64_t since;
+
+	(void)state;
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	for (unsigned i = 0; i < 50; i++) {
+		write_any(f);
+		pair_run(f, TIMEOUT_10);
+		fix_no_wc(f, 0);
+	}
+	since = f->s->now;
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(f->s->now - since, 3 * TIMEOUT_10, 5 * TIMEOUT_10 + 1000);
+	fix_close(f);
+}
+
+/* B's QP ends before it answers, and has no room to say so. */
+static void who_has_ended_answers_no_more(void **state)
+{
+	struct fix *f = with_a_taken_read();
+	uint64_t since;
+	struct ibv_wc wc;
+
+	(void)state;
+	sim_destroy(f->s, f->p.qp[1]);
+	f->p.qp[1] = NULL;
+	pair_go(f, 0);
+	pair_run(f, 1000);
+	since = f->s->now;
+	while (cq_poll(f->p.cq[0], 1, &wc) == 0) {
+		assert_in_range(f->s->now - since, 0, 100 * TIMEOUT_10);
+		write_any(f);
+		pair_run(f, MS);
+	}
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(f->s->now - since, 3 * TIMEOUT_10, 5 * TIMEOUT_10 + MS);
+	fix_close(f);
+}
+
 static void who_becomes_ready_is_found(void **state)
 {
 	(void)state;
@@ -415,6 +560,10 @@ int main(void)
 		cmocka_unit_test(progress_gives_the_retries_back),
 		cmocka_unit_test(local_error_behind_an_rnr),
 		cmocka_unit_test(who_is_never_ready_costs_all_retries),
+		cmocka_unit_test(what_a_peer_sends_for_others_is_no_answer),
+		cmocka_unit_test(what_a_process_asks_itself_is_no_answer),
+		cmocka_unit_test(whose_answer_waits_does_not_time_out),
+		cmocka_unit_test(who_has_ended_answers_no_more),
 		cmocka_unit_test(who_becomes_ready_is_found),
 		cmocka_unit_test(who_is_not_ready_is_asked_ever_less),
 		cmocka_unit_test(who_is_stopped_times_out),
