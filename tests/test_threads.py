@@ -80,3 +80,18 @@ def test_where_the_engine_runs(stage, shared_pair, mode):
 @pytest.mark.parametrize("mode", ["poll", "sleep", "post"])
 def test_an_answer_that_came_in_while_stopped_counts(run, mode, way):
     run(way, "paused", "-m", mode, "-n", 5)
+
+
+# --- under ThreadSanitizer ----------------------------------------------------------
+
+# It takes urnic's copies between sockets and its own memory for the program's, and sees no lock
+# between them: urnic.7 names the suppression.
+@pytest.mark.parametrize("way, suppressed", [("host", []), ("udp", ["race:liburnic.so"])])
+def test_a_sanitized_program_hears_of_no_race_of_ours(stage, shared_pair, way, suppressed):
+    ns, _ = shared_pair().place(way)
+    ns = ns.with_(outer=["/usr/bin/setarch", "-R"])     # what ThreadSanitizer can bear
+    rules = stage.tmp / "suppressions"
+    rules.write_text("".join(f"{rule}\n" for rule in suppressed))
+    proc = ns.run(stage.tool("threads/sanitized"), "-d", ns.dev, "turns", timeout=120,
+                  env={"TSAN_OPTIONS": f"suppressions={rules}"})
+    assert RIGHT in proc.out and "ThreadSanitizer" not in proc.out, proc.describe()

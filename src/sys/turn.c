@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sys/cancel.h"
 #include "sys/guard.h"
 
 void turn_init(struct turn *t)
@@ -41,7 +42,7 @@ void turn_prolong(struct turn *t)
 {
 	if (t->prolonged)
 		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &t->cancel);
+	t->cancel = cancel_hold();
 	t->prolonged = true;
 }
 
@@ -102,7 +103,7 @@ NO_TSA void turn_give(struct turn *t)
 	lock_give(&t->lock);
 	guard_leave();
 	if (prolonged)
-		pthread_setcancelstate(cancel, NULL);
+		cancel_let(cancel);
 }
 
 void turn_nap(long ns)
