@@ -7,6 +7,7 @@ killed.
 import pytest
 
 import lab
+from tool import need
 
 PLACES = ["pair", "host", "udp"]
 TRANSPORTS = ["rc_v,ud_v", "ud_v"]
@@ -30,4 +31,22 @@ def test_ucx(shared_pair, test, tls, place):
     client = b.start(*words, "ask", pair.a.ip4, str(port), env=env, library=False)
     rc = server.wait(70)
     assert client.wait(70) == 0 and rc == (0 if test == "data" else -9), (
+        f"client: {client.describe()}\nserver: {server.describe()}")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_sleeping(shared_pair, place):
+    """Programs that sleep until an event comes.  UCX arms its completion queues after its last
+    poll, and does not poll again."""
+    need("ucx_perftest")
+    pair = shared_pair()
+    a, b = pair.place(place)
+    port = lab.next_port()
+    words = [pair.a.stage.urnic, "run", "--", "ucx_perftest", "-p", str(port), "-t", "tag_lat",
+             "-E", "sleep", "-n", "2000"]
+    env = {"UCX_NET_DEVICES": "roce_eth0:1", "UCX_TLS": "rc_v", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    server = a.start(*words, env=env, library=False)
+    server.wait_listening(port)
+    client = b.start(*words, pair.a.ip4, env=env, library=False)
+    assert client.wait(60) == 0 and server.wait(60) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")

@@ -149,7 +149,7 @@ void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now
 		.sl = qp->path.sl,
 	};
 	if (in_place)
-		cq_end(qp->recv_cq);
+		cq_end(qp->recv_cq, solicited);
 	else if (!cq_push(qp->recv_cq, &cqe, solicited))
 		overrun(qp, "receive", now);
 }

@@ -72,6 +72,7 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 	cq->ring = ring;
 	cq->size = ring_size(cqe);
 	cq->cap = (uint32_t)cqe;
+	cq->told = cq->solicited = UINT32_MAX; /* before the first entry */
 	brief_init(&cq->lock);
 	list_init(&cq->event_node);
 	cq->ex.context = ctx->ibv;
@@ -206,8 +207,25 @@ int cq_resize(struct cq *cq, int cqe)
 	return 0;
 }
 
+/* Does an entry of the kind that the CQ is armed for wait to be polled, other than the
+ * one that the last event told of? Disarms the CQ if so. */
+static bool wakes_now(struct cq *cq) REQUIRES(cq->lock)
+{
+	const uint32_t first = tail(cq), n = head(cq) - first;
+	const bool any = cq->armed == CQ_ANY;
+
+	if (any ? n <= (cq->told - first < n)
+		: cq->solicited - first >= n || cq->solicited == cq->told)
+		return false;
+	cq->told = any ? first : cq->solicited;
+	cq->armed = CQ_IDLE;
+	return cq->channel;
+}
+
 int cq_arm(struct cq *cq, bool solicited_only)
 {
+	bool wake;
+
 	brief_take(&cq->lock);
 	/* Arming for solicited events does not weaken an earlier request for any
 	 * event. */
@@ -215,7 +233,10 @@ int cq_arm(struct cq *cq, bool solicited_only)
 		cq->armed = CQ_ANY;
 	else if (cq->armed == CQ_IDLE)
 		cq->armed = CQ_SOLICITED;
+	wake = wakes_now(cq);
 	brief_give(&cq->lock);
+	if (wake)
+		channel_raise(cq->channel, cq);
 	return 0;
 }
 
@@ -269,15 +290,17 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 	return any;
 }
 
-/* Does this entry trigger the event that the CQ was armed for? Disarms the CQ if so. */
-static bool wakes(struct cq *cq, const struct cqe *cqe, bool solicited) REQUIRES(cq->lock)
+/* Does the entry at index trigger the event that the CQ was armed for? Disarms the CQ if
+ * so. */
+static bool wakes(struct cq *cq, uint32_t index, bool solicited) REQUIRES(cq->lock)
 {
-	bool wake = cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED &&
-					    (solicited || cqe->status != IBV_WC_SUCCESS));
+	bool wake = cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited);
 
-	if (wake)
-		cq->armed = CQ_IDLE;
-	return wake && cq->channel;
+	if (!wake)
+		return false;
+	cq->armed = CQ_IDLE;
+	cq->told = index;
+	return cq->channel;
 }
 
 static void report_overrun(struct cq *cq, const struct cqe *cqe)
@@ -307,7 +330,9 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 	if (!lost) {
 		*at(cq, h) = *cqe;
 		set_head(cq, h + 1);
-		wake = wakes(cq, cqe, solicited);
+		if (solicited)
+			cq->solicited = h;
+		wake = wakes(cq, h, solicited);
 	}
 	brief_give(&cq->lock);
 	/* Outside of the lock, since these are system calls. The CQ cannot go away:
@@ -323,23 +348,35 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 {
 	struct cqe *to = cq_begin(cq);
 
+	solicited |= cqe->status != IBV_WC_SUCCESS;
 	if (!to)
 		return push_rarely(cq, cqe, solicited);
 	*to = *cqe;
-	cq_end(cq);
+	cq_end(cq, solicited);
 	return true;
 }
 
 void cq_forget(struct cq *cq, uint32_t qpn)
 {
-	uint32_t to;
+	uint32_t to, told, solicited;
 
 	brief_take(&cq->lock);
 	to = tail(cq);
-	for (uint32_t from = to; from != head(cq); from++)
-		if (at(cq, from)->qp_num != qpn)
+	told = solicited = to - 1;
+	for (uint32_t from = to; from != head(cq); from++) {
+		const bool stays = at(cq, from)->qp_num != qpn;
+
+		if (from == cq->told && stays)
+			told = to;
+		/* Where it goes, an older one may be left: rather a needless event. */
+		if (from == cq->solicited)
+			solicited = stays ? to : to - 1;
+		if (stays)
 			*at(cq, to++) = *at(cq, from);
+	}
 	set_head(cq, to);
+	cq->told = told;
+	cq->solicited = solicited;
 	brief_give(&cq->lock);
 }
 

@@ -58,6 +58,9 @@ struct cq {
 	/* Free-running indices: next to fill, next to read. Written under the lock. */
 	_Atomic uint32_t head, tail;
 	enum { CQ_IDLE, CQ_SOLICITED, CQ_ANY } armed;
+	/* Indices of entries: the one that the last event told of, and the newest that
+	 * is solicited or failed. */
+	uint32_t told, solicited;
 	bool overrun, ignore_overrun;
 	bool stamped;		/* the program reads timestamps */
 	_Atomic unsigned users; /* QPs that use it; EBUSY on destroy unless 0 */
@@ -81,8 +84,11 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 		 void *cq_context, struct cq **out);
 int cq_destroy(struct cq *cq);	       /* waits for acked events; 0 or -EBUSY */
 int cq_resize(struct cq *cq, int cqe); /* -EINVAL: cqe is less than the entries present */
-/* Arms the CQ for one event, at the next entry that is added. Entries already present
- * give no event: poll again after arming. */
+/* Arms the CQ for one event, at the next entry that is added. Where an entry waits to be
+ * polled that no event has told of, the event comes at once, as RNICs do that are armed
+ * with a consumer index: programs arm without a poll afterwards (UCX). An event tells of
+ * one entry. So a program that arms after it has fetched the event, and polls then, gets
+ * no second event for the same entry: ib_send_lat -e posts for each event. */
 int cq_arm(struct cq *cq, bool solicited_only);
 void cq_ack_events(struct cq *cq, unsigned n);
 void cq_ack_all(struct cq *cq); /* acknowledges all events: the context is closing */
@@ -119,8 +125,8 @@ static inline int cq_take(struct cq *cq, uint32_t n, struct ibv_wc *wc)
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
 
 /* The fast path of cq_push(): returns the place for the next entry, with the lock held
- * until cq_end(). Returns NULL, without the lock, if the CQ is full, armed or overrun:
- * use cq_push() then. */
+ * until cq_end(); there, an error is solicited, too. Returns NULL, without the lock, if
+ * the CQ is full, armed or overrun: use cq_push() then. */
 static inline NO_TSA struct cqe *cq_begin(struct cq *cq)
 {
 	uint32_t h;
@@ -136,10 +142,12 @@ static inline NO_TSA struct cqe *cq_begin(struct cq *cq)
 	return NULL;
 }
 
-static inline NO_TSA void cq_end(struct cq *cq)
+static inline NO_TSA void cq_end(struct cq *cq, bool solicited)
 {
 	uint32_t h = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
+	if (solicited)
+		cq->solicited = h;
 	atomic_store_explicit(&cq->head, h + 1, memory_order_relaxed);
 	brief_give(&cq->lock);
 }

@@ -263,10 +263,12 @@ static void an_armed_cq_wakes_once(void **state)
 	cq = create(64, ch);
 	cq_push(cq, &ok, true);
 	assert_false(woken(cq)); /* not armed */
+	poll_one(cq);
 	assert_int_equal(cq_arm(cq, false), 0);
-	assert_false(woken(cq)); /* a completion waits already: no event */
+	assert_false(woken(cq));
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
+	poll_one(cq);
 	cq_push(cq, &ok, false);
 	assert_false(woken(cq)); /* one event only */
 
@@ -278,11 +280,116 @@ static void an_armed_cq_wakes_once(void **state)
 	assert_int_equal(cq_arm(cq, true), 0);
 	cq_push(cq, &failed, false);
 	assert_true(woken(cq));
+	for (int i = 0; i < 4; i++)
+		poll_one(cq);
 
 	assert_int_equal(cq_arm(cq, false), 0);
 	assert_int_equal(cq_arm(cq, true), 0); /* does not weaken the earlier request */
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
+	cq_destroy(cq);
+	assert_int_equal(channel_destroy(ch), 0);
+	test_close(&t);
+}
+
+static bool arm(struct cq *cq, bool solicited_only)
+{
+	assert_int_equal(cq_arm(cq, solicited_only), 0);
+	return woken(cq);
+}
+
+/* A program that does not poll after it has armed the CQ. */
+static void what_waits_at_the_arm_wakes_at_once(void **state)
+{
+	struct cqe ok = { 0 };
+	struct channel *ch;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(channel_create(&t.ctx, &ch), 0);
+	cq = create(8, ch);
+	cq->head = cq->tail = UINT32_MAX - 1;
+	cq_push(cq, &ok, false);
+	assert_true(arm(cq, false));
+	assert_false(arm(cq, false)); /* the event has told of it */
+	cq_push(cq, &ok, false);
+	assert_true(woken(cq));	     /* that arm waited for the next one */
+	assert_true(arm(cq, false)); /* two wait; the event has told of one */
+	poll_one(cq);
+	assert_true(arm(cq, false));
+	poll_one(cq);
+	assert_false(arm(cq, false));
+	/* Fetch, arm, poll: one event for each entry. */
+	for (int i = 0; i < 8; i++) {
+		cq_push(cq, &ok, false);
+		assert_true(woken(cq));
+		assert_false(arm(cq, false));
+		poll_one(cq);
+	}
+	cq_destroy(cq);
+	assert_int_equal(channel_destroy(ch), 0);
+	test_close(&t);
+}
+
+static void an_arm_for_solicited_ones_looks_for_these(void **state)
+{
+	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
+	struct channel *ch;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(channel_create(&t.ctx, &ch), 0);
+	cq = create(8, ch);
+	cq_push(cq, &ok, false);
+	assert_false(arm(cq, true));
+	assert_true(arm(cq, false)); /* a request for any event is stronger */
+	cq_push(cq, &ok, true);
+	assert_true(arm(cq, true));
+	assert_false(arm(cq, true)); /* the event has told of it */
+	poll_one(cq);
+	poll_one(cq);
+	assert_true(cq_empty(cq));
+	cq_push(cq, &ok, true);
+	assert_true(woken(cq));
+	cq_push(cq, &failed, false);
+	cq_push(cq, &ok, false);
+	poll_one(cq);
+	assert_true(arm(cq, true));
+	poll_one(cq);
+	assert_false(arm(cq, true));
+	cq_destroy(cq);
+	assert_int_equal(channel_destroy(ch), 0);
+	test_close(&t);
+}
+
+/* cq_forget() moves entries: the CQ must still know which ones were told of. */
+static void what_is_left_of_other_qps_wakes(void **state)
+{
+	struct cqe e[2] = { { .qp_num = 1 }, { .qp_num = 2 } };
+	struct channel *ch;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	assert_int_equal(channel_create(&t.ctx, &ch), 0);
+	cq = create(8, ch);
+	assert_false(arm(cq, false));
+	cq_push(cq, &e[0], true);
+	assert_true(woken(cq));
+	cq_push(cq, &e[1], false);
+	cq_forget(cq, 1);
+	assert_false(arm(cq, true)); /* the solicited one is gone */
+	assert_true(arm(cq, false)); /* no event has told of the other */
+	cq_push(cq, &e[0], false);
+	cq_push(cq, &e[1], true);
+	cq_push(cq, &e[0], true);
+	cq_forget(cq, 1);
+	assert_true(arm(cq, true)); /* an older solicited one is left */
+	poll_one(cq);
+	cq_forget(cq, 3);
+	assert_false(arm(cq, true));
 	cq_destroy(cq);
 	assert_int_equal(channel_destroy(ch), 0);
 	test_close(&t);
@@ -313,6 +420,9 @@ int main(void)
 		cmocka_unit_test(resize_keeps_what_waits),
 		cmocka_unit_test(a_qp_is_forgotten_others_are_not),
 		cmocka_unit_test(an_armed_cq_wakes_once),
+		cmocka_unit_test(what_waits_at_the_arm_wakes_at_once),
+		cmocka_unit_test(an_arm_for_solicited_ones_looks_for_these),
+		cmocka_unit_test(what_is_left_of_other_qps_wakes),
 		cmocka_unit_test(without_a_channel_nothing_wakes),
 	};
 

@@ -301,7 +301,7 @@ static inline bool sq_told_at_once(struct qp *qp, const struct ibv_send_wr *wr,
 		.opcode = opcode,
 		.byte_len = byte_len,
 	};
-	cq_end(cq);
+	cq_end(cq, false);
 	return true;
 }
 /* Completes a request of len bytes that at_once() has executed and counted. May fail the

@@ -92,7 +92,8 @@ int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
 		  struct srq **out);
 int srq_destroy(struct srq *srq); /* waits for acknowledged events; 0 or -EBUSY */
 /* MAX_WR resizes and sets attr to what was granted (-EINVAL if below what is posted,
- * or below the limit); LIMIT arms the limit event once. */
+ * or below the limit); LIMIT arms the limit event once: it comes at once if fewer
+ * receives wait already. */
 int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask);
 int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -202,6 +202,15 @@ static uint32_t waiting(struct srq *srq) REQUIRES(srq->lock)
 	return srq_rq(srq)->head - srq_rq(srq)->tail;
 }
 
+/* Raises the limit event if fewer receives wait than the armed limit. */
+static void look_at_limit(struct srq *srq) REQUIRES(srq->lock)
+{
+	if (waiting(srq) >= srq->limit)
+		return;
+	srq->limit = 0; /* IBTA 10.2.9.1: one event each time it is armed */
+	async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
+}
+
 static int refuse_modify(const struct srq *srq, const char *what, uint32_t value)
 {
 	log_info("SRQ 0x%06x: modify_srq refused: %s %u", srq->num, what, value);
@@ -244,6 +253,8 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 		*srq_rq(srq) = bigger;
 		attr->max_wr = cap;
 	}
+	if (mask & IBV_SRQ_LIMIT)
+		look_at_limit(srq);
 unlock:
 	lock_give(&srq->lock);
 	rq_fini(&old);
@@ -283,14 +294,6 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	if (rc && bad)
 		*bad = wr;
 	return rc;
-}
-
-static void look_at_limit(struct srq *srq) REQUIRES(srq->lock)
-{
-	if (waiting(srq) >= srq->limit)
-		return;
-	srq->limit = 0; /* IBTA 10.2.9.1: one event each time it is armed */
-	async_raise(srq->ctx, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv);
 }
 
 bool srq_pop_locked(struct srq *srq, struct rwqe *out)

@@ -109,8 +109,29 @@ static void the_limit_event_comes_once_each_time_armed(void **state)
 	assert_int_equal(fix_event(f, &srq->ibv), -1);
 	a.srq_limit = 1;
 	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_LIMIT), 0);
+	assert_int_equal(fix_event(f, &srq->ibv), -1);
 	assert_true(srq_pop(srq, &w));
 	assert_int_equal(fix_event(f, &srq->ibv), IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_int_equal(srq_destroy(srq), 0);
+	fix_close(f);
+}
+
+/* Armed too late, the event would not come before another message does. */
+static void an_undercut_limit_is_told_of_at_once(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct srq *srq = make(f, 8, 1);
+	struct ibv_srq_attr a = { .srq_limit = 2, .max_wr = 16 };
+
+	(void)state;
+	assert_int_equal(post(srq, 0), 0);
+	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_LIMIT), 0);
+	assert_int_equal(fix_event(f, &srq->ibv), IBV_EVENT_SRQ_LIMIT_REACHED);
+	assert_int_equal(srq_query(srq, &a), 0);
+	assert_int_equal(a.srq_limit, 0);
+	a.srq_limit = 17;
+	assert_int_equal(srq_modify(srq, &a, IBV_SRQ_LIMIT), -EINVAL);
+	assert_int_equal(fix_event(f, &srq->ibv), -1); /* refused: not armed */
 	assert_int_equal(srq_destroy(srq), 0);
 	fix_close(f);
 }
@@ -172,6 +193,7 @@ int main(void)
 		cmocka_unit_test(limits_are_enforced),
 		cmocka_unit_test(a_chain_is_taken_up_to_the_bad_one),
 		cmocka_unit_test(the_limit_event_comes_once_each_time_armed),
+		cmocka_unit_test(an_undercut_limit_is_told_of_at_once),
 		cmocka_unit_test(resizing_keeps_what_is_posted),
 		cmocka_unit_test(it_stays_while_a_qp_uses_it),
 	};

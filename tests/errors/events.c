@@ -258,6 +258,9 @@ static void srq_limit(void)
 	CHECK(!send_one(d.a, 3, IBV_SEND_SIGNALED));
 	expect(d.bcq, 3, IBV_WC_SUCCESS, V_NONE);
 	expect_no_event(d.s); /* one event each time that the limit is armed */
+	attr.srq_limit = 2;   /* one receive is left: it is told of at once */
+	CHECK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
+	expect_event(d.s, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 	expect(d.acq, 2, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 3, IBV_WC_SUCCESS, V_NONE);
 	duo_drop(&d);

@@ -101,6 +101,21 @@ static void only_solicited(void)
 	expect(cq, 3, IBV_WC_SUCCESS, V_NONE);
 	expect(d.acq, 3, IBV_WC_SUCCESS, V_NONE);
 
+	/* What waits when the CQ is armed gives an event at once. */
+	CHECK(!ibv_req_notify_cq(cq, 0));
+	CHECK(poll(&p, 1, 20) == 0);
+	CHECK(!recv_one(d.b, 8) && !send_one(8, IBV_SEND_SOLICITED));
+	CHECK(poll(&p, 1, 5000) == 1);
+	CHECK(!ibv_get_cq_event(ch, &got, &cookie) && got == cq);
+	CHECK(!recv_one(d.b, 9) && !send_one(9, IBV_SEND_SOLICITED));
+	expect(d.acq, 8, IBV_WC_SUCCESS, V_NONE);
+	expect(d.acq, 9, IBV_WC_SUCCESS, V_NONE);
+	CHECK(!ibv_req_notify_cq(cq, 1));
+	CHECK(poll(&p, 1, 5000) == 1);
+	CHECK(!ibv_get_cq_event(ch, &got, &cookie) && got == cq);
+	expect(cq, 8, IBV_WC_SUCCESS, V_NONE);
+	expect(cq, 9, IBV_WC_SUCCESS, V_NONE);
+
 	/* The CQ is not armed: no event, solicited or not. */
 	CHECK(!recv_one(d.b, 4) && !send_one(4, IBV_SEND_SOLICITED));
 	expect(cq, 4, IBV_WC_SUCCESS, V_NONE);
@@ -116,7 +131,7 @@ static void only_solicited(void)
 	CHECK(!ibv_get_cq_event(ch, &got, &cookie));
 	expect(cq, 5, IBV_WC_WR_FLUSH_ERR, V_FLUSHED);
 	REFUSED(EBUSY, ibv_destroy_comp_channel(ch));
-	ibv_ack_cq_events(cq, 2);
+	ibv_ack_cq_events(cq, 4);
 	CHECK(!ibv_destroy_qp(d.b) && !ibv_destroy_cq(cq));
 	CHECK(!ibv_destroy_comp_channel(ch));
 	d.b = duo_qp(d.s, d.bcq, IBV_QPT_RC, NULL);
