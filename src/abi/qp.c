@@ -199,13 +199,18 @@ int abi_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
-	(void)mask; /* only a hint: every attribute is filled in */
+	int rc;
+
 	if (!GIVEN("query_qp", attr) || !GIVEN("query_qp", init))
 		return errno;
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
 		return errno;
-	return abi_leave(qp_of(ibv)->opened ? opened_query(qp_of(ibv), attr, init)
-					    : qp_query(qp_of(ibv), attr, init));
+	/* The mask is only a hint which attributes to fill in: all are. */
+	rc = qp_of(ibv)->opened ? opened_query(qp_of(ibv), attr, init)
+				: qp_query(qp_of(ibv), attr, init);
+	if (!rc && mask & IBV_QP_STATE)
+		ibv->state = attr->qp_state;
+	return abi_leave(rc);
 }
 
 /* Keeps peers of this host from writing to memory through this QP. If a peer is in the

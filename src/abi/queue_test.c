@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "abi/fix.h"
+#include "core/complete.h"
 #include "core/cq.h"
 #include "core/pd.h"
 #include "core/xrc.h"
@@ -324,6 +325,14 @@ static void queries_a_qp(void **state)
 	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
 	assert_int_equal(attr.dest_qp_num, 0x1234);
 	assert_int_equal(init.qp_type, IBV_QPT_RC);
+	/* The program sees that the QP has failed where it asks for the state. */
+	lock_take(&qp_of(qp)->lock);
+	qp_set_state(qp_of(qp), IBV_QPS_ERR);
+	lock_give(&qp_of(qp)->lock);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_AV | IBV_QP_DEST_QPN, &init), 0);
+	assert_int_equal(qp->state, IBV_QPS_RTS);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_AV | IBV_QP_STATE, &init), 0);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 

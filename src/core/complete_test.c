@@ -127,7 +127,8 @@ static void an_rc_qp_fails_whole_in_order_and_once(void **state)
 	/* The state that the program asked for. */
 	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_RTS);
 	assert_int_equal(qp_query(qp, &attr, &init), 0);
-	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_ERR);
+	assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+	assert_int_equal(qp->ex.qp_base.state, IBV_QPS_RTS);
 	for (uint64_t i = 0; i < 3; i++) {
 		assert_int_equal(fix_wc(f->scq, i, IBV_WC_WR_FLUSH_ERR).vendor_err,
 				 VERR_FLUSHED);

@@ -325,7 +325,6 @@ int opened_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_att
 					      .cur_qp_state = IBV_QPS_ERR };
 	*init = qp->init;
 	init->cap = attr->cap;
-	qp->ex.qp_base.state = attr->qp_state;
 	return 0;
 }
 

@@ -198,8 +198,7 @@ static void say_iwarp(const struct qp *qp)
 			 qp->dev->ibv.name);
 }
 
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
-	REQUIRES(qp->lock)
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
@@ -236,18 +235,10 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	return advance(qp, attr, mask, &path, now);
 }
 
-/* The state in the program's struct ibv_qp changes only by modify and query. A QP that
- * fails by itself does not show there (UCX asserts RTS when it posts).
- */
-int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
-{
-	int rc = modify(qp, attr, mask, now);
-
-	if (!rc && mask & IBV_QP_STATE)
-		qp->ex.qp_base.state = attr->qp_state;
-	return rc;
-}
-
+/* The state in the program's struct ibv_qp changes only where the program itself modifies
+ * it or asks for it (ibv_query_qp() with IBV_QP_STATE). A QP that fails by itself does
+ * not show there (UCX asserts RTS when it posts), nor does what another process does to
+ * it. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	int rc;
@@ -258,6 +249,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	turn_take(&qp->core->turn);
 	lock_take(&qp->lock);
 	rc = qp_modify_held(qp, attr, mask, now);
+	if (!rc && mask & IBV_QP_STATE)
+		qp->ex.qp_base.state = attr->qp_state;
 	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 	return rc;
@@ -279,7 +272,7 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 	memset(attr, 0, sizeof(*attr));
 	lock_take(&qp->lock);
 	copy_fields(attr, &qp->attr, qp_query_mask(qp->type, qp->state));
-	attr->qp_state = attr->cur_qp_state = qp->ex.qp_base.state = shown_state(qp);
+	attr->qp_state = attr->cur_qp_state = shown_state(qp);
 	attr->cap = qp->init.cap;
 	attr->sq_draining = qp->draining;
 	*init = qp->init;

@@ -25,6 +25,9 @@ static void a_handle_is_the_qp(void **state)
 		assert_int_equal(lab.qp->state, IBV_QPS_INIT);
 		assert_int_equal(to(h, IBV_QPS_RTR), 0);
 		assert_int_equal(lab.qp->state, IBV_QPS_RTR);
+		assert_int_equal(h->ex.qp_base.state, IBV_QPS_RTR);
+		/* Its creator's struct shows only what the creator has done. */
+		assert_int_equal(lab.qp->ex.qp_base.state, IBV_QPS_RESET);
 		assert_int_equal(lab.prepared, 3);
 		assert_int_equal(opened_query(h, &a, &init), 0);
 		assert_int_equal(a.dest_qp_num, 0x1234);
