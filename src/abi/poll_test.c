@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "abi/fix.h"
 #include "core/cq.h"
@@ -108,20 +110,28 @@ static void push(struct ibv_cq_ex *ex, uint64_t wr_id)
 	assert_true(cq_push(inside(ex), &e, false));
 }
 
-static uint64_t wall_clock(void)
-{
-	struct timespec ts;
+enum { MS = 1000000 };
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+static uint64_t day = 1700000000000000000; /* the time of day, ns */
+static uint64_t delay;			   /* the thread's, while it reads it */
+
+/* Stands in for libc's function. */
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	if (clock != CLOCK_REALTIME)
+		return (int)syscall(SYS_clock_gettime, clock, ts);
+	ts->tv_sec = (time_t)(day / 1000000000);
+	ts->tv_nsec = (long)(day % 1000000000);
+	day += delay;
+	fix.now += delay;
+	delay = 0;
+	return 0;
 }
 
 static void reads_each_field(void **state)
 {
 	struct ibv_cq_ex *ex = make_cq_ex();
 	struct ibv_poll_cq_attr attr = { 0 };
-	uint64_t wall, before;
-
 	(void)state;
 	push(ex, 4711);
 	assert_int_equal(ibv_start_poll(ex, &attr), 0);
@@ -140,9 +150,38 @@ static void reads_each_field(void **state)
 	assert_int_equal(ibv_wc_read_slid(ex), 11);
 	assert_int_equal(ibv_wc_read_completion_ts(ex), 500);
 	fix.now = 500 + 3600000000000; /* the completion is an hour old */
-	before = wall_clock();
-	wall = ibv_wc_read_completion_wallclock_ns(ex) + 3600000000000;
-	assert_in_range(wall, before, wall_clock());
+	assert_int_equal(ibv_wc_read_completion_wallclock_ns(ex), day - 3600000000000);
+	ibv_end_poll(ex);
+	assert_int_equal(ibv_destroy_cq((struct ibv_cq *)ex), 0);
+}
+
+/* All completions are told with one difference of the two clocks, whatever lies between
+ * the readings of the clocks, until somebody sets the clock. */
+static void tells_the_time_of_day_in_order(void **state)
+{
+	struct ibv_cq_ex *ex = make_cq_ex();
+	struct ibv_poll_cq_attr attr = { 0 };
+	uint64_t told;
+
+	(void)state;
+	push(ex, 1);
+	fix.now = 500;
+	assert_int_equal(ibv_start_poll(ex, &attr), 0);
+	delay = 20 * MS;
+	told = ibv_wc_read_completion_wallclock_ns(ex);
+	assert_int_equal(told, day - 20 * MS);
+	for (int i = 0; i < 9; i++) {
+		fix.now += 100;
+		day += i % 2 ? 90 : 110;
+		delay = i % 3 ? 20 * MS : 400000;
+		assert_int_equal(ibv_wc_read_completion_wallclock_ns(ex), told);
+	}
+	day -= 2 * MS;
+	assert_in_range(told - ibv_wc_read_completion_wallclock_ns(ex), 2 * MS - 1000,
+			2 * MS + 1000);
+	day += 3600000000000;
+	assert_in_range(ibv_wc_read_completion_wallclock_ns(ex) - told,
+			3600000000000 - 3 * MS, 3600000000000);
 	ibv_end_poll(ex);
 	assert_int_equal(ibv_destroy_cq((struct ibv_cq *)ex), 0);
 }
@@ -350,6 +389,7 @@ int main(void)
 		TEST(polls),
 		TEST(arms),
 		TEST(reads_each_field),
+		TEST(tells_the_time_of_day_in_order),
 		TEST(reads_one_after_another),
 		TEST(reads_two),
 		TEST(waits_for_another_reader),

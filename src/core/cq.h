@@ -72,6 +72,7 @@ struct cq {
 	 * lock because the program may post meanwhile, which may complete work on this
 	 * CQ. */
 	struct cqe cur;
+	uint64_t time_of_day; /* less the adapter's time; 0: not known yet */
 	struct lock reader;
 };
 
