@@ -82,6 +82,11 @@ def test_an_answer_that_came_in_while_stopped_counts(run, mode, way):
     run(way, "paused", "-m", mode, "-n", 5)
 
 
+@pytest.mark.parametrize("way", ["host", "pipe", "udp"])
+def test_who_was_stopped_before_its_first_packet_left_has_time(run, way):
+    run(way, "paused", "-m", "first", "-n", 8)
+
+
 # --- under ThreadSanitizer ----------------------------------------------------------
 
 # It takes urnic's copies between sockets and its own memory for the program's, and sees no lock

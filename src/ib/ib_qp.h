@@ -118,6 +118,7 @@ struct ib_req {
 	uint32_t want, quantum; /* cc.c: cost it waits to send; cost it may still send */
 	bool called;		/* cc.c: woken, and neither sent nor declined yet */
 	bool implied;		/* a lost response was requested again (C9-103) */
+	bool late;		/* retry.c: this process ran late, and was excused */
 	/* The READs and atomics in [una, psn) are [rd_head, at.rd_tail). */
 	struct {
 		uint32_t psn, end;

@@ -16,6 +16,7 @@ enum {
 	PROBE_MIN_NS = 1000000,
 	PROBE_MAX_SHIFT = 9,
 	PROBE_BURST = 4, /* packets that a probe sends */
+	LATE_NS = 4000000,
 };
 
 /* --- what is in flight --------------------------------------------------- */
@@ -126,7 +127,7 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 	if (q->qp->lane) /* where nothing is timed */
 		r->probes = 0;
 	r->at.burst = NO_BURST;
-	r->implied = false;
+	r->implied = r->late = false;
 	if (r->at.psn == r->una)
 		stop_timers(r);
 	else
@@ -285,9 +286,20 @@ static void send_again(struct ib_qp *q)
 	r->implied = false;
 }
 
+/* Did this process not run when the timer expired?  Then it may itself have kept the
+ * packet from leaving, or the answer from coming: its part of agreeing on a lane, a peer
+ * that it had to wake, its own packets in its own socket, which it passes on to the
+ * process that they are for.  So the time is given once more; but only once for each
+ * retry, since a process that always runs late must not wait for ever. */
+static bool is_excused(struct ib_req *r, uint64_t now)
+{
+	r->late = !r->late && now - r->timeout_at > LATE_NS;
+	return r->late;
+}
+
 static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->qp->lane && !lane_is_silent(q)) {
+	if ((q->qp->lane && !lane_is_silent(q)) || is_excused(&q->req, now)) {
 		set_timers(q, now);
 		return;
 	}

@@ -144,6 +144,31 @@ static void nobody_answers(void **state)
 	fix_close(f);
 }
 
+/* A's process is stopped while its timer expires: perhaps it is its own fault that no
+ * answer has come. */
+static void who_runs_late_is_excused_once(void **state)
+{
+	const struct sim_conf c = { .timeout = 14, .retry_cnt = 1 };
+	struct fix *f = fix_open(IBV_QPT_RC, &c);
+	const uint64_t t = 4096ull << 14;
+	uint64_t since;
+
+	(void)state;
+	fix_lose(f, 0, NULL, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	sim_run(f->s, 1000);
+	for (unsigned i = 0; i < 2; i++) { /* excused, not excused */
+		f->s->now += t + 10 * MS;
+		sim_run(f->s, t - 10 * MS);
+		fix_no_wc(f, 0);
+		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_TIMEOUT), i);
+	}
+	since = f->s->now;
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(took(f, since), 10 * MS, 11 * MS);
+	fix_close(f);
+}
+
 static void timeout_zero_is_for_ever(void **state)
 {
 	struct sim_conf c = { 0 };
@@ -291,6 +316,7 @@ int main(void)
 		cmocka_unit_test(third_ack_lost),
 		cmocka_unit_test(one_nak_a_gap),
 		cmocka_unit_test(nobody_answers),
+		cmocka_unit_test(who_runs_late_is_excused_once),
 		cmocka_unit_test(timeout_zero_is_for_ever),
 		cmocka_unit_test(rnr_until_posted),
 		cmocka_unit_test(rnr_retries_end),

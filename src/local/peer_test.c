@@ -233,6 +233,51 @@ static void who_never_answers_is_silent(void **state)
 	}
 }
 
+/* A is stopped before it has answered B's offer: nothing of its QP has left. */
+static void who_was_stopped_has_not_been_silent(void **state)
+{
+	const struct sim_conf c = { .pipe_only = true, .timeout = 10 };
+	const struct ibv_qp_cap cap = { .max_send_wr = 1, .max_recv_wr = 1 };
+	bool done[2] = { false, false };
+
+	(void)state;
+	while (!done[0] || !done[1]) { /* who offers is drawn */
+		struct two t = open_two(&c);
+		struct sim *s = t.s;
+		struct qp *qp[2];
+		struct cq *cq[2];
+		struct ibv_wc wc;
+
+		for (int i = 0; i < 2; i++) {
+			cq[i] = sim_cq(s, i, 4);
+			qp[i] = sim_qp(s, i, IBV_QPT_RC, cq[i], cq[i], NULL, &cap);
+		}
+		s->node[1].stopped = true;
+		sim_bring(s, qp[0], qp[1], &c);
+		qp[0]->attr.retry_cnt = ib_qp(qp[0])->req.retry_left = 0;
+		sim_send(qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND,
+						       .send_flags = IBV_SEND_SIGNALED });
+		sim_run(s, 1000);
+		s->node[0].stopped = true;
+		s->node[1].stopped = false;
+		sim_bring(s, qp[1], qp[0], &c);
+		sim_recv(qp[1], 8, NULL, 0);
+		sim_run(s, SEC);
+		assert_int_equal(seen_by(&s->node[0], &s->node[1])->state, PEER_OPENING);
+		s->node[0].stopped = false;
+		for (int i = 0; i < 2; i++) {
+			assert_true(sim_wait(s, cq[i], SEC, &wc));
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		}
+		for (int i = 0; i < 2; i++) {
+			sim_destroy(s, qp[i]);
+			assert_int_equal(cq_destroy(cq[i]), 0);
+		}
+		done[t.low == s->node] = true;
+		sim_close(s);
+	}
+}
+
 /* --- messages out of place ----------------------------------------------- */
 
 static void what_nobody_waits_for_changes_nothing(void **state)
@@ -515,6 +560,7 @@ int main(void)
 		cmocka_unit_test(nobody_lives_there),
 		cmocka_unit_test(a_connection_that_ends_is_a_refusal),
 		cmocka_unit_test(who_never_answers_is_silent),
+		cmocka_unit_test(who_was_stopped_has_not_been_silent),
 		cmocka_unit_test(what_nobody_waits_for_changes_nothing),
 		cmocka_unit_test(answer_and_confirm_before_their_time),
 		cmocka_unit_test(twice_is_once),

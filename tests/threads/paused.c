@@ -6,9 +6,11 @@
  *	poll	it polls
  *	sleep	it sleeps on the completion channel
  *	post	it posts another request
+ *	first	as poll, right after its first request: that may not have left before
+ *		the process goes on
  *
- * The responder is stopped until the requester is, so that there is no answer
- * before.
+ * Except for the first request, the responder is stopped until the requester is,
+ * so that there is no answer before.
  */
 #include <signal.h>
 #include <string.h>
@@ -58,21 +60,55 @@ static void ask(struct rig *r, struct ibv_qp *qp, const struct card *c)
 	rig_post(r, qp, IBV_WR_SEND, 0, LEN, c->addr, c->rkey, 0);
 }
 
+/* Opens the requester's end, once the responder is ready. */
+static struct ibv_qp *meet(struct rig *r)
+{
+	struct ibv_qp *qp;
+
+	rig_open(r);
+	qp = rig_qp(r);
+	sh->card[0] = crew_card(r, qp);
+	atomic_fetch_add(&sh->ready, 1);
+	crew_wait(&sh->ready, 2);
+	crew_join(r, qp, &sh->card[1]);
+	crew_wait(&sh->ready, 3);
+	return qp;
+}
+
+static void part(struct rig *r, struct ibv_qp *qp)
+{
+	atomic_store(&sh->done, 1);
+	CHECK(!ibv_destroy_qp(qp));
+	rig_close(r);
+}
+
+static void answered(struct rig *r, uint32_t n)
+{
+	struct ibv_wc wc = rig_wait(r);
+
+	if (wc.status != IBV_WC_SUCCESS)
+		say("round %u: %s", n, ibv_wc_status_str(wc.status));
+	CHECK(wc.status == IBV_WC_SUCCESS);
+}
+
+static void asking_first(void *arg)
+{
+	struct rig r;
+	struct ibv_qp *qp = meet(&r);
+
+	ask(&r, qp, &sh->card[1]);
+	raise(SIGSTOP);
+	answered(&r, *(const uint32_t *)arg);
+	part(&r, qp);
+}
+
 static void asking(void *arg)
 {
 	const struct card *theirs = &sh->card[1];
-	struct ibv_qp *qp;
-	struct ibv_wc wc;
 	struct rig r;
+	struct ibv_qp *qp = meet(&r);
 
 	(void)arg;
-	rig_open(&r);
-	qp = rig_qp(&r);
-	sh->card[0] = crew_card(&r, qp);
-	atomic_fetch_add(&sh->ready, 1);
-	crew_wait(&sh->ready, 2);
-	crew_join(&r, qp, theirs);
-	crew_wait(&sh->ready, 3);
 	/* By UDP the two processes share a port, and each forwards datagrams that are
 	 * the other's until the steering is complete. */
 	for (int i = 0; i < WARM_UP; i++) {
@@ -87,16 +123,10 @@ static void asking(void *arg)
 		raise(SIGSTOP);
 		if (!strcmp(opt.mode, "post"))
 			ask(&r, qp, theirs);
-		for (int i = !strcmp(opt.mode, "post"); i >= 0; i--) {
-			wc = rig_wait(&r);
-			if (wc.status != IBV_WC_SUCCESS)
-				say("round %u: %s", n, ibv_wc_status_str(wc.status));
-			CHECK(wc.status == IBV_WC_SUCCESS);
-		}
+		for (int i = !strcmp(opt.mode, "post"); i >= 0; i--)
+			answered(&r, n);
 	}
-	atomic_store(&sh->done, 1);
-	CHECK(!ibv_destroy_qp(qp));
-	rig_close(&r);
+	part(&r, qp);
 }
 
 static void await_stop(pid_t pid)
@@ -122,6 +152,24 @@ static void await_receive(uint32_t count)
 		crew_nap();
 }
 
+static int paused_first(void)
+{
+	pid_t a, b;
+
+	for (uint32_t n = 1; n <= topt.count; n++) {
+		sh = crew_share(sizeof(*sh));
+		b = crew_fork(answering, NULL);
+		a = crew_fork(asking_first, &n);
+		await_stop(a);
+		sleep_ms(STOPPED_MS);
+		CHECK(!kill(a, SIGCONT));
+		crew_reap(a);
+		crew_reap(b);
+	}
+	say("all right");
+	return 0;
+}
+
 int paused(void)
 {
 	uint32_t a_round;
@@ -130,6 +178,8 @@ int paused(void)
 	opt.timeout = 16; /* 268 ms */
 	opt.retries = 0;
 	opt.events = !strcmp(opt.mode, "sleep");
+	if (!strcmp(opt.mode, "first"))
+		return paused_first();
 	a_round = strcmp(opt.mode, "post") ? 1 : 2;
 	sh = crew_share(sizeof(*sh));
 	b = crew_fork(answering, NULL);
