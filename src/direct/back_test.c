@@ -173,6 +173,7 @@ static void a_qp_goes_under_a_writer(void **state)
 	fix_modify(h.s.f, 1, IBV_QPS_ERR);
 	assert_int_equal(direct_fence(core, qpn), 0);
 	direct_of(core)->patience_ns = UINT64_MAX;
+	direct_of(core)->give_up_ns = UINT64_MAX;
 	/* The thread is not waited for a second time. */
 	assert_int_equal(direct_fence(core, qpn), 0);
 	expect_begun(&h);

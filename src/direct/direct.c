@@ -16,7 +16,7 @@
 
 enum {
 	PATIENCE_MS = 250, /* a copy takes microseconds */
-	GIVE_UP_S = 10,
+	GIVE_UP_MS = 1000,
 };
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -67,7 +67,7 @@ int direct_open(struct core *core, bool exports)
 		return -ENOMEM;
 	d->core = core;
 	d->patience_ns = PATIENCE_MS * 1000000ull;
-	d->give_up_ns = GIVE_UP_S * 1000000000ull;
+	d->give_up_ns = GIVE_UP_MS * 1000000ull;
 	d->exports_fd = -1;
 	list_init(&d->reaches);
 	list_init(&d->left);

@@ -35,9 +35,13 @@ struct direct {
 	struct list left;    /* removed mappings that a thread may still use (map.c) */
 	uint64_t made;
 	uint64_t patience_ns; /* a process inside for longer counts as stopped */
-	uint64_t give_up_ns;  /* longest wait for a copy by the kernel or one of our
-			       * threads */
-	int exports_fd;	      /* of core->exports, or -1 */
+	uint64_t give_up_ns;  /* longest wait of one call */
+	/* The last word whose thread or process a call has given up on (gate.c). */
+	struct {
+		uint64_t number, word;
+		unsigned i;
+	} gave_up;
+	int exports_fd; /* of core->exports, or -1 */
 	/* Another process maps, or mapped, some of our memory. */
 	atomic_bool lent;
 };

@@ -37,6 +37,7 @@ enum {
 	ALIGN = 1 << 16, /* page size on some machines */
 	NAP_NS = 20000,
 	DEATH_NS = 5000000, /* from this wait on, look whether the process has died */
+	BRIEF_NS = 5000000, /* a process that is inside for less is not given up */
 };
 #ifndef F_SEAL_WRITE
 #define F_SEAL_WRITE 0x0008
@@ -347,26 +348,60 @@ enum seen { OUT, INSIDE, STUCK };
 static void tell_stuck(const struct reach *r, struct place at, uint64_t word,
 		       uint64_t waited)
 {
-	unsigned seconds = (unsigned)(waited / 1000000000);
+	unsigned ms = (unsigned)(waited / 1000000);
 	uint32_t key = (uint32_t)(word >> INSIDE_KEY_AT);
 
 	if (at.i)
-		log_error("slot %u, process %d: for %u s the process has been "
+		log_error("slot %u, process %d: for %u ms the process has been "
 			  "stopped while it uses the region of key 0x%08x, which it "
 			  "has mapped: the wait for it ends, and it may still write "
 			  "to that memory",
-			  r->slot, (int)r->pid, seconds, key);
+			  r->slot, (int)r->pid, ms, key);
 	else
-		log_error("slot %u, process %d: for %u s the kernel has been copying "
-			  "for that process to the region of key 0x%08x: the wait "
-			  "for it ends, and it may still write to that memory",
-			  r->slot, (int)r->pid, seconds, key);
+		log_error("slot %u, process %d: for %u ms the kernel has been "
+			  "copying for that process to the region of key 0x%08x: the "
+			  "wait for it ends, and it may still write to that memory",
+			  r->slot, (int)r->pid, ms, key);
 }
 
-/* Decides about a peer whose word has been unchanged for `waited`. ended: its last
+/* How long a wait has lasted. */
+struct waited {
+	uint64_t here; /* ns, for the word under way, which has not changed */
+	uint64_t all;  /* ns, since the call began to wait */
+};
+
+/* A word that a call has given up on and that is still there is not waited for again:
+ * else to end a hundred QPs would take a hundred times as long. */
+static bool is_given_up(const struct direct *d, struct place at, uint64_t word)
+{
+	return d->gave_up.number == at.number && d->gave_up.i == at.i &&
+	       d->gave_up.word == word;
+}
+
+/* Is the peer to be treated as one that is stopped? */
+static bool is_late(const struct direct *d, struct place at, uint64_t word,
+		    const struct waited *w)
+{
+	return w->here > d->patience_ns ||
+	       (w->here > BRIEF_NS &&
+		(w->all > d->give_up_ns || is_given_up(d, at, word)));
+}
+
+static bool gives_up(struct direct *d, struct place at, uint64_t word,
+		     const struct waited *w)
+{
+	if (w->here <= BRIEF_NS || (w->all <= d->give_up_ns && !is_given_up(d, at, word)))
+		return false;
+	d->gave_up.number = at.number;
+	d->gave_up.i = at.i;
+	d->gave_up.word = word;
+	return true;
+}
+
+/* Decides about a peer whose word has been unchanged for w->here. ended: its last
  * copy has ended too. */
-static enum seen judge(struct core *core, struct place at, uint64_t word, uint64_t waited,
-		       bool ended)
+static enum seen judge(struct core *core, struct place at, uint64_t word,
+		       const struct waited *w, bool ended)
 {
 	enum seen seen = OUT;
 	struct reach *r;
@@ -376,9 +411,9 @@ static enum seen judge(struct core *core, struct place at, uint64_t word, uint64
 	if (r && ended) {
 		*(at.i ? &r->lent : &r->told) = false;
 	} else if (r) {
-		seen = waited > direct_of(core)->give_up_ns ? STUCK : INSIDE;
+		seen = gives_up(direct_of(core), at, word, w) ? STUCK : INSIDE;
 		if (seen == STUCK)
-			tell_stuck(r, at, word, waited);
+			tell_stuck(r, at, word, w->here);
 	}
 	turn_give(&core->turn);
 	return seen;
@@ -412,20 +447,21 @@ static bool take_away(struct core *core, const struct whom *whom, struct place *
 	return true;
 }
 
-/* Examines a peer whose word has been unchanged for `waited`. Steps that may sleep run
- * without the turn. */
+/* Examines a peer whose word has been unchanged for waited->here. Steps that may sleep
+ * run without the turn. */
 static enum seen look(struct core *core, const struct whom *whom, struct place *place,
-		      uint64_t word, uint64_t waited)
+		      uint64_t word, const struct waited *waited)
 {
 	const struct place at = *place;
-	bool shut = false, ended;
+	bool shut = false, late, ended;
 	struct whose w = { 0 };
 	struct reach *r;
 	int fd = -1;
 
 	turn_take(&core->turn);
 	r = still_inside(core, at, word);
-	if (r && at.i == 0 && waited > direct_of(core)->patience_ns)
+	late = is_late(direct_of(core), at, word, waited);
+	if (r && at.i == 0 && late)
 		shut_out(r, word);
 	if (r && at.i == 0 && r->gate.shut) {
 		shut = true;
@@ -436,24 +472,24 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 	turn_give(&core->turn);
 	if (!r)
 		return OUT;
-	if (!shut && (at.i == 0 || waited < DEATH_NS))
+	if (!shut && (at.i == 0 || waited->here < DEATH_NS))
 		return INSIDE;
 	ended = has_gone(&w) || (shut && is_quiet(fd));
 	if (fd >= 0)
 		close(fd);
-	if (!ended && at.i && waited > direct_of(core)->patience_ns &&
-	    take_away(core, whom, place, word))
+	if (!ended && at.i && late && take_away(core, whom, place, word))
 		return OUT;
 	return judge(core, at, word, waited, ended);
 }
 
 /* Waits until all that are inside now have left. Later arrivals see the changed export
- * table. Returns 0 or -EBUSY. */
-static int wait_for(struct core *core, struct whom whom)
+ * table. began: when the call began to wait, ns. Returns 0 or -EBUSY. */
+static int wait_for(struct core *core, struct whom whom, uint64_t began)
 {
 	struct direct *d = direct_of(core);
 	struct place at = { 0, 0, false };
-	uint64_t word, start, waited;
+	uint64_t word, start, now;
+	struct waited waited;
 	struct reach *r;
 	enum seen seen;
 
@@ -468,11 +504,12 @@ static int wait_for(struct core *core, struct whom whom)
 			return 0;
 		start = clock_ns();
 		for (;;) {
-			waited = clock_ns() - start;
+			now = clock_ns();
+			waited = (struct waited){ now - start, now - began };
 			if (whom.taking && !(whom.gone && is_of(whom.gone, word)) &&
-			    waited > d->patience_ns)
+			    waited.here > d->patience_ns)
 				return -EBUSY;
-			seen = look(core, &whom, &at, word, waited);
+			seen = look(core, &whom, &at, word, &waited);
 			if (seen != INSIDE)
 				break;
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
@@ -492,11 +529,11 @@ static int wait_for_threads(struct core *core, uint32_t key)
 
 	if (words_pass(core, most, &other) == 0)
 		return 0;
-	log_error("for %u s a thread of this process has been at a WRITE, "
+	log_error("for %u ms a thread of this process has been at a WRITE, "
 		  "READ or atomic of the region of key 0x%08x of another "
 		  "process: the wait for it ends, and it may still use the "
 		  "region of key 0x%08x",
-		  (unsigned)(most / 1000000000), other, key);
+		  (unsigned)(most / 1000000), other, key);
 	return -EBUSY;
 }
 
@@ -508,11 +545,12 @@ static struct whom by_key(uint32_t key)
 
 int gate_wait_key(struct core *core, const struct mkey *mk)
 {
+	const uint64_t began = clock_ns();
 	struct whom whom = by_key(mk->key);
 	int rc = wait_for_threads(core, mk->key);
 
 	whom.mk = mk;
-	return rc ? rc : wait_for(core, whom);
+	return rc ? rc : wait_for(core, whom, began);
 }
 
 int gate_wait_others(struct core *core, uint32_t key, const struct insiders *gone)
@@ -521,7 +559,7 @@ int gate_wait_others(struct core *core, uint32_t key, const struct insiders *gon
 
 	whom.taking = true;
 	whom.gone = gone;
-	return wait_for(core, whom);
+	return wait_for(core, whom, clock_ns());
 }
 
 void gate_is_harmless(struct core *core, uint32_t key)
@@ -552,6 +590,8 @@ int direct_fence(struct core *core, uint32_t qpn)
 {
 	if (!core->exports)
 		return 0;
-	return wait_for(core, (struct whom){ .who = { (uint64_t)QPN_MASK << INSIDE_QPN_AT,
-						      (uint64_t)qpn << INSIDE_QPN_AT } });
+	return wait_for(core,
+			(struct whom){ .who = { (uint64_t)QPN_MASK << INSIDE_QPN_AT,
+						(uint64_t)qpn << INSIDE_QPN_AT } },
+			clock_ns());
 }

@@ -81,6 +81,7 @@ static void who_is_stopped_is_shut_out(void **state)
 	/* B does not wait for A a second time, and B's access to A's memory is as
 	 * before. */
 	direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
+	direct_of(&f->s->node[1].core)->give_up_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	f->mr[1] = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL);
@@ -128,6 +129,7 @@ static void who_comes_back_has_been_out(void **state)
 
 	(void)state;
 	direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
+	direct_of(&f->s->node[1].core)->give_up_ns = UINT64_MAX;
 	enter(f);
 	assert_int_equal(pthread_create(&t, NULL, come_and_go, f), 0);
 	direct_fence(&f->s->node[1].core, f->p.qp[1]->qpn);
@@ -205,6 +207,27 @@ static void a_call_that_does_not_end_is_told(void **state)
 				  IBV_ACCESS_LOCAL_WRITE),
 			 -EINVAL);
 	atomic_store(pair_peer(f, 0)->reach.inside, 0);
+	assert_int_equal(mr_dereg(f->mr[1]), 0);
+	f->mr[1] = NULL;
+	fix_close(f);
+}
+
+/* A call has given up on A, which is where it was: the next call answers at once. */
+static void who_was_given_up_is_not_waited_for_again(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, &direct);
+	struct direct *d = direct_of(&f->s->node[1].core);
+	_Atomic uint64_t *word = pair_peer(f, 0)->reach.inside;
+
+	(void)state;
+	d->give_up_ns = 10000000;
+	pair_peer(f, 1)->reach.gate.page->begun = 1;
+	enter(f);
+	assert_int_equal(direct_fence(d->core, f->p.qp[1]->qpn), -EBUSY);
+	d->patience_ns = d->give_up_ns = UINT64_MAX;
+	assert_int_equal(direct_fence(d->core, f->p.qp[1]->qpn), -EBUSY);
+	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
+	atomic_store(word, 0);
 	assert_int_equal(mr_dereg(f->mr[1]), 0);
 	f->mr[1] = NULL;
 	fix_close(f);
@@ -348,6 +371,7 @@ int main(void)
 		cmocka_unit_test(who_comes_back_has_been_out),
 		cmocka_unit_test(a_call_under_way_is_waited_for),
 		cmocka_unit_test(a_call_that_does_not_end_is_told),
+		cmocka_unit_test(who_was_given_up_is_not_waited_for_again),
 		cmocka_unit_test(an_end_of_its_connection_is_not_its_death),
 		cmocka_unit_test(the_dead_are_not_waited_for),
 		cmocka_unit_test(the_turn_is_free_while_the_kernel_is_waited_for),

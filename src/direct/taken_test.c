@@ -107,6 +107,7 @@ static void who_is_inside_is_waited_for(void **state)
 		assert_int_equal(mr_dereg(s.f->mr[1]), 0); /* nobody is in this one */
 		s.f->mr[1] = NULL;
 		direct_of(&s.f->s->node[1].core)->patience_ns = UINT64_MAX;
+		direct_of(&s.f->s->node[1].core)->give_up_ns = UINT64_MAX;
 		turns = turn_ended(&s.f->s->node[1].core.turn);
 		assert_int_equal(pthread_create(&t, NULL, deregister, &s), 0);
 		until_it_waits(&s, turns);
@@ -312,6 +313,7 @@ static void a_mapping_waits_for_our_threads(void **state)
 		struct waiter t;
 
 		direct_of(&s.f->s->node[0].core)->patience_ns = UINT64_MAX;
+		direct_of(&s.f->s->node[0].core)->give_up_ns = UINT64_MAX;
 		waiter_start(&t, i ? map_no_more : map_again, &r);
 		while (map_of(&s) == was)
 			sched_yield();

@@ -228,6 +228,7 @@ static void who_takes_a_region_away_waits_for_who_is_inside(void **state)
 		struct waiter t;
 
 		direct_of(&f->s->node[1].core)->patience_ns = UINT64_MAX;
+		direct_of(&f->s->node[1].core)->give_up_ns = UINT64_MAX;
 		atomic_store(inside, (uint64_t)f->mr[1]->mkey.key << INSIDE_KEY_AT | 1);
 		assert_int_equal(mr_dereg(other), 0); /* nobody is in this one */
 		waiter_start(&t, how[i], f);

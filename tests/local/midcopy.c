@@ -116,11 +116,13 @@ static void be_writer(void *arg)
 static void is_refused(struct ibv_qp *mine, struct ibv_mr *mr)
 {
 	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	double start = now_s();
 
 	CHECK(ibv_modify_qp(mine, &err, IBV_QP_STATE) == EBUSY);
 	CHECK(mine->state == IBV_QPS_ERR);
 	CHECK(ibv_destroy_qp(mine) == EBUSY);
 	CHECK(ibv_dereg_mr(mr) == EBUSY);
+	CHECK(now_s() - start < SOON_S);
 	sh->go = 1;
 	crew_wait(&sh->gone, 1);
 	for (int i = 0; i < LEN; i++)
