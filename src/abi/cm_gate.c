@@ -94,20 +94,20 @@ int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 		  : -EIO;
 }
 
-int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
+void cm_gate_taken(struct ibv_context *ctx, struct cm_conn *c)
 {
 	struct cm *cm = enter(ctx);
 
 	if (!cm)
-		return -EIO;
-	cm_own(cm, c, owner);
-	return leave(ctx, 0);
+		return;
+	cm_taken(cm, c);
+	leave(ctx, 0);
 }
 
 int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
-		   const struct cm_param *self)
+		   const struct cm_param *self, struct cm_owner *owner)
 {
-	return enter(ctx) ? leave(ctx, c->proto->accept(c, self, nic_now())) : -EIO;
+	return enter(ctx) ? leave(ctx, cm_accept(c, self, owner, nic_now())) : -EIO;
 }
 
 int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,

@@ -118,12 +118,11 @@ void cm_unbind(struct cm *c, struct cm_listener *l)
 	tell("unbind");
 }
 
-void cm_own(struct cm *c, struct cm_conn *conn_, struct cm_owner *o)
+void cm_taken(struct cm *c, struct cm_conn *conn_)
 {
 	assert_ptr_equal(c, &cm);
 	assert_ptr_equal(conn_, &conn);
-	assert_ptr_equal(o, &owner);
-	tell("own");
+	tell("taken");
 }
 
 static int connect_by(const char *what, struct cm *c, const struct cm_param *self,
@@ -160,9 +159,11 @@ static int of_conn(struct cm_conn *c, uint64_t now, const char *word)
 	return tell(word);
 }
 
-static int fake_accept(struct cm_conn *c, const struct cm_param *self, uint64_t now)
+int cm_accept(struct cm_conn *c, const struct cm_param *self, struct cm_owner *o,
+	      uint64_t now)
 {
 	assert_ptr_equal(self, &param);
+	assert_ptr_equal(o, &owner);
 	return of_conn(c, now, "accept");
 }
 
@@ -198,7 +199,6 @@ static void conn_close(struct cm_conn *c, uint64_t now)
 const struct cm_proto cm_ib_proto = {
 	.name = "ib",
 	.connect = ib_connect,
-	.accept = fake_accept,
 	.reject = fake_reject,
 	.established = established,
 	.disconnect = disconnect,
@@ -242,14 +242,15 @@ static int go_connect_iwarp(struct ibv_context *ctx)
 	return cm_gate_connect(ctx, &to_iwarp, &param, &owner, &made);
 }
 
-static int go_own(struct ibv_context *ctx)
+static int go_taken(struct ibv_context *ctx)
 {
-	return cm_gate_own(ctx, &conn, &owner);
+	cm_gate_taken(ctx, &conn);
+	return 0;
 }
 
 static int go_accept(struct ibv_context *ctx)
 {
-	return cm_gate_accept(ctx, &conn, &param);
+	return cm_gate_accept(ctx, &conn, &param, &owner);
 }
 
 static int go_reject(struct ibv_context *ctx)
@@ -347,8 +348,8 @@ static const struct row {
 	{ go_join, "enter leave-turn", "join", NULL, true },
 	{ go_part, "enter leave-turn", "part", NULL, false },
 	{ go_path_forget, "enter leave-turn", "forget", NULL, false },
-	{ go_own, "enter leave-turn", "own", NULL, false },
-	{ go_accept, "enter leave-turn", "accept", &cm_ib_proto, true },
+	{ go_taken, "enter leave-turn", "taken", NULL, false },
+	{ go_accept, "enter leave-turn", "accept", NULL, true },
 	{ go_reject, "enter leave-turn", "reject", &cm_ib_proto, true },
 	{ go_established, "enter leave-turn", "established", &cm_ib_proto, true },
 	{ go_disconnect, "enter leave-turn", "disconnect", &cm_ib_proto, true },

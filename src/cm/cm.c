@@ -148,26 +148,31 @@ bool cm_leave(struct cm *cm, uint64_t now)
 	return false;
 }
 
-/* --- owners -------------------------------------------------------------- */
+/* --- requests ------------------------------------------------------------ */
 
-void cm_own(struct cm *cm, struct cm_conn *base, struct cm_owner *owner)
+void cm_taken(struct cm *cm, struct cm_conn *base)
 {
 	struct conn *c = conn_of(base);
 
 	if (base->proto == &cm_iw_proto) {
-		iw_own(iwc_of(base), owner);
+		iw_taken(iwc_of(base));
 		return;
 	}
-	base->owner = owner;
 	if (c->listener) {
 		c->listener->pending--;
 		c->listener = NULL;
 	}
 	listeners_refill(cm);
-	if (!c->missed)
-		return;
-	c->missed = false;
-	(void)conn_tell(c, c->missed_type, c->missed_status, NULL);
+}
+
+int cm_accept(struct cm_conn *c, const struct cm_param *self, struct cm_owner *owner,
+	      uint64_t now)
+{
+	int rc = c->proto->accept(c, self, now);
+
+	if (!rc)
+		c->owner = owner;
+	return rc;
 }
 
 /* --- counters ------------------------------------------------------------ */

@@ -118,7 +118,7 @@ uint64_t cm_id_of_service(const struct cm_service *s);
  * that binds may be about to connect. Returns 0, -EADDRINUSE or -ENOMEM. */
 int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out);
 /* Starts to deliver requests to owner: SIDR requests if datagram, else REQs. At most
- * backlog (0: CM_BACKLOG_MAX) may wait for cm_own(). Returns 0, -EINVAL (it listens
+ * backlog (0: CM_BACKLOG_MAX) may wait for cm_taken(). Returns 0, -EINVAL (it listens
  * already), -ENOMEM, or -EADDRINUSE: another program has the TCP port and the service is
  * iWARP's alone. If RoCE serves it as well, the occupied TCP port is only logged. */
 int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
@@ -127,9 +127,12 @@ int cm_listen(struct cm *cm, struct cm_listener *l, int backlog, bool datagram,
 bool cm_needs_port(const struct cm_listener *l);
 void cm_unbind(struct cm *cm, struct cm_listener *l);
 
-/* Gives the connection of a request its owner, and reports at once an event that came
- * while there was no owner. */
-void cm_own(struct cm *cm, struct cm_conn *c, struct cm_owner *owner);
+/* The program has read the request of c: its listener has room for another. */
+void cm_taken(struct cm *cm, struct cm_conn *c);
+/* Accepts as c->proto->accept() does. c's events go to owner from its success on. As with
+ * Linux, nobody is told what happened before: accepting then fails. */
+int cm_accept(struct cm_conn *c, const struct cm_param *self, struct cm_owner *owner,
+	      uint64_t now);
 
 /* --- paths of InfiniBand ------------------------------------------------- */
 

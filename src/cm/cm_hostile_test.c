@@ -126,7 +126,7 @@ static void an_end_of_another_qp(void **state)
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	f->cut = true;
 	fix_accept(p.b, 0xb00001, NULL);
 	b = conn_of(p.b->conn);
@@ -425,7 +425,7 @@ static void no_memory_for_an_event(void **state)
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	p.a->deaf = p.b->deaf = true;
 	fix_accept(p.b, 0xb00001, NULL);
 	fix_run(f, FIX_MS);

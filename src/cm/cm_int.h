@@ -73,11 +73,7 @@ struct conn {
 	/* Delay before the next look whether the peer's process lives, once its
 	 * connection was lost. */
 	uint64_t look_ns;
-	/* An event came while c had no owner; cm_own() reports it. */
-	bool missed;
-	enum cm_event_type missed_type;
-	int missed_status;
-	struct cm_listener *listener; /* while its request has no owner */
+	struct cm_listener *listener; /* while no program has read its request */
 	struct cm_listener *via; /* half open: the listener by whose name peers find c */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
@@ -236,7 +232,8 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 struct conn *conn_at(struct cm *cm, unsigned index); /* index < cm->used */
 /* Changes c's state. ST_IDLE may free c, so the caller must not use c afterwards. */
 void conn_become(struct conn *c, enum conn_state state);
-/* Reports an event to c's owner. Returns false if the owner has no memory for it. */
+/* Reports an event to c's owner, if it has one. Returns false if the owner has no memory
+ * for it. */
 bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 	       const struct cm_param *peer);
 /* Returns a message with the header and the identifiers of c. */

@@ -110,8 +110,8 @@ static void two_ports_connect(void **state)
 	assert_int_equal(b.last, CM_EV_REQUEST);
 	assert_int_equal(conn_of(b.conn)->route.dlid, device_lid(s->node[0].dev));
 	assert_int_equal(conn_of(b.conn)->route.sl, 3);
-	cm_own(cm_of(s, 1), b.conn, &b.owner);
-	assert_int_equal(b.conn->proto->accept(b.conn, &self, s->now), 0);
+	cm_taken(cm_of(s, 1), b.conn);
+	assert_int_equal(cm_accept(b.conn, &self, &b.owner, s->now), 0);
 	run(s, MS);
 	assert_int_equal(a.last, CM_EV_RESPONSE);
 	assert_int_equal(c->proto->established(c, s->now), 0);
@@ -186,8 +186,8 @@ static void a_connection_in_another_partition(void **state)
 	run(s, MS);
 	assert_int_equal(b.last, CM_EV_REQUEST);
 	assert_int_equal(conn_of(b.conn)->route.pkey_index, 1);
-	cm_own(cm_of(s, 1), b.conn, &b.owner);
-	assert_int_equal(b.conn->proto->accept(b.conn, &self, s->now), 0);
+	cm_taken(cm_of(s, 1), b.conn);
+	assert_int_equal(cm_accept(b.conn, &self, &b.owner, s->now), 0);
 	run(s, MS);
 	assert_int_equal(a.last, CM_EV_RESPONSE);
 	assert_int_equal(s->node[0].dev->pkey_violations, 0);

@@ -305,7 +305,7 @@ static void join(struct fix *f, struct prog *a, struct prog *l, struct prog *b,
 		 uint32_t qpn)
 {
 	fix_run(f, FIX_MS);
-	fix_own(b, l, 0);
+	fix_take(b, l, 0);
 	l->n = 0;
 	fix_accept(b, qpn, NULL);
 	fix_run(f, FIX_MS);

@@ -48,7 +48,7 @@ static void passive_step(struct life *x)
 	if (x->owned < x->l->n && x->owned < ASKERS && chance(x, 50)) {
 		struct prog *b = x->b[x->owned] = prog_new(x->f, 1);
 
-		fix_own(b, x->l, x->owned++);
+		fix_take(b, x->l, x->owned++);
 		return;
 	}
 	for (unsigned i = 0; i < x->owned; i++) {
@@ -66,7 +66,7 @@ static void passive_step(struct life *x)
 			(void)b->conn->proto->disconnect(b->conn, x->f->now);
 			break;
 		default:
-			(void)b->conn->proto->accept(b->conn, &yes, x->f->now);
+			(void)cm_accept(b->conn, &yes, &b->owner, x->f->now);
 			break;
 		}
 	}
@@ -122,7 +122,7 @@ static void wind_up(struct life *x, struct prog *b)
 
 	assert_true(x->cuts || s != ST_ESTABLISHED);
 	if (s == ST_REQ_RCVD)
-		assert_int_equal(b->conn->proto->accept(b->conn, &yes, x->f->now), 0);
+		assert_int_equal(cm_accept(b->conn, &yes, &b->owner, x->f->now), 0);
 	else if (s == ST_ESTABLISHED)
 		assert_int_equal(b->conn->proto->disconnect(b->conn, x->f->now), 0);
 }

@@ -62,7 +62,7 @@ static void a_reply_is_asked_for(void **state)
 
 	(void)state;
 	fix_run(f, 20 * FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	f->lose = (int)f->sent;
 	fix_accept(p.b, 2, NULL);
 	fix_run(f, 10 * FIX_MS);
@@ -99,7 +99,7 @@ static void a_reply_is_not_answered(void **state)
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	f->cut = true;
 	fix_accept(p.b, 2, NULL);
 	fix_run(f, 80 * FIX_S);
@@ -109,7 +109,16 @@ static void a_reply_is_not_answered(void **state)
 	fix_close(f);
 }
 
-/* A peer that gives up says so, even to a peer whose ID it never learned. */
+static void cannot_accept(struct prog *p)
+{
+	const struct cm_param self = { .qpn = 2 };
+
+	assert_int_equal(cm_accept(p->conn, &self, &p->owner, p->f->now), -EINVAL);
+	assert_int_equal(p->n, 0);
+}
+
+/* A peer that gives up says so, even to a peer whose ID it never learned. A program that
+ * has not accepted yet gets no event; accepting fails. */
 static void given_up(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -117,10 +126,11 @@ static void given_up(void **state)
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	prog_free(p.a);
 	fix_run(f, FIX_MS);
-	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_IDLE);
+	cannot_accept(p.b);
 	p.a = prog_new(f, 0);
 	pair_close(&p);
 	fix_close(f);
@@ -138,7 +148,7 @@ static void a_slow_listener_asks_for_time(void **state)
 	assert_int_equal(p.a->n, 0);
 	assert_in_range(f->sent_type[CM_MRA], 1, 9);
 	assert_int_equal(f->sent_type[CM_REQ], f->sent_type[CM_MRA] + 1);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	fix_accept(p.b, 2, NULL);
 	fix_run(f, FIX_MS);
 	fix_told(p.a, 0, CM_EV_RESPONSE, 0);
@@ -214,8 +224,8 @@ static void the_request_waits_while_its_sender_ends(void **state)
 	p.a = prog_new(f, 0);
 	fix_run(f, FIX_MS);
 	assert_int_equal(p.l->n, 1);
-	fix_own(p.b, p.l, 0);
-	fix_told(p.b, 0, CM_EV_REJECTED, CM_REJ_TIMEOUT);
+	fix_take(p.b, p.l, 0);
+	cannot_accept(p.b);
 	pair_close(&p);
 	fix_close(f);
 }

@@ -273,12 +273,5 @@ bool conn_tell(struct conn *c, enum cm_event_type type, int status,
 		.peer = peer,
 	};
 
-	if (c->base.owner)
-		return c->base.owner->event(c->base.owner, &ev);
-	if (c->held && !c->missed) {
-		c->missed = true;
-		c->missed_type = type;
-		c->missed_status = status;
-	}
-	return true;
+	return !c->base.owner || c->base.owner->event(c->base.owner, &ev);
 }

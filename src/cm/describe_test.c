@@ -71,7 +71,7 @@ static void a_request_that_waits(void **state)
 	assert_int_equal(count(text, ": MPA request received, passive"), 1);
 	assert_int_equal(count(text, "listening, requests that wait 1 of 4\n"), 1);
 	free(text);
-	fx_own(0);
+	fx_take(0);
 }
 
 static void many_listeners_come_in_pieces(void **state)

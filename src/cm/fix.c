@@ -374,12 +374,12 @@ void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *priva
 			 0);
 }
 
-void fix_own(struct prog *p, const struct prog *l, unsigned n)
+void fix_take(struct prog *p, const struct prog *l, unsigned n)
 {
 	assert_true(n < l->n);
 	assert_int_equal(l->note[n].type, CM_EV_REQUEST);
 	p->conn = l->note[n].conn;
-	cm_own(fix_cm(p->f, p->side), p->conn, &p->owner);
+	cm_taken(fix_cm(p->f, p->side), p->conn);
 }
 
 void fix_accept(struct prog *p, uint32_t qpn, const char *private)
@@ -396,7 +396,7 @@ void fix_accept(struct prog *p, uint32_t qpn, const char *private)
 		.private_len = private ? strlen(private) : 0,
 	};
 
-	assert_int_equal(p->conn->proto->accept(p->conn, &self, p->f->now), 0);
+	assert_int_equal(cm_accept(p->conn, &self, &p->owner, p->f->now), 0);
 }
 
 int fix_established(struct prog *p)
@@ -434,7 +434,7 @@ struct pair pair_accepted(struct fix *f)
 	struct pair p = pair_open(f);
 
 	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	fix_accept(p.b, 2, NULL);
 	return p;
 }
@@ -442,7 +442,7 @@ struct pair pair_accepted(struct fix *f)
 void pair_connect(struct fix *f, struct pair *p)
 {
 	fix_run(f, f->hold);
-	fix_own(p->b, p->l, 0);
+	fix_take(p->b, p->l, 0);
 	fix_accept(p->b, 0xb00001, "yes");
 	fix_run(f, f->hold);
 	fix_told(p->a, 0, CM_EV_RESPONSE, 0);

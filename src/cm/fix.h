@@ -121,8 +121,8 @@ void prog_free(struct prog *p); /* closes its connection, too */
 struct cm_listener *fix_listen(struct prog *p, uint16_t space, int backlog);
 void fix_target(struct cm_target *to, int side, uint16_t space);
 void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private);
-/* Makes p the owner of the n-th request that listener l recorded. */
-void fix_own(struct prog *p, const struct prog *l, unsigned n);
+/* p reads the n-th request that listener l recorded. */
+void fix_take(struct prog *p, const struct prog *l, unsigned n);
 void fix_accept(struct prog *p, uint32_t qpn, const char *private);
 int fix_established(struct prog *p);
 int fix_disconnect(struct prog *p);

@@ -20,9 +20,10 @@ void cm_gate_unbind(struct ibv_context *ctx, struct cm_listener *l);
 int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 		    const struct cm_param *self, struct cm_owner *owner,
 		    struct cm_conn **out);
-int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner);
+/* See cm_taken() and cm_accept(). */
+void cm_gate_taken(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
-		   const struct cm_param *self);
+		   const struct cm_param *self, struct cm_owner *owner);
 int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
 		   const void *private, size_t len);
 /* Gives a connection its QP (iWARP). Returns 0 at once where the QP connects by

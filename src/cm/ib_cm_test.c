@@ -105,7 +105,7 @@ static void the_program_says_no(void **state)
 
 	(void)state;
 	fix_run(f, FIX_MS);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	assert_int_equal(reject(p.b, "no!"), 0);
 	fix_run(f, FIX_MS);
 	n = fix_told(p.a, 0, CM_EV_REJECTED, CM_REJ_CONSUMER);
@@ -148,11 +148,11 @@ static void a_full_backlog_is_served_later(void **state)
 	fix_run(f, FIX_MS);
 	assert_int_equal(l->n, 2);
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_BACKLOG), 1);
-	fix_own(b[0], l, 0);
+	fix_take(b[0], l, 0);
 	fix_run(f, FIX_HOLD * FIX_MS);
 	assert_int_equal(l->n, 3);
-	fix_own(b[1], l, 1);
-	fix_own(b[2], l, 2);
+	fix_take(b[1], l, 1);
+	fix_take(b[2], l, 2);
 	for (unsigned i = 0; i < 3; i++) {
 		fix_accept(b[i], 200 + i, NULL);
 		fix_run(f, FIX_MS);
@@ -263,7 +263,7 @@ static void anything_at_any_time(void **state)
 			struct cm_msg m = { .type = (enum cm_type)type };
 
 			fix_run(f, FIX_MS);
-			fix_own(p.b, p.l, 0);
+			fix_take(p.b, p.l, 0);
 			if (step > 0)
 				fix_accept(p.b, 2, NULL);
 			fix_run(f, FIX_MS);
@@ -314,7 +314,7 @@ static void a_request_for_other_addresses(void **state)
 	fix_run(f, 100 * FIX_MS); /* a service of GIDs might come */
 	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_NO_SERVICE), 3);
 	assert_int_equal(p.l->n, 1);
-	fix_own(p.b, p.l, 0);
+	fix_take(p.b, p.l, 0);
 	pair_close(&p);
 	fix_close(f);
 }

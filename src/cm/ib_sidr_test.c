@@ -20,7 +20,7 @@ static void a_port_has_a_qp(void **state)
 		assert_true(n->from.datagram);
 		assert_int_equal(n->peer.private_len, 180);
 		assert_memory_equal(n->private, "who?", 5);
-		fix_own(b, l, 0);
+		fix_take(b, l, 0);
 		fix_accept(b, 0xb00002, "me");
 		fix_run(f, FIX_HOLD * FIX_MS);
 		assert_int_equal(l->n, 1);
@@ -55,7 +55,7 @@ static void a_copy_comes_after_the_answer(void **state)
 		fix_run(f, FIX_MS);
 		assert_int_equal(cm_mad_parse(&m, f->last[0] + GSI_HDRS, MAD_LEN), 0);
 		assert_int_equal(m.type, CM_SIDR_REQ);
-		fix_own(b, l, 0);
+		fix_take(b, l, 0);
 		fix_accept(b, 0xb00002, NULL);
 		fix_run(f, FIX_MS);
 		fix_told(a, 0, CM_EV_ESTABLISHED, 0);
@@ -97,7 +97,7 @@ static void so_many_answers_are_kept(void **state)
 
 		fix_connect(a, FIX_UDP, 5, NULL);
 		fix_run(f, FIX_MS);
-		fix_own(b, l, i);
+		fix_take(b, l, i);
 		fix_accept(b, 0xb00002, NULL);
 		fix_run(f, FIX_MS);
 		fix_told(a, 0, CM_EV_ESTABLISHED, 0);
@@ -161,7 +161,7 @@ static void the_listener_ends_first(void **state)
 	(void)state;
 	fix_connect(a, FIX_UDP, 5, NULL);
 	fix_run(f, FIX_MS);
-	fix_own(b, l, 0);
+	fix_take(b, l, 0);
 	cm_unbind(fix_cm(f, 1), listener);
 	assert_false(list_empty(all));
 	fix_run(f, FIX_S);

@@ -61,7 +61,7 @@ static void rejected(void **state)
 {
 	(void)state;
 	fx_ask(fx.service.port, "ask");
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(cm_iw_proto.reject(fx.conn[1], 28, "no!", 3, fx.s->now), 0);
 	assert_string_equal(fx_told(&fx.prog[0], 0, CM_EV_REJECTED, -ECONNREFUSED)->data,
 			    "no!");
@@ -86,7 +86,7 @@ static void somebody_listens_soon(void **state)
 	fx_ask(fx.service.port, "ask");
 	fx_run(20 * MS);
 	fx_listen(1);
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(fx_accept("yes"), 0);
 	fx_told(&fx.prog[0], 0, CM_EV_RESPONSE, 0);
 }
@@ -95,7 +95,7 @@ static void the_asker_leaves(void **state)
 {
 	(void)state;
 	fx_ask(fx.service.port, "");
-	fx_own(0);
+	fx_take(0);
 	cm_iw_proto.close(fx.conn[0], fx.s->now);
 	fx.conn[0] = NULL;
 	while (iwc_of(fx.conn[1])->state == IWC_ASKED)
@@ -109,7 +109,7 @@ static void a_qp_that_does_not_fit(void **state)
 
 	(void)state;
 	fx_ask(fx.service.port, "");
-	fx_own(0);
+	fx_take(0);
 	p.qpn = 12345;
 	assert_int_equal(cm_iw_proto.accept(fx.conn[1], &p, fx.s->now), -EINVAL);
 	sim_modify(fx.s, fx.p.qp[1], IBV_QPS_ERR);
@@ -146,7 +146,7 @@ static void a_port_that_is_taken(void **state)
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	fx.src_port = fx_raw_port(fd);
 	fx_ask(fx.service.port, "ask");
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(fx_accept("yes"), 0);
 	fx_told(&fx.prog[0], 0, CM_EV_RESPONSE, 0);
 	assert_int_not_equal(fx.prog[0].told[0].from.src_port, fx.src_port);
@@ -164,7 +164,7 @@ static void a_port_that_is_free(void **state)
 	close(fd);
 	fx.src_port = port;
 	fx_ask(fx.service.port, "ask");
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(fx.listener.told[0].from.dst_port, port);
 }
 
@@ -176,7 +176,7 @@ static void a_type_of_service(void **state)
 
 	(void)state;
 	fx_ask(fx.service.port, "");
-	fx_own(0);
+	fx_take(0);
 	p.tclass = 0x20;
 	assert_int_equal(cm_iw_proto.accept(fx.conn[1], &p, fx.s->now), 0);
 	assert_int_equal(getsockopt(((struct iwc *)fx.conn[1])->stream->fd, IPPROTO_IP,
@@ -192,7 +192,7 @@ static void parted_at_once(void **state)
 
 	(void)state;
 	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(fx_accept(""), 0);
 	assert_int_equal(cm_iw_proto.disconnect(fx.conn[1], fx.s->now), 0);
 	fx_told(&fx.prog[1], 0, CM_EV_DISCONNECTED, 0);
@@ -207,7 +207,7 @@ static void a_qp_that_fails_meanwhile(void **state)
 
 	(void)state;
 	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(cm_iw_proto.accept(fx.conn[1], &p, fx.s->now), 0);
 	sim_modify(fx.s, fx.p.qp[1], IBV_QPS_ERR);
 	assert_int_equal(cm_iw_proto.attach(fx.conn[1], fx.s->now), -EINVAL);
@@ -239,11 +239,11 @@ static void a_full_backlog_is_served_later(void **state)
 	ask_at_once(fd, 3);
 	fx_run(100 * MS);
 	assert_int_equal(fx.listener.n, 1);
-	fx_own(0);
+	fx_take(0);
 	fx_wait(&fx.listener, 2);
 	cm_iw_proto.close(fx.conn[1], fx.s->now);
 	fx.conn[1] = NULL;
-	fx_own(1);
+	fx_take(1);
 	fx_wait(&fx.listener, 3);
 	cm_iw_proto.close(fx.listener.told[2].conn, fx.s->now);
 	assert_int_equal(cm_counter(fx.cm[1], CM_RX_BACKLOG), 0);
@@ -266,7 +266,7 @@ static void a_full_backlog_is_never_served(void **state)
 	assert_int_equal(cm_counter(fx.cm[1], CM_RX_BACKLOG), 1);
 	assert_int_equal(cm_counter(fx.cm[1], CM_IW_LOST), 1);
 	assert_int_equal(fx.listener.n, 1);
-	fx_own(0);
+	fx_take(0);
 	close(fd[0]);
 	close(fd[1]);
 }
@@ -289,7 +289,7 @@ static void who_leaves_refuses_what_waits(void **state)
 		fx_raw_wait_rejected(fd[i]);
 		close(fd[i]);
 	}
-	fx_own(0);
+	fx_take(0);
 }
 
 /* Many peers that connect at once lose no SYN, which would cost a second each. */

@@ -123,25 +123,15 @@ void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 		.peer = peer,
 	};
 
-	if (c->base.owner) {
+	if (c->base.owner)
 		c->base.owner->event(c->base.owner, &ev);
-	} else if (c->held && !c->missed) {
-		c->missed = true;
-		c->missed_type = type;
-		c->missed_status = status;
-	}
 }
 
-void iw_own(struct iwc *c, struct cm_owner *owner)
+void iw_taken(struct iwc *c)
 {
-	c->base.owner = owner;
 	if (c->listener)
 		iwc_room(c->listener);
 	c->listener = NULL;
-	if (!c->missed)
-		return;
-	c->missed = false;
-	iwc_tell(c, c->missed_type, c->missed_status, NULL);
 }
 
 /* --- all connections of a NIC -------------------------------------------- */

@@ -158,17 +158,16 @@ void fx_ask(uint16_t port, const char *data)
 			 0);
 }
 
-/* Makes prog[1] the owner of request i. */
-void fx_own(unsigned i)
+void fx_take(unsigned i)
 {
 	fx.conn[1] = fx_told(&fx.listener, i, CM_EV_REQUEST, 0)->conn;
-	cm_own(fx.cm[1], fx.conn[1], &fx.prog[1].owner);
+	cm_taken(fx.cm[1], fx.conn[1]);
 }
 
 int fx_accept(const char *data)
 {
 	struct cm_param p = fx_param(1, data);
-	int rc = cm_iw_proto.accept(fx.conn[1], &p, fx.s->now);
+	int rc = cm_accept(fx.conn[1], &p, &fx.prog[1].owner, fx.s->now);
 
 	return rc ? rc : cm_iw_proto.attach(fx.conn[1], fx.s->now);
 }
@@ -176,7 +175,7 @@ int fx_accept(const char *data)
 void fx_connect(void)
 {
 	fx_ask(fx.service.port, "ask");
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(fx_accept("yes"), 0);
 	fx_told(&fx.prog[0], 0, CM_EV_RESPONSE, 0);
 	assert_int_equal(cm_iw_proto.attach(fx.conn[0], fx.s->now), 0);

@@ -56,7 +56,7 @@ const struct iw_told *fx_told(const struct iw_prog *p, unsigned i,
 void fx_listen(int backlog);
 struct cm_param fx_param(int side, const char *data);
 void fx_ask(uint16_t port, const char *data);
-void fx_own(unsigned i);	 /* makes prog[1] the owner of request i */
+void fx_take(unsigned i);	 /* prog[1] reads request i */
 int fx_accept(const char *data); /* accept and attach: 0 or -errno */
 void fx_connect(void);		 /* fx_ask() to fx_accept(), both ends */
 

@@ -57,13 +57,9 @@ struct iwc {
 	bool connected; /* a QP has been attached */
 	bool parted;	/* disconnect() was called */
 	int failed;	/* CONNECTING, ATTACHED: why it ends, -errno */
-	/* An event came while c had no owner; iw_own() reports it. */
-	bool missed;
-	enum cm_event_type missed_type;
-	int missed_status;
-	uint64_t since;		      /* half: when it came */
-	uint64_t hope;		      /* initiator: refusals do not count before then */
-	struct cm_listener *listener; /* while its request has no owner */
+	uint64_t since; /* half: when it came */
+	uint64_t hope;	/* initiator: refusals do not count before then */
+	struct cm_listener *listener; /* while no program has read its request */
 	struct cm_target to;	      /* addresses and ports */
 	struct stream *stream;	      /* cm's until a QP is attached */
 	uint32_t qpn;
@@ -121,7 +117,7 @@ void iwc_timer(struct iwc *c, uint64_t at);
 int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events);
 void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer);
-void iw_own(struct iwc *c, struct cm_owner *owner);
+void iw_taken(struct iwc *c); /* as cm_taken() */
 
 void iw_look(struct cm *cm, uint64_t now);
 bool iw_input(struct cm *cm, uint64_t now);

@@ -49,7 +49,7 @@ static void a_flood_behind_the_request(void **state)
 	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
 	for (int i = 0; i < 100; i++)
 		(void)send(fd, flood, sizeof(flood), MSG_NOSIGNAL | MSG_DONTWAIT);
-	fx_own(0);
+	fx_take(0);
 	fx_run(100 * MS);
 	assert_int_equal(fx.prog[1].n, 0);
 	close(fd);
@@ -73,7 +73,7 @@ static void many_silent_peers_make_place(void **state)
 	fx_run(2 * SEC);
 	fx_wait(&fx.listener, 1);
 	assert_true(cm_counter(fx.cm[1], CM_IW_EVICTED) > 0);
-	fx_own(0);
+	fx_take(0);
 	for (int i = 0; i < MANY; i++)
 		close(fd[i]);
 	free(fd);
@@ -98,7 +98,7 @@ static void a_flood_elsewhere(void **state)
 	fx.service.port = 0;
 	fx_listen(4);
 	fx_ask(fx.service.port, "me");
-	fx_own(0);
+	fx_take(0);
 	assert_true(fx.s->now < IWC_EVICT_NS);
 	cm_unbind(fx.cm[1], flooded);
 	for (int i = 0; i < MANY; i++)
@@ -127,7 +127,7 @@ static void no_descriptors(void **state)
 	assert_int_equal(fx.listener.n, 0);
 	fx_raw_wait_end(silent);
 	assert_int_equal(cm_counter(fx.cm[1], CM_IW_EVICTED), 1);
-	fx_own(0);
+	fx_take(0);
 	close(silent);
 	close(one);
 }
@@ -248,7 +248,7 @@ static void the_rtr_never_comes(void **state)
 
 	(void)state;
 	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
-	fx_own(0);
+	fx_take(0);
 	assert_int_equal(fx.listener.told[0].peer.resources, 3);
 	assert_int_equal(fx_accept(""), 0);
 	fx_run(IWC_RTR_NS / 2);

@@ -140,7 +140,7 @@ static void act(struct prog *p, int side)
 	case 2:
 		if (!side && p->n)
 			attach(p);
-		else if (side && !cm_iw_proto.accept(p->conn, &self, t.s->now))
+		else if (side && !cm_accept(p->conn, &self, &p->owner, t.s->now))
 			attach(p);
 		break;
 	case 3:
@@ -175,7 +175,7 @@ static void own(void)
 {
 	t.prog[1].conn = t.listener.conn;
 	t.listener.conn = NULL;
-	cm_own(t.cm[1], t.prog[1].conn, &t.prog[1].owner);
+	cm_taken(t.cm[1], t.prog[1].conn);
 }
 
 /* One answer, then an end if there was a connection. */

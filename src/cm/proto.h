@@ -133,7 +133,7 @@ struct cm_proto {
 /* The first member of every protocol's connection. */
 struct cm_conn {
 	const struct cm_proto *proto;
-	struct cm_owner *owner; /* NULL: none yet, or none any more */
+	struct cm_owner *owner; /* NULL: not accepted yet, or closed */
 };
 
 #endif

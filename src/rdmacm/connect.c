@@ -135,7 +135,7 @@ static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 		.ece_options = id->ece.options,
 	};
 
-	return cm_gate_accept(id->ctx, id->conn, &p);
+	return cm_gate_accept(id->ctx, id->conn, &p, &id->owner);
 }
 
 int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
@@ -165,7 +165,7 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 		if (rc)
 			return rc;
 	}
-	rc = cm_gate_accept(id->ctx, id->conn, &p);
+	rc = cm_gate_accept(id->ctx, id->conn, &p, &id->owner);
 	if (!rc)
 		rc = cm_gate_attach(id->ctx, id->conn);
 	if (rc)

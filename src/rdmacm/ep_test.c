@@ -150,7 +150,7 @@ static void a_passive_one_makes_the_qps_of_its_requests(void **state)
 	fix_ask(l, "192.0.2.1", false);
 	fix.fail = 1; /* no memory for the QP: refused */
 	assert_int_equal(cma_get_request(l, &id), -ENOMEM);
-	assert_string_equal(fix_said(), "own reject:28:0 close");
+	assert_string_equal(fix_said(), "taken reject:28:0 close");
 	assert_int_equal(cma_post(l, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL), 0);
 	assert_int_equal(cma_get_request(l, &id), -ENODEV);
 	cma_destroy_ep(l);

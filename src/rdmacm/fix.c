@@ -108,21 +108,21 @@ int cm_gate_connect(struct ibv_context *ctx, const struct cm_target *to,
 	return 0;
 }
 
-int cm_gate_own(struct ibv_context *ctx, struct cm_conn *c, struct cm_owner *owner)
-{
-	(void)ctx;
-	fix_say("own");
-	c->owner = owner;
-	return 0;
-}
-
-int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
-		   const struct cm_param *self)
+void cm_gate_taken(struct ibv_context *ctx, struct cm_conn *c)
 {
 	(void)ctx;
 	(void)c;
+	fix_say("taken");
+}
+
+int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
+		   const struct cm_param *self, struct cm_owner *owner)
+{
+	(void)ctx;
 	fix_say("accept");
 	heard(self);
+	if (!fix.rc)
+		c->owner = owner;
 	return fix.rc;
 }
 

@@ -96,6 +96,6 @@ int cma_id_for_request(struct cma_event *e)
 	id->conn = e->conn;
 	e->conn = NULL;
 	e->ev.id = &id->id;
-	(void)cm_gate_own(id->ctx, id->conn, &id->owner);
+	cm_gate_taken(id->ctx, id->conn);
 	return 0;
 }

@@ -220,6 +220,48 @@ static void words(const char *ip, unsigned port)
 	rdma_destroy_event_channel(cch);
 }
 
+/* A client gives up, another comes: the server hears of the first one's end by its accept
+ * alone, as with Linux. Meanwhile the event of the request has been acknowledged, or
+ * not. */
+static void given_up(const char *ip, unsigned port, bool acked)
+{
+	struct rdma_event_channel *sch = cm_channel(), *cch = cm_channel();
+	struct rdma_cm_id *listener = cm_listener(sch, ip, port, 16);
+	struct rdma_conn_param p = { .responder_resources = 1, .initiator_depth = 1 };
+	struct rdma_cm_event *ev;
+	struct end c;
+	struct rdma_cm_id *s[2];
+
+	cm_resolved(&c, cch, ip, port);
+	MUST(rdma_connect(c.id, &p) == 0);
+	ev = cm_expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	s[0] = ev->id;
+	if (acked)
+		rdma_ack_cm_event(ev);
+	end_break(&c);
+	cm_resolved(&c, cch, ip, port);
+	MUST(rdma_connect(c.id, &p) == 0);
+	if (!acked)
+		rdma_ack_cm_event(ev);
+	ev = cm_expect(sch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	s[1] = ev->id;
+	rdma_ack_cm_event(ev);
+	p.qp_num = c.id->qp->qp_num;
+	MUST(rdma_accept(s[0], &p) == -1 && errno == EINVAL);
+	MUST(rdma_destroy_id(s[0]) == 0);
+	MUST(rdma_accept(s[1], &p) == 0);
+	cm_ack(cch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	cm_ack(sch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	end_break(&c);
+	ev = cm_expect(sch, RDMA_CM_EVENT_DISCONNECTED, 0);
+	MUST(ev->id == s[1]);
+	rdma_ack_cm_event(ev);
+	MUST(rdma_destroy_id(s[1]) == 0);
+	rdma_destroy_id(listener);
+	rdma_destroy_event_channel(sch);
+	rdma_destroy_event_channel(cch);
+}
+
 /* The program makes its own QP: it gets the response and calls rdma_establish(). Both
  * ends name the vendor's options that they want; the answer is of the same vendor. */
 static void own_qp(const char *ip, unsigned port)
@@ -321,6 +363,8 @@ int rules(const char *ip, unsigned port)
 	states(ip, port);
 	moving(ip, port);
 	words(ip, port);
+	given_up(ip, port, true);
+	given_up(ip, port, false);
 	own_qp(ip, port);
 	families();
 	hints(ip, port);

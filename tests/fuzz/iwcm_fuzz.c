@@ -137,7 +137,7 @@ static void accept_it(unsigned i)
 	struct cm_param self = self_of(i);
 	bool was;
 
-	if (!p->asks && cm_iw_proto.accept(p->conn, &self, w.s->now))
+	if (!p->asks && cm_accept(p->conn, &self, &p->owner, w.s->now))
 		return;
 	/* The program may be told at once. */
 	was = p->attached;
@@ -154,7 +154,7 @@ static void own(unsigned i)
 		return;
 	p->conn = w.asked[0];
 	w.asked[0] = w.asked[--w.asked_n];
-	cm_own(w.cm, p->conn, &p->owner);
+	cm_taken(w.cm, p->conn);
 }
 
 static void act(enum step what, unsigned i)
