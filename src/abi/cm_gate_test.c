@@ -434,6 +434,7 @@ static void refuses(struct ibv_context *ctx)
 		conn.proto = r->proto;
 		assert_int_equal(r->go(ctx), r->go == go_unbind || r->go == go_close ||
 							     r->go == go_path_forget ||
+							     r->go == go_taken ||
 							     r->go == go_part || !*r->cm
 						     ? 0
 						     : -EIO);
