@@ -60,6 +60,8 @@ ROWS = [
         "end 0", ("v4",)),
     Row("rdma_xclient-r", "rdma_xserver -c r -p {port}",
         "rdma_xclient -c r -s {ip} -p {port}", "end 0", ("v4",)),
+    Row("rdma_xclient-x", "rdma_xserver -c x -p {port}",
+        "rdma_xclient -c x -s {ip} -p {port}", "end 0", ("v4",), space=0x013f),
     Row("send_bw", "ib_send_bw -R -n 200 -p {port}",
         "ib_send_bw -R -n 200 -p {port} {ip}", "65536", ("v4",)),
     Row("write_lat", "ib_write_lat -R -n 200 -p {port}",

@@ -352,10 +352,12 @@ void fix_target(struct cm_target *to, int side, uint16_t space)
 	fix_ip(!side, to->dst_ip);
 }
 
-void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private)
+void fix_connect_as(struct prog *p, enum cm_service_type type, uint16_t space,
+		    uint32_t qpn, const char *private)
 {
 	struct cm_param self = {
 		.qpn = qpn,
+		.service_type = (uint8_t)type,
 		.psn = 0x111111,
 		.resources = 4,
 		.depth = 3,
@@ -372,6 +374,11 @@ void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *priva
 	assert_int_equal(cm_ib_proto.connect(fix_cm(p->f, p->side), &to, &self, &p->owner,
 					     &p->conn, p->f->now),
 			 0);
+}
+
+void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private)
+{
+	fix_connect_as(p, CM_RC, space, qpn, private);
 }
 
 void fix_take(struct prog *p, const struct prog *l, unsigned n)

@@ -121,6 +121,9 @@ void prog_free(struct prog *p); /* closes its connection, too */
 struct cm_listener *fix_listen(struct prog *p, uint16_t space, int backlog);
 void fix_target(struct cm_target *to, int side, uint16_t space);
 void fix_connect(struct prog *p, uint16_t space, uint32_t qpn, const char *private);
+/* As fix_connect(), for a QP of another type than RC. */
+void fix_connect_as(struct prog *p, enum cm_service_type type, uint16_t space,
+		    uint32_t qpn, const char *private);
 /* p reads the n-th request that listener l recorded. */
 void fix_take(struct prog *p, const struct prog *l, unsigned n);
 void fix_accept(struct prog *p, uint32_t qpn, const char *private);

@@ -41,6 +41,7 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	say_param(&m, p);
 	m.remote_timeout = m.local_timeout = RESPONSE_TIMEOUT;
 	m.service_type = p->service_type & 3;
+	m.ext_service_type = p->service_type == CM_XRC;
 	m.retry_count = p->retry_count & 7;
 	m.pkey = gsi_pkey(c->cm, &to->route);
 	m.mtu = to->mtu;

@@ -363,6 +363,31 @@ static void a_dump_has_listeners_and_connections(void **state)
 	fix_close(f);
 }
 
+/* XRC is the first of the extended types. */
+static void the_type_in_a_request(void **state)
+{
+	static const struct {
+		enum cm_service_type type;
+		uint8_t said, extended;
+	} want[] = { { CM_RC, 0, 0 }, { CM_UC, 1, 0 }, { CM_XRC, 3, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct fix *f = fix_open(1);
+		struct prog *p = prog_new(f, 0);
+		struct cm_msg m;
+
+		fix_connect_as(p, want[i].type, FIX_SPACE, 0xa00001, NULL);
+		fix_run(f, FIX_MS);
+		assert_int_equal(cm_mad_parse(&m, f->last[0] + GSI_HDRS, MAD_LEN), 0);
+		assert_int_equal(m.type, CM_REQ);
+		assert_int_equal(m.service_type, want[i].said);
+		assert_int_equal(m.ext_service_type, want[i].extended);
+		prog_free(p);
+		fix_close(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -378,6 +403,7 @@ int main(void)
 		cmocka_unit_test(anything_at_any_time),
 		cmocka_unit_test(a_dump_has_listeners_and_connections),
 		cmocka_unit_test(a_request_for_other_addresses),
+		cmocka_unit_test(the_type_in_a_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,8 @@ struct cm_target {
 	bool iwarp;	     /* by TCP and MPA */
 };
 
-enum cm_service_type { CM_RC, CM_UC, CM_UD = 3 };
+/* As in a REQ; CM_XRC has an extended type of its own (A14). */
+enum cm_service_type { CM_RC, CM_UC, CM_XRC = 3 };
 
 /* What one end tells the other of itself. */
 struct cm_param {

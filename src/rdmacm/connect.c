@@ -14,7 +14,7 @@ enum { RETRIES = 7 }; /* for what the program leaves out */
 
 static uint8_t service_type(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_UC ? CM_UC : type == IBV_QPT_UD ? CM_UD : CM_RC;
+	return type == IBV_QPT_UC ? CM_UC : type == IBV_QPT_XRC_SEND ? CM_XRC : CM_RC;
 }
 
 /* Checks a depth that the program wants; RDMA_MAX_... stands for `all`. */

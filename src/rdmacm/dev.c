@@ -3,6 +3,7 @@
 #include "rdmacm/dev.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -328,4 +329,21 @@ struct ibv_context **cma_devices(int *num)
 		*num = ndevs;
 	pthread_mutex_unlock(&devs_lock);
 	return list;
+}
+
+struct ibv_xrcd *cma_dev_xrcd(struct cma_dev *dev)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_xrcd *xrcd;
+
+	pthread_mutex_lock(&devs_lock);
+	if (!dev->xrcd)
+		dev->xrcd = ibv_open_xrcd(dev->ctx, &attr);
+	xrcd = dev->xrcd;
+	pthread_mutex_unlock(&devs_lock);
+	return xrcd;
 }

@@ -10,7 +10,8 @@
 
 struct cma_dev {
 	struct ibv_context *ctx;
-	struct ibv_pd *pd; /* for ids whose program has none */
+	struct ibv_pd *pd;     /* for ids whose program has none */
+	struct ibv_xrcd *xrcd; /* the same; NULL until cma_dev_xrcd() */
 	bool iwarp;
 	bool ib; /* InfiniBand, at an adapter of a fabric */
 	uint8_t max_resources, max_depth;
@@ -41,6 +42,9 @@ struct ibv_context *cma_any_ctx(void);
  * Returns 0 or -ENODEV. */
 int cma_some_ip(bool v6, uint8_t ip[16]);
 bool cma_ip_is_loopback(const uint8_t ip[16]);
+/* Returns the device's own XRC domain, which it opens at the first call, or NULL with
+ * errno set. */
+struct ibv_xrcd *cma_dev_xrcd(struct cma_dev *dev);
 /* Returns the devices' contexts, NULL after the last, for the program to free; or NULL if
  * there is no memory. */
 struct ibv_context **cma_devices(int *num);

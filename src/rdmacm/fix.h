@@ -41,6 +41,9 @@ struct fix {
 	/* Attributes of the last QP that was modified. */
 	struct ibv_qp_attr attr;
 	int mask;
+	/* Of the last XRC QP or SRQ that was made. */
+	struct ibv_xrcd *xrcd;
+	struct ibv_cq *cq;
 	/* A thread waits for an event: what comes meanwhile, and how the wait ends. */
 	void (*awaited)(void);
 	int await_rc;

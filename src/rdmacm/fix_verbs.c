@@ -26,7 +26,7 @@ static const struct {
 };
 enum { FABRIC = FIX_DEVICES };
 static struct ibv_device devices[FIX_DEVICES + 1];
-static struct ibv_context contexts[FIX_DEVICES + 1];
+static struct verbs_context contexts[FIX_DEVICES + 1];
 
 static void *make(size_t size)
 {
@@ -56,6 +56,56 @@ static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
 	       inet_pton(AF_INET6, text, ip) == 1;
 }
 
+/* --- XRC ------------------------------------------------------------- */
+
+/* A device's domain lasts as long as the process. */
+static struct ibv_xrcd *open_xrcd(struct ibv_context *ctx,
+				  struct ibv_xrcd_init_attr *attr)
+{
+	static struct ibv_xrcd xrcds[FIX_DEVICES + 1];
+	struct ibv_xrcd *xrcd = &xrcds[ctx->device - devices];
+
+	assert_int_equal(attr->comp_mask,
+			 IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS);
+	assert_int_equal(attr->fd, -1);
+	fix_say("xrcd");
+	if (fix.fail && !--fix.fail) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	xrcd->context = ctx;
+	return xrcd;
+}
+
+static struct ibv_qp *create_qp_ex(struct ibv_context *ctx,
+				   struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *qp = make(sizeof(*qp));
+
+	assert_int_equal(attr->qp_type, IBV_QPT_XRC_RECV);
+	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD);
+	fix.xrcd = attr->xrcd;
+	if (qp)
+		*qp = (struct ibv_qp){ .context = ctx, .qp_type = attr->qp_type };
+	return qp;
+}
+
+static struct ibv_srq *create_srq_ex(struct ibv_context *ctx,
+				     struct ibv_srq_init_attr_ex *attr)
+{
+	struct ibv_srq *srq = make(sizeof(*srq));
+
+	assert_int_equal(attr->srq_type, IBV_SRQT_XRC);
+	assert_int_equal(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+						  IBV_SRQ_INIT_ATTR_XRCD |
+						  IBV_SRQ_INIT_ATTR_CQ);
+	fix.xrcd = attr->xrcd;
+	fix.cq = attr->cq;
+	if (srq)
+		*srq = (struct ibv_srq){ .context = ctx, .pd = attr->pd };
+	return srq;
+}
+
 /* --- devices ------------------------------------------------------ */
 
 struct ibv_device **ibv_get_device_list(int *num)
@@ -81,8 +131,16 @@ void ibv_free_device_list(struct ibv_device **list)
 
 struct ibv_context *ibv_open_device(struct ibv_device *dev)
 {
-	contexts[dev - devices].device = dev;
-	return &contexts[dev - devices];
+	struct verbs_context *v = &contexts[dev - devices];
+
+	*v = (struct verbs_context){
+		.sz = sizeof(*v),
+		.create_qp_ex = create_qp_ex,
+		.create_srq_ex = create_srq_ex,
+		.open_xrcd = open_xrcd,
+		.context = { .device = dev, .abi_compat = __VERBS_ABI_IS_EXTENDED },
+	};
+	return &v->context;
 }
 
 int ibv_close_device(struct ibv_context *ctx)
@@ -116,8 +174,8 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
 
 	(void)port;
-	attr->link_layer = ctx == &contexts[FABRIC] ? IBV_LINK_LAYER_INFINIBAND
-						    : IBV_LINK_LAYER_ETHERNET;
+	attr->link_layer = ctx == &contexts[FABRIC].context ? IBV_LINK_LAYER_INFINIBAND
+							    : IBV_LINK_LAYER_ETHERNET;
 	attr->gid_tbl_len = FIX_GIDS;
 	attr->active_mtu = IBV_MTU_1024;
 	return 0;
@@ -149,8 +207,10 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	static struct ibv_pd pds[FIX_DEVICES + 1];
 
-	pds[ctx - contexts].context = ctx;
-	return &pds[ctx - contexts];
+	struct ibv_pd *pd = &pds[ctx->device - devices];
+
+	pd->context = ctx;
+	return pd;
 }
 
 int ibv_dealloc_pd(struct ibv_pd *pd)

@@ -78,7 +78,7 @@ int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	struct ibv_qp *qp;
 	int rc;
 
-	if (id->id.qp || !id->id.verbs || !attr)
+	if (id->id.qp || !id->dev || !attr)
 		return -EINVAL;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD)) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
@@ -86,6 +86,13 @@ int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	}
 	if (!attr->pd || id->id.verbs != attr->pd->context)
 		return -EINVAL;
+	if (id->id.qp_type == IBV_QPT_XRC_RECV &&
+	    !(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
+		attr->xrcd = cma_dev_xrcd(id->dev);
+		if (!attr->xrcd)
+			return -errno;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	}
 	rc = make_cqs(id, attr->send_cq ? 0 : attr->cap.max_send_wr,
 		      attr->recv_cq || attr->srq || id->id.srq ? 0
 							       : attr->cap.max_recv_wr);
@@ -105,7 +112,7 @@ int cma_create_qp(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 			ibv_destroy_qp(qp);
 		goto drop;
 	}
-	id->id.pd = qp->pd;
+	id->id.pd = attr->pd; /* an XRC target has none */
 	id->id.qp = qp;
 	return 0;
 
@@ -152,19 +159,43 @@ int cma_destroy_qp(struct cma_id *id)
 
 /* --- shared receive queues ----------------------------------------------- */
 
+static bool is_xrc(const struct ibv_srq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC;
+}
+
+/* Gives an XRC SRQ the domain and the CQ that the program does not name. */
+static int complete_xrc(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		attr->xrcd = cma_dev_xrcd(id->dev);
+	if (!attr->xrcd)
+		return -errno;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq)
+		attr->cq = id->id.recv_cq;
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return 0;
+}
+
 int cma_create_srq(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	int rc;
 
-	if (id->id.srq || !id->id.verbs || !attr)
+	if (id->id.srq || !id->dev || !attr)
 		return -EINVAL;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 		attr->pd = id->id.pd;
 	}
-	rc = make_cqs(id, 0, attr->attr.max_wr);
-	if (rc)
+	rc = attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ && attr->cq
+		     ? 0
+		     : make_cqs(id, 0, attr->attr.max_wr);
+	if (!rc && is_xrc(attr))
+		rc = complete_xrc(id, attr);
+	if (rc) {
+		drop_cqs(id);
 		return rc;
+	}
 	id->id.srq = ibv_create_srq_ex(id->id.verbs, attr);
 	if (id->id.srq) {
 		id->id.pd = attr->pd;
@@ -182,7 +213,8 @@ int cma_create_srq_of(struct cma_id *id, struct ibv_pd *pd,
 		.srq_context = init->srq_context,
 		.attr = init->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | (pd ? IBV_SRQ_INIT_ATTR_PD : 0),
-		.srq_type = IBV_SRQT_BASIC,
+		.srq_type = id->id.qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC
+							       : IBV_SRQT_BASIC,
 		.pd = pd,
 	};
 	int rc = cma_create_srq(id, &attr);

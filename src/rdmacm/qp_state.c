@@ -68,7 +68,7 @@ static int rtr_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	a->dest_qp_num = id->peer_qpn;
 	a->rq_psn = id->psn; /* each end chooses the PSN with which the other begins */
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (id->id.qp_type == IBV_QPT_UC)
+	if (id->id.qp_type != IBV_QPT_RC && id->id.qp_type != IBV_QPT_XRC_RECV)
 		return 0;
 	a->max_dest_rd_atomic = id->resources;
 	a->min_rnr_timer = 0; /* the longest: 655 ms */
@@ -80,14 +80,16 @@ static int rts_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	a->sq_psn = cma_is_datagram(id) ? 0 : id->peer_psn;
-	if (id->id.qp_type != IBV_QPT_RC)
+	if (cma_is_datagram(id) || id->id.qp_type == IBV_QPT_UC)
 		return 0;
 	a->timeout = id->ack_timeout;
+	*mask |= IBV_QP_TIMEOUT;
+	if (id->id.qp_type == IBV_QPT_XRC_RECV)
+		return 0;
 	a->retry_cnt = id->retry_count;
 	a->rnr_retry = id->rnr_retry;
 	a->max_rd_atomic = id->depth;
-	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		 IBV_QP_MAX_QP_RD_ATOMIC;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	return 0;
 }
 

@@ -61,6 +61,35 @@ static void a_connection(void **state)
 	destroy(id);
 }
 
+/* An initiator has what a requester needs, a target what a responder needs. */
+static void the_halves_of_xrc(void **state)
+{
+	enum {
+		RTR = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+		      IBV_QP_RQ_PSN,
+		RTS = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT
+	};
+	struct cma_id *id = connected();
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR },
+			   rts = { .qp_state = IBV_QPS_RTS };
+	int mask;
+
+	(void)state;
+	id->id.qp_type = IBV_QPT_XRC_SEND;
+	assert_int_equal(cma_qp_attr(id, &rtr, &mask), 0);
+	assert_int_equal(mask, RTR);
+	assert_int_equal(cma_qp_attr(id, &rts, &mask), 0);
+	assert_int_equal(mask, RTS | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_MAX_QP_RD_ATOMIC);
+	id->id.qp_type = IBV_QPT_XRC_RECV;
+	assert_int_equal(cma_qp_attr(id, &rtr, &mask), 0);
+	assert_int_equal(mask, RTR | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	assert_int_equal(cma_qp_attr(id, &rts, &mask), 0);
+	assert_int_equal(mask, RTS);
+	id->id.qp_type = IBV_QPT_RC;
+	destroy(id);
+}
+
 static void what_the_peer_may_do(void **state)
 {
 	struct cma_id *id = connected();
@@ -138,6 +167,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_connection, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(the_halves_of_xrc, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(what_the_peer_may_do, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(who_has_no_peer_yet, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(datagrams_go_at_once, fix_begin, fix_end),

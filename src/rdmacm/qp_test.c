@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/ep.h"
 #include "rdmacm/fix.h"
@@ -160,6 +161,77 @@ static void nothing_is_left_behind(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
+static struct cma_id *xrc_id(enum ibv_qp_type type)
+{
+	struct sockaddr_in a = fix_addr("192.0.2.1", 7174);
+	struct cma_id *id;
+
+	assert_int_equal(cma_id_new(NULL, NULL, RDMA_PS_TCP, type, &id), 0);
+	assert_int_equal(cma_bind(id, (struct sockaddr *)&a), 0);
+	fix_said();
+	return id;
+}
+
+/* The device has a domain of its own, opened when an id first needs it. */
+static void xrc_without_a_domain(void **state)
+{
+	struct cma_id *id = xrc_id(IBV_QPT_XRC_RECV);
+	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 2 },
+					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE,
+					    .srq_type = IBV_SRQT_XRC };
+	struct ibv_srq_init_attr plain = { .attr = { .max_wr = 2 } };
+	struct ibv_qp_init_attr qp = { .qp_type = IBV_QPT_XRC_RECV };
+
+	(void)state;
+	fix.fail = 3; /* after the CQ and its channel */
+	assert_int_equal(cma_create_srq(id, &srq), -ENOMEM);
+	assert_int_equal(fix.made, 0);
+	assert_int_equal(cma_create_srq(id, &srq), 0);
+	assert_string_equal(fix_said(), "xrcd xrcd");
+	assert_ptr_equal(fix.xrcd, id->dev->xrcd);
+	assert_ptr_equal(fix.cq, id->id.recv_cq);
+	fix.xrcd = NULL;
+	assert_int_equal(cma_create_qp_of(id, NULL, &qp), 0);
+	assert_string_equal(fix_said(), "INIT");
+	assert_ptr_equal(fix.xrcd, id->dev->xrcd);
+	assert_ptr_equal(id->id.pd, id->dev->pd);
+	cma_destroy_qp(id);
+	assert_int_equal(cma_destroy_srq(id), 0);
+	fix.xrcd = NULL;
+	assert_int_equal(cma_create_srq_of(id, NULL, &plain), 0);
+	assert_ptr_equal(fix.xrcd, id->dev->xrcd);
+	assert_int_equal(cma_destroy_ep(id), 0);
+}
+
+static void xrc_with_the_program_s(void **state)
+{
+	struct cma_id *id = xrc_id(IBV_QPT_XRC_RECV);
+	struct ibv_xrcd xrcd;
+	struct ibv_cq cq;
+	struct ibv_srq_init_attr_ex srq = {
+		.attr = { .max_wr = 2 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+			     IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.xrcd = &xrcd,
+		.cq = &cq,
+	};
+	struct ibv_qp_init_attr_ex qp = { .qp_type = IBV_QPT_XRC_RECV,
+					  .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					  .xrcd = &xrcd };
+
+	(void)state;
+	assert_int_equal(cma_create_srq(id, &srq), 0);
+	assert_ptr_equal(fix.xrcd, &xrcd);
+	assert_ptr_equal(fix.cq, &cq);
+	assert_null(id->id.recv_cq);
+	fix.xrcd = NULL;
+	assert_int_equal(cma_create_qp(id, &qp), 0);
+	assert_ptr_equal(fix.xrcd, &xrcd);
+	assert_string_equal(fix_said(), "INIT");
+	assert_int_equal(cma_destroy_ep(id), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +244,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_that_stays, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(an_endpoint_goes, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(nothing_is_left_behind, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(xrc_without_a_domain, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(xrc_with_the_program_s, fix_begin,
 						fix_end),
 	};
 
