@@ -15,6 +15,7 @@ import pytest
 
 import lab
 from lab import HANGS, eventually, uid, urnic_names
+from tool import need
 from workers import RIGHT, Two, stress, worker
 
 DIED = "transport retry counter exceeded"
@@ -192,6 +193,15 @@ def test_own_fault_kills(shared_pair, faults):
     proc = shared_pair().a.run(faults, "memory", "-m", "none-before-own",
                                check=False)
     assert proc.popen.returncode == -signal.SIGSEGV, proc.describe()
+
+
+@pytest.mark.parametrize("way", ["auto", "map"])
+def test_valgrind_allows_to_register_heap_blocks(shared_pair, faults, way):
+    need("valgrind")
+    ns = shared_pair().a.with_env(URNIC_LOCAL=way)
+    ns = ns.with_(inner=["valgrind", "-q", "--error-exitcode=9"])
+    proc = ns.run(faults, "heap")
+    assert RIGHT in proc.out and "==" not in proc.out, proc.describe()
 
 
 # --- the program need not poll -----------------------------------------------

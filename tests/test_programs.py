@@ -10,6 +10,7 @@ import pytest
 import lab
 import programs
 from programs import Row, table
+from tool import need
 
 JUMBO = [p for p in programs.PLACES if p[1] == 9000]
 
@@ -97,6 +98,22 @@ def test_ibv_asyncwatch_sees_the_port_go(netns_pair):
     watch.wait_output("IBV_EVENT_PORT_ERR")
     ns.sh("ip link set eth0 up")
     watch.wait_output("IBV_EVENT_PORT_ACTIVE")
+
+
+# --- under valgrind ---------------------------------------------------------
+
+# No ib_write_bw or ib_atomic_bw: these servers write bytes to their TCP connection that they have
+# never set, on any adapter.
+@pytest.mark.parametrize("words", ["ibv_rc_pingpong -g 1 -n 100", "ib_write_lat -x 1 -n 100",
+                                   "ib_send_bw -x 1 -n 100"])
+@pytest.mark.parametrize("place", ["map", "udp"])
+def test_valgrind_finds_no_error(shared_pair, place, words):
+    need("valgrind")
+    server, client = (ns.with_(inner=["valgrind", "-q", "--error-exitcode=9"])
+                      for ns in shared_pair().place(place))
+    words = words.split()
+    for proc in lab.run_both(server, client, [words[0], "-d", server.dev, *words[1:]], server.ip4):
+        assert "==" not in re.sub("=====+", "", proc.out), proc.describe()
 
 
 # --- the tables -------------------------------------------------------------

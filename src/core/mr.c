@@ -16,6 +16,7 @@
 #include "core/null_memory.h"
 #include "sys/guard.h"
 #include "sys/log.h"
+#include "sys/mapped.h"
 
 struct mr *mr_of(struct ibv_mr *ibv)
 {
@@ -57,9 +58,9 @@ __attribute__((no_sanitize("thread"))) static void probe_write(void *arg)
 }
 
 /* Is all of the range mapped, and are its ends accessible as the region needs
- * it?  A NIC would pin all pages; here that costs a walk over the mappings
- * (msync with MS_ASYNC does nothing else) and two accesses, so regions of
- * many GB register at once.  What lies between is checked when it is used. */
+ * it?  A NIC would pin all pages; here that costs a walk over the mappings and two
+ * accesses, so regions of many GB register at once.  What lies between is checked when
+ * it is used. */
 static int check_memory(void *addr, size_t length, int access)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -72,11 +73,9 @@ static int check_memory(void *addr, size_t length, int access)
 	if (access & IBV_ACCESS_ON_DEMAND || length == 0)
 		return 0;
 	opened = guard_open();
-	/* Only ENOMEM means unmapped; with other errors the kernel checks something
-	 * else. */
-	fault = (msync((void *)start, end - start, MS_ASYNC) && errno == ENOMEM) ||
-		guard_call(probe, addr) ||
-		(end - start > page && guard_call(probe, (uint8_t *)addr + length - 1));
+	fault = guard_call(probe, addr) ||
+		(end - start > page && guard_call(probe, (uint8_t *)addr + length - 1)) ||
+		!mapped_all(start, end);
 	guard_close(opened);
 	if (!fault)
 		return 0;

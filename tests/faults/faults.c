@@ -19,6 +19,7 @@ static const struct command commands[] = {
 	{ "fork", forks },	/* -m */
 	{ "storm", storm },	/* forks while many threads work */
 	{ "close", closes },	/* closes all descriptors; -m */
+	{ "heap", heap },	/* registers blocks of the heap */
 	{ "memory", memory },	/* faults and handlers of them; -m */
 	{ "watch", watch },	/* prints events and what they changed */
 	{ "renamed", renamed }, /* works on one interface, and says so */

@@ -31,6 +31,7 @@ int forks(void);
 int storm(void);
 int closes(void);
 int memory(void);
+int heap(void);
 int watch(void);
 int renamed(void);
 
