@@ -44,6 +44,9 @@ static void write_send_and_read(struct fix *f)
 	}
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
+	/* As the program sees them, which has connected them. */
+	assert_int_equal(f->p.qp[0]->ex.qp_base.state, IBV_QPS_RTS);
+	assert_int_equal(f->p.qp[1]->ex.qp_base.state, IBV_QPS_RTS);
 	assert_int_equal(sim_event(f->s, 0), -1);
 	assert_int_equal(sim_event(f->s, 1), -1);
 }

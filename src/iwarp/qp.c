@@ -152,8 +152,11 @@ static int attach(struct qp *qp, struct stream *stream, const struct iw_params *
 	if (rc) {
 		q->user = NULL;
 		let_go(q);
+		return rc;
 	}
-	return rc;
+	/* The program's own rdma_connect() or rdma_accept() brings it there. */
+	qp->ex.qp_base.state = IBV_QPS_RTS;
+	return 0;
 }
 
 int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
