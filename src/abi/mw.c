@@ -50,7 +50,7 @@ static int check_bind(struct ibv_qp *qp, struct ibv_mw *mw,
 	return abi_leave(rc ? rc : check_match(qp, mw, info));
 }
 
-/* The window's new rkey is valid as soon as the bind is posted. */
+/* The post stores the new key in mw->rkey. */
 int abi_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr;
@@ -71,8 +71,5 @@ int abi_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 			.bind_info = bind->bind_info,
 		},
 	};
-	rc = abi_post_send(qp, &wr, &bad);
-	if (!rc)
-		mw->rkey = wr.bind_mw.rkey;
-	return rc;
+	return abi_post_send(qp, &wr, &bad);
 }

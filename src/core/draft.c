@@ -298,8 +298,8 @@ int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 		return post_refuse(qp,
 				   "a bind names a window or region that does not exist "
 				   "(freed already?), or is of another context");
-	w->imm = rkey;
-	w->bind.old_rkey = mw->rkey;
+	w->imm = mw_key(mw_of(mw), rkey);
+	w->bind.handle = mw->handle;
 	w->bind.type = mw->type;
 	w->bind.info = *info;
 	/* The bind keeps the key and not info->mr, which the program may free before

@@ -11,7 +11,6 @@
 enum {
 	PAGE_BITS = MKEY_PAGE_BITS,
 	PAGE_SLOTS = 1 << PAGE_BITS,
-	GENERATION_BITS = 32 - MKEY_INDEX_BITS,
 	/* The lower 4 bits of a page's number are its place in the export table; the
 	 * upper 8 bits tell apart the SHARING pages that have this place. The first
 	 * and the last value of these are not used, so that no key is 0 or all ones. */
@@ -170,7 +169,7 @@ int mkey_add(struct mkeys *keys, struct mkey *mk)
 	index = take_index(keys);
 	if (index) {
 		slot = slot_at(keys, index);
-		mk->key = index << GENERATION_BITS | slot->generation;
+		mk->key = index << MKEY_GENERATION_BITS | slot->generation;
 		atomic_store_explicit(&slot->mkey, mk, memory_order_release);
 	}
 	lock_give(&keys->lock);
@@ -179,7 +178,7 @@ int mkey_add(struct mkeys *keys, struct mkey *mk)
 
 void mkey_del(struct mkeys *keys, struct mkey *mk)
 {
-	uint32_t index = mk->key >> GENERATION_BITS;
+	uint32_t index = mk->key >> MKEY_GENERATION_BITS;
 	struct mkey_slot *slot = slot_at(keys, index);
 
 	lock_take(&keys->lock);
@@ -192,20 +191,23 @@ void mkey_del(struct mkeys *keys, struct mkey *mk)
 	mkeys_changed(keys);
 }
 
+struct mkey *mkey_at(const struct mkeys *keys, uint32_t key)
+{
+	struct mkey_slot *slot = slot_at(keys, key >> MKEY_GENERATION_BITS);
+
+	return slot ? atomic_load_explicit(&slot->mkey, memory_order_acquire) : NULL;
+}
+
 struct mkey *mkey_find(const struct mkeys *keys, uint32_t key)
 {
-	struct mkey_slot *slot = slot_at(keys, key >> GENERATION_BITS);
-	struct mkey *mk;
+	struct mkey *mk = mkey_at(keys, key);
 
-	if (!slot)
-		return NULL;
-	mk = atomic_load_explicit(&slot->mkey, memory_order_acquire);
 	return mk && mk->key == key ? mk : NULL;
 }
 
 bool mkey_is_exported(const struct mkeys *keys, uint32_t key)
 {
-	uint32_t page = key >> (GENERATION_BITS + PAGE_BITS);
+	uint32_t page = key >> (MKEY_GENERATION_BITS + PAGE_BITS);
 
 	return keys->exported[page % PLACES] == page && page;
 }

@@ -27,7 +27,8 @@ struct pd;
 
 enum {
 	MKEY_INDEX_BITS = 24, /* key = index (24) | generation (8) */
-	MKEY_PAGE_BITS = 12,  /* keys in a page of the table, as bits */
+	MKEY_GENERATION_BITS = 32 - MKEY_INDEX_BITS,
+	MKEY_PAGE_BITS = 12, /* keys in a page of the table, as bits */
 	MKEY_PAGES = 1 << (MKEY_INDEX_BITS - MKEY_PAGE_BITS),
 	MKEY_EXPORT_PAGES = 16, /* pages of keys in the export table */
 };
@@ -111,5 +112,7 @@ bool mkey_is_exported(const struct mkeys *keys, uint32_t key);
 
 /* Returns what key stands for, valid or not, or NULL. Turn held. */
 struct mkey *mkey_find(const struct mkeys *keys, uint32_t key);
+/* Returns what has the index of key, whatever the generation, or NULL. Turn held. */
+struct mkey *mkey_at(const struct mkeys *keys, uint32_t key);
 
 #endif

@@ -57,8 +57,17 @@ struct mw {
 	struct ibv_mw ibv;
 	struct mkey mkey;
 	struct core *core;
+	uint32_t index;	  /* of its key, without the generation */
 	struct list node; /* in core->windows while a type 2 window is bound */
 };
+
+/* The key that a bind gives to a window. Of the key that the program names only the
+ * generation counts (IBTA 10.6.7), as for RNICs. */
+static inline uint32_t mw_key(const struct mw *mw, uint32_t rkey)
+{
+	return mw->index << MKEY_GENERATION_BITS |
+	       (rkey & ((1u << MKEY_GENERATION_BITS) - 1));
+}
 
 /* Registers memory. addr: its start in this process; iova: the address by which peers
  * and SGEs name it (taken as 0 for zero-based). Returns -EINVAL for REMOTE_WRITE or
@@ -98,10 +107,12 @@ int mr_advise(struct pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out);
 int mw_dealloc(struct mw *mw); /* a bound window may be deallocated */
 
-/* Executes a bind, in send queue order. info: as given to ibv_bind_mw; length 0
- * unbinds (type 1). qpn: the QP that posted the bind. Returns IBV_WC_SUCCESS or
- * IBV_WC_MW_BIND_ERR. */
-enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rkey,
+/* Executes a bind, in send queue order. rkey: the new key (mw_key()), whose index is the
+ * window's; the key that the window has until then does not matter, since several binds
+ * may have been posted at once. handle: the window's, for another window may have got the
+ * index since the post. info: as given to ibv_bind_mw; length 0 unbinds (type 1). qpn:
+ * the QP that posted the bind. Returns IBV_WC_SUCCESS or IBV_WC_MW_BIND_ERR. */
+enum ibv_wc_status mw_bind(struct core *core, uint32_t rkey, uint32_t handle,
 			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
 			   const struct ibv_mw_bind_info *info) REQUIRES(core->turn);
 

@@ -158,7 +158,7 @@ static void through_a_window(void **state)
 	assert_int_equal(mw_alloc(t.pd, IBV_MW_TYPE_2, &mw), 0);
 	rkey = (mw->ibv.rkey & ~0xffu) | ((mw->ibv.rkey + 1) & 0xff);
 	turn_is_held(&t.core);
-	assert_int_equal(mw_bind(&t.core, mw->ibv.rkey, rkey, IBV_MW_TYPE_2, 1, t.pd,
+	assert_int_equal(mw_bind(&t.core, rkey, mw->ibv.handle, IBV_MW_TYPE_2, 1, t.pd,
 				 &info),
 			 IBV_WC_SUCCESS);
 	assert_int_equal(mr_write(&t.core, rkey, t.at, data, 8), 0);

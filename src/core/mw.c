@@ -40,6 +40,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 	if (rc)
 		goto release;
 	pd_use(pd);
+	mw->index = mw->mkey.key >> MKEY_GENERATION_BITS;
 	mw->ibv = (struct ibv_mw){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
@@ -136,33 +137,28 @@ static const char *refuse_region(const struct mkey *mk, const struct mkey *regio
 	return NULL;
 }
 
-static const char *refuse_window(struct mkey *mk, uint32_t new_rkey,
-				 enum ibv_mw_type type, const struct pd *pd,
-				 const struct ibv_mw_bind_info *info)
+static const char *refuse_window(struct mkey *mk, uint32_t handle, enum ibv_mw_type type,
+				 const struct pd *pd, const struct ibv_mw_bind_info *info)
 {
-	if (!mk || !mk->is_mw)
+	if (!mk || !mk->is_mw || mw_of_mkey(mk)->ibv.handle != handle)
 		return "no such window";
 	if (mw_of_mkey(mk)->ibv.type != type)
 		return "the window is of the other type";
 	if (mk->pd != pd)
 		return "the window is of another protection domain";
-	if (mk->key >> 8 != new_rkey >> 8)
-		return "the new rkey is not this window's";
 	if (type == IBV_MW_TYPE_1)
 		return NULL;
 	if (mk->valid) /* o10-37.2.30 */
 		return "a type 2 window must be invalidated first";
-	if (mk->key == new_rkey)
-		return "the new rkey is the old one";
 	return info->length ? NULL : "a type 2 window has no length";
 }
 
-enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rkey,
+enum ibv_wc_status mw_bind(struct core *core, uint32_t rkey, uint32_t handle,
 			   enum ibv_mw_type type, uint32_t qpn, struct pd *pd,
 			   const struct ibv_mw_bind_info *info)
 {
-	struct mkey *mk = mkey_find(&core->mkeys, old_rkey), *region = NULL;
-	const char *why = refuse_window(mk, new_rkey, type, pd, info);
+	struct mkey *mk = mkey_at(&core->mkeys, rkey), *region = NULL;
+	const char *why = refuse_window(mk, handle, type, pd, info);
 
 	if (!why && info->length) {
 		region = find_region(core, info);
@@ -173,12 +169,12 @@ enum ibv_wc_status mw_bind(struct core *core, uint32_t old_rkey, uint32_t new_rk
 	if (why) {
 		log_info(
 			"QP 0x%06x: bind of window 0x%08x (%llu bytes at %#llx) refused: %s",
-			qpn, old_rkey, (unsigned long long)info->length,
+			qpn, rkey, (unsigned long long)info->length,
 			(unsigned long long)info->addr, why);
 		return IBV_WC_MW_BIND_ERR;
 	}
 	unbind(mk);
-	mk->key = new_rkey;
+	mk->key = rkey;
 	if (!region)
 		return IBV_WC_SUCCESS;
 	mk->region = region;
@@ -220,7 +216,7 @@ enum ibv_wc_status mw_work(struct qp *qp, const struct swqe *w, enum verr *verr)
 		info = w->bind.info;
 		info.mr = &region;
 		*verr = VERR_BIND;
-		return mw_bind(qp->core, w->bind.old_rkey, w->imm, w->bind.type, qp->qpn,
+		return mw_bind(qp->core, w->imm, w->bind.handle, w->bind.type, qp->qpn,
 			       qp->pd, &info);
 	}
 	*verr = VERR_INVALIDATE;

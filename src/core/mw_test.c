@@ -62,7 +62,7 @@ static enum ibv_wc_status bind(struct mw *mw, uint32_t *rkey,
 	enum ibv_wc_status status;
 
 	turn_is_held(&core);
-	status = mw_bind(&core, *rkey, new, mw->ibv.type, QPN, pd, &info);
+	status = mw_bind(&core, new, mw->ibv.handle, mw->ibv.type, QPN, pd, &info);
 	if (status == IBV_WC_SUCCESS)
 		*rkey = new;
 	return status;
@@ -289,11 +289,11 @@ static void flags_of_regions_mean_nothing(void **state)
 	end();
 }
 
-static void refused(uint32_t old, uint32_t new, enum ibv_mw_type type, struct pd *of,
+static void refused(uint32_t key, uint32_t handle, enum ibv_mw_type type, struct pd *of,
 		    struct ibv_mw_bind_info info)
 {
 	turn_is_held(&core);
-	assert_int_equal(mw_bind(&core, old, new, type, QPN, of, &info),
+	assert_int_equal(mw_bind(&core, key, handle, type, QPN, of, &info),
 			 IBV_WC_MW_BIND_ERR);
 }
 
@@ -311,17 +311,42 @@ static void keys_and_types_must_fit(void **state)
 	assert_int_equal(pd_alloc(&core, NULL, &other), 0);
 	one = alloc(IBV_MW_TYPE_1);
 	two = alloc(IBV_MW_TYPE_2);
-	refused(one->ibv.rkey, next_tag(one->ibv.rkey), IBV_MW_TYPE_2, pd, info);
-	refused(one->ibv.rkey, one->ibv.rkey + 0x100, IBV_MW_TYPE_1, pd, info);
-	refused(two->ibv.rkey, two->ibv.rkey, IBV_MW_TYPE_2, pd, info);
-	refused(mr->ibv.rkey, next_tag(mr->ibv.rkey), IBV_MW_TYPE_1, pd, info);
-	refused(one->ibv.rkey, next_tag(one->ibv.rkey), IBV_MW_TYPE_1, other, info);
+	refused(one->ibv.rkey, one->ibv.handle, IBV_MW_TYPE_2, pd, info);
+	refused(one->ibv.rkey, two->ibv.handle, IBV_MW_TYPE_1, pd, info);
+	refused(mr->ibv.rkey, one->ibv.handle, IBV_MW_TYPE_1, pd, info);
+	refused(one->ibv.rkey, one->ibv.handle, IBV_MW_TYPE_1, other, info);
 	info.length = 0;
-	refused(two->ibv.rkey, next_tag(two->ibv.rkey), IBV_MW_TYPE_2, pd, info);
+	refused(two->ibv.rkey, two->ibv.handle, IBV_MW_TYPE_2, pd, info);
 	assert_int_equal(mr->mkey.windows, 0);
 	mw_dealloc(one);
 	mw_dealloc(two);
 	assert_int_equal(pd_free(other), 0);
+	end();
+}
+
+/* Of the key that a bind names only the generation counts, which may be the old one. */
+static void a_bind_chooses_the_generation(void **state)
+{
+	struct mw *mw;
+	uint32_t key;
+
+	(void)state;
+	turn_is_held(&core);
+	begin();
+	mw = alloc(IBV_MW_TYPE_2);
+	key = mw_key(mw, ~mw->ibv.rkey);
+	assert_int_equal(key, mw->ibv.rkey ^ 0xff);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_mw_bind_info info = part(0x10000, 10, READ);
+
+		assert_int_equal(mw_bind(&core, key, mw->ibv.handle, IBV_MW_TYPE_2, QPN,
+					 pd, &info),
+				 IBV_WC_SUCCESS);
+		assert_int_equal(check(key, QPN, 0x10000, 10, READ), MR_OK);
+		assert_int_equal(check(mw->ibv.rkey, QPN, 0x10000, 10, READ), MR_NO_KEY);
+		assert_int_equal(mkey_invalidate(&core, key, pd, QPN), 0);
+	}
+	mw_dealloc(mw);
 	end();
 }
 
@@ -356,6 +381,7 @@ int main(void)
 		cmocka_unit_test(the_region_must_allow_windows),
 		cmocka_unit_test(flags_of_regions_mean_nothing),
 		cmocka_unit_test(keys_and_types_must_fit),
+		cmocka_unit_test(a_bind_chooses_the_generation),
 		cmocka_unit_test(zero_based_windows_begin_at_zero),
 	};
 

@@ -61,7 +61,12 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 	if (!rc && traits & WR_BIND)
 		rc = draft_bind(qp, wr->bind_mw.mw, wr->bind_mw.rkey,
 				&wr->bind_mw.bind_info);
-	return rc ? rc : draft_end(qp);
+	if (!rc)
+		rc = draft_end(qp);
+	/* Programs read the window's new key there, as soon as the bind is posted. */
+	if (!rc && traits & WR_BIND)
+		wr->bind_mw.mw->rkey = draft_last(&qp->sq)->imm;
+	return rc;
 }
 
 /* The common case: an RC SEND with one SGE. Leaves the fields of struct swqe alone that

@@ -65,7 +65,7 @@ struct swqe {
 			uint32_t qpn, qkey;
 		} ud;
 		struct {
-			uint32_t old_rkey;
+			uint32_t handle; /* of the window */
 			enum ibv_mw_type type;
 			struct ibv_mw_bind_info info;
 		} bind;

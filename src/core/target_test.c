@@ -229,7 +229,7 @@ static void keys_are_invalidated(void **state)
 	assert_int_equal(mw_alloc(w->f->pd, IBV_MW_TYPE_2, &mw), 0);
 	key = ibv_inc_rkey(mw->ibv.rkey);
 	turn_is_held(&w->f->core);
-	assert_int_equal(mw_bind(&w->f->core, mw->ibv.rkey, key, IBV_MW_TYPE_2,
+	assert_int_equal(mw_bind(&w->f->core, key, mw->ibv.handle, IBV_MW_TYPE_2,
 				 w->qp->qpn, w->f->pd, &info),
 			 IBV_WC_SUCCESS);
 	assert_int_equal(target_invalidate(w->qp, w->key), REFUSED_INVALIDATE);

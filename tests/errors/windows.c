@@ -164,6 +164,7 @@ static void bad_binds(void)
 	struct ibv_mr *unbindable, *unwritable, *foreign;
 	struct ibv_send_wr wr;
 	struct ibv_mw *other;
+	uint32_t rkey;
 
 	open_duo(IBV_MW_TYPE_2);
 	CHECK((unbindable = ibv_reg_mr(d.s->pd, d.s->buf, BUF, IBV_ACCESS_LOCAL_WRITE)));
@@ -187,15 +188,19 @@ static void bad_binds(void)
 	SPOIL("no such memory region", wr.bind_mw.bind_info.mr = NULL);
 	SPOIL("protection domain", wr.bind_mw.mw = other,
 	      wr.bind_mw.rkey = ibv_inc_rkey(other->rkey));
-	SPOIL("not this window's", wr.bind_mw.rkey = mw->rkey ^ 0x100);
-	SPOIL("is the old one", wr.bind_mw.rkey = mw->rkey);
 	SPOIL("no length", wr.bind_mw.bind_info.length = 0);
 	SPOIL("range", wr.bind_mw.bind_info.length = BUF);
 	SPOIL("range", wr.bind_mw.bind_info.length = UINT64_MAX);
 	SPOIL("range", wr.bind_mw.bind_info.addr -= BUF);
 	SPOIL("access flags", wr.bind_mw.bind_info.mw_access_flags = 1u << 31);
 #undef SPOIL
-	bound();
+	/* Of the new key only the low byte counts, which may be the old one. */
+	wr = bind_wr();
+	rkey = wr.bind_mw.rkey = mw->rkey;
+	wr.bind_mw.rkey ^= 0x12345600;
+	CHECK(!post_send(d.b, &wr) && mw->rkey == rkey);
+	expect(d.bcq, 20, IBV_WC_SUCCESS, V_NONE);
+	write_to(rkey, AT, LEN, true);
 	wr = bind_wr(); /* the window is bound already */
 	CHECK(!post_send(d.b, &wr));
 	expect(d.bcq, 20, IBV_WC_MW_BIND_ERR, V_BIND);

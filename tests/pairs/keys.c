@@ -235,6 +235,9 @@ struct ibv_send_wr bind_of(struct side *s, enum bind bind)
 	case BIND_GOOD:
 	case BIND_TWICE:
 		break;
+	case BIND_INDEX:
+		wr.bind_mw.rkey ^= 0xffffff00;
+		break;
 	case BIND_NO_MW:
 		info->mr = extra_mr(s, ibv_reg_mr(s->pd, s->buf, BUF,
 						  IBV_ACCESS_LOCAL_WRITE |

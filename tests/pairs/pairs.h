@@ -47,6 +47,7 @@ enum win {
 enum bind {
 	BIND_NONE,
 	BIND_GOOD,
+	BIND_INDEX,    /* good; the new key has another index than the window's */
 	BIND_NO_MW,    /* region without IBV_ACCESS_MW_BIND */
 	BIND_NO_WRITE, /* region without local write, window for remote writing */
 	BIND_LONG,     /* a byte longer than the region */

@@ -54,6 +54,8 @@ const struct row mw_rows[] = {
 const struct row bind_rows[] = {
 	{ "bind_good", "a good bind", "10.6.7", A_BINDS, .bind = BIND_GOOD, NOTHING,
 	  IW_WELL("5040, 5", A_WELL, "-, OK*3, RTS") },
+	{ "bind_index", "a good bind; the new key's upper 24 bits are not the window's", "10.6.7", A_BINDS,
+	  .bind = BIND_INDEX, NOTHING, IW_WELL("5040, 5", A_WELL, "-, OK*3, RTS") },
 	{ "bind_no_mw", "the region has no MW_BIND", "C10-73", A_BINDS, .bind = BIND_NO_MW, BAD_BIND,
 	  IW_A_FAILS("MW_BIND") },
 	{ "bind_no_write", "for remote writing; the region has no LOCAL_WRITE", "C10-74", A_BINDS,
