@@ -45,6 +45,8 @@ def test_counters_at_exit(netns):
                          {"URNIC_FAULT": "tx:drop=1"}, status=1)
     assert "transport retry counter exceeded" in client
     assert counters(client)["tx_timeout"] == 8
+    assert re.search(r"work request 0x\w+ to QP 0x\w{6} at 127\.0\.0\.1, PSN \d+: the peer did "
+                     r"not answer", client), client
 
 
 def test_no_counters_without_info(netns):

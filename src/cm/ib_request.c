@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_request.c - what the passive side does with a REQ or SIDR_REQ, and the REJ. */
 #include "cm/cm_int.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 
 void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
@@ -56,13 +57,14 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 		.about = CM_ABOUT_REQ,
 		.reason = CM_REJ_STALE,
 	};
+	char peer[INET6_ADDRSTRLEN];
 
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
-	log_info("REQ refused: the peer's QP 0x%06x, ID 0x%08x, has a "
+	log_info("REQ refused: the peer's QP 0x%06x at %s, ID 0x%08x, has a "
 		 "connection to this process already, which ends %s",
-		 m->qpn, m->local_id,
+		 m->qpn, addr_text(from->route.dst, peer), m->local_id,
 		 old->near ? "unless the peer's process still has it" : "now");
 	send_mad(cm, &from->route, &rej);
 	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
@@ -75,6 +77,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 {
 	struct cm_event ev = { .type = CM_EV_REQUEST, .from = from };
 	struct cm *cm = l->cm;
+	char peer[INET6_ADDRSTRLEN];
 	struct cm_param p;
 	struct conn *c;
 
@@ -83,8 +86,10 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	c = listener_take(l);
 	if (!c) {
 		cm->counter[CM_RX_BACKLOG]++;
-		log_info("%s for port %u dropped: %u requests wait for the program",
-			 cm_type_name(m->type), from->src_port, l->pending);
+		log_info("%s from %s for port %u dropped: %u requests wait for the "
+			 "program",
+			 cm_type_name(m->type), addr_text(from->route.dst, peer),
+			 from->src_port, l->pending);
 		return;
 	}
 	ask(c, from, m);

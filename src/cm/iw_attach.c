@@ -2,6 +2,7 @@
 /* iw_attach.c - gives a connection that is set up to its QP, and handles what the
  * transport then notes about it. */
 #include <errno.h>
+#include <string.h>
 
 #include "cm/iw_int.h"
 #include "core/core.h"
@@ -124,6 +125,8 @@ int iwc_attach(struct cm_conn *base, uint64_t now)
 		return -EINVAL;
 	(void)iw_watch(c->cm, &c->watch, 0);
 	p.mss = c->stream->mss;
+	memcpy(p.peer, c->to.route.dst, sizeof(p.peer));
+	p.peer_port = c->to.dst_port;
 	turn_is_held(c->cm->core);
 	c->qp = qp_find(c->cm->core, c->qpn);
 	rc = c->qp ? iwarp_attach(c->qp, c->stream, &p, &user, c, now) : -EINVAL;

@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 
 #include "cm/iw_int.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 
 /* --- sending and receiving ----------------------------------------------- */
@@ -152,8 +153,10 @@ static void rejected(struct iwc *c)
 
 static void broken(struct iwc *c, uint64_t now)
 {
-	log_info("iWARP connection, port %u: MPA's setup fails, reason %d",
-		 c->to.dst_port, (int)c->setup.why);
+	char peer[INET6_ADDRSTRLEN];
+
+	log_info("iWARP connection with %s, port %u: MPA's setup fails, reason %d",
+		 addr_text(c->to.route.dst, peer), c->to.dst_port, (int)c->setup.why);
 	(void)iwc_flush(c, now);
 	c->cm->counter[CM_IW_GARBAGE]++;
 	if (c->passive)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* describe.c - a datagram in words for log lines, and a QP in words for a dump. */
 #include <stdio.h>
+#include <string.h>
 
+#include "core/device.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "sys/addr_text.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 
@@ -49,4 +52,36 @@ void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 		"retries left %u, RNR %u; expected PSN %u, MSN %u, answers pending %u",
 		r->una, r->at.psn, r->at.max_psn, r->flight, r->retry_left, r->rnr_left,
 		s->epsn, s->msn, s->resources);
+}
+
+/* Appends the process of a QP on a lane. */
+static void add_process(const struct qp *qp, char text[IB_PEER_LEN])
+{
+	const struct reach *r = qp->lane->reach;
+	size_t n = strlen(text);
+
+	if (r->slot == qp->core->slot)
+		snprintf(text + n, IB_PEER_LEN - n, ", in this process");
+	else if (r->pid > 0)
+		snprintf(text + n, IB_PEER_LEN - n, ", process %d", (int)r->pid);
+}
+
+const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN])
+{
+	const struct qp *qp = q->qp;
+	const struct ibv_ah_attr *ah = &qp->attr.ah_attr;
+	char gid[INET6_ADDRSTRLEN];
+
+	addr_text(ah->grh.dgid.raw, gid);
+	if (device_needs_grh(qp->dev))
+		snprintf(text, IB_PEER_LEN, "QP 0x%06x at %s", qp->attr.dest_qp_num, gid);
+	else if (ah->is_global)
+		snprintf(text, IB_PEER_LEN, "QP 0x%06x at LID %u, GID %s",
+			 qp->attr.dest_qp_num, ah->dlid, gid);
+	else
+		snprintf(text, IB_PEER_LEN, "QP 0x%06x at LID %u", qp->attr.dest_qp_num,
+			 ah->dlid);
+	if (qp->lane)
+		add_process(qp, text);
+	return text;
 }

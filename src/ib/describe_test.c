@@ -91,13 +91,38 @@ static void a_qp_of_datagrams(void **state)
 	sim_close(s);
 }
 
+static void names_peer(const struct sim_conf *c, const char *fmt, bool global)
+{
+	struct sim *s = sim_open(c);
+	struct sim_pair p = sim_pair(s, IBV_QPT_RC, c);
+	char want[IB_PEER_LEN], text[IB_PEER_LEN];
+
+	p.qp[0]->attr.ah_attr.is_global = global;
+	if (global && c->infiniband)
+		p.qp[0]->attr.ah_attr.grh.dgid.raw[15] = 7;
+	snprintf(want, sizeof(want), fmt, p.qp[1]->qpn, p.qp[0]->attr.ah_attr.dlid);
+	assert_string_equal(ib_peer_text(ib_qp(p.qp[0]), text), want);
+	sim_unpair(s, &p);
+	sim_close(s);
+}
+
+static void the_other_end(void **state)
+{
+	const struct sim_conf v6 = { .ipv6 = true }, ib = { .infiniband = true };
+
+	(void)state;
+	names_peer(&conf, "QP 0x%06x at 10.0.0.2", true);
+	names_peer(&v6, "QP 0x%06x at fe80::2", true);
+	names_peer(&ib, "QP 0x%06x at LID %u", false);
+	names_peer(&ib, "QP 0x%06x at LID %u, GID ::7", true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(packets),
-		cmocka_unit_test(others),
-		cmocka_unit_test(a_connected_qp),
-		cmocka_unit_test(a_qp_of_datagrams),
+		cmocka_unit_test(packets),	  cmocka_unit_test(others),
+		cmocka_unit_test(a_connected_qp), cmocka_unit_test(a_qp_of_datagrams),
+		cmocka_unit_test(the_other_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

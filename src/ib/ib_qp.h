@@ -270,6 +270,10 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 void ib_settle(struct ib_qp *q);
 
 void ib_describe_qp(const struct qp *qp, char *buf, size_t size); /* describe.c */
+/* Names the QP at the other end of a connected QP, for a line of the log: its number,
+ * address or LID, and the process where it is one of this host. */
+enum { IB_PEER_LEN = 128 };
+const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN]);
 
 /* --- datagrams (emit.c) -------------------------------------------------- */
 

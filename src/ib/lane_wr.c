@@ -4,6 +4,8 @@
  *
  * All earlier packets of the QP must have been executed first, so that none is overtaken.
  * A work request that is executed directly takes no PSN. */
+#include <inttypes.h>
+
 #include "core/device.h"
 #include "core/draft.h"
 #include "core/transport.h"
@@ -12,6 +14,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "sys/log.h"
 
 enum {
 	SMALL = 4096,	  /* up to here: by packet, if earlier packets are outstanding */
@@ -253,6 +256,7 @@ __attribute__((noinline)) static bool end_rarely(struct ib_qp *q,
 {
 	struct qp *qp = q->qp;
 	uint64_t now = clock_ns();
+	char to[IB_PEER_LEN];
 
 	qp_is_held(qp);
 	if (did == REACH_SOME) {
@@ -264,10 +268,14 @@ __attribute__((noinline)) static bool end_rarely(struct ib_qp *q,
 		sq_end_at_once(qp, wr, len, IBV_WC_SUCCESS, VERR_NONE, now);
 		return qp->state == IBV_QPS_RTS && qp->sq.head == q->req.at.cur;
 	}
-	if (did == REACH_LOST)
+	if (did == REACH_LOST) {
+		log_info("QP 0x%06x: work request 0x%" PRIx64 " to %s: the memory was "
+			 "taken back under an atomic, which may have been done or not",
+			 qp->qpn, wr->wr_id, ib_peer_text(q, to));
 		sq_end_at_once(qp, wr, len, IBV_WC_RETRY_EXC_ERR, VERR_TIMEOUT, now);
-	else
+	} else {
 		sq_end_at_once(qp, wr, len, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+	}
 	qp_fail(qp, false, -1, now); /* the engine drops the protocol state */
 	return false;
 }

@@ -160,13 +160,15 @@ static int pass_on(struct ib_qp *q, const struct held *h, uint64_t now)
 static void refused_there(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 			  uint64_t now) REQUIRES(q->qp->lock)
 {
+	char from[IB_PEER_LEN];
+
 	if (why == REFUSED_NO_RECV) {
 		rsp_rnr(q);
 		return;
 	}
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, for SRQ 0x%06x of "
+	log_info("QP 0x%06x: %s from %s, PSN %u, for SRQ 0x%06x of "
 		 "another process: that process refuses it, or has no such SRQ",
-		 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn,
+		 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
 		 pkt->f.srqn);
 	rsp_nak(q, why, now);
 }

@@ -188,12 +188,11 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal 
 	struct ib_rsp *s = &q->rsp;
 	uint32_t psn = psn_add(t->psn, t->sent);
 	bool replay = t->replay;
-	char text[TARGET_WHY_LEN];
+	char text[TARGET_WHY_LEN], by[IB_PEER_LEN];
 
-	log_info("QP 0x%06x: READ by QP 0x%06x, PSN %u: the region's memory "
+	log_info("QP 0x%06x: READ by %s, PSN %u: the region's memory "
 		 "is gone: %s%s",
-		 q->qp->qpn, q->qp->attr.dest_qp_num, psn,
-		 target_why(&s->target, why, text),
+		 q->qp->qpn, ib_peer_text(q, by), psn, target_why(&s->target, why, text),
 		 replay ? "; a duplicate, not answered" : "");
 	if (replay) { /* perhaps nobody waits for it */
 		drop(s, 0);

@@ -54,7 +54,7 @@ void rsp_rnr(struct ib_qp *q)
 static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		   uint64_t now) REQUIRES(q->qp->lock)
 {
-	char text[TARGET_WHY_LEN];
+	char text[TARGET_WHY_LEN], from[IB_PEER_LEN];
 
 	if (why == REFUSED_NO_RECV) {
 		rsp_rnr(q);
@@ -65,8 +65,8 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		rsp_out_of_order(q); /* as if the packet were lost */
 		return;
 	}
-	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s", q->qp->qpn,
-		 pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn, pkt->payload_len,
+	log_info("QP 0x%06x: %s from %s, PSN %u, %zu bytes: %s", q->qp->qpn,
+		 pkt->op->name, ib_peer_text(q, from), pkt->f.psn, pkt->payload_len,
 		 target_why(&q->rsp.target, why, text));
 	target_fail_recv(q->qp, &q->rsp.target, why, now);
 	rsp_nak(q, why, now);
@@ -419,10 +419,12 @@ unsigned rc_write_run(struct ib_qp *q, const struct ib_pkt *pkt, const struct dg
 
 void rc_reserved(struct ib_qp *q, const struct bth *bth, uint64_t now)
 {
+	char from[IB_PEER_LEN];
+
 	if (get_be24(bth->psn) != q->rsp.epsn)
 		return;
-	log_info("QP 0x%06x: packet from QP 0x%06x, PSN %u: opcode 0x%02x is reserved",
-		 q->qp->qpn, q->qp->attr.dest_qp_num, q->rsp.epsn, bth->opcode);
+	log_info("QP 0x%06x: packet from %s, PSN %u: opcode 0x%02x is reserved",
+		 q->qp->qpn, ib_peer_text(q, from), q->rsp.epsn, bth->opcode);
 	target_fail_recv(q->qp, &q->rsp.target, REFUSED_PLACE, now);
 	rsp_nak(q, REFUSED_PLACE, now);
 }

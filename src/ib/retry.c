@@ -2,6 +2,7 @@
 /* retry.c - moves the requester's cursor: forward on acknowledgements, back to send
  * again.  Also its timers, and how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "core/due.h"
 #include "core/timeout.h"
@@ -232,12 +233,17 @@ void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64
 {
 	struct qp *qp = q->qp;
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
+	char to[IB_PEER_LEN];
 
 	qp_is_held(qp);
-	log_info("QP 0x%06x: work request 0x%" PRIx64 " to QP 0x%06x, PSN %u: %s "
+	if (qp->type == IBV_QPT_UD)
+		snprintf(to, sizeof(to), "QP 0x%06x", w->ud.qpn);
+	else
+		ib_peer_text(q, to);
+	log_info("QP 0x%06x: work request 0x%" PRIx64 " to %s, PSN %u: %s "
 		 "(retries left: %u, RNR: %u)",
-		 qp->qpn, w->wr_id, qp->attr.dest_qp_num, q->req.una,
-		 verr_text(verr)->what, q->req.retry_left, q->req.rnr_left);
+		 qp->qpn, w->wr_id, to, q->req.una, verr_text(verr)->what,
+		 q->req.retry_left, q->req.rnr_left);
 	sq_complete(qp, status, verr, now);
 	/* 10.3.1: a send error of UC and UD leaves the receive queue alone. */
 	ib_fail(q, !qp->reliable, -1, now);

@@ -11,11 +11,11 @@
 static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 		 uint64_t now) REQUIRES(q->qp->lock)
 {
-	char text[TARGET_WHY_LEN];
+	char text[TARGET_WHY_LEN], from[IB_PEER_LEN];
 
 	if (why != REFUSED_PLACE) /* the first packet that was dropped has logged it */
-		log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %zu bytes: %s; dropped",
-			 q->qp->qpn, pkt->op->name, q->qp->attr.dest_qp_num, pkt->f.psn,
+		log_info("QP 0x%06x: %s from %s, PSN %u, %zu bytes: %s; dropped",
+			 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
 			 pkt->payload_len, target_why(&q->rsp.target, why, text));
 	count(q, IB_RX_UC_DROPPED);
 	if (why == REFUSED_RECV_SGE) {

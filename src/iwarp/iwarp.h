@@ -77,6 +77,9 @@ struct iw_params {
 	enum mpa_rtr rtr;  /* the initiator's first frame; or none */
 	uint16_t ird, ord; /* of this side */
 	size_t mss;	   /* of the stream; the caller sets it */
+	/* For lines of the log; the caller sets them. */
+	uint8_t peer[16];
+	uint16_t peer_port;
 };
 
 struct iw_setup {

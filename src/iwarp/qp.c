@@ -9,6 +9,7 @@
 #include "core/room.h"
 #include "core/round.h"
 #include "iwarp/iw_qp.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 
 #define CLOSING_NS 5000000000ull /* wait for the peer's FIN after ours */
@@ -258,13 +259,15 @@ void iwarp_disconnect(struct qp *qp, uint64_t now)
 void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
+	char peer[INET6_ADDRSTRLEN];
 
 	qp_is_held(q->qp);
 	iw_req_release(q, now);
 	if (!why && q->life == LIFE_OPEN && q->stash_len > 0)
 		why = -EPIPE; /* in the middle of an FPDU */
 	if (q->life == LIFE_OPEN && why) {
-		log_info("QP 0x%06x: the TCP connection is lost: %s", q->qp->qpn,
+		log_info("QP 0x%06x to %s, port %u: the TCP connection is lost: %s",
+			 q->qp->qpn, addr_text(q->p.peer, peer), q->p.peer_port,
 			 strerror(-why));
 		if (qp->sq.tail != qp->sq.head)
 			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_CONNECTION, now);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 
 void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
@@ -117,6 +118,7 @@ static void fail_read(struct iw_qp *q, const struct iw_read *r, uint16_t error,
 
 void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 {
+	char peer[INET6_ADDRSTRLEN];
 	const struct iw_read *r;
 	struct rdmap_term t;
 
@@ -127,7 +129,9 @@ void iw_term_received(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 		iw_fail(q, IBV_EVENT_QP_FATAL, false, now);
 		return;
 	}
-	log_info("QP 0x%06x: the peer terminates the connection: %s (0x%04x)", q->qp->qpn,
+	log_info("QP 0x%06x to %s, port %u: the peer terminates the connection: %s "
+		 "(0x%04x)",
+		 q->qp->qpn, addr_text(q->p.peer, peer), q->p.peer_port,
 		 rdmap_error_str(t.error), t.error);
 	r = read_of(q, &t);
 	if (r) {

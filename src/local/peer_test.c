@@ -278,6 +278,19 @@ static void who_was_stopped_has_not_been_silent(void **state)
 	}
 }
 
+/* A line of the log about an error names the process at the other end. */
+static void the_other_process_is_named(void **state)
+{
+	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	char want[IB_PEER_LEN], text[IB_PEER_LEN];
+
+	(void)state;
+	snprintf(want, sizeof(want), "QP 0x%06x at 10.0.0.2, process %d", f->p.qp[1]->qpn,
+		 (int)getpid());
+	assert_string_equal(ib_peer_text(pair_q(f, 0), text), want);
+	fix_close(f);
+}
+
 /* --- messages out of place ----------------------------------------------- */
 
 static void what_nobody_waits_for_changes_nothing(void **state)
@@ -561,6 +574,7 @@ int main(void)
 		cmocka_unit_test(a_connection_that_ends_is_a_refusal),
 		cmocka_unit_test(who_never_answers_is_silent),
 		cmocka_unit_test(who_was_stopped_has_not_been_silent),
+		cmocka_unit_test(the_other_process_is_named),
 		cmocka_unit_test(what_nobody_waits_for_changes_nothing),
 		cmocka_unit_test(answer_and_confirm_before_their_time),
 		cmocka_unit_test(twice_is_once),
