@@ -213,6 +213,15 @@ def test_rules(shared_pair, ours, ip):
     pair.a.run(ours, "rules", ip, str(lab.next_port()))
 
 
+@pytest.mark.parametrize("devices", [None, "iwarp_lo,iwarp_eth0"])
+@pytest.mark.parametrize("ip", ["127.0.0.1", "eth4", "eth6"])
+def test_a_source_port_is_reserved(shared_pair, ours, ip, devices):
+    pair = shared_pair()
+    ip = {"eth4": pair.a.ip4, "eth6": pair.a.ip6}.get(ip, ip)
+    ns = pair.a.with_env(URNIC_DEVICES=devices) if devices else pair.a
+    ns.run(ours, "source-port", ip, str(lab.next_port()))
+
+
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
 def test_rules_without_an_interface(netns, ours, ip):
     netns.run(ours, "rules", ip, str(lab.next_port()))

@@ -7,7 +7,7 @@ import signal
 
 import lab
 import pytest
-from test_cm import ROWS, run_pair, wait_end, wait_listener
+from test_cm import ROWS, ours, run_pair, wait_end, wait_listener  # noqa: F401
 from subnet import Fabric, TWO, leaves, tshark
 from test_libfabric import TESTS
 from tool import need
@@ -71,6 +71,10 @@ def test_servers_of_one_port(fabric):
         c = f.at("n3").start("rping", "-c", "-C", "2", "-a", ip, "-p", str(port))
         assert wait_end(c, "rping", lab.HANGS) == 0, c.describe()
         assert wait_end(servers[n], "rping", lab.HANGS) == 0, servers[n].describe()
+
+
+def test_a_source_port_is_reserved(two, ours):
+    two.at("b").run(ours, "source-port", B, str(lab.next_port()))
 
 
 def test_one_port_is_one_programs(two):

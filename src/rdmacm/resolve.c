@@ -267,6 +267,43 @@ static void say_no_datagrams(const struct cma_id *id)
 			"(URNIC_DEVICES)");
 }
 
+static void unbind_dev(struct cma_id *id)
+{
+	id->dev = NULL;
+	id->ctx = id->id.verbs = NULL;
+	id->id.pd = NULL;
+}
+
+/* As with Linux, the port that the program names is this id's alone from now on, as if
+ * the id had been bound to it. A port of our choice is not reserved: no peer needs it,
+ * and a name for each connection would cost as much as the rest of the resolution. */
+static int reserve_port(struct cma_id *id, const struct sockaddr *src)
+{
+	int rc;
+
+	if (id->listener || !src || !sockaddr_len(src) || !sockaddr_port(src))
+		return 0;
+	rc = cma_take_name(id);
+	return rc == -EADDRINUSE && id->reuse ? 0 : rc;
+}
+
+static int resolve_any(struct cma_id *id, const struct sockaddr *src,
+		       const struct sockaddr *dst)
+{
+	const bool bound = id->dev;
+	int rc;
+
+	if (!is_of_fabric(id, src, dst, &rc))
+		rc = dst->sa_family == AF_IB ? resolve_gid(id, src, dst)
+					     : resolve(id, src, dst);
+	if (rc || id->state != CMA_NEW)
+		return rc;
+	rc = reserve_port(id, src);
+	if (rc && !bound)
+		unbind_dev(id);
+	return rc;
+}
+
 int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 		     const struct sockaddr *dst)
 {
@@ -279,9 +316,7 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 	rc = cma_init();
 	if (rc)
 		return rc;
-	if (!is_of_fabric(id, src, dst, &rc))
-		rc = dst->sa_family == AF_IB ? resolve_gid(id, src, dst)
-					     : resolve(id, src, dst);
+	rc = resolve_any(id, src, dst);
 	/* Errors of the kernel's routes are returned at once. As with its rdma_cm, only
 	 * errors about devices are events. */
 	if (rc && rc != -ENODEV && rc != -EHOSTUNREACH)

@@ -60,6 +60,45 @@ static void the_port_that_was_bound(void **state)
 	assert_int_equal(cma_destroy(id), 0);
 }
 
+static int resolve_from(struct cma_id *id, uint16_t src_port)
+{
+	struct sockaddr_in from = fix_addr("127.0.0.1", src_port),
+			   to = fix_addr("127.0.0.1", 7174);
+
+	return cma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&to);
+}
+
+/* A source port that the program names is reserved. If another has it, the id is as
+ * before; with REUSEADDR it does not matter. */
+static void the_port_that_was_asked_for(void **state)
+{
+	struct cma_id *id = fix_id(NULL, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(resolve_from(id, 0), 0);
+	assert_string_equal(fix_said(), "");
+	assert_int_equal(cma_destroy(id), 0);
+	id = fix_id(NULL, RDMA_PS_TCP);
+	fix.binds_fail = 1;
+	assert_int_equal(resolve_from(id, 4567), -EADDRINUSE);
+	assert_string_equal(fix_said(), "bind");
+	assert_int_equal(id->state, CMA_NEW);
+	assert_null(id->id.verbs);
+	assert_int_equal(resolve_from(id, 4567), 0);
+	assert_int_equal(fix.service.port, 4567);
+	assert_int_equal(id->to.src_port, 4567);
+	assert_int_equal(resolve_from(id, 4567), 0); /* again: it has the port */
+	assert_string_equal(fix_said(), "bind");
+	assert_int_equal(cma_destroy(id), 0);
+	assert_string_equal(fix_said(), "unbind");
+	id = fix_id(NULL, RDMA_PS_TCP);
+	id->reuse = true;
+	fix.binds_fail = 1;
+	assert_int_equal(resolve_from(id, 4567), 0);
+	assert_string_equal(fix_said(), "bind");
+	assert_int_equal(cma_destroy(id), 0);
+}
+
 static void datagrams(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_UDP, "127.0.0.1", 7174);
@@ -111,6 +150,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(to_this_host, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(the_port_that_was_bound, fix_begin,
+						fix_end),
+		cmocka_unit_test_setup_teardown(the_port_that_was_asked_for, fix_begin,
 						fix_end),
 		cmocka_unit_test_setup_teardown(datagrams, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(iwarp, fix_begin, fix_end),

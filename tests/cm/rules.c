@@ -111,6 +111,44 @@ static void states(const char *ip, unsigned port)
 	rdma_destroy_event_channel(ch);
 }
 
+/* A source port given to rdma_resolve_addr() belongs to the id until it is destroyed. */
+int source_port(const char *ip, unsigned port)
+{
+	struct rdma_event_channel *ch = cm_channel();
+	struct sockaddr_storage from = cm_address(ip, port),
+				to = cm_address(ip, port + 1);
+	struct rdma_cm_id *a, *b;
+	int on = 1;
+
+	MUST(rdma_create_id(ch, &a, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_create_id(ch, &b, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(a, (void *)&from, (void *)&to, 1) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	MUST(ntohs(rdma_get_src_port(a)) == port);
+	MUST(rdma_resolve_addr(b, (void *)&from, (void *)&to, 1) == -1 &&
+	     errno == EADDRINUSE);
+	MUST(rdma_bind_addr(b, (void *)&from) == -1 && errno == EADDRINUSE);
+	MUST(rdma_set_option(b, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on,
+			     sizeof(on)) == 0);
+	MUST(rdma_resolve_addr(b, (void *)&from, (void *)&to, 1) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	rdma_destroy_id(b);
+	/* Free again with its id, for clients and servers. */
+	rdma_destroy_id(a);
+	MUST(rdma_create_id(ch, &a, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(a, (void *)&from, (void *)&to, 1) == 0);
+	cm_ack(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	rdma_destroy_id(a);
+	MUST(bind_to(ch, ip, port, RDMA_PS_TCP, &a) == 0);
+	MUST(rdma_create_id(ch, &b, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(b, (void *)&from, (void *)&to, 1) == -1 &&
+	     errno == EADDRINUSE);
+	rdma_destroy_id(b);
+	rdma_destroy_id(a);
+	rdma_destroy_event_channel(ch);
+	return 0;
+}
+
 /* Unread events move with an id that moves to another channel. */
 static void moving(const char *ip, unsigned port)
 {
