@@ -383,6 +383,18 @@ def test_what_was_done_before_the_first_device_counts(run, tools, mode):
     assert ("its region is a file's" in out) == (mode == "nothing")
 
 
+@pytest.mark.parametrize("mode", ["ring", "lock", "ring-thread", "lock-thread"])
+def test_what_is_done_after_a_registration(run, mode):
+    """What keeps memory private if it is done before a registration does not keep it a file's if it
+    is done afterwards."""
+    run("host", "late", "-m", mode, env=NOTICING)
+
+
+def test_deregistrations_beside_pages_that_stay(run):
+    """While pages must stay a file's, deregistrations do not cost what grows with the process."""
+    run("host", "late", "-m", "cost", env={"URNIC_LOCAL": "map"})
+
+
 def test_what_is_told_is_told_first(run, tools):
     """If another library's constructor runs before that of liburnic-map.so, memory
     stays private."""

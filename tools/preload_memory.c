@@ -166,6 +166,8 @@ void *do_mremap(mremap_fn *fn, void *at, size_t len, size_t new_len, int flags, 
 	moved = fn(at, len, new_len, flags, to);
 	if (moved == MAP_FAILED && kept && errno == EFAULT)
 		errno = ENOMEM;
+	else if (kept)
+		o->moved();
 	return moved;
 }
 

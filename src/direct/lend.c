@@ -17,6 +17,7 @@
 #include "core/mkey.h"
 #include "core/mr.h"
 #include "direct/direct.h"
+#include "direct/runs.h"
 #include "direct/words.h"
 #include "sys/procmaps.h"
 
@@ -117,7 +118,7 @@ static bool note(struct reach *r, uint32_t key, uint32_t version, int fd)
 	struct exported_mr mr;
 	struct fd_id id;
 
-	if (!mk || fd_identify(fd, &id))
+	if (!mk || fd_identify(fd, &id) || !runs_lend(&id))
 		return false;
 	mk->lent_more |= mk->lent.ino && !fd_same(&mk->lent, &id);
 	mk->lent = id;

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "direct/swap.h"
 #include "sys/procmaps.h"
 #include "sys/threads.h"
 
@@ -92,7 +93,7 @@ static bool has_mapped(void)
 
 /* Is the calling thread the program's only one? The link count of /proc/self/task is a
  * snapshot of all threads at one moment. */
-static bool is_only_thread(void)
+bool movable_is_only_thread(void)
 {
 	uint64_t own = threads_now();
 	struct stat st;
@@ -110,15 +111,23 @@ static unsigned long number(const char *text, const char *name, unsigned long no
 	return at ? strtoul(at + strlen(name), NULL, 10) : none;
 }
 
-static bool is_free(unsigned *resident)
+enum { STATUS = 4096 };
+
+static void read_status(char text[STATUS])
 {
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	char text[4096];
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, STATUS - 1);
 
 	if (fd >= 0)
 		close(fd);
 	text[n > 0 ? n : 0] = '\0';
+}
+
+static bool is_free(unsigned *resident)
+{
+	char text[STATUS];
+
+	read_status(text);
 	*resident = (unsigned)(number(text, "\nVmRSS:", 0) >> 10);
 	/* A tracer may store to the process's memory. */
 	return !number(text, "\nVmLck:", 1) && !number(text, "\nVmPin:", 1) &&
@@ -127,7 +136,16 @@ static bool is_free(unsigned *resident)
 
 bool movable_now(unsigned *resident)
 {
-	return is_only_thread() && is_free(resident) && !has_mapped() && !has_open();
+	return movable_is_only_thread() && is_free(resident) && !has_mapped() &&
+	       !has_open();
+}
+
+bool movable_may_be_pinned(void)
+{
+	char text[STATUS];
+
+	read_status(text);
+	return number(text, "\nVmPin:", 1) || has_mapped() || has_open();
 }
 
 bool movable_extent(const struct extent *e)
@@ -146,12 +164,10 @@ static bool is_private(const struct procmap *m)
 		!strncmp(m->name, "[anon:", 6));
 }
 
-static bool has_only(struct procmaps *maps, const char *plain)
+static bool has_only(const char *flags, const char *plain)
 {
-	char flags[PROCMAP_FLAGS], word[4] = "";
+	char word[4] = "";
 
-	if (!procmaps_flags(maps, flags))
-		return false;
 	for (const char *at = flags; strlen(at) >= 3; at += 3) {
 		memcpy(word, at, 3);
 		if (!strstr(plain, word))
@@ -164,13 +180,23 @@ static bool has_only(struct procmaps *maps, const char *plain)
  * promised. */
 static bool is_plain(struct procmaps *maps)
 {
-	return has_only(maps, "rd wr mr mw me ac sd nr hg nh ");
+	char flags[PROCMAP_FLAGS];
+
+	return procmaps_flags(maps, flags) &&
+	       has_only(flags, "rd wr mr mw me ac sd nr hg nh ");
 }
 
-/* "dc" is in our own mappings (map.c) if the process reaches its own regions. */
-bool movable_is_plain_file(struct procmaps *maps)
+/* "dc" is in our own mappings, too (map.c), if the process reaches its own regions. */
+bool movable_is_revertible(struct procmaps *maps, bool *marked)
 {
-	return has_only(maps, "rd wr ex sh mr mw me ms sd nr hg nh dc ");
+	static const char plain[] = "rd wr ex sh mr mw me ms sd nr hg nh ";
+	static const char marks[] = "rd wr ex sh mr mw me ms sd nr hg nh " SWAP_MARKS;
+	char flags[PROCMAP_FLAGS];
+
+	if (!procmaps_flags(maps, flags))
+		return false;
+	*marked |= !has_only(flags, plain);
+	return has_only(flags, marks);
 }
 
 /* Does a memory policy apply here? File pages would not follow it. */

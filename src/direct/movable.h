@@ -26,14 +26,19 @@ static inline bool extents_meet(const struct extent *a, const struct extent *b)
  * thread of the program exists, and no pages are pinned or locked. *resident: MiB in
  * memory. */
 bool movable_now(unsigned *resident);
+/* The way back asks for less: is the calling thread the program's only one? */
+bool movable_is_only_thread(void);
+/* May the kernel or a device hold pages of this process, to write to them by itself? */
+bool movable_may_be_pinned(void);
 /* May pages of the extent move? Not if it may contain the calling thread's own stack. */
 bool movable_extent(const struct extent *e);
 /* Finds private memory in the extent without attributes that a move would lose: at
  * most max pieces. Costs some 20 us per MiB that the process has in memory. */
 unsigned movable_find(const struct extent *in, struct extent *piece, unsigned max);
-/* Has the last mapping, of a shared file, no attributes (madvise, pkey_mprotect,
- * userfaultfd, mlock) that private pages in its place would lack? */
-bool movable_is_plain_file(struct procmaps *maps);
+/* Can private pages have all that the last mapping has, which is of a shared file? Not if
+ * it has a protection key or is registered with userfaultfd. *marked: it has something
+ * that must be said again of private pages (swap.h, SWAP_MARKED). */
+bool movable_is_revertible(struct procmaps *maps, bool *marked);
 /* Is memory strictly accounted? Then touching a page of a file may fail. */
 bool movable_strictly(void);
 

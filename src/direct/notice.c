@@ -35,8 +35,6 @@ static bool make_private(uintptr_t lo, size_t len)
 	bool good = share_make_private(&e);
 
 	cancel_let(cancel);
-	if (!good)
-		runs_strayed();
 	return good;
 }
 
@@ -85,6 +83,7 @@ static void in_child(void)
 static const struct preload_ops ops = {
 	.meets = meets,
 	.make_private = make_private,
+	.moved = runs_strayed,
 	.make_zero = make_zero,
 	.before_thread = before_thread,
 	.before_fork = before_fork,

@@ -175,7 +175,7 @@ static void *refused(void *tid)
 	*(pid_t *)tid = gettid();
 	assert_false(ops->make_private((uintptr_t)mem, LEN));
 	assert_true(meets(0, 20));
-	assert_true(meets(0, 1)); /* the address may be one that mremap() moved */
+	assert_false(meets(0, 1)); /* other memory is met no more than before */
 	return NULL;
 }
 
@@ -192,6 +192,46 @@ static void with_other_threads_it_stays(void **state)
 	count_threads();
 	assert_int_equal(runs_count(), 1);
 	expect(0, 20, 7);
+}
+
+static uint8_t *moved_to;
+
+static void *move(void *tid)
+{
+	uint8_t *to =
+		mmap(NULL, 10 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	*(pid_t *)tid = gettid();
+	assert_false(ops->make_private((uintptr_t)mem + 5 * PAGE, 10 * PAGE));
+	moved_to = mremap(mem + 5 * PAGE, 10 * PAGE, 10 * PAGE,
+			  MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	assert_ptr_equal(moved_to, to);
+	ops->moved();
+	return NULL;
+}
+
+/* The program moves pages that could not be made private: they are met where they are
+ * then, and memory elsewhere is not. */
+static void what_has_moved_is_met_where_it_is(void **state)
+{
+	pthread_t t;
+	pid_t tid;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, move, &tid), 0);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	wait_unlisted(tid);
+	count_threads();
+	assert_true(ops->meets((uintptr_t)moved_to + 9 * PAGE, PAGE));
+	assert_false(meets(0, 5));
+	assert_false(meets(15, 5));
+	ops->make_zero((uintptr_t)moved_to, PAGE);
+	for (size_t i = 0; i < 10 * PAGE; i++)
+		assert_int_equal(moved_to[i], i < PAGE ? 0 : 7);
+	assert_true(ops->make_private((uintptr_t)moved_to, PAGE));
+	assert_int_equal(runs_count(), 0);
+	assert_int_equal(moved_to[10 * PAGE - 1], 7);
+	munmap(moved_to, 10 * PAGE);
 }
 
 static void it_is_private_before_a_thread_begins(void **state)
@@ -323,6 +363,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(it_is_private_again_on_request, begin,
 						end),
 		cmocka_unit_test_setup_teardown(with_other_threads_it_stays, begin, end),
+		cmocka_unit_test_setup_teardown(what_has_moved_is_met_where_it_is, begin,
+						end),
 		cmocka_unit_test_setup_teardown(it_is_private_before_a_thread_begins,
 						begin, end),
 		cmocka_unit_test_setup_teardown(a_thread_is_not_cancelled_within, begin,

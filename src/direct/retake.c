@@ -36,6 +36,7 @@ static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
 /* Where the pages are now; the program may have moved them. */
 struct places {
 	unsigned n;
+	bool marked; /* SWAP_MARKED */
 	struct extent at[PIECES];
 };
 
@@ -48,6 +49,7 @@ static bool find_places(const struct core *core, const struct swap_run *run,
 	bool good;
 
 	p->n = 0;
+	p->marked = false;
 	procmaps_open_flags(&maps);
 	good = maps.fd >= 0;
 	while (good && procmaps_next(&maps, &m)) {
@@ -56,12 +58,30 @@ static bool find_places(const struct core *core, const struct swap_run *run,
 		if (!swap_has(run, &m))
 			continue;
 		good = p->n < PIECES && share_is_the_programs(core, &is) &&
-		       movable_is_plain_file(&maps);
+		       movable_is_revertible(&maps, &p->marked);
 		if (good)
 			p->at[p->n++] = is;
 	}
 	procmaps_close(&maps);
 	return good;
+}
+
+static bool may_go_back(const struct core *core, unsigned run, struct places *p,
+			unsigned *how)
+{
+	struct respite *tried = &share.tried[run].take;
+	uint64_t since = clock_ns();
+
+	if (!respite_is_over(tried))
+		return false;
+	*how = movable_may_be_pinned() ? SWAP_PINNED : 0;
+	if ((!*how || swap_shows_pins(runs_at(run))) &&
+	    find_places(core, runs_at(run), p)) {
+		*how = (p->n ? *how : 0) | (p->marked ? SWAP_MARKED : 0);
+		return true;
+	}
+	respite_begin(tried, since);
+	return false;
 }
 
 static bool has_part(const struct places *p, const struct extent *e)
@@ -136,18 +156,18 @@ static bool take_back(struct core *core, uint32_t key, unsigned run,
 		      const struct insiders *gone)
 {
 	struct places places;
+	unsigned n, how;
 	bool good;
-	unsigned n;
 
-	if (!share_is_alone() || !find_places(core, runs_at(run), &places))
+	if (!movable_is_only_thread() || !may_go_back(core, run, &places, &how))
 		return false;
 	if (!core || !core->exports)
-		return share_run_in(core, run);
+		return share_run_in(core, run, how);
 	good = take_down(core, runs_at(run), &places, &n) && are_out(core, key, n, gone);
 	if (good) {
 		atomic_fetch_add(&core->exports->torn, 1);
 		words_barrier();
-		good = share_run_in(core, run);
+		good = share_run_in(core, run, how);
 	}
 	if (good)
 		are_harmless(core, key, n);
@@ -189,15 +209,13 @@ NO_TSA static bool can_have_turn(struct core *core)
 
 static bool take_back_all(const struct extent *e)
 {
-	bool good = !share.core || can_have_turn(share.core);
+	bool good = !share.core || can_have_turn(share.core), all = good;
 
-	for (unsigned i = runs_count(); good && i-- > 0;) {
-		struct extent was = extent_at(i);
-
-		if (extents_meet(&was, e) || runs_have_strayed())
-			good = take_back(share.core, 0, i, NULL);
-	}
-	return good;
+	/* One that stays is no reason for others to stay. */
+	for (unsigned i = runs_count(); good && i-- > 0;)
+		if (runs_has(i, e))
+			all &= take_back(share.core, 0, i, NULL);
+	return all;
 }
 
 NO_TSA bool share_make_private(const struct extent *e)

@@ -19,7 +19,6 @@ static struct {
 	_Atomic pthread_t owner; /* the lock's owner; 0: free */
 	sigset_t signals;	 /* the owner's signal mask before */
 	atomic_uint n;
-	atomic_bool strayed;
 	uint64_t bytes; /* of all runs */
 	struct swap_run run[RUNS];
 } runs;
@@ -38,6 +37,20 @@ const struct swap_run *runs_at(unsigned i)
 {
 	return &runs.run[i];
 }
+
+enum { PLACES = 4 * RUNS };
+
+/* Where file pages are that the program has moved. Only the other addresses count:
+ * runs.run has where the pages were. */
+static struct {
+	/* None has been moved; some may have been since `at` was filled; at is right. */
+	enum { NONE, UNKNOWN, LISTED } state;
+	unsigned n;
+	struct {
+		struct extent is;
+		ino_t of; /* its run's file */
+	} at[PLACES];
+} places;
 
 /* Blocks signals while the lock is held, since a handler in this thread would wait for
  * the lock for ever. */
@@ -122,14 +135,14 @@ int runs_out(const struct extent *e)
 	return rc;
 }
 
-bool runs_in(unsigned i, bool alone)
+bool runs_in(unsigned i, unsigned how)
 {
 	struct swap_run *run = &runs.run[i];
 	uint64_t bytes = run->hi - run->lo;
 	bool good;
 
 	hold();
-	good = swap_in(run, alone);
+	good = swap_in(run, how);
 	if (good) {
 		unsigned n = runs_count() - 1;
 
@@ -137,7 +150,7 @@ bool runs_in(unsigned i, bool alone)
 		*run = runs.run[n];
 		atomic_store(&runs.n, n);
 		if (!n) {
-			atomic_store(&runs.strayed, false);
+			places.state = NONE;
 			give_spare();
 		}
 	}
@@ -152,30 +165,105 @@ void runs_forget(unsigned i)
 	let_go();
 }
 
+bool runs_lend(const struct fd_id *id)
+{
+	bool good = true;
+
+	hold();
+	for (unsigned i = 0; i < runs_count(); i++)
+		if (fd_same(&runs.run[i].id, id))
+			good = swap_lend(&runs.run[i]);
+	let_go();
+	return good;
+}
+
 /* --- what the program does to its memory ---------------------------------- */
+
+static const struct swap_run *run_of(const struct procmap *m)
+{
+	for (unsigned i = 0; i < runs_count(); i++)
+		if (swap_has(&runs.run[i], m))
+			return &runs.run[i];
+	return NULL;
+}
+
+/* Lists the mappings of all runs. If that fails, the state stays UNKNOWN. */
+static void list_places(void)
+{
+	const struct swap_run *run;
+	struct procmaps maps;
+	struct procmap m;
+	bool all;
+
+	places.n = 0;
+	procmaps_open(&maps);
+	all = maps.fd >= 0;
+	while (all && procmaps_next(&maps, &m)) {
+		run = run_of(&m);
+		if (!run)
+			continue;
+		all = places.n < PLACES;
+		if (all) {
+			places.at[places.n].is = (struct extent){ m.lo, m.hi };
+			places.at[places.n++].of = run->id.ino;
+		}
+	}
+	procmaps_close(&maps);
+	if (all)
+		places.state = LISTED;
+}
+
+/* Does the extent have file pages, of that file, where the program has moved them to?
+ * of 0: of any. */
+static bool has_strayed_to(const struct extent *e, ino_t of)
+{
+	if (places.state == UNKNOWN)
+		list_places();
+	if (places.state == UNKNOWN)
+		return true;
+	for (unsigned i = 0; places.state == LISTED && i < places.n; i++)
+		if ((!of || places.at[i].of == of) && extents_meet(e, &places.at[i].is))
+			return true;
+	return false;
+}
+
+static bool was_at(const struct swap_run *run, const struct extent *e)
+{
+	return extents_meet(e, &(struct extent){ run->lo, run->hi });
+}
 
 bool runs_meet(const struct extent *e)
 {
-	bool met;
+	bool met = false;
 
 	if (!runs_count() || is_mine())
 		return false;
 	hold();
-	met = atomic_load(&runs.strayed);
 	for (unsigned i = 0; !met && i < runs_count(); i++)
-		met = extents_meet(e, &(struct extent){ runs.run[i].lo, runs.run[i].hi });
+		met = was_at(&runs.run[i], e);
+	if (!met)
+		met = has_strayed_to(e, 0);
 	let_go();
 	return met;
 }
 
-void runs_strayed(void)
+bool runs_has(unsigned i, const struct extent *e)
 {
-	atomic_store(&runs.strayed, true);
+	bool has;
+
+	hold();
+	has = was_at(&runs.run[i], e) || has_strayed_to(e, runs.run[i].id.ino);
+	let_go();
+	return has;
 }
 
-bool runs_have_strayed(void)
+void runs_strayed(void)
 {
-	return atomic_load(&runs.strayed);
+	if (!runs_count() || is_mine())
+		return;
+	hold();
+	places.state = UNKNOWN;
+	let_go();
 }
 
 static bool punch(const struct swap_run *run, uint64_t from, uint64_t len)
@@ -205,7 +293,7 @@ static void zero_in(const struct procmap *m, const struct extent *e)
  * unmapped, where zeroes are not missed. */
 static void zero_unseen(const struct extent *e)
 {
-	for (unsigned i = 0; !atomic_load(&runs.strayed) && i < runs_count(); i++) {
+	for (unsigned i = 0; places.state == NONE && i < runs_count(); i++) {
 		const struct swap_run *run = &runs.run[i];
 		const struct extent part = { run->lo > e->lo ? run->lo : e->lo,
 					     run->hi < e->hi ? run->hi : e->hi };
@@ -258,7 +346,7 @@ void runs_child(void)
 	swap_child(runs.run, runs_count());
 	give_spare();
 	atomic_store(&runs.n, 0);
-	atomic_store(&runs.strayed, false);
+	places.state = NONE;
 	runs.bytes = 0;
 }
 

@@ -22,18 +22,25 @@ unsigned runs_count(void);
 uint64_t runs_bytes(void);
 const struct swap_run *runs_at(unsigned i);
 
-int runs_out(const struct extent *e); /* swap_out(), and adds the run */
-bool runs_in(unsigned i, bool alone); /* swap_in(); the last run takes place i */
-void runs_forget(unsigned i);	      /* drops the run's memory, which the program
-				       * has unmapped */
+int runs_out(const struct extent *e);	/* swap_out(), and adds the run */
+bool runs_in(unsigned i, unsigned how); /* swap_in(); the last run takes place i */
+void runs_forget(unsigned i);		/* drops the run's memory, which the program
+					 * has unmapped */
 
-/* May a part of the extent be file pages? False within the calls of this header. */
+/* Is a part of the extent file pages, or was it when they were moved? True also where
+ * the program has moved pages and /proc does not say where to. False within the calls of
+ * this header. */
 bool runs_meet(const struct extent *e);
-/* The program may have moved file pages (mremap). */
+/* The same, of pages of run i alone. */
+bool runs_has(unsigned i, const struct extent *e);
+/* The program has moved file pages (mremap). */
 void runs_strayed(void);
-bool runs_have_strayed(void);
 /* Fills file pages that lie wholly in the extent with zeros. */
 void runs_zero(const struct extent *e);
+
+/* The file is about to be lent: from then on nobody changes what it is sealed against.
+ * False: it is a run's, and must not be lent. */
+bool runs_lend(const struct fd_id *id);
 
 /* One descriptor is kept in reserve. While it is given up, reading /proc works even if
  * the program has used up all others. */

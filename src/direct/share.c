@@ -87,7 +87,7 @@ bool share_is_the_programs(const struct core *core, const struct extent *e)
 }
 
 /* Is this the only thread that touches memory? */
-bool share_is_alone(void)
+static bool is_alone(void)
 {
 	unsigned resident;
 	bool now = movable_now(&resident);
@@ -134,6 +134,7 @@ static void swap_piece(const struct extent *e)
 	if (!has_room() || share.refused || runs_bytes() + (e->hi - e->lo) > MOST)
 		return;
 	share.moved++;
+	memset(&share.tried[runs_count()], 0, sizeof(share.tried[0]));
 	rc = runs_out(e);
 	if (!rc)
 		return;
@@ -149,7 +150,7 @@ static void swap_region(struct core *core, const struct extent *region)
 
 	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
 	    !has_room() || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
-	    is_known(&r) || !share_is_the_programs(core, &r) || !share_is_alone() ||
+	    is_known(&r) || !share_is_the_programs(core, &r) || !is_alone() ||
 	    !room_for(runs_bytes() + 2 * (r.hi - r.lo)))
 		return;
 	n = movable_find(&r, piece, PIECES);
@@ -205,21 +206,25 @@ static void forget(const struct extent *r)
 }
 
 /* Makes run i private. False: it is still file pages. */
-bool share_run_in(struct core *core, unsigned i)
+bool share_run_in(struct core *core, unsigned i, unsigned how)
 {
 	sigset_t old;
 	bool good;
 
 	hold_still(core, &old);
-	good = runs_in(i, share.noticed);
+	good = runs_in(i, how | (share.noticed ? SWAP_ALONE : 0));
 	go_on(core, &old);
+	if (good)
+		share.tried[i] = share.tried[runs_count()];
 	return good;
 }
 
 /* What happens to the runs when regions end. */
 struct fate {
-	bool lies[RUNS]; /* some of the run is still mapped by the program */
-	bool kept[RUNS]; /* a region contains part of it, or it must not move */
+	bool lies[RUNS];   /* some of the run is still mapped by the program */
+	bool kept[RUNS];   /* a region contains part of it, or it is not its turn */
+	bool fixed[RUNS];  /* private pages cannot be as these are */
+	bool marked[RUNS]; /* SWAP_MARKED */
 };
 
 /* Determines the fates. The program may have moved the pages, and registered them at
@@ -236,7 +241,7 @@ static bool find_fates(const struct core *core, struct fate *f)
 
 		f->kept[i] = is_known(&was);
 	}
-	procmaps_open_flags(&maps);
+	procmaps_open(&maps);
 	seen = maps.fd >= 0;
 	while (procmaps_next(&maps, &m))
 		for (unsigned i = 0; i < runs_count(); i++) {
@@ -245,12 +250,48 @@ static bool find_fates(const struct core *core, struct fate *f)
 			if (!swap_has(runs_at(i), &m))
 				continue;
 			f->lies[i] = true;
-			f->kept[i] |= is_known(&is) ||
-				      !share_is_the_programs(core, &is) ||
-				      !movable_is_plain_file(&maps);
+			f->kept[i] |= is_known(&is) || !share_is_the_programs(core, &is);
 		}
 	procmaps_close(&maps);
 	return seen;
+}
+
+/* What has the program said of the pages? Reading that costs the kernel some 20 us for
+ * each MiB that the process has in memory. */
+static void find_flags(struct fate *f)
+{
+	struct procmap m;
+	struct procmaps maps;
+
+	procmaps_open_flags(&maps);
+	for (unsigned i = 0; maps.fd < 0 && i < runs_count(); i++)
+		f->fixed[i] = true;
+	while (procmaps_next(&maps, &m))
+		for (unsigned i = 0; i < runs_count(); i++)
+			if (!f->kept[i] && swap_has(runs_at(i), &m) &&
+			    !movable_is_revertible(&maps, &f->marked[i]))
+				f->fixed[i] = true;
+	procmaps_close(&maps);
+}
+
+/* Keeps those, too, that have just been tried. Returns whether any is left to try. */
+static bool is_any_free(struct fate *f)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < runs_count(); i++) {
+		f->kept[i] |= !respite_is_over(&share.tried[i].end);
+		any |= !f->kept[i];
+	}
+	return any;
+}
+
+/* pinned: SWAP_PINNED or 0. */
+static bool try_in(struct core *core, unsigned i, const struct fate *f, unsigned pinned)
+{
+	return !f->fixed[i] &&
+	       share_run_in(core, i,
+			    (f->lies[i] ? pinned : 0) | (f->marked[i] ? SWAP_MARKED : 0));
 }
 
 /* May a run have lost its last region, at the address where the pages were? */
@@ -265,24 +306,45 @@ static bool may_be_free(void)
 	return false;
 }
 
-/* Makes pages that no region contains private again, if no other thread can touch
- * them. Otherwise the memory of unmapped runs is freed; a fork still looks for them,
- * since another thread may just have moved them. */
+/* While other threads could touch the pages: frees the memory of unmapped runs. A fork
+ * still looks for them, since another thread may just have moved them. */
+static void forget_unmapped(const struct core *core)
+{
+	uint64_t since = clock_ns();
+	struct fate fate;
+
+	if (!respite_is_over(&share.looks))
+		return;
+	if (find_fates(core, &fate))
+		for (unsigned i = runs_count(); i-- > 0;)
+			if (!fate.kept[i] && !fate.lies[i])
+				runs_forget(i);
+	respite_begin(&share.looks, since);
+}
+
+/* Makes pages that no region contains private again, if no other thread can touch them.
+ * What else was asked when they became a file's is not asked again, as it may be
+ * otherwise by now, for good: memory elsewhere that is locked, a tracer, a ring of
+ * io_uring. */
 static void swap_back(struct core *core)
 {
+	uint64_t since = clock_ns();
 	struct fate fate;
-	bool alone;
+	unsigned pinned;
 
 	if (share.beyond || !may_be_free())
 		return;
-	alone = share_is_alone();
-	if (!find_fates(core, &fate))
+	if (!movable_is_only_thread()) {
+		forget_unmapped(core);
 		return;
+	}
+	if (!find_fates(core, &fate) || !is_any_free(&fate))
+		return;
+	find_flags(&fate);
+	pinned = movable_may_be_pinned() ? SWAP_PINNED : 0;
 	for (unsigned i = runs_count(); i-- > 0;)
-		if (!fate.kept[i] && alone)
-			(void)share_run_in(core, i);
-		else if (!fate.kept[i] && !fate.lies[i])
-			runs_forget(i);
+		if (!fate.kept[i] && !try_in(core, i, &fate, pinned))
+			respite_begin(&share.tried[i].end, since);
 }
 
 /* Called when the region has ended and no thread is inside. */

@@ -8,10 +8,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "direct/direct.h"
+#include "direct/share_own.h"
 
 static void as_long_as_it_is_registered(void **state)
 {
@@ -152,6 +155,40 @@ static void what_is_unmapped_with_other_threads(void **state)
 	dereg(b); /* a deregistration looks again for memory that had to stay a file's */
 	expect_shared(0, 0);
 	assert_int_equal(files(), 0);
+}
+
+/* The kernel holds a page of a region that has ended: deregistrations do not try each
+ * time to make it private, and a later one does. */
+static void what_stays_is_not_tried_each_time(void **state)
+{
+	enum { TIMES = 50 };
+	uint8_t params[120] = { 0 };
+	int ring = (int)syscall(SYS_io_uring_setup, 2, params), ends[2];
+	struct iovec v = { mem, PAGE };
+	struct mr *mr;
+
+	(void)state;
+	if (ring < 0)
+		return; /* io_uring is forbidden */
+	close(ring);
+	mr = reg(mem, 4 * PAGE, RW);
+	expect_shared(0, 4);
+	ring = (int)syscall(SYS_io_uring_setup, 2, params);
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(vmsplice(ends[1], &v, 1, 0), PAGE);
+	dereg(mr);
+	expect_shared(0, 4);
+	for (int i = 0; i < TIMES; i++)
+		dereg(reg(mem + 8 * PAGE, PAGE, RW));
+	expect_shared(0, 4);
+	assert_in_range(share.tried[0].end.times, 1, 5);
+	close(ends[0]);
+	close(ends[1]);
+	while (runs_count())
+		dereg(reg(mem + 8 * PAGE, PAGE, RW));
+	expect_shared(0, 0);
+	expect_content();
+	close(ring);
 }
 
 /* Most of the few descriptors that are allowed are left to the program. */
@@ -321,6 +358,7 @@ int main(void)
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),
 		T(what_is_unmapped_with_other_threads),
+		T(what_stays_is_not_tried_each_time),
 		T(not_with_few_descriptors),
 		T(not_what_has_our_own_nic),
 		T(a_region_that_moves),

@@ -46,7 +46,7 @@ static bool open_file(struct swap_run *run, int *rc)
 {
 	run->fd = fd_memory("urnic-memory", APART);
 	*rc = run->fd < 0 ? run->fd
-	      : fcntl(run->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+	      : fcntl(run->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)
 		      ? -errno
 		      : fd_identify(run->fd, &run->id);
 	if (*rc && run->fd >= 0)
@@ -60,9 +60,12 @@ static bool map_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 	       MAP_FAILED;
 }
 
+/* A file that is sealed against stores, with the same content, is mapped MAP_PRIVATE. */
 static void put_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
 {
-	if (!map_file(fd, lo, len, prot, from))
+	if (!map_file(fd, lo, len, prot, from) &&
+	    mmap(at(lo), len, prot, MAP_PRIVATE | MAP_FIXED, fd, (off_t)from) ==
+		    MAP_FAILED)
 		log_error("registered memory at %#llx is lost: the kernel has "
 			  "unmapped it and maps nothing else there: %s",
 			  (unsigned long long)lo, strerror(errno));
@@ -148,16 +151,25 @@ int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* The source of a run's content: its file, or, if the program has closed that, its
- * mappings, whatever their protection. */
+/* The source of a run's content: its file, or, if the program has closed that or has
+ * stored past it (a sealed file), its mappings, whatever their protection. */
 struct from {
 	int fd;
 	bool is_file;
 };
 
+/* Returns the seals of the run's file, or -1 if its descriptor is gone. */
+static int seals_of(const struct swap_run *run)
+{
+	return run->fd >= 0 && fd_is(run->fd, &run->id) ? fcntl(run->fd, F_GET_SEALS)
+							: -1;
+}
+
 static struct from open_content(const struct swap_run *run)
 {
-	if (run->fd >= 0 && fd_is(run->fd, &run->id))
+	int seals = seals_of(run);
+
+	if (seals >= 0 && !(seals & F_SEAL_WRITE))
 		return (struct from){ run->fd, true };
 	return (struct from){ open("/proc/self/mem", O_RDONLY | O_CLOEXEC), false };
 }
@@ -276,6 +288,113 @@ static bool make_private(struct from f, const struct procmap *m)
 	return f.is_file ? make_private_here(f, m) : make_private_elsewhere(f, m);
 }
 
+/* --- what the program has said of the mapping ------------------------------ */
+
+static const struct mark {
+	char word[4]; /* in VmFlags */
+	int advice;   /* 0: mlock */
+} marks[] = { { "lo ", 0 }, { "dd ", MADV_DONTDUMP }, { "dc ", MADV_DONTFORK } };
+
+/* Says it of the memory that lies there now. flags: VmFlags of the memory before. */
+static void put_marks(const struct procmap *m, const char *flags)
+{
+	uint64_t len = m->hi - m->lo;
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		if (!strstr(flags, marks[i].word))
+			continue;
+		/* All that a locked file has is in memory, and holes need not be. */
+		if (marks[i].advice ? madvise(at(m->lo), len, marks[i].advice)
+				    : mlock2(at(m->lo), len, MLOCK_ONFAULT))
+			log_warn("memory at %#llx is no longer as %s has said: %s",
+				 (unsigned long long)m->lo,
+				 marks[i].advice ? "madvise()" : "mlock()",
+				 strerror(errno));
+	}
+}
+
+/* Replaces each mapping of the run by what `fn` puts there. */
+static bool replace_all(const struct swap_run *run, struct from f, bool marked,
+			bool (*fn)(struct from f, const struct procmap *m))
+{
+	char flags[PROCMAP_FLAGS] = "";
+	struct procmaps maps;
+	struct procmap m;
+	bool all = true;
+
+	if (marked)
+		procmaps_open_flags(&maps);
+	else
+		procmaps_open(&maps);
+	while (all && procmaps_next(&maps, &m)) {
+		if (!swap_has(run, &m))
+			continue;
+		if (marked)
+			(void)procmaps_flags(&maps, flags);
+		all = fn(f, &m);
+		put_marks(&m, flags);
+	}
+	all &= maps.fd >= 0;
+	procmaps_close(&maps);
+	return all;
+}
+
+/* --- pages that the kernel holds ------------------------------------------- */
+
+bool swap_shows_pins(const struct swap_run *run)
+{
+	int seals = seals_of(run);
+
+	return seals >= 0 && !(seals & F_SEAL_SEAL);
+}
+
+/* Whoever has the descriptor could seal the file, and keep us from emptying it. */
+bool swap_lend(const struct swap_run *run)
+{
+	int seals = seals_of(run);
+
+	return seals >= 0 &&
+	       (seals & F_SEAL_SEAL || !fcntl(run->fd, F_ADD_SEALS, F_SEAL_SEAL));
+}
+
+static bool map_as(struct from f, const struct procmap *m, int flags)
+{
+	uint64_t len = m->hi - m->lo;
+
+	if (mmap(at(m->lo), len, prot_of(m), flags | MAP_FIXED, f.fd, (off_t)m->offset) !=
+	    MAP_FAILED)
+		return true;
+	(void)mend(f.fd, m->lo, len, prot_of(m), m->offset);
+	return false;
+}
+
+static bool map_privately(struct from f, const struct procmap *m)
+{
+	return map_as(f, m, MAP_PRIVATE);
+}
+
+static bool map_shared(struct from f, const struct procmap *m)
+{
+	return map_as(f, m, MAP_SHARED);
+}
+
+/* Is each page of the run referred to by mappings alone? The kernel tells whoever seals
+ * a file against stores (F_SEAL_WRITE), which it allows if nothing maps the file shared:
+ * so the run is mapped MAP_PRIVATE, and nobody stores to it meanwhile. If pages are held,
+ * it is mapped shared again. */
+static bool has_no_pins(const struct swap_run *run, struct from f, bool marked)
+{
+	if (!f.is_file)
+		return seals_of(run) >= 0; /* it has been sealed before */
+	if (!swap_shows_pins(run))
+		return false;
+	if (replace_all(run, f, marked, map_privately) &&
+	    !fcntl(f.fd, F_ADD_SEALS, F_SEAL_WRITE))
+		return true;
+	(void)replace_all(run, f, marked, map_shared);
+	return false;
+}
+
 /* Frees the file's pages, since other processes may keep it mapped for long. */
 static void empty(const struct swap_run *run)
 {
@@ -284,21 +403,15 @@ static void empty(const struct swap_run *run)
 				(off_t)APART);
 }
 
-bool swap_in(struct swap_run *run, bool alone)
+bool swap_in(struct swap_run *run, unsigned how)
 {
 	struct from f = open_content(run);
-	struct procmaps maps;
-	struct procmap m;
-	bool all = f.fd >= 0;
+	bool marked = how & SWAP_MARKED;
+	bool all = f.fd >= 0 && (!(how & SWAP_PINNED) || has_no_pins(run, f, marked)) &&
+		   replace_all(run, f, marked, make_private);
 
-	procmaps_open(&maps);
-	while (all && procmaps_next(&maps, &m))
-		if (swap_has(run, &m))
-			all = make_private(f, &m);
-	all &= maps.fd >= 0;
-	procmaps_close(&maps);
 	close_content(f);
-	if (all && alone)
+	if (all && how & SWAP_ALONE)
 		empty(run);
 	if (all)
 		swap_forget(run);

@@ -30,12 +30,31 @@ bool swap_has(const struct swap_run *run, const struct procmap *m);
  * pages. Nothing may touch them meanwhile, not even a signal handler. Returns 0, or
  * -errno with the pages unchanged. */
 int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run);
+/* VmFlags of a mapping of the file that swap_in() gives to private memory in its place:
+ * mlock, MADV_DONTDUMP, MADV_DONTFORK. */
+#define SWAP_MARKS "lo dd dc "
+
+enum swap_how {
+	/* No other process uses the file as its own memory (a fork's child that we were
+	 * not told of), so the file is emptied. */
+	SWAP_ALONE = 1,
+	/* Some mappings have SWAP_MARKS. */
+	SWAP_MARKED = 2,
+	/* The kernel may hold pages of this process, to write to them by itself (direct
+	 * I/O of io_uring, registered buffers). Pages of this file that are held stay;
+	 * so they do where the kernel would not tell: the file has been lent. */
+	SWAP_PINNED = 4,
+};
+
 /* Makes the pages private again, wherever the program has moved them; what it has
  * unmapped is freed. Nothing in this process may touch them meanwhile. A process that
- * has the file mapped may write, but its writes are lost from some moment on. alone:
- * no other process uses the file as its own memory (a fork's child that we were not
- * told of), so the file is emptied. False: some pages are still the file's. */
-bool swap_in(struct swap_run *run, bool alone);
+ * has the file mapped may write, but its writes are lost from some moment on. how: of
+ * enum swap_how. False: some pages are still the file's. */
+bool swap_in(struct swap_run *run, unsigned how);
+/* Could the kernel tell whether it holds pages of the run? */
+bool swap_shows_pins(const struct swap_run *run);
+/* Before another process gets a descriptor of the run's file. False: it must get none. */
+bool swap_lend(const struct swap_run *run);
 /* Drops the run in a fork's child. */
 void swap_forget(struct swap_run *run);
 

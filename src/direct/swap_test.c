@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static uint64_t file_takes(int fd)
@@ -58,7 +61,7 @@ static void it_leaves_nothing_in_the_file(void **state)
 		run = out(p, LEN);
 		theirs = dup(run.fd);
 		assert_int_equal(file_takes(theirs), LEN);
-		assert_true(swap_in(&run, alone));
+		assert_true(swap_in(&run, alone ? SWAP_ALONE : 0));
 		expect(p, LEN, 1);
 		assert_int_equal(file_takes(theirs), alone ? 0 : LEN);
 		close(theirs);
@@ -187,6 +190,118 @@ static void another_file_of_that_number(void **state)
 	munmap(p, LEN);
 }
 
+/* The VmFlags of the mapping at p. */
+static void flags_at(const uint8_t *p, char flags[PROCMAP_FLAGS])
+{
+	struct procmaps maps;
+	struct procmap m;
+
+	flags[0] = '\0';
+	procmaps_open_flags(&maps);
+	while (procmaps_next(&maps, &m))
+		if (m.lo <= (uintptr_t)p && (uintptr_t)p < m.hi)
+			assert_true(procmaps_flags(&maps, flags));
+	procmaps_close(&maps);
+}
+
+/* What the program has said of the file's pages holds for the private ones. */
+static void what_was_said_of_them_stays_said(void **state)
+{
+	uint8_t *p = map(LEN);
+	struct swap_run run;
+	char flags[PROCMAP_FLAGS];
+
+	(void)state;
+	fill(p, LEN, 1);
+	run = out(p, LEN);
+	assert_int_equal(mlock(p, PAGE), 0);
+	assert_int_equal(madvise(p + PAGE, PAGE, MADV_DONTDUMP), 0);
+	assert_int_equal(madvise(p + 2 * PAGE, PAGE, MADV_DONTFORK), 0);
+	assert_true(swap_in(&run, SWAP_MARKED));
+	assert_int_equal(of_file(&run, p, LEN), 0);
+	expect(p, LEN, 1);
+	flags_at(p, flags);
+	assert_non_null(strstr(flags, "lo "));
+	flags_at(p + PAGE, flags);
+	assert_non_null(strstr(flags, "dd "));
+	flags_at(p + 2 * PAGE, flags);
+	assert_non_null(strstr(flags, "dc "));
+	flags_at(p + 3 * PAGE, flags);
+	assert_null(strstr(flags, "lo "));
+	assert_null(strstr(flags, "dd "));
+	munmap(p, LEN);
+}
+
+/* Has the kernel hold a page, as for direct I/O into it. Returns the end of a pipe by
+ * which it is let go. */
+static int hold(uint8_t *p, int *other)
+{
+	struct iovec v = { p, PAGE };
+	int ends[2];
+
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(vmsplice(ends[1], &v, 1, 0), PAGE);
+	*other = ends[1];
+	return ends[0];
+}
+
+/* Pages that the kernel holds stay the file's, with all that the program has said of
+ * them, and are private as soon as the kernel has let them go. */
+static void what_the_kernel_holds_stays(void **state)
+{
+	uint8_t *p = map(3 * LEN);
+	char flags[PROCMAP_FLAGS];
+	struct swap_run run, was;
+	int ends[2];
+
+	(void)state;
+	fill(p, 3 * LEN, 1);
+	run = out(p + LEN, LEN);
+	assert_int_equal(madvise(p + LEN, PAGE, MADV_DONTDUMP), 0);
+	was = run;
+	ends[0] = hold(p + LEN + PAGE, &ends[1]);
+	assert_false(swap_in(&run, SWAP_MARKED | SWAP_PINNED));
+	assert_int_equal(of_file(&run, p, 3 * LEN), LEN);
+	assert_true(fd_is(run.fd, &run.id));
+	flags_at(p + LEN, flags);
+	assert_non_null(strstr(flags, "dd "));
+	assert_non_null(strstr(flags, "sh "));
+	expect(p, 3 * LEN, 1);
+	close(ends[0]);
+	close(ends[1]);
+	fill(p, 3 * LEN, 2);
+	assert_true(swap_in(&run, SWAP_MARKED | SWAP_PINNED));
+	assert_int_equal(of_file(&was, p, 3 * LEN), 0);
+	expect(p, 3 * LEN, 2);
+	munmap(p, 3 * LEN);
+}
+
+/* The kernel does not tell of pages that another process has mapped, too. */
+static void what_others_have_mapped_stays(void **state)
+{
+	uint8_t *p = map(LEN);
+	struct swap_run run;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fill(p, LEN, 1);
+	run = out(p, LEN);
+	pid = fork(); /* has the mapping of its parent */
+	if (!pid)
+		for (;;)
+			pause();
+	assert_false(swap_in(&run, SWAP_PINNED));
+	assert_int_equal(of_file(&run, p, LEN), LEN);
+	expect(p, LEN, 1);
+	fill(p, LEN, 2);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(swap_in(&run, SWAP_PINNED));
+	expect(p, LEN, 2);
+	munmap(p, LEN);
+}
+
 static void no_file_where_files_are_short(void **state)
 {
 	uint8_t *p = map(LEN);
@@ -272,6 +387,9 @@ int main(void)
 		T(what_is_unmapped_goes),
 		T(protection_stays),
 		T(another_file_of_that_number),
+		T(what_was_said_of_them_stays_said),
+		T(what_the_kernel_holds_stays),
+		T(what_others_have_mapped_stays),
 		T(no_file_where_files_are_short),
 		T(replacing_fails_half_way),
 	};

@@ -19,6 +19,8 @@ struct preload_ops {
 	 * false if not all of them could be, since another thread or process could touch
 	 * them meanwhile. */
 	bool (*make_private)(uintptr_t lo, size_t len);
+	/* mremap() has moved pages that make_private() had left a file's. */
+	void (*moved)(void);
 	/* Makes these pages read as zeros, as MADV_DONTNEED does with private memory. */
 	void (*make_zero)(uintptr_t lo, size_t len);
 	/* A thread is about to be started. */

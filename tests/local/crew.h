@@ -38,6 +38,7 @@ int midcopy(void);
 int noticed(void);
 int beforehand(void);
 int loads(void);
+int afterwards(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

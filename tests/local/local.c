@@ -30,7 +30,8 @@ static const struct command commands[] = {
 	{ "noticed", noticed },		  /* what private memory takes otherwise; -m */
 	{ "before", beforehand },	  /* what it did before its first device; -m */
 	{ "loads", loads },		  /* a library, while others go on */
-	{ "dropped", dropped },		  /* root, that becomes another user; -m */
+	{ "late", afterwards }, /* ... and only after it has registered memory; -m */
+	{ "dropped", dropped }, /* root, that becomes another user; -m */
 	{ 0 },
 };
 
