@@ -383,7 +383,7 @@ def test_what_was_done_before_the_first_device_counts(run, tools, mode):
     assert ("its region is a file's" in out) == (mode == "nothing")
 
 
-@pytest.mark.parametrize("mode", ["ring", "lock", "ring-thread", "lock-thread"])
+@pytest.mark.parametrize("mode", ["ring", "lock", "ring-thread", "lock-thread", "partial"])
 def test_what_is_done_after_a_registration(run, mode):
     """What keeps memory private if it is done before a registration does not keep it a file's if it
     is done afterwards."""

@@ -110,6 +110,24 @@ static bool empties(int advice)
 	return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED;
 }
 
+/* The kernel has refused at some mapping of the range, one that is locked for example,
+ * and has emptied all before it.  Returns where it has stopped, found by halving: the
+ * shorter call that does not come that far succeeds. */
+static size_t emptied(madvise_fn *fn, void *at, size_t len, int advice)
+{
+	const size_t page = (size_t)getpagesize();
+	size_t good = 0, bad = len / page + 1, some;
+
+	while (bad - good > 1) {
+		some = good + (bad - good) / 2;
+		if (!fn(at, some * page, advice) || errno == ENOMEM)
+			good = some;
+		else
+			bad = some;
+	}
+	return good * page;
+}
+
 /* Does madvise() on memory of which some pages are a file's. */
 static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), void *at,
 		  size_t len, int advice)
@@ -123,10 +141,13 @@ static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), v
 	if (!empties(advice) && advice != MADV_FREE && !is_harmless(advice))
 		(void)o->make_private((uintptr_t)at, len);
 	rc = fn(at, len, advice);
-	if (empties(advice) && (!rc || errno == ENOMEM)) {
+	if (empties(advice)) {
 		int why = errno;
 
-		o->make_zero((uintptr_t)at, len);
+		if (rc && why != ENOMEM)
+			len = emptied(fn, at, len, advice);
+		if (len)
+			o->make_zero((uintptr_t)at, len);
 		errno = why;
 	} else if (advice == MADV_FREE && rc && errno == EINVAL &&
 		   !((uintptr_t)at % (uintptr_t)getpagesize())) {

@@ -8,6 +8,7 @@
  *	cost		begins a thread, unseen; deregisters many a time beside other
  *memory partial		MADV_DONTNEED fails at memory behind the region
  */
+#include <errno.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
@@ -188,10 +189,29 @@ static void deregister_often(void)
 	CHECK(all < once * TIMES / 4);
 }
 
+/* --- advice that fails half way ------------------------------------------------ */
+
+static void advise_partly(void)
+{
+	uint8_t *at = map(SIZE);
+	struct ibv_mr *mr;
+
+	memset(at, 7, SIZE);
+	mr = reg(at + FROM, LEN);
+	CHECK(is_a_file(at + FROM));
+	CHECK(!mlock(at + FROM + LEN, PAGE));
+	CHECK(madvise(at, SIZE, MADV_DONTNEED) && errno == EINVAL);
+	expect(at, FROM + LEN, 0);
+	expect(at + FROM + LEN, SIZE - FROM - LEN, 7);
+	CHECK(!ibv_dereg_mr(mr));
+}
+
 int afterwards(void)
 {
 	rig_open(&r);
-	if (strstr(opt.mode, "thread"))
+	if (is("partial"))
+		advise_partly();
+	else if (strstr(opt.mode, "thread"))
 		begin_thread();
 	else if (strstr(opt.mode, "cost"))
 		deregister_often();
