@@ -23,7 +23,7 @@ MAP = "map"     # as "host", and urnic maps the peer's private memory
 def tools(stage):
     """{name: path} of copies of the built programs, which every user may run."""
     files = ("local/local", "local/deny", "local/libundumpable.so",
-             "local/libloading.so", "local/libfirst.so", "stress/stress")
+             "local/libloading.so", "local/libfirst.so", "local/freed", "stress/stress")
     return {name.split("/")[1]: str(shutil.copy(OBJ / name, stage.path))
             for name in files}
 
@@ -393,6 +393,17 @@ def test_what_is_done_after_a_registration(run, mode):
 def test_deregistrations_beside_pages_that_stay(run):
     """While pages must stay a file's, deregistrations do not cost what grows with the process."""
     run("host", "late", "-m", "cost", env={"URNIC_LOCAL": "map"})
+
+
+@pytest.mark.parametrize("preload", ["", "liburnic-map.so"])
+def test_memory_of_a_sanitized_heap_stays_private(shared_pair, tools, preload):
+    """AddressSanitizer reports no store of urnic's to memory that the program has freed."""
+    ns = shared_pair().a
+    env = {**NOTICING, "LD_PRELOAD": preload,
+           "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0"}
+    proc = ns.run(tools["freed"], "-d", ns.dev, "freed", env=env)
+    assert RIGHT in proc.out and "AddressSanitizer" not in proc.out, proc.describe()
+    assert "the program has a sanitizer" in proc.out
 
 
 def test_what_is_told_is_told_first(run, tools):

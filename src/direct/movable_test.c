@@ -166,7 +166,8 @@ static void what_comes_later_does_not_matter(void **state)
 
 	(void)state;
 	expect_shared(4, 4);
-	assert_int_equal(mlock(other, PAGE), 0);
+	/* Under a sanitizer mlock() does nothing. */
+	assert_int_equal(syscall(SYS_mlock, other, PAGE), 0);
 	dereg(mr);
 	expect_shared(0, 0);
 	munmap(other, PAGE);

@@ -97,10 +97,26 @@ const struct preload_ops *notice_ops(void)
 	return &ops;
 }
 
+/* A sanitizer keeps a book of the program's memory: it would take the copies to and from
+ * a file for stores and loads of the program, in memory that the program has freed by
+ * then. */
+static bool has_sanitizer(void)
+{
+	static const char *const name[] = { "__asan_init", "__hwasan_init", "__msan_init",
+					    "__tsan_init" };
+
+	for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
+		if (dlsym(RTLD_DEFAULT, name[i]))
+			return true;
+	return false;
+}
+
 enum notice notice_start(void)
 {
 	bool (*watch)(const char *release, const struct preload_ops *ops);
 
+	if (has_sanitizer())
+		return NOTICE_SANITIZED;
 	*(void **)&watch = dlsym(RTLD_DEFAULT, PRELOAD_WATCH);
 	if (!watch)
 		return NOTICE_NOT_THERE;

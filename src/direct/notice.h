@@ -11,6 +11,7 @@ enum notice {
 	NOTICED,	  /* notices come from now on, for good */
 	NOTICE_NOT_THERE, /* the library is not loaded */
 	NOTICE_REFUSED,	  /* the library is of another release, or not loaded first */
+	NOTICE_SANITIZED, /* a sanitizer has functions of its own before libc's */
 };
 
 enum notice notice_start(void);

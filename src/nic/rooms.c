@@ -212,6 +212,8 @@ static const char *share_private(struct core *core, enum conf_local way)
 	if (notice == NOTICE_REFUSED)
 		return "liburnic-map.so is of another release, or another "
 		       "preloaded library comes before it";
+	if (notice == NOTICE_SANITIZED)
+		return "the program has a sanitizer, which would report our copies";
 	if (notice == NOTICE_NOT_THERE && way == CONF_LOCAL_AUTO)
 		return "liburnic-map.so is not loaded (`urnic run' loads it)";
 	share_start(core, notice == NOTICED);
