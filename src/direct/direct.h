@@ -78,6 +78,9 @@ struct nonce {
 /* The page at the nonce's address. */
 struct gate_page {
 	uint64_t value[2];
+	/* Not told: a peer that knows it has read it here, so the kernel lets it read
+	 * this process's memory. */
+	uint64_t proof[2];
 	/* Number of the peer's WRITEs that have begun, and that have ended. */
 	_Alignas(64) uint64_t begun;
 	uint64_t ended;
@@ -132,6 +135,7 @@ struct reach {
 	const struct exports *exports; /* the peer's export table, or NULL */
 	bool registered;	       /* our threads take part in its membarrier(2)
 					* calls */
+	unsigned looked;	       /* the next place to be looked at (map.c) */
 	struct use use[MAPS];
 	/* Read without the turn by any thread that is inside: words.h. */
 	_Atomic(struct mapping *) map[MAPS];
@@ -149,6 +153,8 @@ void reach_forked(struct reach *r);
 
 bool gate_open(struct gate *g);		       /* opens the gate unless it is open */
 struct nonce gate_nonce(const struct gate *g); /* the nonce to give to the peer */
+/* Is it the proof that lies in the page? */
+bool gate_is_proved(const struct gate *g, const uint64_t proof[2]);
 /* Ends the peer's access to our memory, once a copy in progress has ended. gone: its
  * connection has ended too, which counts as its death where its process cannot be
  * seen. */
@@ -182,6 +188,8 @@ void gate_is_lent(struct reach *r, uint32_t key);
  * exports_fd: its export table, or -1. */
 void reach_handshake(struct reach *r, const struct nonce *nonce, int exports_fd);
 void reach_part(struct reach *r);
+/* Reads the proof in the peer's page. False: the kernel does not allow it (any more). */
+bool reach_prove(struct reach *r, uint64_t proof[2]);
 
 /* The local QP by which a peer's memory is reached. qp is locked. */
 struct by {
@@ -235,7 +243,8 @@ struct lent {
 	uint64_t offset;       /* offset of lo in the file */
 };
 
-/* Finds the file of our region for the peer to map. Returns a descriptor, or -1. */
+/* Finds the file of our region for the peer to map. Returns a descriptor, by which the
+ * peer gets no right that the region does not give; or -1. */
 int reach_lend(struct reach *r, uint32_t key, struct lent *out);
 /* Maps what the peer lent. False: it cannot be used. */
 bool reach_map(struct reach *r, const struct lent *lent, int fd);

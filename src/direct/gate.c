@@ -78,7 +78,7 @@ static void *map_lonely(int fd)
 
 bool gate_open(struct gate *g)
 {
-	uint64_t value[2];
+	uint64_t value[4];
 
 	if (g->page)
 		return true;
@@ -95,8 +95,15 @@ bool gate_open(struct gate *g)
 		return false;
 	}
 	madvise(g->page, PAGE, MADV_DONTFORK);
-	memcpy(g->page->value, value, sizeof(value));
+	memcpy(g->page->value, value, sizeof(g->page->value));
+	memcpy(g->page->proof, value + 2, sizeof(g->page->proof));
 	return true;
+}
+
+bool gate_is_proved(const struct gate *g, const uint64_t proof[2])
+{
+	return g->page && !g->shut &&
+	       !memcmp(g->page->proof, proof, sizeof(g->page->proof));
 }
 
 struct nonce gate_nonce(const struct gate *g)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -110,15 +111,28 @@ static int open_file(int flags, const struct procmap *run)
 	return fd;
 }
 
+/* Whoever has a descriptor may open the file again for writing (/proc/self/fd), whatever
+ * the descriptor is open for. Does that give no right that its holder would lack? Not if
+ * the file takes no stores, or can be opened by its name. */
+static bool is_narrow(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	return (seals >= 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) ||
+	       (!fstat(fd, &st) && st.st_nlink > 0);
+}
+
 /* Records the file as lent. Either a thread that takes the region away sees that it is
  * lent, or this thread sees that the region has gone. */
-static bool note(struct reach *r, uint32_t key, uint32_t version, int fd)
+static bool note(struct reach *r, uint32_t key, uint32_t version, int fd, bool writing)
 {
 	struct mkey *mk = mkey_find(&r->d->core->mkeys, key);
 	struct exported_mr mr;
 	struct fd_id id;
 
-	if (!mk || fd_identify(fd, &id) || !runs_lend(&id))
+	if (!mk || fd_identify(fd, &id) || !runs_lend(&id, writing) ||
+	    (!writing && !is_narrow(fd)))
 		return false;
 	mk->lent_more |= mk->lent.ino && !fd_same(&mk->lent, &id);
 	mk->lent = id;
@@ -139,8 +153,12 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 	struct exported_mr mr;
 	struct procmap run;
 	uint64_t lo, hi;
+	bool writing;
 	int fd;
 
+	/* Nobody may trace a process that is not dumpable. */
+	if (prctl(PR_GET_DUMPABLE) != 1)
+		return -1;
 	if (!core->exports || !r->exports || !r->told || !words_usable() ||
 	    !exports_get_mr(core->exports, key, &mr) || mr.key != key || !mr.length ||
 	    mr.access & IBV_ACCESS_ON_DEMAND ||
@@ -155,8 +173,9 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 		.hi = hi < run.hi ? hi : run.hi,
 		.offset = run.offset + (lo - run.lo),
 	};
-	fd = open_file(mr.access & write ? O_RDWR : O_RDONLY, &run);
-	if (fd >= 0 && !note(r, key, mr.version, fd)) {
+	writing = mr.access & write;
+	fd = open_file(writing ? O_RDWR : O_RDONLY, &run);
+	if (fd >= 0 && !note(r, key, mr.version, fd, writing)) {
 		close(fd);
 		return -1;
 	}

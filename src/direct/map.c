@@ -123,6 +123,19 @@ static bool is_current(const struct mapping *m)
 	return atomic_load(m->version) == m->lent.version;
 }
 
+/* Looks at one place after the other: a mapping whose region has ended keeps memory that
+ * the peer may not be able to free. */
+static void drop_stale(struct reach *r)
+{
+	unsigned i = r->looked++ % MAPS;
+	const struct mapping *m = atomic_load_explicit(&r->map[i], memory_order_relaxed);
+
+	if (!m || is_current(m))
+		return;
+	replace(r, i, NULL);
+	r->use[i] = (struct use){ 0 };
+}
+
 bool reach_used(struct reach *r, uint32_t key)
 {
 	unsigned i = map_place(key);
@@ -131,6 +144,7 @@ bool reach_used(struct reach *r, uint32_t key)
 
 	if (!r->exports)
 		return false;
+	drop_stale(r);
 	u = &r->use[i];
 	m = atomic_load_explicit(&r->map[i], memory_order_relaxed);
 	if (m && (atomic_load(&m->bad) || !is_current(m))) {

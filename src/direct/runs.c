@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "sys/lock.h"
@@ -165,14 +166,14 @@ void runs_forget(unsigned i)
 	let_go();
 }
 
-bool runs_lend(const struct fd_id *id)
+bool runs_lend(const struct fd_id *id, bool writing)
 {
 	bool good = true;
 
 	hold();
 	for (unsigned i = 0; i < runs_count(); i++)
 		if (fd_same(&runs.run[i].id, id))
-			good = swap_lend(&runs.run[i]);
+			good = swap_lend(&runs.run[i], writing);
 	let_go();
 	return good;
 }
@@ -273,7 +274,32 @@ static bool punch(const struct swap_run *run, uint64_t from, uint64_t len)
 			  (off_t)from, (off_t)len);
 }
 
-/* Zeroes through the mapping if the program has closed the descriptor. */
+/* Stores zeros through a mapping whose file must not have holes made in it. By a system
+ * call, as another thread may unmap the memory meanwhile. */
+static void store_zeros(const struct procmap *m, const struct extent *part)
+{
+	static const uint8_t zeros[64 << 10];
+	struct iovec from = { (void *)(uintptr_t)zeros, sizeof(zeros) }, to;
+	const bool may = m->perms[1] == 'w';
+	const int prot = (m->perms[0] == 'r' ? PROT_READ : 0) |
+			 (m->perms[2] == 'x' ? PROT_EXEC : 0);
+	void *at = (void *)(uintptr_t)part->lo;
+
+	if (!may)
+		mprotect(at, part->hi - part->lo, PROT_READ | PROT_WRITE);
+	for (uint64_t lo = part->lo; lo < part->hi; lo += from.iov_len) {
+		if (part->hi - lo < from.iov_len)
+			from.iov_len = part->hi - lo;
+		to = (struct iovec){ (void *)(uintptr_t)lo, from.iov_len };
+		if (process_vm_writev(getpid(), &from, 1, &to, 1, 0) < 0)
+			break;
+	}
+	if (!may)
+		mprotect(at, part->hi - part->lo, prot);
+}
+
+/* Zeroes through the mapping if the program has closed the descriptor, or the file was
+ * lent for reading. */
 static void zero_in(const struct procmap *m, const struct extent *e)
 {
 	const struct extent part = { m->lo > e->lo ? m->lo : e->lo,
@@ -284,9 +310,9 @@ static void zero_in(const struct procmap *m, const struct extent *e)
 	for (unsigned i = 0; i < runs_count(); i++)
 		if (swap_has(&runs.run[i], m) &&
 		    !punch(&runs.run[i], m->offset + (part.lo - m->lo),
-			   part.hi - part.lo))
-			madvise((void *)(uintptr_t)part.lo, part.hi - part.lo,
-				MADV_REMOVE);
+			   part.hi - part.lo) &&
+		    madvise((void *)(uintptr_t)part.lo, part.hi - part.lo, MADV_REMOVE))
+			store_zeros(m, &part);
 }
 
 /* For when /proc cannot be read. Pages that were not moved are at their old address or

@@ -38,9 +38,10 @@ void runs_strayed(void);
 /* Fills file pages that lie wholly in the extent with zeros. */
 void runs_zero(const struct extent *e);
 
-/* The file is about to be lent: from then on nobody changes what it is sealed against.
- * False: it is a run's, and must not be lent. */
-bool runs_lend(const struct fd_id *id);
+/* The file is about to be lent; writing: for the peer to store to it, too. From then on
+ * nobody changes what it is sealed against. False: it is a run's, and must not be lent.
+ */
+bool runs_lend(const struct fd_id *id, bool writing);
 
 /* One descriptor is kept in reserve. While it is given up, reading /proc works even if
  * the program has used up all others. */

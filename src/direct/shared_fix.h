@@ -4,6 +4,7 @@
 #ifndef DIRECT_SHARED_FIX_H
 #define DIRECT_SHARED_FIX_H
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -14,7 +15,8 @@
 
 enum { LEN = 512 << 10, USES = 40 };
 
-/* A pair of which B registers memory of a file. */
+/* A pair of which B registers memory of a file. Memory that A may not write to is lent
+ * only if nobody may. */
 struct shared {
 	struct fix *f;
 	int fd;
@@ -24,14 +26,17 @@ struct shared {
 
 static inline struct shared share(int access, int flags)
 {
-	struct shared s = { .f = pair_open(IBV_QPT_RC,
-					   &(const struct sim_conf){ .timeout = 10,
-								     .retry_cnt = 1 }),
-			    .fd = memfd_create("shared", MFD_CLOEXEC) };
+	struct shared s = {
+		.f = pair_open(IBV_QPT_RC,
+			       &(const struct sim_conf){ .timeout = 10, .retry_cnt = 1 }),
+		.fd = memfd_create("shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+	};
 
 	assert_int_equal(ftruncate(s.fd, LEN), 0);
 	s.at = mmap(NULL, LEN, PROT_READ | PROT_WRITE, flags, s.fd, 0);
 	assert_ptr_not_equal(s.at, MAP_FAILED);
+	if (!(access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)))
+		assert_int_equal(fcntl(s.fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	s.mr = sim_mr(s.f->s, 1, s.at, LEN, access);
 	return s;
 }

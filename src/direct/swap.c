@@ -348,13 +348,17 @@ bool swap_shows_pins(const struct swap_run *run)
 	return seals >= 0 && !(seals & F_SEAL_SEAL);
 }
 
-/* Whoever has the descriptor could seal the file, and keep us from emptying it. */
-bool swap_lend(const struct swap_run *run)
+/* F_SEAL_SEAL, since whoever has the descriptor could seal the file, and keep us from
+ * emptying it. Our own mappings are stored to in spite of F_SEAL_FUTURE_WRITE. */
+bool swap_lend(const struct swap_run *run, bool writing)
 {
-	int seals = seals_of(run);
+	int seals = seals_of(run), narrow = writing ? 0 : F_SEAL_FUTURE_WRITE;
 
-	return seals >= 0 &&
-	       (seals & F_SEAL_SEAL || !fcntl(run->fd, F_ADD_SEALS, F_SEAL_SEAL));
+	if (seals < 0)
+		return false;
+	if (seals & F_SEAL_SEAL)
+		return (seals & F_SEAL_FUTURE_WRITE) == narrow;
+	return !fcntl(run->fd, F_ADD_SEALS, F_SEAL_SEAL | narrow);
 }
 
 static bool map_as(struct from f, const struct procmap *m, int flags)

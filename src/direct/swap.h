@@ -53,8 +53,10 @@ enum swap_how {
 bool swap_in(struct swap_run *run, unsigned how);
 /* Could the kernel tell whether it holds pages of the run? */
 bool swap_shows_pins(const struct swap_run *run);
-/* Before another process gets a descriptor of the run's file. False: it must get none. */
-bool swap_lend(const struct swap_run *run);
+/* Before another process gets a descriptor of the run's file; writing: for stores, too.
+ * Otherwise the file is sealed against them, since /proc would open it again for whoever
+ * has a descriptor. False: it must get none. */
+bool swap_lend(const struct swap_run *run, bool writing);
 /* Drops the run in a fork's child. */
 void swap_forget(struct swap_run *run);
 

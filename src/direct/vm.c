@@ -5,6 +5,7 @@
  * can have. The peer's export table says what may be touched. What it does not allow
  * for certain is left to the peer to judge.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -87,6 +88,22 @@ void reach_part(struct reach *r)
 {
 	maps_close(r);
 	r->vm = false;
+}
+
+bool reach_prove(struct reach *r, uint64_t proof[2])
+{
+	uint64_t got[4];
+	struct iovec here = { got, sizeof(got) };
+	struct iovec there = { (void *)(uintptr_t)r->nonce.at, sizeof(got) };
+
+	static_assert(offsetof(struct gate_page, proof) == sizeof(r->nonce.value),
+		      "read at once");
+	if (!r->vm ||
+	    process_vm_readv(r->pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof(got) ||
+	    memcmp(got, r->nonce.value, sizeof(r->nonce.value)) != 0)
+		return false;
+	memcpy(proof, got + 2, sizeof(r->nonce.value));
+	return true;
 }
 
 /* --- what it allows ------------------------------------------------------ */

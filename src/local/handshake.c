@@ -96,17 +96,19 @@ void handshake_let_go(struct peer *p)
 
 /* Answers SAY_ASK_MAP.  If there is no room for the answer the peer goes on without the
  * region. */
-static void on_ask_map(struct peer *p, uint32_t key)
+static void on_ask_map(struct peer *p, uint32_t key, const struct pipe_msg *m)
 {
 	struct lent lent = { .key = key };
 	int fd = -1;
 
 	/* A descriptor cannot be taken back, so a process that has become another user
-	 * gets none: the kernel would not let it copy directly any more either. */
-	if (p->state == PEER_UP && host_is_ours_now(p->l->host, p->slot))
+	 * gets none, nor does one that cannot read our memory: the kernel would not let
+	 * it copy directly either. */
+	if (p->state == PEER_UP && host_is_ours_now(p->l->host, p->slot) &&
+	    gate_is_proved(&p->reach.gate, m->nonce.value))
 		fd = reach_lend(&p->reach, key, &lent);
 
-	say_map(p, SAY_MAP, &lent, fd);
+	say_map(p, &lent, fd);
 	if (fd >= 0)
 		close(fd);
 	if (fd >= 0)
@@ -115,8 +117,9 @@ static void on_ask_map(struct peer *p, uint32_t key)
 			 p->slot, (int)p->reach.pid, key);
 	else
 		log_info("slot %u, process %d: the region of key 0x%08x is not lent "
-			 "to that process: the region's memory is private, or its "
-			 "file cannot be opened, or the process has become another user",
+			 "to that process: the region's memory is private, its file "
+			 "cannot be opened or would be open for writing, too, or the "
+			 "process may not trace this one or has become another user",
 			 p->slot, (int)p->reach.pid, key);
 }
 
@@ -408,7 +411,7 @@ void local_said(struct local *l, struct host_said *s)
 		break;
 	case SAY_ASK_MAP:
 		if (p && same)
-			on_ask_map(p, lent.key);
+			on_ask_map(p, lent.key, &m);
 		break;
 	case SAY_MAP:
 		if (p && same)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIPE_VERSION = 5 };
+enum { PIPE_VERSION = 6 };
 
 enum rec_kind {
 	REC_PAD,    /* empty: fills the end of the ring */

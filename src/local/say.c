@@ -109,16 +109,28 @@ void peer_forget_unsaid(struct peer *p)
 	p->want_map = 0;
 }
 
-int say_map(struct peer *p, enum say what, const struct lent *lent, int fd)
+int say_map(struct peer *p, const struct lent *lent, int fd)
 {
 	struct map_msg m = {
-		.head = { .version = PIPE_VERSION,
-			  .what = (uint8_t)what,
-			  .yes = fd >= 0 },
+		.head = { .version = PIPE_VERSION, .what = SAY_MAP, .yes = fd >= 0 },
 		.lent = *lent,
 	};
 
 	return or_later(p, host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0));
+}
+
+static int say_ask_map(struct peer *p, uint32_t key)
+{
+	struct map_msg m = {
+		.head = { .version = PIPE_VERSION, .what = SAY_ASK_MAP },
+		.lent = { .key = key },
+	};
+
+	if (!reach_prove(&p->reach, m.head.nonce.value)) {
+		reach_is_refused(&p->reach, key);
+		return -EPERM;
+	}
+	return or_later(p, host_say(p->l->host, p->slot, &m, sizeof(m), NULL, 0));
 }
 
 /* Only notes the request, for the same reason as peer_ask_gate(). */
@@ -134,7 +146,7 @@ void peer_say_again(struct peer *p)
 {
 	enum say what = (enum say)p->say;
 	bool yes = p->say_yes, kick = p->kick;
-	const struct lent ask = { .key = p->want_map };
+	uint32_t ask = p->want_map;
 	int rc;
 
 	peer_forget_unsaid(p);
@@ -142,11 +154,11 @@ void peer_say_again(struct peer *p)
 		say_surely(p, what, yes);
 	if (kick)
 		peer_kick(p);
-	if (!ask.key)
+	if (!ask)
 		return;
-	rc = say_map(p, SAY_ASK_MAP, &ask, -1);
+	rc = say_ask_map(p, ask);
 	if (rc == -EAGAIN)
-		peer_ask_map(p, ask.key);
+		peer_ask_map(p, ask);
 	else if (!rc) {
 		p->l->asked = p;
 		p->l->looks = ANSWER_LOOKS;

@@ -26,7 +26,8 @@ struct pipe_msg {
 	struct nonce nonce; /* at == 0: its memory must not be copied directly */
 };
 
-/* A SAY_ASK_MAP sets only lent.key. */
+/* A SAY_ASK_MAP sets only lent.key and, in head.nonce.value, the proof that lies in the
+ * other's page (reach_prove()). */
 struct map_msg {
 	struct pipe_msg head;
 	struct lent lent;
@@ -38,7 +39,7 @@ void say_take_offer(struct local *l, uint16_t slot, bool yes);
 /* Sends a message now, or as soon as the connection has room.  Returns 0 or -errno;
  * -ESRCH: no process has the slot. */
 int say_surely(struct peer *p, enum say what, bool yes);
-/* Sends a message now, without repeating it.  Returns 0 or -errno; -EAGAIN: no room. */
-int say_map(struct peer *p, enum say what, const struct lent *lent, int fd);
+/* Sends a SAY_MAP now, without repeating it.  Returns 0 or -errno; -EAGAIN: no room. */
+int say_map(struct peer *p, const struct lent *lent, int fd);
 
 #endif

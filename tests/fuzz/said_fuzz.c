@@ -200,6 +200,15 @@ static struct lent take_lent(struct world *w, struct input *in)
 
 /* Puts a region into the peer's export table, as l describes it, and notes that this
  * process has asked for it. */
+/* As if the peer had read the proof in the page that it was told of. */
+static void has_read(const struct peer *p, uint64_t proof[2])
+{
+	const struct gate *g = p ? &p->reach.gate : NULL;
+
+	if (g && g->page && !g->shut)
+		memcpy(proof, g->page->proof, sizeof(g->page->proof));
+}
+
 static void has_asked(struct world *w, struct reach *r, const struct lent *l)
 {
 	struct exports *b = mmap(NULL, sizeof(*b), PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -242,6 +251,8 @@ static void step_say(struct world *w, struct input *in)
 	m.nonce.at = (uint64_t)take(in, 4) << 32 | take(in, 4);
 	if (m.nonce.at == 1) /* as if this process had told its nonce */
 		m.nonce = gate_nonce(&w->gate);
+	if (m.what == SAY_ASK_MAP && m.nonce.at & 1)
+		has_read(l->by_slot[slot], m.nonce.value);
 	if (m.what >= SAY_MAP - 1)
 		m.lent = take_lent(w, in);
 	if (m.what == SAY_MAP && l->by_slot[slot])
