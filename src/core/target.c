@@ -32,7 +32,7 @@ static const struct {
 	ROW(ALIGNMENT,  "the address is not aligned to 8 bytes",               REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
-	ROW(MEMORY,     "the region's memory is not mapped",                   SUCCESS,         VERR_NONE,            IBV_EVENT_QP_ACCESS_ERR)
+	ROW(MEMORY,     "the region's memory is not mapped",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
 	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1)
 	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
 #undef ROW

@@ -101,6 +101,7 @@ static void a_receive_says_why(void **state)
 		{ REFUSED_RECV_SHORT, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH },
 		{ REFUSED_RECV_SGE, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY },
 		{ REFUSED_INVALIDATE, IBV_WC_REM_INV_REQ_ERR, VERR_INVALIDATE },
+		{ REFUSED_MEMORY, IBV_WC_LOC_ACCESS_ERR, VERR_REQUEST_ACCESS },
 		{ REFUSED_KEY, IBV_WC_LOC_ACCESS_ERR, VERR_REQUEST_ACCESS },
 		{ REFUSED_PLACE, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID },
 		{ REFUSED_OPERATION, IBV_WC_REM_INV_REQ_ERR, VERR_REQUEST_INVALID },
@@ -123,7 +124,7 @@ static void a_receive_says_why(void **state)
 	}
 	post(w, 99, 4);
 	assert_int_equal(target_take_recv(w->qp, &w->t), ACCEPTED);
-	target_fail_recv(w->qp, &w->t, REFUSED_MEMORY, NOW);
+	target_fail_recv(w->qp, &w->t, REFUSED_FETCH, NOW);
 	assert_true(w->t.have_recv);
 	close_world(w);
 }

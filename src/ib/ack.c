@@ -85,7 +85,8 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 		return;
 	}
 	s->nak_due = s->by_value = false;
-	count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
+	if (aeth_type(s->nak) != AETH_ACK)
+		count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 }
 
 int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint64_t now)

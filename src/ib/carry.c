@@ -96,7 +96,7 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 	s->q.qp = &s->qp;
 	s->q.ib = ib;
 	s->q.service = IB_XRC;
-	s->q.mtu = m->mtu;
+	s->q.mtu = s->qp.path.mtu = m->mtu;
 	list_add_tail(bucket(ib, s->qpn), &s->node);
 	ib->xrc.nstand_ins[slot]++;
 	return s;

@@ -460,6 +460,57 @@ static void send_with_invalidate(void **state)
 	fix_close(f);
 }
 
+/* 9.9.3, class J: no NAK. The requester has the ACK of what came before, and finds out by
+ * its retries. */
+static void a_key_that_cannot_be_invalidated(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ibv_send_wr bad = { .wr_id = 2,
+				   .opcode = IBV_WR_SEND_WITH_INV,
+				   .send_flags = IBV_SEND_SIGNALED,
+				   .invalidate_rkey = 0xdeadbeef },
+			   good = { .wr_id = 1,
+				    .next = &bad,
+				    .opcode = IBV_WR_SEND,
+				    .send_flags = IBV_SEND_SIGNALED };
+
+	(void)state;
+	fix_recv(f, 8, 5000, 10);
+	fix_recv(f, 9, 5000, 10);
+	sim_send(f->p.qp[0], &good);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_REM_INV_REQ_ERR).vendor_err,
+			 VERR_INVALIDATE);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
+	fix_wc(f, 0, 2, IBV_WC_RETRY_EXC_ERR);
+	for (uint32_t i = 0; i < f->n; i++)
+		assert_true(f->log[i].side == 0 || !(f->log[i].f.syndrome & 0x60));
+	assert_int_equal(sim_event(f->s, 1), -1);
+	fix_close(f);
+}
+
+/* A receive tells of it, if one is posted and the refused packet has the immediate data.
+ */
+static void immediate_data_and_a_wrong_rkey(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+		if (i)
+			fix_recv(f, 9, 5000, 10);
+		post_with(f, IBV_WR_RDMA_WRITE_WITH_IMM, 0, i == 2 ? 3000 : 100,
+			  f->mr[1]->mkey.key ^ 1);
+		fix_wc(f, 0, 1, IBV_WC_REM_ACCESS_ERR);
+		refused(f, 0x62, IBV_EVENT_QP_ACCESS_ERR);
+		if (i)
+			fix_wc(f, 1, 9,
+			       i == 1 ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR);
+		fix_close(f);
+	}
+}
+
 static void a_window_goes_with_its_qp(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -509,6 +560,8 @@ int main(void)
 		cmocka_unit_test(a_gap_that_ends),
 		cmocka_unit_test(established),
 		cmocka_unit_test(send_with_invalidate),
+		cmocka_unit_test(a_key_that_cannot_be_invalidated),
+		cmocka_unit_test(immediate_data_and_a_wrong_rkey),
 		cmocka_unit_test(a_window_goes_with_its_qp),
 	};
 

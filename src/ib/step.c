@@ -79,6 +79,16 @@ static bool write_length_ok(const struct ib_qp *q, const struct ib_pkt *pkt)
 	       (last ? pkt->payload_len == left : pkt->payload_len < left);
 }
 
+/* Does a receive tell of a WRITE whose R_Key is refused? One with immediate data has a
+ * status for it: Local Access Error (11.6.2). On a network the first packet of a longer
+ * message is refused, before anybody knows that the last one has immediate data. UC drops
+ * the message (class D). */
+static bool is_told_by_recv(const struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	return q->qp->reliable && ib_has(pkt, IB_IMMDT) &&
+	       pkt->f.dma_len <= q->qp->path.mtu;
+}
+
 enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct target *t = &q->rsp.target;
@@ -93,6 +103,8 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 		why = REFUSED_LENGTH;
 	if (!why && ib_has(pkt, IB_IMMDT))
 		why = target_take_recv(q->qp, t);
+	if (why == REFUSED_KEY && is_told_by_recv(q, pkt))
+		target_take_recv(q->qp, t);
 	return why ? why
 		   : target_write(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }

@@ -66,7 +66,7 @@ static void send_with_invalidate(void **state)
 			write_with(f, wr.invalidate_rkey, IBV_WC_REM_ACCESS_ERR);
 		} else { /* nothing is left to invalidate */
 			sim_send(f->p.qp[0], &wr);
-			fix_wc(f, 0, 2, IBV_WC_REM_ACCESS_ERR);
+			fix_wc(f, 0, 2, IBV_WC_RETRY_EXC_ERR);
 			fix_wc(f, 1, 10, IBV_WC_REM_INV_REQ_ERR);
 		}
 		assert_int_equal(mw_dealloc(mw), 0);

@@ -131,7 +131,7 @@ const struct wire_row fixed_rows[] = {
 	  .a = { WC(LOC_QP_OP_ERR), V_LOCAL_OPERATION, A_ERR,
 		 .log = "%A: work request 0x1.*not possible" } },
 	{ "send_inv_of_nothing", .op = IBV_WR_SEND_WITH_INV, .inv_wrong = true,
-	  .a = { SAYS_ACCESS },
+	  .attr = short_timeout, .a = { RETRIED }, /* 9.9.3, class J: no NAK */
 	  .b = { WC(REM_INV_REQ_ERR), V_INVALIDATE, A_ERR, .log = "%B.*cannot be invalidated" } },
 
 	/* --- longer than the receive --- */
@@ -271,6 +271,10 @@ static void remote_seen(struct wire_row *r, enum key key)
 	} else {
 		r->a = (struct seen){ SAYS_OPERATION };
 		r->b = (struct seen){ .state = IBV_QPS_ERR, .event = EV(QP_ACCESS_ERR) };
+	}
+	if (r->op == IBV_WR_RDMA_WRITE_WITH_IMM) {
+		r->b.wc = WC(LOC_ACCESS_ERR); /* 11.6.2 */
+		r->b.verr = V_REQ_ACCESS;
 	}
 	if (key == KEY_UNMAPPED) {
 		r->b.log = r->op == IBV_WR_RDMA_READ ? "%B: .*memory is gone"

@@ -6,6 +6,8 @@
 /* clang-format off */
 #define KEYS "9.7.4.1.5, 9.9.3"
 #define OPS  "9.7.4.1.5, 9.9.3"
+#define IMM_KEYS "9.7.4.1.5, 9.9.3, 11.6.2"
+#define IMM_NO_ACCESS .a = A_NAK("REM_ACCESS"), .b = "-, OK LOC_ACCESS FLUSH*2, ERR QP_ACCESS_ERR"
 const struct row remote_rows[] = {
 	{ "good_write", "WRITE, nothing wrong", "9.4.3", WRITE, WRITTEN,
 	  IW_WELL("5040, 5", A_WELL, "-, OK*3, RTS changed") },
@@ -52,12 +54,15 @@ const struct row remote_rows[] = {
 	  NO_ACCESS, IW_NO_WRITE("5040, 7", "RDMAP: access rights violation") },
 	{ "write_wrap", "WRITE; address and length pass 2^64", KEYS, WRITE, .rkey = KEY_WRAP,
 	  NO_ACCESS, IW_NO_WRITE("5041, 7.1", "DDP: TO wrap") },
-	{ "write_imm_unknown", "WRITE with immediate; nobody has the R_Key", KEYS, WRITE_IMM,
-	  .rkey = KEY_UNKNOWN, NO_ACCESS,
+	{ "write_imm_unknown", "WRITE with immediate; nobody has the R_Key", IMM_KEYS, WRITE_IMM,
+	  .rkey = KEY_UNKNOWN, IMM_NO_ACCESS,
 	  IW_NO_WRITE("5041, 7.1", "DDP: invalid STag") },
-	{ "write_imm_rights", "WRITE with immediate; the region has no REMOTE_WRITE", KEYS, WRITE_IMM,
-	  .rkey = KEY_RIGHTS, NO_ACCESS,
+	{ "write_imm_rights", "WRITE with immediate; the region has no REMOTE_WRITE", IMM_KEYS, WRITE_IMM,
+	  .rkey = KEY_RIGHTS, IMM_NO_ACCESS,
 	  IW_NO_WRITE("5040, 7", "RDMAP: access rights violation") },
+	{ "write_imm_long_unknown", "... of 3 packets, of which only the last has the immediate data", KEYS, WRITE_IMM,
+	  .len = 3000, .rkey = KEY_UNKNOWN, NO_ACCESS,
+	  IW_NO_WRITE("5041, 7.1", "DDP: invalid STag") },
 	{ "write_long_unknown", "WRITE of 3 packets; nobody has the R_Key", KEYS, WRITE,
 	  .len = 3000, .rkey = KEY_UNKNOWN, NO_ACCESS,
 	  IW_NO_WRITE("5041, 7.1", "DDP: invalid STag") },
