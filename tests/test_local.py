@@ -359,6 +359,14 @@ def test_program_does_not_notice(run, mode):
     assert MAPPED in out
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_random_use_of_memory(run, full, seed):
+    """Whatever a program does to its memory, in random order, a model knows what it must hold
+    while another process reads and writes regions of it."""
+    for s in range(seed, 400 if full else seed + 1, 4):
+        run("host", "model", "-n", 400, "-s", s, env=NOTICING)
+
+
 @pytest.mark.parametrize("words,memory", [
     (("run", "--"), "a file's"), (("run", "-L", "vm", "--"), "private"),
     (("run", "-L", "pipe", "--"), "private"), (("run", "-L", "map", "--"), "a file's"),

@@ -39,6 +39,7 @@ int noticed(void);
 int beforehand(void);
 int loads(void);
 int afterwards(void);
+int model(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);
