@@ -23,6 +23,7 @@
 #include "ib/sim.h"
 #include "input.h"
 #include "local/peer.h"
+#include "local/say.h"
 #include "must.h"
 #include "same_host.h"
 #include "sys/log.h"
@@ -39,7 +40,7 @@ enum step {
 	STEPS
 };
 
-enum { SAY_MAP = 9 /* local/say.h */, SHARED = 8192 };
+enum { SHARED = 8192 };
 enum fd { NOTHING, PIPE, UNSEALED, SHORT, EXPORTS, A_FILE, FDS };
 
 struct world {

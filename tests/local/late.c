@@ -3,12 +3,13 @@
  * only then what keeps memory private if it was done before: in each --mode it must have
  * private memory again once nothing needs the file.
  *
- *	ring, lock	opens io_uring, or locks a page elsewhere; deregisters
+ *	ring, lock	opens io_uring (or aio), or locks a page elsewhere; deregisters
  *	ring-thread, lock-thread	... begins a thread, and forks
- *	cost		begins a thread, unseen; deregisters many a time beside other
- *memory partial		MADV_DONTNEED fails at memory behind the region
+ *	cost		begins a thread, unseen, and deregisters many a time
+ *	partial		MADV_DONTNEED fails at memory behind the region
  */
 #include <errno.h>
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
@@ -53,12 +54,13 @@ static struct ibv_mr *reg(uint8_t *at, size_t len)
 static void act(void)
 {
 	struct io_uring_params p;
+	aio_context_t io = 0;
 
 	memset(&p, 0, sizeof(p));
 	if (is("lock"))
 		CHECK(!mlock(map(PAGE), PAGE));
-	else
-		CHECK(syscall(SYS_io_uring_setup, 8, &p) >= 0);
+	else if (syscall(SYS_io_uring_setup, 8, &p) < 0) /* it may be forbidden */
+		CHECK(!syscall(SYS_io_setup, 4, &io));
 }
 
 /* --- a region that ends ------------------------------------------------------ */
