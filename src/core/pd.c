@@ -122,7 +122,8 @@ static struct pd *stand_for(struct pd *proper, struct ibv_context *ctx, enum pd_
 static bool good_parent(const struct ibv_parent_domain_init_attr *a)
 {
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
-			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+			       PARENT_ALLOWS_CC_UNPROTECTED;
 
 	return a->pd && !(a->comp_mask & ~known) &&
 	       (!(a->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) ||

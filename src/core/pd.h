@@ -57,6 +57,10 @@ int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out);
 /* Returns 0, -EBUSY, or -EINVAL for an imported PD. */
 int pd_free(struct pd *pd);
 
+/* Of a newer verbs.h: buffers may be memory that a confidential guest shares with its
+ * host, where the device needs that. Ours does not. */
+enum { PARENT_ALLOWS_CC_UNPROTECTED = 1 << 2 };
+
 /* Does the program allocate the memory of pd's objects? */
 static inline bool pd_has_allocators(const struct pd *pd)
 {

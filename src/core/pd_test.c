@@ -149,7 +149,7 @@ static void what_is_refused(void **state)
 
 	(void)state;
 	a = attr(f->pd, NULL);
-	a.comp_mask |= 4;
+	a.comp_mask |= 8;
 	assert_int_equal(pd_parent(&f->ibv, &a, &parent), -EINVAL);
 	a = attr(f->pd, NULL);
 	a.free = NULL;

@@ -207,6 +207,7 @@ const char *live_name(enum live_kind kind)
 		[LIVE_CM_ID] = "rdma_cm id",
 		[LIVE_CM_CHANNEL] = "event channel",
 		[LIVE_CM_EVENT] = "rdma_cm event",
+		[LIVE_BUF] = "buffer",
 	};
 
 	return names[kind];

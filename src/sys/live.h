@@ -33,9 +33,10 @@ enum live_kind {
 	LIVE_COUNTERS,
 	LIVE_WQ,
 	LIVE_WQ_TABLE,
-	LIVE_CM_ID, /* of rdma_cm; no context owns these three */
+	LIVE_CM_ID, /* of rdma_cm; no context owns these three and LIVE_BUF */
 	LIVE_CM_CHANNEL,
 	LIVE_CM_EVENT,
+	LIVE_BUF,
 	LIVE_KINDS,
 };
 

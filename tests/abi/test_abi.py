@@ -318,7 +318,7 @@ def test_loading_does_nothing():
 NONE = """
 import ctypes, errno, sys
 lib = ctypes.CDLL(sys.argv[1], use_errno=True)
-for name in ("ibv_alloc_dmah", "ibv_reg_mr_ex", "ibv_alloc_buf"):
+for name in ("ibv_alloc_dmah", "ibv_reg_dmabuf_mr", "ibv_create_comp_cntr"):
     fn = getattr(lib, name)
     fn.restype = ctypes.c_void_p
     ctypes.set_errno(0)

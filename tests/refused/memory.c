@@ -2,6 +2,7 @@
 /* Regions, and imported regions and device memory; the kernel's structs. */
 #include "refused.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 
 static const int write_it = IBV_ACCESS_LOCAL_WRITE;
@@ -52,6 +53,70 @@ static void regions(void)
 	ANY(ibv_dontfork_range, "size: nothing is to be done, of any size");
 }
 
+/* Of newer releases of rdma-core: Debian's verbs.h does not have them. */
+static void buffers(void)
+{
+	struct {
+		size_t length;
+		int access;
+		uint64_t comp_mask, iova;
+		void *addr;
+		int fd;
+		uint64_t fd_offset;
+		void *dmah, *buf;
+	} attr = { .length = 64, .access = write_it, .comp_mask = 1 << 1 };
+	void *(*alloc)(void *pd, size_t size, void **buf) =
+		dlvsym(RTLD_DEFAULT, "ibv_alloc_buf", "IBVERBS_1.17");
+	void *(*reg)(void *pd, void *buf, void *addr, size_t length, int access) =
+		dlvsym(RTLD_DEFAULT, "ibv_reg_buf_mr", "IBVERBS_1.17");
+	void (*drop)(void *buf) = dlvsym(RTLD_DEFAULT, "ibv_free_buf", "IBVERBS_1.17");
+	void *(*reg_ex)(void *pd, void *attr) =
+		dlvsym(RTLD_DEFAULT, "ibv_reg_mr_ex", "IBVERBS_1.15");
+	void *buf, *at = alloc(own.pd, 64, &buf), *o[] = { NULL, gone.pd };
+	struct ibv_mr *mr;
+
+	for (int i = 0; i < 2; i++) {
+		const char *which = i ? "pd freed" : "pd NULL";
+
+		ROW_OF("ibv_alloc_buf", which, EINVAL, of_pointer, alloc(o[i], 64, &buf));
+		ROW_OF("ibv_reg_buf_mr", which, EINVAL, of_pointer,
+		       reg(o[i], buf, at, 64, write_it));
+		ROW_OF("ibv_reg_mr_ex", which, EINVAL, of_pointer, reg_ex(o[i], &attr));
+	}
+	ROW_OF("ibv_alloc_buf", "size 0", EINVAL, of_pointer, alloc(own.pd, 0, &buf));
+	ROW_OF("ibv_alloc_buf", "buf NULL", EINVAL, of_pointer, alloc(own.pd, 64, NULL));
+	ROW_OF("ibv_reg_buf_mr", "buf NULL", EINVAL, of_pointer,
+	       reg(own.pd, NULL, at, 64, write_it));
+	ROW_OF("ibv_reg_buf_mr", "addr past the end", EINVAL, of_pointer,
+	       reg(own.pd, buf, (char *)at + 65, 0, write_it));
+	ROW_OF("ibv_reg_buf_mr", "length past the end", EINVAL, of_pointer,
+	       reg(own.pd, buf, at, 65, write_it));
+	ROW_OF("ibv_reg_mr_ex", "mr_init_attr NULL", EINVAL, of_pointer,
+	       reg_ex(own.pd, NULL));
+	ROW_OF("ibv_reg_mr_ex", "addr NULL", EFAULT, of_pointer, reg_ex(own.pd, &attr));
+	ROW_OF("ibv_reg_buf_mr", "all good", -1000, of_pointer,
+	       mr = reg(own.pd, buf, at, 64, write_it));
+	ibv_dereg_mr(mr);
+	attr.addr = at;
+	ROW_OF("ibv_reg_mr_ex", "all good", -1000, of_pointer,
+	       mr = reg_ex(own.pd, &attr));
+	ibv_dereg_mr(mr);
+	attr.comp_mask = 1 << 5 | 1 << 1;
+	ROW_OF("ibv_reg_mr_ex", "buf NULL", EINVAL, of_pointer, reg_ex(own.pd, &attr));
+	attr.comp_mask = 1 << 2;
+	ROW_OF("ibv_reg_mr_ex", "fd of a DMA-buf", EOPNOTSUPP, of_pointer,
+	       reg_ex(own.pd, &attr));
+	row_begin("ibv_free_buf", "buf NULL");
+	drop(NULL);
+	row_end(0, 0);
+	drop(buf);
+	row_begin("ibv_free_buf", "buf freed");
+	drop(buf);
+	row_end(0, 0);
+	ROW_OF("ibv_reg_buf_mr", "buf freed", EINVAL, of_pointer,
+	       reg(own.pd, buf, at, 64, write_it));
+}
+
 /* Expects the result IBV_REREG_MR_ERR_INPUT, and returns errno. */
 static int of_input(int rc)
 {
@@ -87,5 +152,6 @@ static void reregister(void)
 void memory_rows(void)
 {
 	regions();
+	buffers();
 	reregister();
 }
