@@ -164,7 +164,7 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
 	const struct cqe *cur = &cq_of_ex(ex)->cur;
 
-	info->tag = cur->tm_tag;
+	info->tag = cur->flags & IBV_WC_TM_MATCH ? cur->tm_tag : 0;
 	info->priv = cur->flags & IBV_WC_TM_MATCH ? cur->tm_priv : 0;
 }
 

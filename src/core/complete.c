@@ -41,6 +41,8 @@ static inline bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status 
 		.vendor_err = verr,
 		.opcode = op->wc,
 		.byte_len = op->traits & WR_RESULT ? w->length : 0,
+		.places = sq_cover(&qp->sq),
+		.queue = &qp->sq.returned,
 	};
 
 	return cq_push(qp->send_cq, &cqe, false);
@@ -56,10 +58,20 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	if (status != IBV_WC_SUCCESS && qp->lane && qp->reliable)
 		exports_shut_qp(qp->core, qp->qpn);
 	qp->sq.tail++;
-	if (!is_told(w, status))
+	if (!is_told(w, status)) {
+		qp->sq.uncovered++;
 		return true;
-	return w->flags & SWQE_OWN ? tm_ended(qp, w, status, verr, now)
-				   : tell(qp, w, status, verr, now);
+	}
+	if (!(w->flags & SWQE_OWN))
+		return tell(qp, w, status, verr, now);
+	cq_return(qp->send_cq, &qp->sq.returned, 1);
+	return tm_ended(qp, w, status, verr, now);
+}
+
+void sq_reclaim(struct qp *qp)
+{
+	cq_return(qp->send_cq, &qp->sq.returned, qp->sq.uncovered);
+	qp->sq.uncovered = 0;
 }
 
 static void overrun(struct qp *qp, const char *which, uint64_t now) REQUIRES(qp->lock)
@@ -106,10 +118,18 @@ static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 
 /* --- receive queue ------------------------------------------------------- */
 
-void qp_hold_recv(struct qp *qp, uint64_t wr_id)
+void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag)
 {
 	qp->held = true;
+	qp->held_tag = is_tag;
 	qp->held_wr_id = wr_id;
+}
+
+/* Gives the completion of a receive its place. */
+static inline void hold_place(struct qp *qp, struct cqe *cqe)
+{
+	cqe->places = qp->srq ? PLACE_SHARED : 1;
+	cqe->queue = qp->srq ? &qp->srq->rq.returned : &qp->rq.returned;
 }
 
 bool qp_pop_recv(struct qp *qp, struct rwqe *out)
@@ -118,7 +138,7 @@ bool qp_pop_recv(struct qp *qp, struct rwqe *out)
 		return false;
 	if (!(qp->srq ? srq_pop(qp->srq, out) : rq_pop(&qp->rq, out)))
 		return false;
-	qp_hold_recv(qp, out->wr_id);
+	qp_hold_recv(qp, out->wr_id, false);
 	return true;
 }
 
@@ -129,6 +149,8 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool soli
 	qp->held = false;
 	cqe->wr_id = w->wr_id;
 	cqe->qp_num = qp->qpn;
+	if (!qp->held_tag)
+		hold_place(qp, cqe);
 	if (!cq_push(qp->recv_cq, cqe, solicited))
 		overrun(qp, "receive", cqe->now);
 }
@@ -147,6 +169,8 @@ void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now
 		.byte_len = len,
 		.src_qp = qp->attr.dest_qp_num,
 		.sl = qp->path.sl,
+		.places = 1,
+		.queue = &rq->returned,
 	};
 	if (in_place)
 		cq_end(qp->recv_cq, solicited);
@@ -154,7 +178,7 @@ void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now
 		overrun(qp, "receive", now);
 }
 
-static void flush_recv(struct qp *qp, uint64_t wr_id, uint64_t now)
+static void flush_recv(struct qp *qp, uint64_t wr_id, bool is_tag, uint64_t now)
 {
 	struct cqe cqe = {
 		.wr_id = wr_id,
@@ -165,6 +189,8 @@ static void flush_recv(struct qp *qp, uint64_t wr_id, uint64_t now)
 		.opcode = IBV_WC_RECV,
 	};
 
+	if (!is_tag)
+		hold_place(qp, &cqe);
 	cq_push(qp->recv_cq, &cqe, false);
 }
 
@@ -175,10 +201,10 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 	if (qp->held) {
 		qp->held = false;
-		flush_recv(qp, qp->held_wr_id, now);
+		flush_recv(qp, qp->held_wr_id, qp->held_tag, now);
 	}
 	for (; rq->tail != rq->head; rq->tail++)
-		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, now);
+		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, false, now);
 }
 
 /* --- both ---------------------------------------------------------------- */
@@ -223,7 +249,17 @@ void qp_clear(struct qp *qp)
 	/* The indices are not reset to 0, because other state derives from them. */
 	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;
+	/* What is left of a message will not come: the SRQ has its receive back. */
+	if (qp->held && !qp->held_tag && qp->srq)
+		atomic_fetch_add_explicit(&qp->srq->rq.returned, 1, memory_order_relaxed);
 	qp->held = false;
+}
+
+void qp_free_places(struct qp *qp)
+{
+	qp->sq.uncovered = 0;
+	atomic_store_explicit(&qp->sq.returned, qp->sq.head, memory_order_relaxed);
+	atomic_store_explicit(&qp->rq.returned, qp->rq.head, memory_order_relaxed);
 }
 
 void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)

@@ -23,4 +23,7 @@ void qp_forget_cqes(struct qp *qp);
 /* Drops all posted requests without completions. */
 void qp_clear(struct qp *qp) REQUIRES(qp->lock);
 
+/* Frees all places of the QP's queues, which are clear; its CQs have no entry of it. */
+void qp_free_places(struct qp *qp) REQUIRES(qp->lock);
+
 #endif

@@ -284,6 +284,7 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 	any = first != head(cq);
 	if (any) {
 		*out = *at(cq, first);
+		cqe_leaves(out);
 		set_tail(cq, first + 1);
 	}
 	brief_give(&cq->lock);
@@ -311,6 +312,12 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 	async_raise(cq->ctx, IBV_EVENT_CQ_ERR, &cq->ex);
 }
 
+static void drop_oldest(struct cq *cq) REQUIRES(cq->lock)
+{
+	cqe_leaves(at(cq, tail(cq)));
+	set_tail(cq, tail(cq) + 1);
+}
+
 /* The slow path of cq_push(): the CQ is full, armed or overrun. */
 __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cqe *cqe,
 						  bool solicited)
@@ -323,7 +330,7 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 	h = head(cq);
 	if (!lost && h - tail(cq) >= cq->cap) {
 		if (cq->ignore_overrun)
-			set_tail(cq, tail(cq) + 1);
+			drop_oldest(cq);
 		else
 			lost = report = cq->overrun = true;
 	}
@@ -373,10 +380,30 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 			solicited = stays ? to : to - 1;
 		if (stays)
 			*at(cq, to++) = *at(cq, from);
+		else
+			cqe_leaves(at(cq, from));
 	}
 	set_head(cq, to);
 	cq->told = told;
 	cq->solicited = solicited;
+	brief_give(&cq->lock);
+}
+
+void cq_return(struct cq *cq, _Atomic uint32_t *queue, uint32_t n)
+{
+	brief_take(&cq->lock);
+	atomic_store_explicit(queue,
+			      atomic_load_explicit(queue, memory_order_relaxed) + n,
+			      memory_order_relaxed);
+	brief_give(&cq->lock);
+}
+
+void cq_disown(struct cq *cq, const _Atomic uint32_t *queue)
+{
+	brief_take(&cq->lock);
+	for (uint32_t i = tail(cq); i != head(cq); i++)
+		if (at(cq, i)->places && at(cq, i)->queue == queue)
+			at(cq, i)->places = 0;
 	brief_give(&cq->lock);
 }
 

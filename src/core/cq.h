@@ -6,6 +6,9 @@
  * more entries, and QPs that complete on it fail. With ignore_overrun (the program
  * promises that the CQ never overruns) a push to a full ring drops the oldest entry
  * instead.
+ *
+ * An entry holds places of the queue whose work it completes. They return to that queue
+ * when the entry leaves the ring: docs/queues.md.
  */
 #ifndef CORE_CQ_H
 #define CORE_CQ_H
@@ -41,9 +44,32 @@ struct cqe {
 		uint32_t tm_priv; /* matched tag (RC): TMH.app_ctx */
 	};
 	uint8_t sl, dlid_path_bits; /* UD: from the received packet */
+	uint16_t places;	    /* that it holds, or PLACE_SHARED; 0: none */
 	uint64_t now;		    /* timestamp, ns */
-	uint64_t tm_tag;	    /* matched tag: TMH.tag */
+	union {
+		_Atomic uint32_t *queue; /* places: its count of returned places */
+		uint64_t tm_tag;	 /* matched tag (holds no places): TMH.tag */
+	};
 };
+
+/* cqe.places: one place of an SRQ, whose receives complete to several CQs. */
+enum { PLACE_SHARED = UINT16_MAX };
+
+/* The entry leaves its ring: its places return. The lock of the CQ is held, and all
+ * entries with places of one queue are in one CQ, except those of an SRQ. */
+static inline void cqe_leaves(const struct cqe *e)
+{
+	const uint16_t n = e->places;
+
+	if (__builtin_expect((uint16_t)(n - 1) < PLACE_SHARED - 1, 1))
+		atomic_store_explicit(e->queue,
+				      atomic_load_explicit(e->queue,
+							   memory_order_relaxed) +
+					      n,
+				      memory_order_relaxed);
+	else if (n)
+		atomic_fetch_add_explicit(e->queue, 1, memory_order_relaxed);
+}
 
 struct cq {
 	struct live live;
@@ -114,8 +140,12 @@ static inline int cq_take(struct cq *cq, uint32_t n, struct ibv_wc *wc)
 	count = atomic_load_explicit(&cq->head, memory_order_relaxed) - first;
 	if (count > n)
 		count = n;
-	for (uint32_t i = 0; i < count; i++)
-		memcpy(&wc[i], &cq->ring[(first + i) & (cq->size - 1)], sizeof(*wc));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct cqe *e = &cq->ring[(first + i) & (cq->size - 1)];
+
+		memcpy(&wc[i], e, sizeof(*wc));
+		cqe_leaves(e);
+	}
 	atomic_store_explicit(&cq->tail, first + count, memory_order_relaxed);
 	brief_give(&cq->lock);
 	return (int)count;
@@ -155,6 +185,11 @@ static inline NO_TSA void cq_end(struct cq *cq, bool solicited)
 
 /* Removes the entries of QP qpn, which is being reset or destroyed. */
 void cq_forget(struct cq *cq, uint32_t qpn);
+/* Returns n places of a queue that completes to cq and whose requests end without an
+ * entry. */
+void cq_return(struct cq *cq, _Atomic uint32_t *queue, uint32_t n);
+/* Lets the entries stay, but without the places of a queue that is being destroyed. */
+void cq_disown(struct cq *cq, const _Atomic uint32_t *queue);
 
 /* Returns the next CQ that raised an event. Blocks unless the descriptor is
  * O_NONBLOCK. Returns 0, -EAGAIN or -EINTR. */

@@ -251,6 +251,57 @@ static bool woken(struct cq *cq)
 	return was;
 }
 
+/* Adds an entry that holds places of a queue. */
+static void hold(struct cq *cq, uint16_t places, _Atomic uint32_t *queue, uint32_t qpn)
+{
+	struct cqe e = { .qp_num = qpn, .places = places, .queue = queue };
+
+	assert_true(cq_push(cq, &e, false));
+}
+
+static void places_return_as_entries_leave(void **state)
+{
+	_Atomic uint32_t own = UINT32_MAX, srq = 7;
+	struct ibv_wc wc[4];
+	struct cqe out;
+	struct cq *cq;
+
+	(void)state;
+	test_open(&t);
+	cq = create(4, NULL);
+	hold(cq, 3, &own, 1);
+	hold(cq, PLACE_SHARED, &srq, 1);
+	hold(cq, 0, NULL, 1); /* of a tag */
+	assert_int_equal(cq_poll(cq, 2, wc), 2);
+	assert_int_equal(own, 2);
+	assert_int_equal(srq, 8);
+	assert_int_equal(cq_poll(cq, 2, wc), 1);
+	hold(cq, 2, &own, 1);
+	assert_true(cq_pop(cq, &out));
+	assert_int_equal(own, 4);
+	/* A QP that is forgotten leaves the SRQ's receives to others. */
+	hold(cq, PLACE_SHARED, &srq, 1);
+	hold(cq, PLACE_SHARED, &srq, 2);
+	cq_forget(cq, 1);
+	assert_int_equal(srq, 9);
+	/* An SRQ that is destroyed: its entry stays, its count is gone. */
+	cq_disown(cq, &srq);
+	assert_int_equal(cq_poll(cq, 2, wc), 1);
+	assert_int_equal(srq, 9);
+	/* An entry that is dropped counts as polled. */
+	cq->ignore_overrun = true;
+	for (uint16_t i = 1; i <= 5; i++)
+		hold(cq, i, &own, 1);
+	assert_int_equal(own, 5);
+	assert_int_equal(cq_resize(cq, 16), 0);
+	assert_int_equal(cq_poll(cq, 4, wc), 4);
+	assert_int_equal(own, 5 + 2 + 3 + 4 + 5);
+	cq_return(cq, &own, 3);
+	assert_int_equal(own, 22);
+	cq_destroy(cq);
+	test_close(&t);
+}
+
 static void an_armed_cq_wakes_once(void **state)
 {
 	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
@@ -419,6 +470,7 @@ int main(void)
 		cmocka_unit_test(a_promise_not_to_overrun_is_believed),
 		cmocka_unit_test(resize_keeps_what_waits),
 		cmocka_unit_test(a_qp_is_forgotten_others_are_not),
+		cmocka_unit_test(places_return_as_entries_leave),
 		cmocka_unit_test(an_armed_cq_wakes_once),
 		cmocka_unit_test(what_waits_at_the_arm_wakes_at_once),
 		cmocka_unit_test(an_arm_for_solicited_ones_looks_for_these),

@@ -44,7 +44,7 @@ static inline void post_alone(struct qp *qp) REQUIRES(qp->lock)
  * QP's own requests (core/tm.h) also occupy the queue. */
 static inline uint32_t post_room(const struct qp *qp) REQUIRES(qp->lock)
 {
-	uint32_t room = qp->sq.tail + qp->sq.cap;
+	uint32_t room = sq_end(&qp->sq);
 
 	return qp->tm && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
 }

@@ -166,8 +166,10 @@ enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
 
 /* Does f, which remembers a region of the same PD, allow the access? If not,
  * mr_check_inside() decides. */
-static inline bool mr_allows(struct core *core, const struct mr_found *f, uint32_t key,
-			     uint64_t va, uint64_t len, int access)
+__attribute__((always_inline)) static inline bool mr_allows(struct core *core,
+							    const struct mr_found *f,
+							    uint32_t key, uint64_t va,
+							    uint64_t len, int access)
 {
 	return f->key == key && (f->access & access) == access &&
 	       f->changes == mkeys_changes(&core->mkeys) && len <= f->length &&

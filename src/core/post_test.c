@@ -362,6 +362,9 @@ static void a_chain_is_taken_up_to_the_bad_one(void **state)
 	assert_ptr_equal(bad, &wr[0]);
 	qp->sq.tail += 2;
 	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[0]);
+	qp->sq.returned += 2;
+	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
 	assert_ptr_equal(bad, &wr[2]);
 	fix_forget(qp);
 	assert_int_equal(qp_destroy(qp), 0);

@@ -78,6 +78,12 @@ struct sq {
 	uint32_t cap, max_sge, max_inline;
 	uint32_t head; /* next to be posted; free-running */
 	uint32_t tail; /* oldest not completed; free-running */
+	/* Requests that are completed since the last completion the program got of
+	 * them: the next one holds their places, too. */
+	uint32_t uncovered;
+	/* Places whose completions the program has, free-running: head - returned are
+	 * occupied. Written under send_cq->lock (docs/queues.md). */
+	_Atomic uint32_t returned;
 	/* For the posting thread, with or without the lock: core/post_build.c. */
 	uint32_t draft;	     /* one past the last draft; head if there is none */
 	uint32_t room;	     /* limit for drafts */
@@ -128,6 +134,7 @@ struct qp {
 	bool draining, drained_notify; /* SQD: notify when the queue has drained */
 	bool last_wqe;		       /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
 	bool held;		       /* a receive was taken and is not complete */
+	bool held_tag;		       /* it is a tag's and has no place in a queue */
 	uint64_t held_wr_id;
 	struct tm_tag *tm_tag;	  /* the rendezvous being received, or NULL */
 	struct list rndv;	  /* rendezvous that wait for their READ or FIN */
@@ -277,6 +284,25 @@ static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
 	return &sq->sge[(index & (sq->size - 1)) * sq->max_sge];
 }
 
+/* Returns the index at which the queue is full. */
+static inline uint32_t sq_end(const struct sq *sq)
+{
+	return atomic_load_explicit(&sq->returned, memory_order_relaxed) + sq->cap;
+}
+
+/* Returns the places that the completion of one more request holds. */
+static inline uint16_t sq_cover(struct sq *sq)
+{
+	const uint32_t places = sq->uncovered + 1;
+
+	sq->uncovered = 0;
+	return (uint16_t)places;
+}
+
+/* Returns the places of requests that were completed without a completion. For queues
+ * of urnic's own, whose completions nobody polls. */
+void sq_reclaim(struct qp *qp) REQUIRES(qp->lock);
+
 /* Completes the oldest work request, with a completion if it was signalled or failed.
  * verr: the reason, 0 on success. After a failure the transport calls qp_fail(). If
  * the CQ is full this fails the QP: look at qp->state. */
@@ -300,6 +326,8 @@ static inline bool sq_told_at_once(struct qp *qp, const struct ibv_send_wr *wr,
 		.qp_num = qp->qpn,
 		.opcode = opcode,
 		.byte_len = byte_len,
+		.places = sq_cover(&qp->sq),
+		.queue = &qp->sq.returned,
 	};
 	cq_end(cq, false);
 	return true;
@@ -316,8 +344,9 @@ void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->loc
  * not receive. A QP holds at most one, until rq_complete(). qp_fail() flushes a held
  * receive, so the transport just forgets it. */
 bool qp_pop_recv(struct qp *qp, struct rwqe *out) REQUIRES(qp->lock);
-/* Marks a receive that was taken by other means as held. */
-void qp_hold_recv(struct qp *qp, uint64_t wr_id) REQUIRES(qp->lock);
+/* Marks a receive that was taken by other means as held. is_tag: it is the buffer of a
+ * tag, not a receive of the SRQ. */
+void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag) REQUIRES(qp->lock);
 
 /* Completes the receive taken by qp_pop_recv(). *cqe: all fields but wr_id and qp_num.
  * Does nothing if the receive was flushed meanwhile; may fail the QP (CQ full). */

@@ -205,6 +205,14 @@ uint16_t qp1_pkey(const struct qp1 *q, uint16_t pkey_index)
 	return pkey_index < PKEY_TABLE ? q->ctx.dev->pkey[pkey_index] : 0;
 }
 
+/* QP1's sends are unsignalled, and nobody needs to know that they have gone. */
+static void reclaim(struct qp *qp)
+{
+	lock_take(&qp->lock);
+	sq_reclaim(qp);
+	lock_give(&qp->lock);
+}
+
 int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
 	     const uint8_t *mad)
 {
@@ -227,6 +235,7 @@ int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
 		log_info("a message of connection management cannot be sent: %s", why);
 		return -EINVAL;
 	}
+	reclaim(qp);
 	post_start(qp);
 	qp->ex.wr_flags = 0;
 	w = post_draft(qp, IBV_WR_SEND);

@@ -421,8 +421,7 @@ static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 	due_forget(core, qp);
 	lock_take(&qp->lock);
 	qp->transport->close(qp);
-	if (qp->tm)
-		tm_drop(qp);
+	qp_clear(qp);
 	lock_give(&qp->lock);
 }
 

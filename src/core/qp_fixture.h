@@ -255,10 +255,11 @@ static inline struct swqe *fix_last(struct qp *qp)
 	return sq_at(&qp->sq, qp->sq.head - 1);
 }
 
-/* Treats all posted requests as completed, since the fake transport completes none. */
+/* Treats all posted requests as completed, and their completions as polled, since the
+ * fake transport completes none. */
 static inline void fix_forget(struct qp *qp)
 {
-	qp->sq.tail = qp->sq.head;
+	qp->sq.tail = qp->sq.returned = qp->sq.head;
 }
 
 #endif

@@ -127,6 +127,7 @@ static void reset(struct qp *qp, enum ibv_qp_state from, uint64_t now) REQUIRES(
 	qp_set_state(qp, IBV_QPS_RESET);
 	qp->transport->enter(qp, from, now); /* cannot be refused */
 	qp_forget_cqes(qp);
+	qp_free_places(qp);
 }
 
 /* Returns the path MTU for a QP that goes to RTR. A program that asks for more than

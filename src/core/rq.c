@@ -51,7 +51,7 @@ int rq_post(struct rq *rq, const struct ibv_recv_wr *wr)
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge ||
 	    (wr->num_sge && !wr->sg_list))
 		return -EINVAL;
-	if (rq->head - rq->tail >= rq->cap)
+	if (rq_used(rq) >= rq->cap)
 		return -ENOMEM;
 	rq->wqe[at].wr_id = wr->wr_id;
 	rq->wqe[at].num_sge = (uint32_t)wr->num_sge;
@@ -77,4 +77,26 @@ bool rq_pop(struct rq *rq, struct rwqe *out)
 		out->length += out->sge[i].length;
 	rq->tail++;
 	return true;
+}
+
+/* The indices and the count of returned places stay: entries in CQs refer to them. */
+void rq_resize(struct rq *rq, struct rq *by)
+{
+	const struct rq was = { .size = rq->size, .wqe = rq->wqe, .sge = rq->sge };
+
+	for (uint32_t i = rq->tail; i != rq->head; i++) {
+		const uint32_t from = i & (rq->size - 1), to = i & (by->size - 1);
+
+		by->wqe[to] = rq->wqe[from];
+		memcpy(&by->sge[(size_t)to * by->max_sge],
+		       &rq->sge[(size_t)from * rq->max_sge],
+		       rq->wqe[from].num_sge * sizeof(*rq->sge));
+	}
+	rq->size = by->size;
+	rq->cap = by->cap;
+	rq->wqe = by->wqe;
+	rq->sge = by->sge;
+	by->size = was.size;
+	by->wqe = was.wqe;
+	by->sge = was.sge;
 }

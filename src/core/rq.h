@@ -31,6 +31,9 @@ struct rq {
 	uint32_t size; /* power of two */
 	uint32_t cap, max_sge;
 	uint32_t head, tail; /* next to post, next to take; free-running */
+	/* Places whose completions the program has, free-running: head - returned are
+	 * occupied. Written as docs/queues.md says. */
+	_Atomic uint32_t returned;
 	struct rwqe_head {
 		uint64_t wr_id;
 		uint32_t num_sge;
@@ -44,6 +47,16 @@ int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */
 bool rq_pop(struct rq *rq, struct rwqe *out);
+/* Gives rq the rings and the size of `by`, which is new and becomes what rq was; its
+ * receives stay. by->cap is not below rq_used(). */
+void rq_resize(struct rq *rq, struct rq *by);
+
+/* Returns the number of occupied places: receives that wait, are being filled, or whose
+ * completions the program does not have yet. */
+static inline uint32_t rq_used(const struct rq *rq)
+{
+	return rq->head - atomic_load_explicit(&rq->returned, memory_order_relaxed);
+}
 
 /* Returns the SGE of the oldest receive; NULL if it has not exactly one SGE or the
  * queue is empty. */

@@ -168,6 +168,9 @@ int srq_destroy(struct srq *srq)
 	}
 	live_del(&srq->live);
 	take_off(srq);
+	/* The QPs of a plain SRQ took their entries along. */
+	if (srq->cq)
+		cq_disown(srq->cq, &srq->rq.returned);
 	async_forget(srq->ctx, &srq->ibv);
 	lock_take(&srq->lock); /* waits for a post in progress */
 	rq_fini(&srq->rq);
@@ -178,22 +181,6 @@ int srq_destroy(struct srq *srq)
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	context_free(srq->ctx, srq);
 	return 0;
-}
-
-/* Moves all receives of `from` to `to`. The caller has checked that to->cap is enough. */
-static void move(struct rq *to, struct rq *from)
-{
-	struct rwqe w;
-
-	while (rq_pop(from, &w)) {
-		struct ibv_recv_wr wr = {
-			.wr_id = w.wr_id,
-			.sg_list = w.sge,
-			.num_sge = (int)w.num_sge,
-		};
-
-		rq_post(to, &wr);
-	}
 }
 
 /* Returns the number of receives that are posted and not taken. */
@@ -219,7 +206,7 @@ static int refuse_modify(const struct srq *srq, const char *what, uint32_t value
 
 int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	struct rq bigger = { 0 }, old = { 0 };
+	struct rq other = { 0 };
 	uint32_t cap, limit;
 	int rc = 0;
 
@@ -230,34 +217,31 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	if (mask & IBV_SRQ_MAX_WR) {
 		if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr)
 			return refuse_modify(srq, "max_wr", attr->max_wr);
-		rc = rq_init(&bigger, srq->in, attr->max_wr, srq->rq.max_sge);
+		rc = rq_init(&other, srq->in, attr->max_wr, srq->rq.max_sge);
 		if (rc)
 			return rc;
-		bigger.cap = min32(bigger.cap, caps.max_srq_wr);
+		other.cap = min32(other.cap, caps.max_srq_wr);
 	}
 	lock_take(&srq->lock);
-	cap = mask & IBV_SRQ_MAX_WR ? bigger.cap : srq_rq(srq)->cap;
+	cap = mask & IBV_SRQ_MAX_WR ? other.cap : srq_rq(srq)->cap;
 	limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : srq->limit;
-	if (limit > cap || waiting(srq) > cap) {
+	if (limit > cap || rq_used(srq_rq(srq)) > cap) {
 		rc = refuse_modify(
 			srq,
-			"the limit, or the number of posted receives, is above max_wr,",
+			"the limit, or the number of occupied places, is above max_wr,",
 			cap);
-		old = bigger;
 		goto unlock;
 	}
 	srq->limit = limit;
 	if (mask & IBV_SRQ_MAX_WR) {
-		old = *srq_rq(srq);
-		move(&bigger, &old);
-		*srq_rq(srq) = bigger;
+		rq_resize(srq_rq(srq), &other);
 		attr->max_wr = cap;
 	}
 	if (mask & IBV_SRQ_LIMIT)
 		look_at_limit(srq);
 unlock:
 	lock_give(&srq->lock);
-	rq_fini(&old);
+	rq_fini(&other);
 	return rc;
 }
 
@@ -288,9 +272,11 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	lock_give(&srq->lock);
 	if (rc)
 		log_info("SRQ 0x%06x: post refused: %s", srq->num,
-			 rc == -ENOMEM ? "it is full"
-			 : rc == -EIO  ? "its device is lost"
-				       : "num_sge is above max_sge, or sg_list is NULL");
+			 rc == -ENOMEM
+				 ? "it is full: a place returns when the completion "
+				   "of its receive is polled"
+			 : rc == -EIO ? "its device is lost"
+				      : "num_sge is above max_sge, or sg_list is NULL");
 	if (rc && bad)
 		*bad = wr;
 	return rc;

@@ -241,7 +241,7 @@ static void receive_into(struct qp *qp, struct target *t, const struct tm_tag *t
 	memcpy(t->recv.sge, tag->sge, tag->num_sge * sizeof(tag->sge[0]));
 	t->recv.length = room_of(tag);
 	t->have_recv = true;
-	qp_hold_recv(qp, tag->recv_wr_id);
+	qp_hold_recv(qp, tag->recv_wr_id, true);
 }
 
 /* Can this QP carry out the rendezvous? */
@@ -295,7 +295,7 @@ static enum refusal unexpected(struct qp *qp, struct srq *srq, struct target *t,
 	if (!srq_pop_locked(srq, &t->recv))
 		return REFUSED_NO_RECV;
 	t->have_recv = true;
-	qp_hold_recv(qp, t->recv.wr_id);
+	qp_hold_recv(qp, t->recv.wr_id, false);
 	t->tm.opcode = counts ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
 	if (counts && ++srq->tm->unexpected - srq->tm->known >= FAR_BEHIND)
 		t->tm.flags = IBV_WC_TM_SYNC_REQ;

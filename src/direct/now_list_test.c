@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lists of requests on memory that both processes have mapped. */
+#include <errno.h>
+
 #include "core/post.h"
 #include "core/transport.h"
 #include "direct/shared_fix.h"
@@ -7,7 +9,7 @@
 /* Inline data needs no key; a list is done one by one, however long. */
 static void inline_data_and_lists(void **state)
 {
-	enum { MANY = 300 };
+	enum { MANY = 250 };
 	struct shared s = mapped(FIX_ALL);
 	uint64_t before = times(&s), v[MANY];
 	struct ibv_send_wr wr[MANY], *bad;
@@ -122,6 +124,44 @@ static void a_list_of_all_kinds(void **state)
 	unshare_(&s);
 }
 
+/* Requests that are executed at once take places, too: the queue is full when all are
+ * taken, and a completion frees those up to its own. */
+static void a_list_ends_where_the_queue_is_full(void **state)
+{
+	enum { MANY = 300, TOLD = 99 };
+	struct shared s = mapped(FIX_ALL);
+	struct qp *qp = s.f->p.qp[0];
+	const uint32_t cap = qp->sq.cap;
+	uint64_t before = times(&s);
+	struct ibv_send_wr wr[MANY], *bad;
+	struct ibv_sge sge = sim_sge(s.f->mr[0], 0, 8);
+
+	(void)state;
+	assert_true(cap < MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		wr[i] = (struct ibv_send_wr){
+			.wr_id = i,
+			.next = i + 1 < MANY ? &wr[i + 1] : NULL,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = i == TOLD ? IBV_SEND_SIGNALED : 0,
+			.wr.rdma = { s.mr->mkey.base, s.mr->mkey.key },
+		};
+	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[cap]);
+	assert_int_equal(times(&s), before + cap);
+	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[0]);
+	done_at_once(&s, TOLD);
+	assert_int_equal(qp_post_send(qp, wr + TOLD + 1, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[2 * (TOLD + 1)]);
+	assert_int_equal(qp_post_send(qp, wr, &bad), -ENOMEM);
+	assert_ptr_equal(bad, &wr[0]);
+	assert_int_equal(times(&s), before + cap + TOLD + 1);
+	unshare_(&s);
+}
+
 /* A post does a limited amount at once and leaves the rest to the engine, so that
  * qp->lock is not held for long. */
 static void a_call_does_so_much_at_once(void **state)
@@ -187,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(inline_data_and_lists),
+		cmocka_unit_test(a_list_ends_where_the_queue_is_full),
 		cmocka_unit_test(a_list_of_all_kinds),
 		cmocka_unit_test(a_call_does_so_much_at_once),
 		cmocka_unit_test(a_builder_does_so_much_at_once),

@@ -215,8 +215,7 @@ static inline bool is_next(const struct qp *qp, struct ib_qp *q,
 	uint32_t index = qp->sq.head;
 
 	if (r->at.cur != index || r->at.fresh != index || r->failed || r->rnr_until ||
-	    s->nak_due || s->resources || (s->ack.due && !s->ack.wait_until) ||
-	    !qp->sq.cap)
+	    s->nak_due || s->resources || (s->ack.due && !s->ack.wait_until))
 		return false;
 	if (r->una == r->at.psn)
 		return qp->sq.tail == index;
@@ -288,6 +287,16 @@ static inline bool tell(struct qp *qp, const struct ibv_send_wr *wr, uint32_t le
 	return sq_told_at_once(qp, wr, wr_op(wr->opcode)->wc, len);
 }
 
+/* Ends a request that succeeded. False: call end_rarely(). */
+static inline bool ended(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len)
+	REQUIRES(qp->lock)
+{
+	if (is_signaled(qp, wr))
+		return tell(qp, wr, len);
+	qp->sq.uncovered++;
+	return true;
+}
+
 struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 {
 	struct ib_qp *q = ib_qp(qp);
@@ -296,10 +305,14 @@ struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 	uint64_t most = POST_AT_ONCE;
 	enum reach_did did;
 	uint32_t len;
+	int32_t room;
 
 	qp_is_held(q->qp);
 	qp_is_held(qp);
 	if (!is_direct(wr->opcode) || !is_next(qp, q, wr))
+		return wr;
+	room = (int32_t)(sq_end(&qp->sq) - qp->sq.head);
+	if (room <= 0)
 		return wr;
 	do {
 		if (post_is_simple(wr) && wr->sg_list->length - 1 < PIECE) {
@@ -317,8 +330,7 @@ struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 			t.n++;
 			t.bytes += len;
 		}
-		if (__builtin_expect(did != REACH_DONE, 0) ||
-		    (is_signaled(qp, wr) && !tell(qp, wr, len))) {
+		if (__builtin_expect(did != REACH_DONE, 0) || !ended(qp, wr, len)) {
 			count_all(q, &v, t);
 			most -= t.bytes < most ? t.bytes : most;
 			t = (struct tally){ 0, 0 };
@@ -326,7 +338,7 @@ struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr)
 				return wr->next;
 		}
 		wr = wr->next;
-	} while (wr && t.bytes < most && !lock_is_awaited(&qp->lock));
+	} while (wr && --room > 0 && t.bytes < most && !lock_is_awaited(&qp->lock));
 	count_all(q, &v, t);
 	return wr;
 }

@@ -120,6 +120,13 @@ static void show_cq(struct live *l, void *arg)
 	brief_give(&cq->lock);
 }
 
+/* Requests that still occupy places although they are executed: docs/queues.md. */
+static void not_returned(struct dump_text *d, uint32_t n)
+{
+	if (n)
+		fprintf(d->out, " (%u more not returned)", n);
+}
+
 static void show_srq(struct live *l, void *arg)
 {
 	struct srq *srq = container_of(l, struct srq, live);
@@ -132,8 +139,10 @@ static void show_srq(struct live *l, void *arg)
 		fputs("busy\n", d->out);
 		return;
 	}
-	fprintf(d->out, "receives %u of %u, limit %u, pd %u, used by %u QPs\n",
-		srq_rq(srq)->head - srq_rq(srq)->tail, srq_rq(srq)->cap, srq->limit,
+	fprintf(d->out, "receives %u of %u", srq_rq(srq)->head - srq_rq(srq)->tail,
+		srq_rq(srq)->cap);
+	not_returned(d, srq_rq(srq)->tail - srq_rq(srq)->returned);
+	fprintf(d->out, ", limit %u, pd %u, used by %u QPs\n", srq->limit,
 		srq->pd->ibv.handle, atomic_load(&srq->users));
 	lock_give(&srq->lock);
 }
@@ -185,11 +194,14 @@ static void show_queues(struct dump_text *d, const struct qp *qp)
 	}
 	fprintf(d->out, "    send queue: %u of %u", qp->sq.head - qp->sq.tail,
 		qp->sq.cap);
-	if (qp->srq)
+	not_returned(d, qp->sq.tail - qp->sq.returned);
+	if (qp->srq) {
 		fprintf(d->out, "; receives: srq 0x%06x", qp->srq->num);
-	else
+	} else {
 		fprintf(d->out, "; receive queue: %u of %u", qp->rq.head - qp->rq.tail,
 			qp->rq.cap);
+		not_returned(d, qp->rq.tail - qp->rq.returned);
+	}
 	fprintf(d->out, "; pd %u, cq %u", qp->pd->ibv.handle, qp->send_cq->ex.handle);
 	if (qp->recv_cq)
 		fprintf(d->out, " and %u", qp->recv_cq->ex.handle);

@@ -56,8 +56,8 @@ static void resize(void)
 	CHECK(!ibv_resize_cq(d.bcq, 6));
 	CHECK(!ibv_resize_cq(d.bcq, 20));
 	CHECK(d.bcq->cqe >= 20);
-	traffic(6, 18);
-	for (uint64_t i = 0; i < 18; i++)
+	traffic(6, 16);
+	for (uint64_t i = 0; i < 16; i++)
 		expect(d.bcq, i, IBV_WC_SUCCESS, V_NONE);
 	expect_none(d.bcq);
 	duo_drop(&d);

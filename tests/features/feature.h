@@ -25,7 +25,7 @@ struct feature {
 	bool verbs_connect; /* uses what iWARP lacks: raw packet QPs, FLUSH, UD */
 };
 extern const struct feature caps_rows[], memory_rows[], queue_rows_ex[], spread_rows[],
-	flush_rows[], built_rows[], claims_rows[];
+	flush_rows[], built_rows[], places_rows[], claims_rows[];
 
 /* features.c: */
 bool is_iwarp(void);

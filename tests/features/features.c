@@ -135,5 +135,6 @@ int main(int argc, char **argv)
 	run_all(spread_rows, argv + optind);
 	run_all(flush_rows, argv + optind);
 	run_all(built_rows, argv + optind);
+	run_all(places_rows, argv + optind);
 	return 0;
 }
