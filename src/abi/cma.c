@@ -14,6 +14,7 @@
 #include "rdmacm/ep.h"
 #include "rdmacm/event.h"
 #include "rdmacm/group.h"
+#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/resolve.h"
@@ -440,6 +441,38 @@ EXPORT int rdma_getaddrinfo(const char *node, const char *service,
 EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 {
 	cma_freeaddrinfo(res);
+}
+
+/* Debian 12's <rdma/rdma_cma.h> does not declare these three. */
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
+
+EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
+				 const char *service, const struct rdma_addrinfo *hints)
+{
+	struct cma_id *i = enter(id);
+
+	return i ? end_waiting(i, cma_resolve_addrinfo(i, node, service, hints),
+			       RDMA_CM_EVENT_ADDRINFO_RESOLVED)
+		 : -1;
+}
+
+EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+{
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(info ? cma_query_addrinfo(i, info) : -EINVAL) : -1;
+}
+
+EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event,
+			       int status, uint64_t arg)
+{
+	struct cma_id *i = enter(id);
+
+	return i ? cma_end(cma_write_event(i, event, status, arg)) : -1;
 }
 
 EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,

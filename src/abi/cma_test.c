@@ -18,9 +18,17 @@
 #include "rdmacm/ep.h"
 #include "rdmacm/event.h"
 #include "rdmacm/group.h"
+#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/resolve.h"
+
+/* Not in Debian 12's <rdma/rdma_cma.h>. */
+int rdma_resolve_addrinfo(struct rdma_cm_id *i, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *i, struct rdma_addrinfo **res);
+int rdma_write_cm_event(struct rdma_cm_id *i, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
 
 static char told[64];
 static int answer, awaited = -1;
@@ -41,7 +49,7 @@ static struct ibv_srq_init_attr_ex srq_init_ex;
 static struct ibv_pd pd;
 static struct ibv_ece ece;
 static struct rdma_cm_join_mc_attr_ex join;
-static struct rdma_addrinfo info;
+static struct rdma_addrinfo info, *found;
 static int mask, option;
 
 static int tell(const char *what)
@@ -78,6 +86,11 @@ static void was_told(const char *what)
 FAKE(cma_init, (void), )
 FAKE(cma_complete, (struct cma_id *i, int rc, enum rdma_cm_event_type ev), IS(i, &id); IS(rc, answer); awaited = (int)ev)
 FAKE(cma_migrate, (struct cma_id *i, struct rdma_event_channel *ch), IS(i, &id); IS(ch, &channel.ch))
+FAKE(cma_write_event, (struct cma_id *i, enum rdma_cm_event_type e, int s, uint64_t a),
+	IS(i, &id); IS(e, RDMA_CM_EVENT_USER); IS(s, 6); IS(a, 1ull << 40))
+FAKE(cma_query_addrinfo, (const struct cma_id *i, struct rdma_addrinfo **r), IS(i, &id); IS(r, &found))
+FAKE(cma_resolve_addrinfo, (struct cma_id *i, const char *n, const char *s, const struct rdma_addrinfo *h),
+	IS(i, &id); assert_string_equal(n, "node"); assert_string_equal(s, "service"); IS(h, &info))
 FAKE(cma_set_option, (struct cma_id *i, int level, int name, const void *val, size_t len),
 	IS(i, &id); IS(level, 1); IS(name, 2); IS(val, &option); IS(len, 4))
 FAKE(cma_set_ece, (struct cma_id *i, const struct ibv_ece *e), IS(i, &id); IS(e, &ece))
@@ -205,6 +218,9 @@ CALL(get_ece, rdma_get_remote_ece(i, &ece))
 CALL(bind_addr, rdma_bind_addr(i, &src))
 CALL(resolve_addr, rdma_resolve_addr(i, &src, &dst, 5))
 CALL(resolve_route, rdma_resolve_route(i, 5))
+CALL(resolve_info, rdma_resolve_addrinfo(i, "node", "service", &info))
+CALL(query_info, rdma_query_addrinfo(i, &found))
+CALL(write_event, rdma_write_cm_event(i, RDMA_CM_EVENT_USER, 6, 1ull << 40))
 CALL(listen_, rdma_listen(i, 7))
 CALL(get_request, rdma_get_request(i, &out))
 CALL(connect_, rdma_connect(i, &param))
@@ -242,6 +258,9 @@ static const struct row {
 	{ bind_addr, "cma_bind", -1, false },
 	{ resolve_addr, "cma_resolve_addr", RDMA_CM_EVENT_ADDR_RESOLVED, false },
 	{ resolve_route, "cma_resolve_route", RDMA_CM_EVENT_ROUTE_RESOLVED, false },
+	{ resolve_info, "cma_resolve_addrinfo", RDMA_CM_EVENT_ADDRINFO_RESOLVED, false },
+	{ query_info, "cma_query_addrinfo", -1, false },
+	{ write_event, "cma_write_event", -1, false },
 	{ listen_, "cma_listen", -1, false },
 	{ get_request, "cma_get_request", -1, false },
 	{ connect_, "cma_connect", RDMA_CM_EVENT_ESTABLISHED, false },
@@ -338,6 +357,7 @@ static void missing(void **state)
 	answers(rdma_ack_cm_event(NULL), EINVAL);
 	answers(rdma_ack_cm_event(&gone_event.ev), EINVAL);
 	answers(rdma_getaddrinfo("node", "service", &info, NULL), EINVAL);
+	answers(rdma_query_addrinfo(&id.id, NULL), EINVAL);
 	answers(rdma_create_ep(NULL, &info, &pd, &init), EINVAL);
 	answers(rdma_create_ep(&out, NULL, &pd, &init), EINVAL);
 	rdma_destroy_event_channel(NULL);
@@ -444,7 +464,6 @@ static void ports(void **state)
 static void names(void **state)
 {
 	struct rdma_addrinfo *res;
-
 	(void)state;
 	errno = 0;
 	answers(rdma_getaddrinfo("node", "service", &info, &res), 0);

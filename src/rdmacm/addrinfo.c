@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "rdmacm/bind.h"
+#include "rdmacm/newer.h"
 #include "sys/sockaddr.h"
 
 static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr *from,
@@ -169,4 +170,60 @@ void cma_freeaddrinfo(struct rdma_addrinfo *res)
 		free(res);
 		res = next;
 	}
+}
+
+/* --- for an id ------------------------------------------------------------------- */
+
+int cma_resolve_addrinfo(struct cma_id *id, const char *node, const char *service,
+			 const struct rdma_addrinfo *hints)
+{
+	const int flags = hints ? hints->ai_flags & (RAI_SA | RAI_DNS) : 0;
+	struct rdma_addrinfo *info = NULL;
+	bool eai;
+	int rc;
+
+	if (flags == (RAI_SA | RAI_DNS) || (flags == RAI_SA && (node || !id->dev)) ||
+	    (!node && !service && !hints))
+		return -EINVAL;
+	if (flags == RAI_SA)
+		return -EOPNOTSUPP;
+	rc = cma_getaddrinfo(node, service, hints, &info, &eai);
+	if (eai && rc == EAI_SYSTEM)
+		rc = -errno;
+	if (!rc) {
+		cma_freeaddrinfo(id->info);
+		id->info = info;
+	}
+	return cma_post(id,
+			rc ? RDMA_CM_EVENT_ADDRINFO_ERROR
+			   : RDMA_CM_EVENT_ADDRINFO_RESOLVED,
+			rc, NULL);
+}
+
+int cma_query_addrinfo(const struct cma_id *id, struct rdma_addrinfo **out)
+{
+	const struct rdma_addrinfo *from = id->info;
+	struct rdma_addrinfo *r;
+	int rc = 0;
+
+	if (!from)
+		return -EINVAL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	r->ai_flags = from->ai_flags;
+	r->ai_family = from->ai_family;
+	r->ai_qp_type = from->ai_qp_type;
+	r->ai_port_space = from->ai_port_space;
+	if (from->ai_src_len)
+		rc = copy_addr(&r->ai_src_addr, &r->ai_src_len, from->ai_src_addr,
+			       from->ai_src_len);
+	if (!rc && from->ai_dst_len)
+		rc = copy_addr(&r->ai_dst_addr, &r->ai_dst_len, from->ai_dst_addr,
+			       from->ai_dst_len);
+	if (rc)
+		cma_freeaddrinfo(r);
+	else
+		*out = r;
+	return rc;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rdmacm/addrinfo.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/group.h"
 #include "rdmacm/qp_state.h"
@@ -218,6 +219,7 @@ int cma_destroy(struct cma_id *id)
 	cma_ack_own(id);
 	cma_leave_all(id);
 	cma_wait_acked(&id->source);
+	cma_freeaddrinfo(id->info);
 	cma_id_free(id);
 	return 0;
 }

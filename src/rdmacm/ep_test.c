@@ -15,8 +15,10 @@
 
 #include <cmocka.h>
 
+#include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
+#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "sys/held.h"
 
@@ -108,6 +110,47 @@ static void what_is_no_name(void **state)
 	assert_true(eai);
 	hints = (struct rdma_addrinfo){ .ai_dst_len = 1000 };
 	assert_int_equal(cma_getaddrinfo(NULL, NULL, &hints, &r, &eai), -EINVAL);
+}
+
+static void a_name_for_an_id(void **state)
+{
+	struct cma_channel *ch = cma_channel_new();
+	struct cma_id *id = fix_id(ch, RDMA_PS_TCP);
+	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST }, *r, *again;
+
+	(void)state;
+	assert_int_equal(cma_query_addrinfo(id, &r), -EINVAL);
+	assert_int_equal(cma_resolve_addrinfo(id, NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(cma_resolve_addrinfo(id, "no number", "7174", &hints), 0);
+	fix_ack(ch, RDMA_CM_EVENT_ADDRINFO_ERROR, EAI_NONAME);
+	assert_int_equal(cma_query_addrinfo(id, &r), -EINVAL);
+	for (int i = 0; i < 2; i++) {
+		hints.ai_flags = RAI_NUMERICHOST | (i ? RAI_DNS : 0);
+		assert_int_equal(cma_resolve_addrinfo(id, "192.0.2.1", "7174", &hints),
+				 0);
+		fix_ack(ch, RDMA_CM_EVENT_ADDRINFO_RESOLVED, 0);
+	}
+	assert_int_equal(cma_query_addrinfo(id, &r), 0);
+	assert_int_equal(cma_query_addrinfo(id, &again), 0); /* each is its caller's */
+	assert_ptr_not_equal(r, again);
+	assert_int_equal(r->ai_family, AF_INET);
+	assert_int_equal(r->ai_qp_type, IBV_QPT_RC);
+	assert_int_equal(r->ai_port_space, RDMA_PS_TCP);
+	assert_int_equal(r->ai_dst_len, sizeof(struct sockaddr_in));
+	assert_memory_equal(r->ai_dst_addr, again->ai_dst_addr, r->ai_dst_len);
+	assert_null(r->ai_src_addr);
+	cma_freeaddrinfo(r);
+	cma_freeaddrinfo(again);
+	/* The SA is of InfiniBand, and knows no nodes. */
+	hints.ai_flags = RAI_SA;
+	assert_int_equal(cma_resolve_addrinfo(id, NULL, "1", &hints), -EINVAL);
+	assert_int_equal(cma_bind_dev(id, (uint8_t[16]){ [15] = 1 }, 0, CMA_ANY), 0);
+	assert_int_equal(cma_resolve_addrinfo(id, "::1", "1", &hints), -EINVAL);
+	assert_int_equal(cma_resolve_addrinfo(id, NULL, "1", &hints), -EOPNOTSUPP);
+	hints.ai_flags |= RAI_DNS;
+	assert_int_equal(cma_resolve_addrinfo(id, NULL, "1", &hints), -EINVAL);
+	assert_int_equal(cma_destroy(id), 0);
+	cma_channel_free(ch);
 }
 
 static void an_active_one(void **state)
@@ -204,6 +247,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(gids, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(what_is_no_name, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_name_for_an_id, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(an_active_one, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(
 			a_passive_one_makes_the_qps_of_its_requests, fix_begin, fix_end),

@@ -3,12 +3,14 @@
 #include "rdmacm/event.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/group.h"
+#include "rdmacm/newer.h"
 #include "rdmacm/qp_state.h"
 #include "rdmacm/request.h"
 #include "rdmacm/resolve.h"
@@ -216,7 +218,8 @@ static bool is_failure(enum rdma_cm_event_type type)
 {
 	return type == RDMA_CM_EVENT_ADDR_ERROR || type == RDMA_CM_EVENT_ROUTE_ERROR ||
 	       type == RDMA_CM_EVENT_CONNECT_ERROR || type == RDMA_CM_EVENT_UNREACHABLE ||
-	       type == RDMA_CM_EVENT_REJECTED || type == RDMA_CM_EVENT_MULTICAST_ERROR;
+	       type == RDMA_CM_EVENT_REJECTED || type == RDMA_CM_EVENT_MULTICAST_ERROR ||
+	       type == RDMA_CM_EVENT_ADDRINFO_ERROR;
 }
 
 static void say_failure(struct cma_event *e)
@@ -255,6 +258,21 @@ static int wait_for_event(struct cma_channel *ch)
 	if (rc)
 		return rc < 0 ? rc : 0;
 	return cma_channel_wait(ch);
+}
+
+int cma_write_event(struct cma_id *id, enum rdma_cm_event_type type, int status,
+		    uint64_t arg)
+{
+	struct cma_event *e;
+
+	if (type != RDMA_CM_EVENT_USER)
+		return -EINVAL;
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->ev = (struct rdma_cm_event){ .id = &id->id, .event = type, .status = status };
+	memcpy(&e->ev.param, &arg, sizeof(arg)); /* param.arg */
+	return cma_put(&id->source, e);
 }
 
 int cma_get_event(struct cma_channel *ch, struct cma_event **out)
@@ -329,7 +347,8 @@ const char *cma_event_name(enum rdma_cm_event_type event)
 		NAME(RDMA_CM_EVENT_DISCONNECTED), NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
 		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),
 		NAME(RDMA_CM_EVENT_MULTICAST_ERROR), NAME(RDMA_CM_EVENT_ADDR_CHANGE),
-		NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+		NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT), NAME(RDMA_CM_EVENT_ADDRINFO_RESOLVED),
+		NAME(RDMA_CM_EVENT_ADDRINFO_ERROR), NAME(RDMA_CM_EVENT_USER),
 #undef NAME
 	};
 	/* clang-format on */

@@ -6,6 +6,10 @@
 
 #include "rdmacm/id.h"
 
+/* Appends an event of the program's own, with arg as its parameter. Returns 0, -ENOMEM,
+ * or -EINVAL: programs may only write RDMA_CM_EVENT_USER. */
+int cma_write_event(struct cma_id *id, enum rdma_cm_event_type type, int status,
+		    uint64_t arg);
 /* Waits for the next event that the program is to read. Returns 0 or -errno. */
 int cma_get_event(struct cma_channel *ch, struct cma_event **out);
 /* Finishes a call that returned rc and is followed by an event: for a synchronous id it

@@ -11,6 +11,7 @@
 
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
+#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
@@ -49,6 +50,22 @@ static void nothing_waits(int status)
 {
 	assert_int_equal(fcntl(ch->ch.fd, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(cma_get_event(ch, &(struct cma_event *){ NULL }), status);
+}
+
+static void one_of_the_program_s(void **state)
+{
+	const uint64_t arg = 0x0123456789abcdef;
+	struct cma_id *id = fix_id(ch, RDMA_PS_TCP);
+	struct cma_event *e;
+
+	(void)state;
+	assert_int_equal(cma_write_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, arg), -EINVAL);
+	assert_int_equal(cma_write_event(id, RDMA_CM_EVENT_USER, -7, arg), 0);
+	e = fix_event(ch, RDMA_CM_EVENT_USER, -7);
+	assert_ptr_equal(e->ev.id, &id->id);
+	assert_memory_equal(&e->ev.param, &arg, sizeof(arg));
+	cma_done(e);
+	destroy(id);
 }
 
 /* The QP goes to RTS first, then the peer is told. */
@@ -294,12 +311,14 @@ static void names(void **state)
 	(void)state;
 	assert_string_equal(cma_event_name(RDMA_CM_EVENT_TIMEWAIT_EXIT),
 			    "RDMA_CM_EVENT_TIMEWAIT_EXIT");
-	assert_string_equal(cma_event_name(16), "UNKNOWN EVENT");
+	assert_string_equal(cma_event_name(RDMA_CM_EVENT_USER), "RDMA_CM_EVENT_USER");
+	assert_string_equal(cma_event_name(19), "UNKNOWN EVENT");
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(one_of_the_program_s, begin, end),
 		cmocka_unit_test_setup_teardown(a_response, begin, end),
 		cmocka_unit_test_setup_teardown(a_response_without_a_qp, begin, end),
 		cmocka_unit_test_setup_teardown(a_response_that_the_qp_cannot_follow,

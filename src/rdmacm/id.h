@@ -50,7 +50,8 @@ struct cma_id {
 	/* From rdma_create_ep(): QP attributes for ids of accepted requests. */
 	struct ibv_qp_init_attr *qp_init;
 	struct ibv_pd *qp_pd;
-	void *connect; /* default private data for rdma_connect() */
+	struct rdma_addrinfo *info; /* result of cma_resolve_addrinfo() */
+	void *connect;		    /* default private data for rdma_connect() */
 	size_t connect_len;
 };
 
