@@ -213,6 +213,11 @@ def test_rules(shared_pair, ours, ip):
     pair.a.run(ours, "rules", ip, str(lab.next_port()))
 
 
+def test_what_was_there_wakes(shared_pair, ours):
+    pair = shared_pair()
+    pair.a.run(ours, "wakes", pair.a.ip4, str(lab.next_port()))
+
+
 @pytest.mark.parametrize("devices", [None, "iwarp_lo,iwarp_eth0"])
 @pytest.mark.parametrize("ip", ["127.0.0.1", "eth4", "eth6"])
 def test_a_source_port_is_reserved(shared_pair, ours, ip, devices):

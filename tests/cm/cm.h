@@ -68,6 +68,7 @@ int crowd_leave(const char *ip, unsigned port, const char *step);
 int deaths_serve(const char *ip, unsigned port, const char *step);
 int deaths_ask(const char *ip, unsigned port, const char *step);
 int rules(const char *ip, unsigned port);
+int wakes_at_once(const char *ip, unsigned port);
 int source_port(const char *ip, unsigned port);
 int races(const char *ip);
 int bad(const char *ip, unsigned port);

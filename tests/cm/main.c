@@ -12,6 +12,8 @@ int main(int argc, char **argv)
 	cm_sleeps_inside = getenv("SLEEPS_INSIDE") != NULL;
 	if (!strcmp(what, "rules"))
 		return rules(argv[2], port);
+	if (!strcmp(what, "wakes"))
+		return wakes_at_once(argv[2], port);
 	if (!strcmp(what, "source-port"))
 		return source_port(argv[2], port);
 	if (!strcmp(what, "races"))
@@ -46,7 +48,7 @@ int main(int argc, char **argv)
 		return deaths_serve(argv[2], port, last);
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
-	fputs("cm rules|source-port|bad|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
+	fputs("cm rules|wakes|source-port|bad|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
 	      "cm serve|ask|at-once-serve|at-once|many IP PORT N\n"
 	      "cm dying|watch|leaving IP PORT STEP\n",
 	      stderr);
