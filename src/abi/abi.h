@@ -17,6 +17,7 @@
 #include "core/event.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
+#include "sys/inside.h"
 #include "sys/list.h"
 #include "sys/live.h"
 #include "sys/pid.h"
@@ -57,21 +58,14 @@ static inline struct abi_context *abi_of(struct ibv_context *ibv)
 	return container_of(ibv, struct abi_context, verbs.context);
 }
 
-/* How many of our calls this thread is inside of: 1, or more in signal handlers. A
- * handler may poll. If it has interrupted one of our calls its poll returns 0, as this
- * thread may hold the locks. Initial-exec, since the first access to a lazily allocated
- * variable calls malloc. */
-extern __thread int abi_inside __attribute__((tls_model("initial-exec")));
-
-/* abi_held: the value of abi_inside in the call that has held off cancellation, or 0.
+/* abi_held: the value of inside_calls in the call that has held off cancellation, or 0.
  * abi_was: the thread's cancellation state before that call. */
 extern __thread int abi_held __attribute__((tls_model("initial-exec")));
 extern __thread int abi_was __attribute__((tls_model("initial-exec")));
 
 static inline void abi_begin(void)
 {
-	abi_inside++;
-	atomic_signal_fence(memory_order_seq_cst);
+	inside_begin();
 }
 
 /* Holds off cancellation until the call ends, as it takes locks that are held across
@@ -82,13 +76,13 @@ static inline void abi_hold(void)
 	if (abi_held)
 		return;
 	abi_was = cancel_hold();
-	abi_held = abi_inside;
+	abi_held = inside_calls;
 }
 
 static inline void abi_end(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	if (abi_held == abi_inside--) {
+	if (abi_held == inside_calls--) {
 		abi_held = 0;
 		cancel_let(abi_was);
 	}
@@ -97,8 +91,7 @@ static inline void abi_end(void)
 /* As abi_end(), for a call that has not called abi_hold(). */
 static inline void abi_end_brief(void)
 {
-	atomic_signal_fence(memory_order_seq_cst);
-	abi_inside--;
+	inside_end();
 }
 
 /* Converts 0 or -errno to 0 or a positive errno, and sets errno. */
@@ -133,10 +126,16 @@ static inline bool abi_enter(struct ibv_context *ibv)
  * nothing of the object, and gives NULL for NULL. */
 #define LIVE(of, ibv) ((ibv) ? &of(ibv)->live : NULL)
 
+/* live.c: has this thread interrupted no other call? If it has, a control call must not
+ * go on: it would wait for locks that the thread may hold. Returns false with errno
+ * EDEADLK then. */
+bool abi_alone(void);
+
 /* live.c: begins a control call on an object, with cancellation held off. Returns the
- * object's context. Returns NULL with errno EIO if the context is dead, or with errno
- * `gone` if there is no such object; abi_leave() must not follow then. gone is EINVAL, or
- * ENOENT for a call that destroys, as with the kernel's handles. */
+ * object's context. Returns NULL with errno EDEADLK if !abi_alone(). Returns NULL with
+ * errno EIO if the context is dead, or with errno `gone` if there is no such object;
+ * abi_leave() must not follow then. gone is EINVAL, or ENOENT for a call that destroys,
+ * as with the kernel's handles. */
 struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int gone);
 /* Is l, which the call names, an existing object of ctx? Returns 0, also for NULL, or
  * -EINVAL. */

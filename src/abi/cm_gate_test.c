@@ -376,7 +376,7 @@ static void passes_on(void **state)
 			assert_string_equal(fix_said(), r->nic);
 			if (!was_told(r->cm))
 				fail_msg("not told to %s", r->cm);
-			assert_int_equal(abi_inside, 0);
+			assert_int_equal(inside_calls, 0);
 			assert_int_equal(abi_held, 0);
 		}
 	}
@@ -404,7 +404,7 @@ static void the_port(void **state)
 	assert_int_equal(go_listen(fix.ibv), 0);
 	listener.only_iwarp = false;
 	assert_string_equal(fix_said(), "enter leave-turn enter leave-turn");
-	assert_int_equal(abi_inside, 0);
+	assert_int_equal(inside_calls, 0);
 }
 
 /* A question to the fabric waits for its answer, so it is asked without the turn. */
@@ -440,7 +440,7 @@ static void refuses(struct ibv_context *ctx)
 						     : -EIO);
 		assert_true(was_told(""));
 		assert_string_equal(fix_said(), "");
-		assert_int_equal(abi_inside, 0);
+		assert_int_equal(inside_calls, 0);
 		assert_int_equal(abi_held, 0);
 	}
 }

@@ -168,6 +168,8 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 		errno = EINVAL;
 		return NULL;
 	}
+	if (!abi_alone())
+		return NULL;
 	abi_begin();
 	abi_hold();
 	rc = open_device(dev, &a);
@@ -181,6 +183,8 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	const void *self;
 	struct core *core;
 
+	if (!abi_alone())
+		return EDEADLK;
 	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
 		return abi_result(-EBADF);
 	a = abi_of(ibv);

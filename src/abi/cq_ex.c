@@ -40,6 +40,29 @@ static int next(struct cq *cq, bool drive)
 	return 0;
 }
 
+/* `reading` is set for longer than the lock is held, so that a signal handler always
+ * finds it. */
+NO_TSA static bool take_reader(struct cq *cq)
+{
+	const bool first = !reading++;
+
+	atomic_signal_fence(memory_order_seq_cst);
+	if (first)
+		lock_take(&cq->reader);
+	else if (!lock_try(&cq->reader))
+		reading--;
+	else
+		return true;
+	return first;
+}
+
+NO_TSA static void give_reader(struct cq *cq)
+{
+	lock_give(&cq->reader);
+	atomic_signal_fence(memory_order_seq_cst);
+	reading--;
+}
+
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TSA
 {
 	struct cq *cq = cq_of_ex(ex);
@@ -47,7 +70,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 
 	if (attr->comp_mask)
 		return EINVAL;
-	if (abi_inside) /* in a signal handler: see abi.h */
+	if (inside_calls) /* in a signal handler: see abi.h */
 		return ENOENT;
 	/* A dead context's lock may be held by a thread that does not exist after the
 	 * fork. */
@@ -55,16 +78,11 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 		errno = EIO;
 		return EIO;
 	}
-	if (!reading)
-		lock_take(&cq->reader);
-	else if (!lock_try(&cq->reader))
+	if (!take_reader(cq))
 		return ENOENT;
-	reading++;
 	rc = next(cq, true);
-	if (rc) {
-		reading--;
-		lock_give(&cq->reader);
-	}
+	if (rc)
+		give_reader(cq);
 	return rc;
 }
 
@@ -73,10 +91,9 @@ static int next_poll(struct ibv_cq_ex *ex)
 	return next(cq_of_ex(ex), false);
 }
 
-static void end_poll(struct ibv_cq_ex *ex) NO_TSA
+static void end_poll(struct ibv_cq_ex *ex)
 {
-	reading--;
-	lock_give(&cq_of_ex(ex)->reader);
+	give_reader(cq_of_ex(ex));
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)

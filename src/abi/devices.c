@@ -14,6 +14,8 @@ EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
 
 	if (num)
 		*num = 0;
+	if (!abi_alone())
+		return NULL;
 	abi_begin();
 	abi_hold();
 	rc = nic_devices(&devs, &n);

@@ -44,6 +44,8 @@ struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *a
 
 int abi_free_dm(struct ibv_dm *ibv)
 {
+	if (!abi_alone())
+		return EDEADLK;
 	if (!lives(ibv))
 		return abi_result(-ENOENT);
 	abi_begin();

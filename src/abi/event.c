@@ -48,6 +48,8 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
 	const void *owner;
 	struct cq *cq;
 
+	if (!abi_alone())
+		return -1;
 	if (!GIVEN("get_cq_event", out) || !GIVEN("get_cq_event", cq_context))
 		return -1;
 	if (!live_find(LIVE(channel_of, ibv), LIVE_CHANNEL, &owner)) {
@@ -97,7 +99,7 @@ static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *even
 
 EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
-	if (!GIVEN("get_async_event", event))
+	if (!abi_alone() || !GIVEN("get_async_event", event))
 		return -1;
 	return abi_result(get_async_event(ibv, event)) ? -1 : 0;
 }

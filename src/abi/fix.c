@@ -307,7 +307,7 @@ int fix_end(void **state)
 {
 	(void)state;
 	assert_int_equal(fix.users, 0);
-	assert_int_equal(abi_inside, 0);
+	assert_int_equal(inside_calls, 0);
 	assert_int_equal(abi_held, 0);
 	assert_true(list_empty(&fix.core.contexts));
 	for (int i = 0; i < FIX_DEVICES; i++)

@@ -44,6 +44,8 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 	struct abi_context *a;
 	int rc;
 
+	if (!abi_alone())
+		return NULL;
 	abi_begin();
 	abi_hold();
 	rc = import_device(fd, &a);

@@ -6,11 +6,23 @@
 #include "abi/abi.h"
 #include "sys/log.h"
 
+bool abi_alone(void)
+{
+	if (!inside_calls)
+		return true;
+	log_info("a call refused: it is made by a signal handler that has interrupted "
+		 "another call of its thread, which may hold the locks");
+	errno = EDEADLK;
+	return false;
+}
+
 struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int gone)
 {
 	const void *owner;
 	struct ibv_context *ctx;
 
+	if (!abi_alone())
+		return NULL;
 	if (!live_find(l, kind, &owner)) {
 		log_info("a call refused: there is no %s at %p (freed already?)",
 			 live_name(kind), (const void *)l);
@@ -28,6 +40,8 @@ bool abi_enter_child(struct ibv_context *ibv)
 {
 	const void *self;
 
+	if (!abi_alone())
+		return false;
 	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self)) {
 		errno = EBADF;
 		return false;

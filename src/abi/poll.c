@@ -4,7 +4,7 @@
 #include "core/cq.h"
 #include "nic/nic.h"
 
-__thread int abi_inside, abi_held, abi_was;
+__thread int abi_held, abi_was;
 
 /* Called if the CQ seems empty (the thread then drives the NIC for one turn), or if n is
  * not positive. */
@@ -29,7 +29,7 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	struct cq *cq = cq_of(ibv);
 	int got;
 
-	if (abi_inside) /* in a signal handler: see abi.h */
+	if (inside_calls) /* in a signal handler: see abi.h */
 		return 0;
 	if (!abi_enter(ibv->context))
 		return -EIO;
@@ -47,7 +47,10 @@ int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
 	if (!abi_enter(ibv->context))
 		return EIO;
-	rc = cq_arm(cq_of(ibv), solicited_only != 0);
+	if (inside_calls > 1 && !cq_may_arm(cq_of(ibv)))
+		rc = -EDEADLK;
+	else
+		rc = cq_arm(cq_of(ibv), solicited_only != 0);
 	if (!rc)
 		nic_armed(abi_of(ibv->context)->nic);
 	return abi_leave(rc);

@@ -16,7 +16,7 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		*bad = wr;
 		return EIO;
 	}
-	rc = nic_post_send(abi_of(ibv->context)->nic, qp, wr, bad, abi_inside > 1);
+	rc = nic_post_send(abi_of(ibv->context)->nic, qp, wr, bad, inside_calls > 1);
 	abi_end_brief();
 	return abi_result(rc);
 }
@@ -49,6 +49,10 @@ int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_
 	if (!abi_enter(ibv->context)) {
 		*bad = wr;
 		return EIO;
+	}
+	if (inside_calls > 1) {
+		*bad = wr;
+		return abi_leave(-EDEADLK);
 	}
 	return abi_leave(tm_post(srq_of(ibv), wr, bad));
 }

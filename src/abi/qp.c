@@ -163,7 +163,7 @@ static int modify(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr
 		fenced = nic_fence(a->nic, qp->qpn);
 	/* Sends requests that waited for the new state. */
 	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
-		nic_post(a->nic, qp, abi_inside > 1);
+		nic_post(a->nic, qp, inside_calls > 1);
 	return rc ? rc : fenced;
 }
 

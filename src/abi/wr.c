@@ -2,7 +2,9 @@
 /* wr.c - ibv_wr_*(): work requests built piece by piece.
  *
  * Between wr_start and wr_complete or wr_abort the program's own code runs: it may poll,
- * make control calls, or fork. Only other posts to this QP wait (core/post_build.c). */
+ * make control calls, or fork. Only other posts to this QP wait (core/post_build.c).
+ *
+ * In a signal handler that has interrupted another call all of it is refused. */
 #include <assert.h>
 #include <stddef.h>
 
@@ -16,7 +18,9 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = qp_of_ex(ex);
 
-	if (abi_enter(ex->qp_base.context)) {
+	if (inside_calls) {
+		qp->wr_err = -EDEADLK;
+	} else if (abi_enter(ex->qp_base.context)) {
 		post_start(qp);
 		abi_end();
 	} else {
@@ -43,20 +47,22 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct qp *qp = qp_of_ex(ex);
 	int rc;
 
+	if (inside_calls)
+		return abi_result(-EDEADLK);
 	if (!enter_built(ex))
 		return EIO;
 	rc = post_complete(qp);
 	if (!rc)
-		nic_post(abi_of(ex->qp_base.context)->nic, qp, abi_inside > 1);
+		nic_post(abi_of(ex->qp_base.context)->nic, qp, false);
 	return abi_leave(rc > 0 ? 0 : rc);
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	if (!enter_built(ex))
+	if (inside_calls || !enter_built(ex))
 		return;
 	if (post_abort(qp_of_ex(ex)))
-		nic_post(abi_of(ex->qp_base.context)->nic, qp_of_ex(ex), abi_inside > 1);
+		nic_post(abi_of(ex->qp_base.context)->nic, qp_of_ex(ex), false);
 	abi_end();
 }
 

@@ -222,6 +222,12 @@ static bool wakes_now(struct cq *cq) REQUIRES(cq->lock)
 	return cq->channel;
 }
 
+bool cq_may_arm(const struct cq *cq)
+{
+	return brief_comes_free(&cq->lock) &&
+	       (!cq->channel || lock_comes_free(&cq->channel->queue.lock));
+}
+
 int cq_arm(struct cq *cq, bool solicited_only)
 {
 	bool wake;

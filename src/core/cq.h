@@ -117,6 +117,9 @@ int cq_resize(struct cq *cq, int cqe); /* -EINVAL: cqe is less than the entries 
  * one entry. So a program that arms after it has fetched the event, and polls then, gets
  * no second event for the same entry: ib_send_lat -e posts for each event. */
 int cq_arm(struct cq *cq, bool solicited_only);
+/* In a signal handler that has interrupted another call: does that not hold what cq_arm()
+ * takes? */
+bool cq_may_arm(const struct cq *cq);
 void cq_ack_events(struct cq *cq, unsigned n);
 void cq_ack_all(struct cq *cq); /* acknowledges all events: the context is closing */
 

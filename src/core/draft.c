@@ -13,6 +13,7 @@
 #include "core/mr.h"
 #include "core/wr_op.h"
 #include "sys/clock.h"
+#include "sys/inside.h"
 #include "sys/log.h"
 
 enum { VALUE = 8 }; /* bytes of an atomic write */
@@ -61,12 +62,15 @@ int post_may_send(const struct qp *qp)
 
 /* --- posters take turns -------------------------------------------------- */
 
-void post_wait(struct qp *qp)
+bool post_wait(struct qp *qp)
 {
+	if (qp->builder == &inside_calls)
+		return false;
 	qp->posters_waiting++;
 	while (qp->building && !qp->ctx->dead)
 		lock_sleep(&qp->lock, &qp->built);
 	qp->posters_waiting--;
+	return true;
 }
 
 bool post_commit(struct qp *qp)
@@ -295,6 +299,8 @@ int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 
 	if (!(wr_op(w->opcode)->traits & WR_BIND) || !mw || !info)
 		return post_refuse(qp, "a bind names no window");
+	if (inside_calls > 1)
+		return -EDEADLK; /* the interrupted call may hold the table of objects */
 	if (!is_ours(qp, &mw_of(mw)->live, LIVE_MW) ||
 	    (info->mr && !is_ours(qp, &mr_of(info->mr)->live, LIVE_MR)))
 		return post_refuse(qp,

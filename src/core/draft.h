@@ -32,13 +32,13 @@ int post_full(const struct qp *qp, const char *which);
 
 /* May sends be posted? 0, -EINVAL in a state that takes none, -EIO. */
 int post_may_send(const struct qp *qp) REQUIRES(qp->lock);
-/* Waits until no other thread builds requests for this QP. */
-void post_wait(struct qp *qp) REQUIRES(qp->lock);
-/* Makes the caller the only poster. */
-static inline void post_alone(struct qp *qp) REQUIRES(qp->lock)
+/* Waits until no other thread builds requests for this QP. Returns false if this one
+ * does: then the caller is a signal handler. */
+bool post_wait(struct qp *qp) REQUIRES(qp->lock);
+/* Makes the caller the only poster. Returns false if that is not possible. */
+static inline bool post_alone(struct qp *qp) REQUIRES(qp->lock)
 {
-	if (qp->building)
-		post_wait(qp);
+	return !qp->building || post_wait(qp);
 }
 /* Returns the index at which drafts must end. It is never before sq.draft, since the
  * QP's own requests (core/tm.h) also occupy the queue. */

@@ -15,6 +15,7 @@
 #include "core/transport.h"
 #include "core/wr_op.h"
 #include "sys/clock.h"
+#include "sys/inside.h"
 
 /* --- ibv_post_send ------------------------------------------------------- */
 
@@ -149,10 +150,45 @@ __attribute__((noinline)) static int post_rest(struct qp *qp, struct ibv_send_wr
 	return rc;
 }
 
+/* Gives the lock. */
+static int refuse_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+	RELEASES(qp->lock);
+
+__attribute__((noinline)) static int refuse_nested(struct qp *qp, struct ibv_send_wr *wr,
+						   struct ibv_send_wr **bad)
+{
+	lock_give(&qp->lock);
+	if (bad)
+		*bad = wr;
+	return -EDEADLK;
+}
+
+/* Completes nothing, since the interrupted call may hold cq->lock. */
+int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int rc;
+
+	if (!inside_take(&qp->lock)) {
+		if (bad)
+			*bad = wr;
+		return -EDEADLK;
+	}
+	rc = post_may_send(qp);
+	if (!rc && (qp->building || qp->state != IBV_QPS_RTS))
+		return refuse_nested(qp, wr, bad);
+	if (!rc)
+		return post_rest(qp, wr, bad);
+	lock_give(&qp->lock);
+	if (bad)
+		*bad = wr;
+	return rc;
+}
+
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	lock_take(&qp->lock);
-	post_alone(qp);
+	if (!post_alone(qp))
+		return refuse_nested(qp, wr, bad);
 	if (wr && post_may_be_at_once(qp))
 		wr = qp->transport->at_once(qp, wr);
 	if (wr || qp->sq.tail != qp->sq.head || qp->state != IBV_QPS_RTS)
@@ -200,9 +236,15 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 {
 	int rc = 0;
 
-	lock_take(&qp->lock);
+	if (!inside_take(&qp->lock)) {
+		if (bad)
+			*bad = wr;
+		return -EDEADLK;
+	}
 	if (qp->ctx->dead)
 		rc = -EIO;
+	else if (qp->state == IBV_QPS_ERR && inside_calls > 1)
+		rc = -EDEADLK; /* the interrupted call may hold cq->lock */
 	else if (qp->srq || qp->xrcd || qp->type == IBV_QPT_XRC_SEND)
 		rc = post_refuse(qp,
 				 "the QP's receives come from an SRQ, or it has none");
@@ -213,7 +255,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 		if (rc)
 			break;
 	}
-	if (qp->state == IBV_QPS_ERR)
+	if (qp->state == IBV_QPS_ERR && rc != -EDEADLK)
 		qp_flush(qp, clock_ns());
 	lock_give(&qp->lock);
 	if (rc && bad)

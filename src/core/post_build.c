@@ -8,12 +8,15 @@
  */
 #include "core/post.h"
 
+#include <errno.h>
+
 #include "core/core.h"
 #include "core/draft.h"
 #include "core/event.h"
 #include "core/qp.h"
 #include "core/tm.h"
 #include "core/wr_op.h"
+#include "sys/inside.h"
 
 static void keep(struct qp *qp, int rc)
 {
@@ -40,10 +43,16 @@ static void end_open(struct qp *qp)
 void post_start(struct qp *qp)
 {
 	lock_take(&qp->lock);
-	post_alone(qp);
-	post_begin(qp);
-	qp->building = true;
-	qp->wr_err = 0;
+	if (post_alone(qp)) {
+		post_begin(qp);
+		qp->building = true;
+		qp->builder = &inside_calls;
+		qp->wr_err = 0;
+	} else {
+		/* A signal handler begins in the middle of its own thread's building:
+		 * both end with the error. */
+		qp->wr_err = -EDEADLK;
+	}
 	lock_give(&qp->lock);
 }
 

@@ -140,6 +140,7 @@ struct qp {
 	struct list rndv;	  /* rendezvous that wait for their READ or FIN */
 	unsigned tm_own;	  /* requests with SWQE_OWN in sq */
 	bool building;		  /* a thread builds drafts by ibv_wr_* */
+	const void *builder;	  /* its inside_calls (sys/inside.h) */
 	unsigned posters_waiting; /* threads that wait for `building` to clear */
 	struct lock_cond built;
 	int wr_err; /* first error of the drafts; the builder's */
@@ -190,6 +191,10 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
  * and flushed. Sends in RESET, INIT and RTR, and receives in RESET, give -EINVAL. The
  * caller then makes the QP due. */
 int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* The same in a signal handler that has interrupted another call: queues the list for the
+ * engine. -EDEADLK: the call that it has interrupted may hold what that takes. */
+int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* In such a handler, too. */
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 struct posted {

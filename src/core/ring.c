@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "core/pd.h"
+#include "sys/inside.h"
 
 enum {
 	MAP_FROM = 4096, /* smaller rings use calloc() and share pages */
@@ -43,8 +44,13 @@ union front {
 static void *take_in(struct pd *pd, size_t bytes)
 {
 	union front *front;
-	void *from = pd->how.alloc(&pd->ibv, pd->how.pd_context, bytes, ALIGN, 0);
+	void *from;
+	int inside = inside_calls;
 
+	/* The program's code, which may make calls of its own: no lock is held. */
+	inside_calls = 0;
+	from = pd->how.alloc(&pd->ibv, pd->how.pd_context, bytes, ALIGN, 0);
+	inside_calls = inside;
 	if (!from)
 		return NULL;
 	if (from == IBV_ALLOCATOR_USE_DEFAULT) {

@@ -10,6 +10,7 @@
 #include "core/rq.h"
 #include "core/tm.h"
 #include "core/xrc.h"
+#include "sys/inside.h"
 #include "sys/log.h"
 
 struct srq *srq_of(struct ibv_srq *ibv)
@@ -261,7 +262,11 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	int rc = 0;
 
-	lock_take(&srq->lock);
+	if (!inside_take(&srq->lock)) {
+		if (bad)
+			*bad = wr;
+		return -EDEADLK;
+	}
 	if (srq->ctx->dead)
 		rc = -EIO;
 	for (; !rc && wr; wr = wr->next) {

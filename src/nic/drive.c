@@ -148,21 +148,33 @@ static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 	return rc;
 }
 
+/* In a signal handler that has interrupted another call: the turn may be the thread's. */
+static int post_nested(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad)
+{
+	int rc = qp_post_nested(qp, wr, bad);
+
+	nic_post(nic, qp, true);
+	return rc > 0 ? 0 : rc;
+}
+
 /* SENDs find the turn free as a rule. Other requests may need no turn at all. */
 int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad, bool nested)
 {
 	int rc;
 
+	if (__builtin_expect(nested, 0))
+		return post_nested(nic, qp, wr, bad);
 	if (wr && wr->opcode == IBV_WR_SEND && qp->transport && qp->transport->posted &&
-	    !nested && turn_try_brief(&nic->core.turn)) {
+	    turn_try_brief(&nic->core.turn)) {
 		rc = post_and_give(nic, qp, wr, bad);
 		if (rc != -EAGAIN)
 			return rc;
 	}
 	rc = qp_post_send(qp, wr, bad);
 	if (rc <= 0)
-		nic_post(nic, qp, nested);
+		nic_post(nic, qp, false);
 	return rc > 0 ? 0 : rc;
 }
 

@@ -48,6 +48,44 @@ NO_TSA bool lock_wait_for(struct lock *l, unsigned naps)
 	return true;
 }
 
+bool lock_comes_free(const struct lock *l)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (atomic_load_explicit(&l->word, memory_order_relaxed) == LOCK_FREE)
+			return true;
+		lock_pause();
+	}
+	return false;
+}
+
+bool brief_comes_free(const struct brief_lock *l)
+{
+	for (int i = 0; i < SPINS; i++) {
+		if (!atomic_load_explicit(&l->held, memory_order_relaxed))
+			return true;
+		lock_pause();
+	}
+	return false;
+}
+
+NO_TSA bool lock_get(struct lock *l, enum lock_how how)
+{
+	enum { NAPS = 40 }; /* some 2 to 4 ms */
+
+	if (lock_try(l))
+		return true;
+	switch (how) {
+	case LOCK_SURELY:
+		lock_wait(l);
+		return true;
+	case LOCK_BRIEFLY:
+		return lock_wait_for(l, NAPS);
+	case LOCK_IF_FREE:
+		return false;
+	}
+	return false;
+}
+
 NO_TSA void lock_wait(struct lock *l)
 {
 	if (spin(l))

@@ -98,6 +98,17 @@ static inline NO_TSA void lock_take(struct lock *l) ACQUIRES(*l)
 		lock_wait(l);
 }
 
+/* For a signal handler, whose thread may hold the lock: is it free, or soon?  Then its
+ * holder, if it has one, is another thread. */
+bool lock_comes_free(const struct lock *l);
+
+/* How long a thread waits for a lock before it goes on without it: fork does so in a
+ * signal handler, as its own thread may hold the lock, or another that the holder waits
+ * for. */
+enum lock_how { LOCK_SURELY, LOCK_BRIEFLY, LOCK_IF_FREE };
+
+bool lock_get(struct lock *l, enum lock_how how) TRY_ACQUIRES(true, *l);
+
 static inline NO_TSA void lock_give(struct lock *l) RELEASES(*l)
 {
 	if (atomic_exchange(&l->word, LOCK_FREE) == LOCK_AWAITED)
@@ -132,6 +143,8 @@ static inline NO_TSA void brief_take(struct brief_lock *l) ACQUIRES(*l)
 	if (__builtin_expect(!brief_try(l), 0))
 		brief_wait(l);
 }
+
+bool brief_comes_free(const struct brief_lock *l); /* as lock_comes_free() */
 
 static inline NO_TSA void brief_give(struct brief_lock *l) RELEASES(*l)
 {

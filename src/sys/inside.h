@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inside.h - how many of our calls this thread is inside of: 0 or 1, and more in a signal
+ * handler that has interrupted one.  What such a handler calls must wait for no lock,
+ * since its own thread may hold it, or hold another that the lock's holder waits for. */
+#ifndef SYS_INSIDE_H
+#define SYS_INSIDE_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "sys/lock.h"
+
+/* Initial-exec, since the first access to a lazily allocated variable calls malloc(). */
+extern __thread int inside_calls __attribute__((tls_model("initial-exec")));
+
+static inline void inside_begin(void)
+{
+	inside_calls++;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void inside_end(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	inside_calls--;
+}
+
+/* Takes l. In a handler that has interrupted another call it does so only if the lock is
+ * free, or soon, and returns false otherwise. */
+static inline NO_TSA bool inside_take(struct lock *l) TRY_ACQUIRES(true, *l)
+{
+	if (__builtin_expect(inside_calls > 1, 0))
+		return lock_wait_for(l, 0);
+	lock_take(l);
+	return true;
+}
+
+/* Around what a handler of this thread may not interrupt at all.  Signals that tell of a
+ * fault of the thread itself are let through. */
+static inline void signals_hold(sigset_t *was)
+{
+	sigset_t most;
+
+	sigfillset(&most);
+	sigdelset(&most, SIGSEGV);
+	sigdelset(&most, SIGBUS);
+	sigdelset(&most, SIGILL);
+	sigdelset(&most, SIGFPE);
+	sigdelset(&most, SIGTRAP);
+	pthread_sigmask(SIG_BLOCK, &most, was);
+}
+
+static inline void signals_let(const sigset_t *was)
+{
+	pthread_sigmask(SIG_SETMASK, was, NULL);
+}
+
+#endif
