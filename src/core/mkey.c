@@ -150,9 +150,9 @@ void mkeys_fini(struct mkeys *keys)
 	free((void *)keys->page);
 }
 
-void mkeys_hold(struct mkeys *keys)
+bool mkeys_hold(struct mkeys *keys, enum lock_how how)
 {
-	lock_take(&keys->lock);
+	return lock_get(&keys->lock, how);
 }
 
 void mkeys_let_go(struct mkeys *keys)

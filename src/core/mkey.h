@@ -85,7 +85,7 @@ struct region_hooks {
 int mkeys_init(struct mkeys *keys); /* returns 0 or -ENOMEM */
 void mkeys_fini(struct mkeys *keys);
 /* Around fork(), so that the child finds the table whole. */
-void mkeys_hold(struct mkeys *keys) ACQUIRES(keys->lock);
+bool mkeys_hold(struct mkeys *keys, enum lock_how how) TRY_ACQUIRES(true, keys->lock);
 void mkeys_let_go(struct mkeys *keys) RELEASES(keys->lock);
 
 /* What a key was found to be holds while this number stays the same. */

@@ -355,44 +355,29 @@ void runs_zero(const struct extent *e)
 
 /* --- fork ---------------------------------------------------------------- */
 
-void runs_copy(void)
+bool runs_before_fork(void)
 {
+	if (!runs_count() || is_mine())
+		return false;
+	hold();
 	for (unsigned i = 0; i < runs_count(); i++)
 		swap_copy(&runs.run[i]);
+	return true;
 }
 
-void runs_copied(void)
+void runs_in_parent(void)
 {
 	for (unsigned i = 0; i < runs_count(); i++)
 		swap_parent(&runs.run[i]);
+	let_go();
 }
 
-void runs_child(void)
+void runs_in_child(void)
 {
 	swap_child(runs.run, runs_count());
 	give_spare();
 	atomic_store(&runs.n, 0);
 	places.state = NONE;
 	runs.bytes = 0;
-}
-
-bool runs_before_fork(void)
-{
-	if (!runs_count() || is_mine())
-		return false;
-	hold();
-	runs_copy();
-	return true;
-}
-
-void runs_in_parent(void)
-{
-	runs_copied();
-	let_go();
-}
-
-void runs_in_child(void)
-{
-	runs_child();
 	let_go();
 }

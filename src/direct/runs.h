@@ -48,14 +48,11 @@ bool runs_lend(const struct fd_id *id, bool writing);
 void runs_give_spare(void);
 void runs_keep_spare(void);
 
-/* Called around a fork (swap.h). The first two need the lock of share.c; the last
- * three may also be called without it. */
-void runs_copy(void);
-void runs_copied(void);
+/* Called around a fork (swap.h). The lock is held from the first call until one of the
+ * others, with signals blocked: so it is never that of a thread which a signal handler
+ * that forks has interrupted. */
 bool runs_before_fork(void); /* false: there are no runs */
 void runs_in_parent(void);
 void runs_in_child(void);
-/* runs_in_child() for a child whose parent had called runs_copy(). */
-void runs_child(void);
 
 #endif

@@ -401,7 +401,7 @@ static void tire_of_copies(void)
 
 	if (!share.noticed || !runs_count())
 		return;
-	tired = (share.copied += runs_bytes()) >= TIRED;
+	tired = atomic_fetch_add(&share.copied, runs_bytes()) + runs_bytes() >= TIRED;
 	if (!tired && room_for(runs_bytes()))
 		return;
 	if (share_make_private(&all) && tired && !atomic_exchange(&share.refused, true))
@@ -426,43 +426,44 @@ void share_leave_stack(void)
 		(void)aside_call(make_all_private);
 }
 
-/* Other threads may open and close devices meanwhile; while there are other threads
- * nothing moves. If share.noticed, the notices of a fork, which come before and after
- * these calls, make and drop the copy instead. */
-NO_TSA void share_copy(void)
+void share_prepare(void)
 {
-	lock_take(&share.forking);
 	share_leave_stack();
 	tire_of_copies();
-	lock_take(&share.lock);
-	if (!share.noticed)
-		runs_copy();
+}
+
+NO_TSA bool share_hold(enum lock_how how)
+{
+	return lock_get(&share.lock, how);
+}
+
+NO_TSA void share_let_go(void)
+{
 	lock_give(&share.lock);
 }
 
-NO_TSA void share_before_fork(void)
+bool share_copy(void)
 {
-	lock_take(&share.lock);
+	return !share.noticed && runs_before_fork();
 }
 
-NO_TSA void share_parent(void)
+void share_copied(void)
 {
-	if (!share.noticed)
-		runs_copied();
-	lock_give(&share.lock);
-	lock_give(&share.forking);
+	runs_in_parent();
+}
+
+void share_copied_to_child(void)
+{
+	runs_in_child();
 }
 
 /* The child starts afresh: its regions are shared anew, and its NIC is another. */
-NO_TSA void share_child(void)
+NO_TSA void share_forked(void)
 {
-	if (!share.noticed)
-		runs_child();
 	share.refused = false;
 	share.core = NULL;
 	share.n = share.beyond = share.moved = share.looked = 0;
 	share.copied = 0;
 	threads_forked();
-	lock_give(&share.lock);
-	lock_give(&share.forking);
+	lock_init(&share.lock);
 }

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/lock.h"
+
 #include "direct/movable.h"
 
 struct core;
@@ -37,14 +39,21 @@ bool share_make_private(const struct extent *e);
 void share_no_more(void);
 
 /* A process with a copy of this one's memory is about to be made: makes the caller's
- * stack private. No lock of urnic is held, except by share_copy(). */
+ * stack private. No lock of urnic is held. */
 void share_leave_stack(void);
 
-/* Called around fork(): share_copy() first, with no lock held; the others inside the
- * locks. */
-void share_copy(void);
-void share_before_fork(void);
-void share_parent(void);
-void share_child(void);
+/* Called around fork(). share_prepare() comes first, with no lock held, and not in a
+ * signal handler that has interrupted one of our calls. share_hold() returns false if
+ * the lock is another's. */
+void share_prepare(void);
+bool share_hold(enum lock_how how);
+void share_let_go(void);
+/* Copies file pages for the child, and holds them still until one of the two calls that
+ * follow; signals are blocked in between. False: there is nothing to copy, or the notices
+ * of a fork, which come before and after these calls, make the copy. */
+bool share_copy(void);
+void share_copied(void);
+void share_copied_to_child(void);
+void share_forked(void); /* in the child, in place of share_let_go() */
 
 #endif

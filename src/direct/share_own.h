@@ -41,15 +41,15 @@ static inline void respite_begin(struct respite *r, uint64_t since)
 }
 
 extern struct share {
-	struct lock lock, forking; /* forking is taken before all other locks */
-	bool noticed;		   /* argument of share_start() */
-	atomic_bool refused;	   /* no memfds, or share_no_more() */
-	struct core *core;	   /* NULL: no core */
-	unsigned n, beyond;	   /* regions in the array; regions it has no room
-				    * for */
+	struct lock lock;
+	bool noticed;	     /* argument of share_start() */
+	atomic_bool refused; /* no memfds, or share_no_more() */
+	struct core *core;   /* NULL: no core */
+	unsigned n, beyond;  /* regions in the array; regions it has no room
+			      * for */
 	unsigned moved, looked;
-	uint64_t copied;      /* bytes copied for children */
-	struct respite looks; /* for unmapped runs */
+	_Atomic uint64_t copied; /* bytes copied for children */
+	struct respite looks;	 /* for unmapped runs */
 	struct {
 		struct respite end, take; /* swap_back(), share_take_back() */
 	} tried[RUNS];			  /* of each run */

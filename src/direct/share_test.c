@@ -294,15 +294,17 @@ static void fork_copies(void **state)
 	pid_t pid;
 
 	(void)state;
-	share_copy();
-	share_before_fork();
+	share_prepare();
+	assert_true(share_hold(LOCK_SURELY));
+	assert_true(share_copy());
 	pid = fork();
 	if (!pid) {
 		struct core other = { 0 };
 		struct pd *of;
 		struct mr *its;
 
-		share_child();
+		share_copied_to_child();
+		share_forked();
 		count_threads();
 		expect_shared(0, 0);
 		expect_content();
@@ -314,7 +316,8 @@ static void fork_copies(void **state)
 		expect_shared(0, 20);
 		_exit(0);
 	}
-	share_parent();
+	share_copied();
+	share_let_go();
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	expect_shared(0, 20);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* nic.c - the process's one NIC: made at the first open, taken apart at the last close,
- * left behind by fork. rooms.c builds it. */
+ * left behind by fork (fork.c). rooms.c builds it. */
 #include "nic/nic.h"
 
 #include <errno.h>
@@ -25,11 +25,11 @@
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
-#include "sys/guard.h"
-#include "sys/live.h"
+#include "sys/inside.h"
+#include "sys/lock.h"
 
-static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nic *the_nic; /* protected by nic_lock */
+struct lock nic_lock;
+struct nic *the_nic;
 
 uint64_t nic_now(void)
 {
@@ -60,104 +60,9 @@ struct link *nic_link(struct nic *nic, const struct device *dev)
 	return l ? l->link : NULL;
 }
 
-/* --- fork ---------------------------------------------------------------- */
-
-static int fork_cancel; /* of the forking thread; protected by nic_lock */
-
-/* Takes all locks, so that no other thread holds one while the process is copied.
- * Cancellation is held off too, since fork() is no cancellation point. */
-NO_TSA static void before_fork(void)
-{
-	int cancel = cancel_hold();
-
-	share_copy();
-	pthread_mutex_lock(&nic_lock);
-	fork_cancel = cancel;
-	share_before_fork();
-	registry_hold();
-	guard_hold();
-	if (the_nic) {
-		turn_take(&the_nic->core.turn);
-		lock_take(&the_nic->core.lock);
-		mkeys_hold(&the_nic->core.mkeys);
-	}
-	live_hold();
-}
-
-NO_TSA static void fork_parent(void)
-{
-	int cancel = fork_cancel;
-
-	live_let_go();
-	if (the_nic) {
-		mkeys_let_go(&the_nic->core.mkeys);
-		lock_give(&the_nic->core.lock);
-		turn_give(&the_nic->core.turn);
-	}
-	guard_let_go();
-	registry_let_go();
-	share_parent();
-	pthread_mutex_unlock(&nic_lock);
-	cancel_let(cancel);
-}
-
-static void close_all(struct engine *e)
-{
-	engine_close_fds(e);
-	for (struct source *const *s = e->by.all.v; *s; s++)
-		if ((*s)->ops->forked)
-			(*s)->ops->forked(*s);
-}
-
-/* The child has the NIC's memory and descriptors but not its thread: names and port
- * would outlive their owner. Its contexts answer EIO from now on; a new open makes a NIC
- * of its own. Registered memory comes first: the NIC may lie in a region, whose pages
- * are still shared with the parent. */
-NO_TSA static void fork_child(void)
-{
-	struct nic *nic = the_nic;
-	int cancel = fork_cancel;
-
-	share_child();
-	live_let_go();
-	if (nic) {
-		struct engine *e = &nic->engine;
-
-		if (!engine_lost(e))
-			close_all(e);
-		list_for(n, &nic->core.contexts) container_of(n, struct context, node)
-			->dead = true;
-		nic->core.dead = true;
-		atomic_store(&e->broken, true);
-		e->thread.started = false;
-		the_nic = NULL;
-		turn_forked(&nic->core.turn);
-		lock_init(&nic->core.xrc.opening); /* another thread may have held it */
-		mkeys_let_go(&nic->core.mkeys);
-		lock_give(&nic->core.lock);
-		turn_give(&nic->core.turn);
-	}
-	guard_let_go();
-	registry_forked();
-	pthread_mutex_unlock(&nic_lock);
-	cancel_let(cancel);
-}
-
-static void watch_once(void)
-{
-	pthread_atfork(before_fork, fork_parent, fork_child);
-}
-
-static void watch_forks(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, watch_once);
-}
-
 int nic_devices(struct device ***out, int *n)
 {
-	watch_forks();
+	nic_watch_forks();
 	return registry_devices(out, n);
 }
 
@@ -173,16 +78,31 @@ static bool notice_loss(struct engine *e, const char *what)
 	return true;
 }
 
+/* A signal handler must not fork meanwhile: the child would inherit descriptors that it
+ * does not know of. */
+static void begin(sigset_t *was) ACQUIRES(nic_lock)
+{
+	signals_hold(was);
+	lock_take(&nic_lock);
+}
+
+static void end(const sigset_t *was) RELEASES(nic_lock)
+{
+	lock_give(&nic_lock);
+	signals_let(was);
+}
+
 int nic_open(struct nic **out)
 {
 	const struct conf *conf = conf_get();
 	struct nic *nic;
+	sigset_t was;
 	int rc = 0;
 
 	if (!conf)
 		return -EINVAL;
-	watch_forks();
-	pthread_mutex_lock(&nic_lock);
+	nic_watch_forks();
+	begin(&was);
 	nic = the_nic;
 	if (!nic || notice_loss(&nic->engine, "opening")) {
 		nic = calloc(1, sizeof(*nic));
@@ -196,7 +116,7 @@ int nic_open(struct nic **out)
 	nic->users++;
 	*out = nic;
 unlock:
-	pthread_mutex_unlock(&nic_lock);
+	end(&was);
 	return rc;
 }
 
@@ -204,16 +124,17 @@ unlock:
  * does not know of. */
 void nic_close(struct nic *nic)
 {
+	sigset_t was;
 	bool last;
 
-	pthread_mutex_lock(&nic_lock);
+	begin(&was);
 	last = --nic->users == 0;
 	if (last && nic == the_nic)
 		the_nic = NULL;
 	/* A NIC that was lost or forked is not taken apart. */
 	if (last && !nic->core.dead && !notice_loss(&nic->engine, "closing"))
 		nic_stop(nic);
-	pthread_mutex_unlock(&nic_lock);
+	end(&was);
 }
 
 /* Tells each connected peer, in portions; a link that stays full ends this. */
@@ -237,7 +158,7 @@ static void say_goodbye(struct nic *nic) REQUIRES(nic->core.turn)
 
 /* Does the same when a program ends with QPs still in use. It may end inside one of our
  * calls, so the wait for the turn is limited. */
-__attribute__((destructor)) static void flush_at_exit(void)
+NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct nic *nic = the_nic;
 

@@ -43,6 +43,12 @@ struct nic {
 	unsigned users;
 };
 
+extern struct lock nic_lock;
+extern struct nic *the_nic GUARDED_BY(nic_lock); /* the process's one NIC */
+
+/* Installs the handlers of fork(), once. */
+void nic_watch_forks(void);
+
 /* Builds the NIC in *nic, which is zeroed, and starts it. Returns 0 or -errno. */
 int nic_start(struct nic *nic, const struct conf *conf);
 /* Stops the NIC, takes it apart and frees it. */

@@ -15,6 +15,7 @@
 #include "nic/pick.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
+#include "sys/inside.h"
 #include "sys/list.h"
 #include "sys/lock.h"
 #include "sys/log.h"
@@ -310,6 +311,19 @@ struct device *registry_hca(void)
 	return dev;
 }
 
+/* A signal handler must not fork in the middle of a change. */
+static void begin(sigset_t *was) ACQUIRES(registry_lock)
+{
+	signals_hold(was);
+	lock_take(&registry_lock);
+}
+
+static void end(const sigset_t *was) RELEASES(registry_lock)
+{
+	lock_give(&registry_lock);
+	signals_let(was);
+}
+
 static int refresh(void) REQUIRES(registry_lock)
 {
 	struct look look;
@@ -337,9 +351,9 @@ static int refresh(void) REQUIRES(registry_lock)
 	return rc;
 }
 
-NO_TSA void registry_hold(void)
+NO_TSA bool registry_hold(enum lock_how how)
 {
-	lock_take(&registry_lock);
+	return lock_get(&registry_lock, how);
 }
 
 NO_TSA void registry_let_go(void)
@@ -356,7 +370,7 @@ NO_TSA void registry_forked(void)
 	list_for(n, &all) lock_init(&container_of(n, struct device, node)->lock);
 	watcher = NULL;
 	lock_init(&ips_lock);
-	registry_let_go();
+	lock_init(&registry_lock);
 }
 
 void registry_watch(struct core *core)
@@ -391,11 +405,12 @@ unsigned registry_addresses(uint8_t (*ip)[16], unsigned max)
 
 int registry_refresh(void)
 {
+	sigset_t was;
 	int rc;
 
-	lock_take(&registry_lock);
+	begin(&was);
 	rc = refresh();
-	lock_give(&registry_lock);
+	end(&was);
 	return rc;
 }
 
@@ -425,9 +440,10 @@ int registry_devices(struct device ***out, int *n)
 {
 	struct device **v;
 	size_t count = 0, first;
+	sigset_t was;
 	int rc;
 
-	lock_take(&registry_lock);
+	begin(&was);
 	rc = refresh();
 	if (!rc)
 		rc = look_at_hca();
@@ -453,6 +469,6 @@ int registry_devices(struct device ***out, int *n)
 	*out = v;
 	*n = (int)count;
 unlock:
-	lock_give(&registry_lock);
+	end(&was);
 	return rc;
 }

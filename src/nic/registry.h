@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/lock.h"
+
 struct core;
 struct device;
 
@@ -34,8 +36,8 @@ void registry_hca_port(const struct port *port);
 struct device *registry_hca(void);
 
 /* Surround fork(): no other thread uses the registry meanwhile. */
-void registry_hold(void);
+bool registry_hold(enum lock_how how); /* false: not held */
 void registry_let_go(void);
-void registry_forked(void); /* releases in the child */
+void registry_forked(void); /* in the child, in place of registry_let_go() */
 
 #endif

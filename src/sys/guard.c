@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "sys/caught.h"
+#include "sys/inside.h"
 
 enum { HISTORY = 8 };
 
@@ -229,15 +230,19 @@ static void arm(struct history *h)
 	sigaction(h->sig, &sa, NULL);
 }
 
-static pthread_mutex_t arm_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lock arm_lock;
 
 void guard_arm(void)
 {
-	pthread_mutex_lock(&arm_lock);
+	sigset_t was;
+
+	signals_hold(&was);
+	lock_take(&arm_lock);
 	arm(&histories[0]);
 	arm(&histories[1]);
 	choose_instructions();
-	pthread_mutex_unlock(&arm_lock);
+	lock_give(&arm_lock);
+	signals_let(&was);
 	mask.times = 0;
 }
 
@@ -340,14 +345,24 @@ static inline void touch(void)
 	}
 }
 
-void guard_hold(void)
+bool guard_inside(void)
 {
-	pthread_mutex_lock(&arm_lock);
+	return mask.depth > 0;
 }
 
-void guard_let_go(void)
+NO_TSA bool guard_hold(enum lock_how how)
 {
-	pthread_mutex_unlock(&arm_lock);
+	return lock_get(&arm_lock, how);
+}
+
+NO_TSA void guard_let_go(void)
+{
+	lock_give(&arm_lock);
+}
+
+NO_TSA void guard_forked(void)
+{
+	lock_init(&arm_lock);
 }
 
 int caught_call(void (*fn)(void *arg), void *arg)

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sys/lock.h"
+
 /* Installs the SIGSEGV and SIGBUS handlers in front of the program's own, and again where
  * the program has installed its own since.  Cheap enough for control calls: called at
  * registration and at RTR. */
@@ -32,9 +34,14 @@ void guard_close(unsigned opened);
 void guard_enter(void);
 void guard_leave(void);
 
-/* Around fork: makes sure that no thread is inside guard_arm(). */
-void guard_hold(void);
+/* Is this thread between the two? */
+bool guard_inside(void);
+
+/* Around fork: makes sure that no thread is inside guard_arm(). guard_hold() returns
+ * false if it does not. */
+bool guard_hold(enum lock_how how);
 void guard_let_go(void);
+void guard_forked(void); /* in the child, in place of guard_let_go() */
 
 /* Copies from low to high addresses.  The last min(n, 64) bytes are stored last, after a
  * release fence, since programs poll on the last byte.  Returns 0 or -EFAULT. */

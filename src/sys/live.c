@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "sys/inside.h"
 #include "sys/lock.h"
 
 enum {
@@ -25,6 +26,19 @@ static struct {
 } table GUARDED_BY(table_lock) = { .chain = first,
 				   .bits = FIRST_BITS,
 				   .newest = &table.oldest };
+
+/* A signal handler that interrupts the holder is told (inside.h). */
+static void hold(void) ACQUIRES(table_lock)
+{
+	inside_begin();
+	lock_take(&table_lock);
+}
+
+static void let_go(void) RELEASES(table_lock)
+{
+	lock_give(&table_lock);
+	inside_end();
+}
 
 /* The chain of l, from its address alone: l may be freed. */
 static size_t place(const struct live *l, unsigned bits)
@@ -69,13 +83,13 @@ void live_add(struct live *l, enum live_kind kind, const void *owner)
 {
 	struct live **at;
 
-	lock_take(&table_lock);
+	hold();
 	if (table.count++ >> table.bits)
 		grow();
 	at = &table.chain[place(l, table.bits)];
 	*l = (struct live){ .next = *at, .owner = owner, .kind = kind };
 	*at = l;
-	lock_give(&table_lock);
+	let_go();
 }
 
 static void take_out(struct live **at) REQUIRES(table_lock)
@@ -91,11 +105,11 @@ void live_del(struct live *l)
 {
 	struct live **at;
 
-	lock_take(&table_lock);
+	hold();
 	at = link_to(l);
 	if (*at)
 		take_out(at);
-	lock_give(&table_lock);
+	let_go();
 }
 
 bool live_find(const struct live *l, enum live_kind kind, const void **owner)
@@ -104,35 +118,35 @@ bool live_find(const struct live *l, enum live_kind kind, const void **owner)
 
 	if (!l)
 		return false;
-	lock_take(&table_lock);
+	hold();
 	found = *link_to(l) && l->kind == kind;
 	if (found)
 		*owner = l->owner;
-	lock_give(&table_lock);
+	let_go();
 	return found;
 }
 
 void live_rest(struct live *l)
 {
-	lock_take(&table_lock);
+	hold();
 	*l = (struct live){ .kind = LIVE_NONE };
 	*table.newest = l;
 	table.newest = &l->next;
 	table.resting++;
-	lock_give(&table_lock);
+	let_go();
 }
 
 struct live *live_rested(void)
 {
 	struct live *l = NULL;
 
-	lock_take(&table_lock);
+	hold();
 	if (table.resting > REST) {
 		l = table.oldest;
 		table.oldest = l->next;
 		table.resting--;
 	}
-	lock_give(&table_lock);
+	let_go();
 	return l;
 }
 
@@ -147,7 +161,7 @@ static void take_to(struct live **at, struct live *of[LIVE_KINDS]) REQUIRES(tabl
 
 void live_take(const void *owner, struct live *of[LIVE_KINDS])
 {
-	lock_take(&table_lock);
+	hold();
 	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
 		struct live **at = &table.chain[i];
 
@@ -158,7 +172,7 @@ void live_take(const void *owner, struct live *of[LIVE_KINDS])
 				at = &(*at)->next;
 		}
 	}
-	lock_give(&table_lock);
+	let_go();
 }
 
 /* *at is a hash value, whose upper bits number the chain: the order stays when the table
@@ -168,7 +182,7 @@ bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 {
 	size_t chains, i;
 
-	lock_take(&table_lock);
+	hold();
 	chains = (size_t)1 << table.bits;
 	i = (size_t)(*at >> (64 - table.bits));
 	for (unsigned seen = 0; i < chains && seen / OTHERS < n; i++, seen++) {
@@ -180,7 +194,7 @@ bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 		}
 	}
 	*at = (uint64_t)i << (64 - table.bits);
-	lock_give(&table_lock);
+	let_go();
 	return i < chains;
 }
 
@@ -213,12 +227,19 @@ const char *live_name(enum live_kind kind)
 	return names[kind];
 }
 
-NO_TSA void live_hold(void)
+/* A fork that leaves the lock to a thread in the middle of a change leaves the child
+ * chains that can be walked; it may miss an object. */
+NO_TSA bool live_hold(enum lock_how how)
 {
-	lock_take(&table_lock);
+	return lock_get(&table_lock, how);
 }
 
 NO_TSA void live_let_go(void)
 {
 	lock_give(&table_lock);
+}
+
+NO_TSA void live_forked(void)
+{
+	lock_init(&table_lock);
 }

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/lock.h"
+
 enum live_kind {
 	LIVE_NONE,
 	LIVE_CONTEXT,
@@ -83,8 +85,9 @@ const char *live_name(enum live_kind kind);
 bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 	       void (*fn)(struct live *l, void *arg), void *arg);
 
-/* Around fork: keeps the table unchanged. */
-void live_hold(void);
+/* Around fork: keeps the table unchanged.  live_hold() returns false if it does not. */
+bool live_hold(enum lock_how how);
 void live_let_go(void);
+void live_forked(void); /* in the child, whether the table was held or not */
 
 #endif

@@ -92,6 +92,19 @@ NO_TSA void turn_take(struct turn *t)
 	turn_prolong(t);
 }
 
+NO_TSA bool turn_get(struct turn *t, enum lock_how how)
+{
+	if (how == LOCK_SURELY) {
+		turn_take(t);
+		return true;
+	}
+	if (!lock_get(&t->lock, guard_inside() ? LOCK_IF_FREE : how))
+		return false;
+	guard_enter();
+	turn_prolong(t);
+	return true;
+}
+
 NO_TSA void turn_give(struct turn *t)
 {
 	uint32_t ended = atomic_load_explicit(&t->ended, memory_order_relaxed);

@@ -50,6 +50,8 @@ bool turn_try(struct turn *t) TRY_ACQUIRES(true, *t);
 bool turn_try_brief(struct turn *t) TRY_ACQUIRES(true, *t);
 void turn_prolong(struct turn *t) REQUIRES(*t);
 void turn_take(struct turn *t) ACQUIRES(*t);
+/* As lock_get(). A thread that has the turn already does not wait for it. */
+bool turn_get(struct turn *t, enum lock_how how) TRY_ACQUIRES(true, *t);
 void turn_give(struct turn *t) RELEASES(*t);
 
 /* The number of turns that have ended; wraps. */

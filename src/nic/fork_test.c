@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A fork in a signal handler that has interrupted one of the thread's own calls. (Forks
+ * otherwise: nic_test.c.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/core.h"
+#include "core/event.h"
+#include "core/mkey.h"
+#include "direct/share.h"
+#include "nic/nic.h"
+#include "nic/nic_own.h"
+#include "nic/registry.h"
+#include "sys/guard.h"
+#include "sys/inside.h"
+#include "sys/live.h"
+#include "sys/netns_testing.h"
+
+static bool blocks_signals(void)
+{
+	sigset_t now;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	return sigismember(&now, SIGTERM);
+}
+
+/* In the child: exit statuses tell the first thing that is wrong. */
+NO_TSA static int look_as_child(struct nic *nic, const struct context *ctx)
+{
+	struct core *core = nic_core(nic);
+	struct nic *own;
+
+	if (!ctx->dead || !core->dead)
+		return 1;
+	if (!turn_try(&core->turn) || !lock_try(&core->lock) ||
+	    !lock_try(&core->mkeys.lock))
+		return 2;
+	if (blocks_signals())
+		return 3;
+	if (nic_open(&own) || own == nic)
+		return 4;
+	nic_close(own);
+	return 0;
+}
+
+static void expect_good_child(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* All locks that a call may hold when a signal comes are held, and stay so. */
+NO_TSA __attribute__((unused)) static void its_own_locks_are_not_waited_for(void **state)
+{
+	struct context ctx = { .dead = false };
+	struct core *core;
+	struct nic *nic;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(nic_open(&nic), 0);
+	core = nic_core(nic);
+	list_add_tail(&core->contexts, &ctx.node);
+	fflush(NULL);
+	inside_begin();
+	assert_true(share_hold(LOCK_SURELY));
+	turn_take(&core->turn);
+	lock_take(&core->lock);
+	assert_true(mkeys_hold(&core->mkeys, LOCK_SURELY));
+	assert_true(live_hold(LOCK_SURELY));
+	pid = fork();
+	if (pid == 0)
+		_exit(look_as_child(nic, &ctx));
+	assert_false(live_hold(LOCK_IF_FREE));
+	assert_false(mkeys_hold(&core->mkeys, LOCK_IF_FREE));
+	assert_false(lock_try(&core->lock));
+	assert_false(turn_try(&core->turn));
+	assert_false(share_hold(LOCK_IF_FREE));
+	assert_false(blocks_signals());
+	live_let_go();
+	mkeys_let_go(&core->mkeys);
+	lock_give(&core->lock);
+	turn_give(&core->turn);
+	share_let_go();
+	inside_end();
+	expect_good_child(pid);
+	assert_false(ctx.dead);
+	list_del(&ctx.node);
+	nic_close(nic);
+}
+
+static atomic_bool has_locks;
+
+/* Has what a fork takes first, and waits for what the forking thread has. */
+NO_TSA __attribute__((unused)) static void *take_and_wait(void *arg)
+{
+	struct core *core = arg;
+
+	lock_take(&nic_lock);
+	(void)registry_hold(LOCK_SURELY);
+	(void)guard_hold(LOCK_SURELY);
+	atomic_store(&has_locks, true);
+	turn_take(&core->turn);
+	turn_give(&core->turn);
+	guard_let_go();
+	registry_let_go();
+	lock_give(&nic_lock);
+	return NULL;
+}
+
+/* Another thread holds the other locks, and waits for the turn. */
+NO_TSA __attribute__((unused)) static void nor_those_whose_holders_wait_for_it(
+	void **state)
+{
+	struct context ctx = { .dead = false };
+	struct core *core;
+	struct nic *nic;
+	pthread_t t;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(nic_open(&nic), 0);
+	core = nic_core(nic);
+	list_add_tail(&core->contexts, &ctx.node);
+	fflush(NULL);
+	inside_begin();
+	turn_take(&core->turn);
+	assert_int_equal(pthread_create(&t, NULL, take_and_wait, core), 0);
+	while (!atomic_load(&has_locks))
+		sched_yield();
+	pid = fork();
+	if (pid == 0)
+		_exit(look_as_child(nic, &ctx));
+	turn_give(&core->turn);
+	inside_end();
+	assert_int_equal(pthread_join(t, NULL), 0);
+	expect_good_child(pid);
+	list_del(&ctx.node);
+	nic_close(nic);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#ifndef __SANITIZE_THREAD__
+		/* It takes fork handlers for signal handlers. */
+		cmocka_unit_test(its_own_locks_are_not_waited_for),
+		cmocka_unit_test(nor_those_whose_holders_wait_for_it),
+#endif
+	};
+
+	if (!netns_enter()) {
+		fprintf(stderr, "SKIPPED: no network namespace here\n");
+		return 77;
+	}
+	netns_lo_up();
+	return sizeof(tests) ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+}
