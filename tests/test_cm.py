@@ -187,6 +187,15 @@ def test_mckey(shared_pair, family):
     assert receiver.wait(lab.HANGS) == 0, receiver.describe()
 
 
+def test_mckey_without_loopback(shared_pair):
+    """QPs that do not receive their own packets (IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)."""
+    pair = shared_pair()
+    receiver = pair.a.start("mckey", "-l", "-m", "239.77.1.2", "-b", pair.a.ip4)
+    wait_member(receiver, "239.77.1.2")
+    pair.b.run("mckey", "-l", "-m", "239.77.1.2", "-b", pair.b.ip4, "-s")
+    assert receiver.wait(lab.HANGS) == 0, receiver.describe()
+
+
 @pytest.mark.parametrize("words", ["ucmatose", "ucmatose -P ib", "udaddy"])
 def test_by_gid_alone(shared_pair, words):
     """AF_IB addresses, which are a RoCE device's GIDs."""

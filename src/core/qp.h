@@ -112,7 +112,8 @@ struct qp {
 	unsigned wr_type; /* core/wr_op.h: type, or WR_TYPE_IWARP */
 	bool reliable;	  /* acknowledged: RC, XRC */
 	bool sig_all;
-	uint64_t send_ops; /* send_ops_flags given at creation */
+	bool no_self_mcast; /* UD: does not receive its own multicast packets */
+	uint64_t send_ops;  /* send_ops_flags given at creation */
 
 	unsigned flows;	   /* number of its flow rules; under the turn */
 	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */

@@ -56,6 +56,33 @@ static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
 	return kind->wr_type ? kind->wr_type : (unsigned)type;
 }
 
+/* Flags that this QP cannot have. Padding what goes over PCI is done where there is no
+ * PCI. CVLAN_STRIPPING and SCATTER_FCS are for raw packets, SOURCE_QPN for IP over
+ * InfiniBand in the kernel. */
+static int check_flags(const struct ibv_qp_init_attr_ex *a)
+{
+	static const char *const names[] = {
+		[1] = "create_flags BLOCK_SELF_MCAST_LB of a QP that is not UD",
+		[8] = "create_flags SCATTER_FCS",
+		[9] = "create_flags CVLAN_STRIPPING",
+		[10] = "create_flags SOURCE_QPN",
+	};
+	const unsigned known =
+		IBV_QP_CREATE_PCI_WRITE_END_PADDING |
+		(a->qp_type == IBV_QPT_UD ? (unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+					  : 0);
+	const unsigned bad = a->create_flags & ~known;
+	unsigned first = bad ? (unsigned)__builtin_ctz(bad) : 0;
+
+	if (!bad)
+		return 0;
+	return refuse(-EOPNOTSUPP,
+		      first < sizeof(names) / sizeof(names[0]) && names[first]
+			      ? names[first]
+			      : "create_flags",
+		      a->create_flags, known);
+}
+
 /* Refuses extensions that ask for something not supported. */
 static int check_extensions(const struct context *ctx,
 			    const struct ibv_qp_init_attr_ex *a)
@@ -75,8 +102,8 @@ static int check_extensions(const struct context *ctx,
 			      known & ~(uint32_t)IBV_QP_INIT_ATTR_XRCD);
 	if (a->comp_mask & never)
 		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask, known & ~never);
-	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
-		return refuse(-EOPNOTSUPP, "create_flags", a->create_flags, 0);
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && check_flags(a))
+		return -EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
 		return refuse(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops)
@@ -301,6 +328,8 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 		       qp->type != IBV_QPT_RAW_PACKET;
 	qp->wr_type = wr_type_of(ctx, a->qp_type);
 	qp->sig_all = a->sq_sig_all != 0;
+	qp->no_self_mcast = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+			    a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		qp->send_ops = a->send_ops_flags;
 	qp->transport = transport;

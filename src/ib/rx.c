@@ -172,12 +172,29 @@ struct to_group {
 	uint64_t now;
 };
 
+/* Has qp sent the packet itself? Another host may have a QP of the same number. */
+static bool is_own(const struct qp *qp, const struct to_group *g)
+{
+	uint8_t v4[16] = { [10] = 0xff, 0xff };
+	struct link_head head;
+
+	if (g->pkt->f.src_qp != qp->qpn)
+		return false;
+	g->d->link->ops->head(g->d, &head);
+	if (head.bytes[0] >> 4 == 6)
+		return device_has_gid(qp->dev, head.bytes + 8);
+	memcpy(v4 + 12, head.bytes + 32, 4);
+	return device_has_gid(qp->dev, v4);
+}
+
 static void to_member(struct qp *qp, void *arg)
 {
 	const struct to_group *g = arg;
 
 	/* A group may have been joined on several interfaces. */
 	if (g->dest.port && g->dest.port != qp->dev->number)
+		return;
+	if (qp->no_self_mcast && is_own(qp, g))
 		return;
 	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
 		deliver(qp, g->d, g->pkt, g->now);

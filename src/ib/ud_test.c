@@ -214,6 +214,46 @@ static void multicast(void **state)
 	fix_close(f);
 }
 
+/* A QP that does not want its own packets, and another host's QP of the same number. */
+static void own_multicast_is_blocked(void **state)
+{
+	static const union ibv_gid group = { .raw = { [10] = 0xff, 0xff, 239, 1, 2, 3 } };
+	struct fix *f = fix_open(IBV_QPT_UD, NULL);
+	struct ah *ah = to(f, 0, group.raw);
+	struct ibv_sge sge = sim_sge(f->mr[0], 0, 50);
+	struct ibv_send_wr wr = {
+		.opcode = IBV_WR_SEND,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.ud = { &ah->ibv, 0xffffff, 0x11111111 },
+	};
+	struct qp *qp = f->p.qp[1];
+	const uint32_t qpn = qp->qpn;
+
+	(void)state;
+	assert_int_equal(mcast_attach(qp, &group), 0);
+	qp->qpn = f->p.qp[0]->qpn; /* as if it were the sender */
+	for (int own = 0; own < 2; own++) {
+		if (own)
+			qp->dev->port.gid[1].gid = device_gid(f->s->node[0].dev, 1);
+		for (int blocked = 0; blocked < 2; blocked++) {
+			qp->no_self_mcast = blocked;
+			fix_recv(f, 9, 0, 90);
+			sim_send(f->p.qp[0], &wr);
+			if (own && blocked) {
+				fix_quiet(f);
+				fix_no_wc(f, 1);
+			} else {
+				fix_wc(f, 1, 9, IBV_WC_SUCCESS);
+			}
+		}
+	}
+	qp->qpn = qpn;
+	assert_int_equal(mcast_detach(qp, &group), 0);
+	assert_int_equal(ah_destroy(ah), 0);
+	fix_close(f);
+}
+
 static void taken_back_is_not_lost(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UD, NULL);
@@ -243,6 +283,7 @@ int main(void)
 		cmocka_unit_test(receive_of_an_srq_ends_in_error),
 		cmocka_unit_test(longer_than_the_mtu),
 		cmocka_unit_test(multicast),
+		cmocka_unit_test(own_multicast_is_blocked),
 		cmocka_unit_test(taken_back_is_not_lost),
 	};
 

@@ -123,8 +123,9 @@ static void qps(void)
 	SPOIL(EINVAL, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_XRCD);
 	SPOIL(EOPNOTSUPP, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_IND_TABLE);
 	SPOIL(EOPNOTSUPP, "comp_mask", a.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH);
-	SPOIL(EOPNOTSUPP, "create_flags", a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS,
-	      a.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
+	SPOIL(EOPNOTSUPP, "create_flags SOURCE_QPN",
+	      a.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS,
+	      a.create_flags = IBV_QP_CREATE_SOURCE_QPN);
 	SPOIL(EOPNOTSUPP, "max_tso", a.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER,
 	      a.max_tso_header = 64);
 	for (int t = -1; t < 300; t++)
