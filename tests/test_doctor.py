@@ -74,16 +74,16 @@ def test_doctor_finds_wrong_configuration_file(tmp_path):
     assert findings(URNIC_CONF=str(conf))[0]["configuration"]["detail"] == str(conf)
 
 
-@pytest.mark.parametrize("devices,verdict,says", [
-    ("roce_lo", "ok", "none; "),
-    ("", "ok", "none; "),
-    ("iwarp_lo", "ok", "iwarp_lo, connected by rdma_cm"),
-    ("lo,iwarp_lo", "ok", "iwarp_lo, connected by rdma_cm"),
-    ("iwarp_{net}", "limited", "iwarp_{net}, and none of loopback"),
-    ("iwarp_{net},roce_{net}", "ok", "iwarp_{net}, connected"),
-    ("iwarp_{net}, iwarp_lo", "ok", "iwarp_{net}, iwarp_lo, connected"),
+@pytest.mark.parametrize("devices,says", [
+    ("roce_lo", "none; "),
+    ("", "none; "),
+    ("iwarp_lo", "iwarp_lo, connected by rdma_cm"),
+    ("lo,iwarp_lo", "iwarp_lo, connected by rdma_cm"),
+    ("iwarp_{net}", "iwarp_{net}, connected"),
+    ("iwarp_{net},roce_{net}", "iwarp_{net}, connected"),
+    ("iwarp_{net}, iwarp_lo", "iwarp_{net}, iwarp_lo, connected"),
 ])
-def test_doctor_knows_devices(devices, verdict, says):
+def test_doctor_knows_devices(devices, says):
     nets = [d["netdev"] for d in json.loads(good("devices", "--json"))]
     if nets == ["lo"] and "{net}" in devices:
         pytest.skip("there is loopback only")
@@ -91,9 +91,7 @@ def test_doctor_knows_devices(devices, verdict, says):
     found, _ = findings(URNIC_DEVICES=devices)
     assert found["configuration"]["verdict"] == "ok", found["configuration"]
     f = found["iWARP"]
-    assert f["verdict"] == verdict and f["detail"].startswith(says), f
-    if verdict == "limited":
-        assert "127.0.0.1" in f["costs"] and "iwarp_lo" in f["do"]
+    assert f["verdict"] == "ok" and f["detail"].startswith(says), f
     if "none; " in says:        # the message recommends a setting, which must work
         named = re.search(r"URNIC_DEVICES=(\S+)$", f["detail"])[1]
         shown = json.loads(good("devices", "--json", env={"URNIC_DEVICES": named}))

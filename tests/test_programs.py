@@ -139,7 +139,7 @@ def test_path_mtu_above_the_port(shared_pair, cell):
 
 def test_path_mtu_of_two_devices(shared_pair):
     """Two devices on one host carry any path MTU that a program asks for."""
-    ns = shared_pair().a.with_env(URNIC_LOCAL="off")
+    ns = shared_pair().a.with_env(URNIC_LOCAL="off", URNIC_DEVICES="eth0,lo")
     words = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-c", "-s", "30000",
              "-m", "4096", "-d"]
     server, client = lab.run_both(ns, ns, [*words, "roce_eth0"], ns.ip4,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/netport.h"
+#include "loopback.h"
 #include "nic/nic.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
@@ -190,6 +191,17 @@ static json_t *json_device(struct device *dev)
 	return j;
 }
 
+/* Loopback's device must be asked for where there are others. */
+static void print_left_out(void)
+{
+	char lo[IF_NAMESIZE], other[IF_NAMESIZE];
+
+	if (loopback_left_out(lo, other))
+		printf("The device of %s is left out, as no other host can reach it;"
+		       " URNIC_DEVICES=%s,%s (urnic run -d) lists it, too.\n",
+		       lo, other, lo);
+}
+
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -224,6 +236,7 @@ int cmd_devices(int argc, char **argv)
 		       "mtu", "gid", "address");
 		for (int i = 0; i < n; i++)
 			print_device(dev[i]);
+		print_left_out();
 	}
 	free(dev);
 	return n ? 0 : 1; /* the library has logged the reason */

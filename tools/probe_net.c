@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "loopback.h"
 #include "probe.h"
 
 enum { WANT_BUFFER = 4 << 20 };
@@ -185,6 +186,7 @@ void probe_raw(struct finding *f)
 
 void probe_interfaces(struct finding *f)
 {
+	char lo[IF_NAMESIZE], other[IF_NAMESIZE];
 	struct ifaddrs *all = NULL, *a;
 	int up = 0, loop = 0;
 
@@ -202,7 +204,12 @@ void probe_interfaces(struct finding *f)
 		}
 		freeifaddrs(all);
 	}
-	if (up)
+	if (up && loopback_left_out(lo, other))
+		finding(f, OK, "", "",
+			"addresses: %d, of loopback: %d; the device of %s is left out,"
+			" URNIC_DEVICES=%s,%s lists it, too",
+			up + loop, loop, lo, other, lo);
+	else if (up)
 		finding(f, OK, "", "", "addresses: %d, of loopback: %d", up + loop, loop);
 	else if (loop)
 		finding(f, LIMITED, "only programs of this host reach each other",

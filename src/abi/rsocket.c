@@ -6,12 +6,14 @@
 #include <limits.h>
 #include <rdma/rsocket.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "abi/rdmacm.h"
 #include "rdmacm/bind.h"
 #include "rsocket/pollset.h"
 #include "rsocket/rdma.h"
 #include "rsocket/rsocket.h"
+#include "sys/addr.h"
 
 /* --- functions of rdma_cm that rsockets need ----------------------------- */
 
@@ -34,20 +36,22 @@ int rsock_rdma_source(const struct sockaddr *to, struct sockaddr_storage *from)
 
 int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *out)
 {
-	struct cma_dev *dev;
-	int rc, index;
+	struct cma_place at;
+	int rc;
 
 	held_begin();
 	rc = cma_init();
 	if (!rc)
-		rc = cma_dev_of(ip, ifindex, CMA_ROCE, &dev, &index);
+		rc = addr_is_loopback(ip) ? cma_loopback(ip, CMA_ROCE, &at)
+					  : cma_dev_of(ip, ifindex, CMA_ROCE, &at);
 	held_end();
 	if (rc)
 		return rc;
-	*out = (struct rsock_port){ .ctx = dev->ctx,
-				    .pd = dev->pd,
-				    .sgid_index = (uint8_t)index,
-				    .mtu = 128u << dev->mtu };
+	*out = (struct rsock_port){ .ctx = at.dev->ctx,
+				    .pd = at.dev->pd,
+				    .sgid_index = (uint8_t)at.index,
+				    .mtu = 128u << at.dev->mtu };
+	memcpy(out->gid, at.ip, sizeof(out->gid));
 	return 0;
 }
 

@@ -323,6 +323,7 @@ static struct cma_dev dev = {
 };
 static uint8_t ip[16];
 static int dev_answer;
+static const uint8_t loopback[16] = { [15] = 1 };
 
 void cma_stop(struct cma_id *i)
 {
@@ -338,14 +339,22 @@ int cma_find_source(const struct sockaddr *to, struct sockaddr_storage *at)
 }
 
 int cma_dev_of(const uint8_t i[16], uint32_t ifindex, enum cma_kind kind,
-	       struct cma_dev **out_dev, int *index)
+	       struct cma_place *place)
 {
 	IS(i, ip);
 	IS(ifindex, 7);
 	IS(kind, CMA_ROCE);
-	*out_dev = &dev;
-	*index = 3;
+	*place = (struct cma_place){ .dev = &dev, .index = 3, .ip = { 9 } };
 	tell("cma_dev_of");
+	return dev_answer;
+}
+
+int cma_loopback(const uint8_t i[16], enum cma_kind kind, struct cma_place *place)
+{
+	IS(i, loopback);
+	IS(kind, CMA_ROCE);
+	*place = (struct cma_place){ .dev = &dev, .index = 4 };
+	tell("cma_loopback");
 	return dev_answer;
 }
 
@@ -369,7 +378,10 @@ static void needs(void **state)
 	assert_ptr_equal(port.ctx, dev.ctx);
 	assert_ptr_equal(port.pd, dev.pd);
 	assert_int_equal(port.sgid_index, 3);
+	assert_int_equal(port.gid[0], 9);
 	assert_int_equal(port.mtu, 1024);
+	assert_int_equal(rsock_rdma_port(loopback, 0, &port), 0);
+	assert_int_equal(port.sgid_index, 4);
 	is_as_before();
 }
 

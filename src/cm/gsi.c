@@ -8,6 +8,7 @@
 #include "cm/cm_int.h"
 #include "core/core.h"
 #include "host/host.h"
+#include "sys/addr.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
@@ -22,23 +23,17 @@ static bool is_request(const struct cm_msg *m)
 	return m->type == CM_REQ || m->type == CM_SIDR_REQ;
 }
 
-static bool is_loopback(const uint8_t ip[16])
-{
-	static const uint8_t one[16] = { [15] = 1 };
-
-	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
-}
-
 /* Do the IP addresses in a request agree with the route by which the request came?
- * Otherwise it could not be answered. Within the host, loopback addresses agree, too.
- * (Not asked for InfiniBand: LIDs route there, and IP addresses are only what the request
- * says.) */
+ * Otherwise it could not be answered. On a route from an address to itself, loopback
+ * addresses agree, too. (Not asked for InfiniBand: LIDs route there, and IP addresses are
+ * only what the request says.) */
 static bool fits_route(const struct cm_ip *ip, const struct cm_route *route)
 {
-	if (!memcmp(ip->src, route->dst, 16) && !memcmp(ip->dst, route->src, 16))
-		return true;
-	return is_loopback(ip->src) && is_loopback(ip->dst) &&
-	       !memcmp(route->src, route->dst, 16);
+	const bool near = !memcmp(route->src, route->dst, 16);
+
+	return (!memcmp(ip->src, route->dst, 16) ||
+		(near && addr_is_loopback(ip->src))) &&
+	       (!memcmp(ip->dst, route->src, 16) || (near && addr_is_loopback(ip->dst)));
 }
 
 /* Returns the peer that sent the request and the service that it asks for. A request

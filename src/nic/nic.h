@@ -18,9 +18,9 @@ struct qp;
 struct transport;
 
 /* Lists the devices of this machine, most useful first (RoCE, then iWARP; of each,
- * loopback last), in an array of *n that the caller frees. Reads the interfaces anew
- * each time and keeps nothing open; a device's address never changes. Returns 0 or
- * -errno. */
+ * loopback last, which is left out beside others unless URNIC_DEVICES names it), in an
+ * array of *n that the caller frees. Reads the interfaces anew each time and keeps
+ * nothing open; a device's address never changes. Returns 0 or -errno. */
 int nic_devices(struct device ***out, int *n);
 
 /* Returns the NIC, which its first user starts: slot, sockets, engine thread. 0,

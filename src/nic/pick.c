@@ -53,25 +53,43 @@ bool pick_has(const char *list, const char *wanted)
 	return false;
 }
 
-bool pick_device(const char *list, const struct netdev *net,
+/* Are all of the interfaces loopback's? */
+static bool alone(const struct netdev *net, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!net[i].loopback)
+			return false;
+	return true;
+}
+
+bool pick_device(const char *list, const struct netdev *net, int n, int i,
 		 const struct device_kind *kind)
 {
 	const char *name;
 	size_t len;
 
 	if (!*list)
-		return !kind->named;
+		return !kind->named && (!net[i].loopback || alone(net, n));
 	while ((name = next(&list, &len)))
-		if (is_device(name, len, kind, net->name) ||
-		    (!kind->named && is(name, len, net->name)))
+		if (is_device(name, len, kind, net[i].name) ||
+		    (!kind->named && is(name, len, net[i].name)))
 			return true;
 	return false;
+}
+
+const struct netdev *pick_left_out(const char *list, const struct netdev *net, int n,
+				   const struct device_kind *kind)
+{
+	for (int i = 0; i < n && !*list && !kind->named; i++)
+		if (net[i].loopback && !pick_device(list, net, n, i, kind))
+			return &net[i];
+	return NULL;
 }
 
 bool pick_some(const char *list, const struct netdev *net, int n)
 {
 	for (int i = 0; i < NETDEV_KINDS * n; i++)
-		if (pick_device(list, &net[i % n], netdev_kinds[i / n]))
+		if (pick_device(list, net, n, i % n, netdev_kinds[i / n]))
 			return true;
 	return false;
 }

@@ -12,10 +12,18 @@
 /* Is name in the list? */
 bool pick_has(const char *list, const char *name);
 
-/* Does the list give net a device of that kind? An empty list, or an interface's name,
- * selects only the kinds that need not be named (docs/cm.md says why). */
-bool pick_device(const char *list, const struct netdev *net,
+/* Does the list give interface i of the n a device of that kind? An empty list, or an
+ * interface's name, selects only the kinds that need not be named (docs/cm.md says why).
+ * An empty list leaves loopback's device out where another interface has one: no other
+ * host can reach it, and a program that takes every device (UCX) would offer it to its
+ * peers all the same. */
+bool pick_device(const char *list, const struct netdev *net, int n, int i,
 		 const struct device_kind *kind);
+
+/* Returns the loopback interface whose device of that kind an empty list leaves out, or
+ * NULL. */
+const struct netdev *pick_left_out(const char *list, const struct netdev *net, int n,
+				   const struct device_kind *kind);
 
 /* Does the list give a device to any of the n interfaces? */
 bool pick_some(const char *list, const struct netdev *net, int n);

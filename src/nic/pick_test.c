@@ -12,7 +12,7 @@
 
 /* clang-format off */
 static const struct netdev nets[] = {
-	{ .name = "eth0" }, { .name = "eth0.5" }, { .name = "lo" },
+	{ .name = "eth0" }, { .name = "eth0.5" }, { .name = "lo", .loopback = true },
 };
 /* clang-format on */
 enum { NETS = sizeof(nets) / sizeof(nets[0]) };
@@ -21,7 +21,7 @@ static const struct {
 	const char *list, *roce, *iwarp, *unknown;
 } rows[] = {
 	/* clang-format off */
-	{ "",                       "eth0 eth0.5 lo", "",     "" },
+	{ "",                       "eth0 eth0.5",    "",     "" },
 	{ "eth0",                   "eth0",           "",     "" },
 	{ "roce_eth0",              "eth0",           "",     "" },
 	{ "iwarp_eth0",             "",               "eth0", "" },
@@ -40,16 +40,31 @@ static void lists_give_devices(void **state)
 	(void)state;
 	for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++) {
 		for (int i = 0; i < NETS; i++) {
-			assert_int_equal(pick_device(rows[r].list, &nets[i],
+			assert_int_equal(pick_device(rows[r].list, nets, NETS, i,
 						     &device_roce),
 					 pick_has(rows[r].roce, nets[i].name));
-			assert_int_equal(pick_device(rows[r].list, &nets[i],
+			assert_int_equal(pick_device(rows[r].list, nets, NETS, i,
 						     &device_iwarp),
 					 pick_has(rows[r].iwarp, nets[i].name));
 		}
 		assert_int_equal(pick_some(rows[r].list, nets, NETS),
 				 *rows[r].roce || *rows[r].iwarp);
 	}
+}
+
+/* It gets a device unasked only where it is alone. */
+static void loopback_is_left_out(void **state)
+{
+	const struct netdev *lo = &nets[NETS - 1];
+
+	(void)state;
+	assert_ptr_equal(pick_left_out("", nets, NETS, &device_roce), lo);
+	assert_null(pick_left_out("", nets, NETS, &device_iwarp)); /* there is none */
+	assert_null(pick_left_out("eth0", nets, NETS, &device_roce));
+	assert_null(pick_left_out("lo", nets, NETS, &device_roce));
+	assert_null(pick_left_out("", lo, 1, &device_roce));
+	assert_true(pick_device("", lo, 1, 0, &device_roce));
+	assert_false(pick_device("", lo, 1, 0, &device_iwarp));
 }
 
 static void names_of_no_interface_are_told(void **state)
@@ -81,6 +96,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_give_devices),
+		cmocka_unit_test(loopback_is_left_out),
 		cmocka_unit_test(names_of_no_interface_are_told),
 		cmocka_unit_test(texts_are_cut),
 	};

@@ -26,6 +26,8 @@ static struct list all GUARDED_BY(registry_lock) = { &all, &all };
 static struct device *hca GUARDED_BY(registry_lock);
 /* the adapter was there at the last look */
 static bool hca_here GUARDED_BY(registry_lock);
+/* the loopback interface whose device is not listed while others are; 0: none */
+static uint32_t left_out GUARDED_BY(registry_lock);
 /* changes become events of its contexts; may be NULL */
 static struct core *watcher GUARDED_BY(registry_lock);
 
@@ -225,14 +227,14 @@ static int note_addresses(const struct netdev *net, int n)
 	return 0;
 }
 
-/* Should net get a device of this kind? A program at an adapter has only that, and what
- * it names. */
-static bool is_wanted(const struct netdev *net, const struct device_kind *kind)
+/* Should interface i get a device of this kind? A program at an adapter has only that,
+ * and what it names. */
+static bool is_wanted(const struct look *look, int i, const struct device_kind *kind)
 {
 	const struct conf *conf = conf_get();
 
 	return (!conf->hca[0] || conf->devices[0]) &&
-	       pick_device(conf->devices, net, kind);
+	       pick_device(conf->devices, look->net, look->n, i, kind);
 }
 
 /* Says which GIDs the devices get, as the configuration has it. */
@@ -248,8 +250,11 @@ static void choose_gids(const struct look *look)
 
 static int add_or_update(const struct look *look) REQUIRES(registry_lock)
 {
+	const struct netdev *out =
+		pick_left_out(conf_get()->devices, look->net, look->n, &device_roce);
 	int rc = 0;
 
+	left_out = out ? out->ifindex : 0;
 	for (int i = 0; i < NETDEV_KINDS * look->n && !rc; i++) {
 		const struct netdev *net = &look->net[i % look->n];
 		const struct device_kind *kind = netdev_kinds[i / look->n];
@@ -257,7 +262,7 @@ static int add_or_update(const struct look *look) REQUIRES(registry_lock)
 
 		if (dev)
 			update(dev, net);
-		else if (is_wanted(net, kind))
+		else if (is_wanted(look, i % look->n, kind))
 			rc = add(net, kind);
 	}
 	return rc;
@@ -436,6 +441,14 @@ static int by_use(const void *a, const void *b)
 	return (x->net.ifindex > y->net.ifindex) - (x->net.ifindex < y->net.ifindex);
 }
 
+/* Loopback's device stays when another comes, as a program may have opened it. */
+static bool is_listed(struct device *dev) REQUIRES(registry_lock)
+{
+	const struct net_device *nd = net_device_of(dev);
+
+	return nd->present && (dev->kind->named || nd->net.ifindex != left_out);
+}
+
 int registry_devices(struct device ***out, int *n)
 {
 	struct device **v;
@@ -462,7 +475,7 @@ int registry_devices(struct device ***out, int *n)
 	{
 		struct device *dev = container_of(node, struct device, node);
 
-		if (net_device_of(dev)->present)
+		if (is_listed(dev))
 			v[count++] = dev;
 	}
 	qsort(v + first, count - first, sizeof(struct device *), by_use);

@@ -126,12 +126,32 @@ static void one_that_is_made_anew_gets_its_device(void **state)
 	close(tap);
 }
 
+/* Loopback's device is listed while there is no other. One that a program may have opened
+ * stays the same. */
+static void loopback_has_one_while_it_is_alone(void **state)
+{
+	char first[64];
+	int tap;
+
+	(void)state;
+	if (!have_netns)
+		skip();
+	snprintf(first, sizeof(first), "%s", device_of_netdev("lo"));
+	assert_string_equal(first, "roce_lo");
+	tap = make("ua0", "10.9.4.1");
+	assert_string_equal(device_of_netdev("ua0"), "roce_ua0");
+	assert_string_equal(device_of_netdev("lo"), "none");
+	close(tap);
+	assert_string_equal(device_of_netdev("lo"), first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_renamed_one_keeps_its_device),
 		cmocka_unit_test(who_gets_its_name_is_another_device),
 		cmocka_unit_test(one_that_is_made_anew_gets_its_device),
+		cmocka_unit_test(loopback_has_one_while_it_is_alone),
 	};
 
 	have_netns = netns_enter();

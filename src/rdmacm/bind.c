@@ -66,17 +66,31 @@ static void use_dev(struct cma_id *id)
 		id->qkey = QKEY_IPOIB;
 }
 
+static int begin_at(struct cma_id *id, const struct cma_place *p)
+{
+	id->dev = p->dev;
+	id->sgid_index = p->index;
+	use_dev(id);
+	memcpy(id->to.route.src, p->ip, 16);
+	id->to.route.ifindex = p->ifindex;
+	return id->dev->ib ? own_gid(id) : 0;
+}
+
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 		 enum cma_kind kind)
 {
-	int rc = cma_dev_of(ip, ifindex, kind, &id->dev, &id->sgid_index);
+	struct cma_place place;
+	int rc = cma_dev_of(ip, ifindex, kind, &place);
 
-	if (rc)
-		return rc;
-	use_dev(id);
-	memcpy(id->to.route.src, ip, 16);
-	id->to.route.ifindex = ifindex;
-	return id->dev->ib ? own_gid(id) : 0;
+	return rc ? rc : begin_at(id, &place);
+}
+
+int cma_bind_loopback(struct cma_id *id, const uint8_t ip[16], enum cma_kind kind)
+{
+	struct cma_place place;
+	int rc = cma_loopback(ip, kind, &place);
+
+	return rc ? rc : begin_at(id, &place);
 }
 
 uint16_t cma_pkey(const struct cma_id *id)
@@ -186,7 +200,7 @@ int cma_take_name(struct cma_id *id)
 	int rc = -EADDRINUSE;
 
 	sockaddr_ip(src, s.ip);
-	if (id->dev && !cma_ip_is_loopback(s.ip)) {
+	if (id->dev && !addr_is_loopback(s.ip)) {
 		s.iwarp = s.only_iwarp = id->dev->iwarp;
 	} else if (cma_kind_of(id) == CMA_ANY && !native) {
 		s.iwarp = cma_has_kind(CMA_IWARP);
@@ -246,7 +260,7 @@ static bool is_this_host(const uint8_t ip[16])
 	bool only;
 
 	(void)cma_ib_dev(&only);
-	return cma_ip_is_loopback(ip) &&
+	return addr_is_loopback(ip) &&
 	       (!only || !addr_is_v4(ip) || !memcmp(ip, localhost, sizeof(localhost)));
 }
 

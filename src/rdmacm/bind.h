@@ -17,8 +17,11 @@ int cma_bind_any(struct cma_id *id);
 uint16_t cma_pkey(const struct cma_id *id);
 /* Binds id to the first GID of an adapter. */
 int cma_bind_ib(struct cma_id *id, struct cma_dev *ib);
+/* Gives id the device of cma_dev_of(), and the beginning of its route. */
 int cma_bind_dev(struct cma_id *id, const uint8_t ip[16], uint32_t ifindex,
 		 enum cma_kind kind);
+/* The same with the device of cma_loopback(). */
+int cma_bind_loopback(struct cma_id *id, const uint8_t ip[16], enum cma_kind kind);
 /* Takes the name of id's service on this host, which no other process may have then. */
 int cma_take_name(struct cma_id *id);
 void cma_set_src_port(struct cma_id *id, uint16_t port);

@@ -15,22 +15,26 @@
 #include "sys/pid.h"
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct cma_dev **devs; /* under devs_lock; an entry never moves */
-static int ndevs;
+/* Under devs_lock: the devices that are listed, in the list's order, then those that are
+ * not any more. A cma_dev never moves. */
+static struct cma_dev **devs;
+static int ndevs, nlisted;
 static pid_t opened_by;
 
-bool cma_ip_is_loopback(const uint8_t ip[16])
+/* Moves dev in front of the devices that were not met in the list yet. Returns false if
+ * it is not known. */
+static bool meet(struct ibv_device *dev)
 {
-	static const uint8_t one[16] = { [15] = 1 };
+	for (int i = nlisted; i < ndevs; i++) {
+		struct cma_dev *d = devs[i];
 
-	return addr_is_v4(ip) ? ip[12] == 127 : !memcmp(ip, one, 16);
-}
-
-static bool known(struct ibv_device *dev)
-{
-	for (int i = 0; i < ndevs; i++)
-		if (devs[i]->ctx->device == dev)
-			return true;
+		if (d->ctx->device != dev)
+			continue;
+		memmove(devs + nlisted + 1, devs + nlisted,
+			(size_t)(i - nlisted) * sizeof(struct cma_dev *));
+		devs[nlisted++] = d;
+		return true;
+	}
 	return false;
 }
 
@@ -91,7 +95,7 @@ free_dev:
 	return rc;
 }
 
-/* Opens the interfaces' devices that are new. devs_lock is held. */
+/* Lists the devices, and opens those that are new. devs_lock is held. */
 static int look(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -99,9 +103,14 @@ static int look(void)
 
 	if (!list)
 		return -errno;
-	for (int i = 0; list[i]; i++)
-		if (!known(list[i]))
-			rc = add(list[i]);
+	nlisted = 0;
+	for (int i = 0; list[i]; i++) {
+		if (meet(list[i]))
+			continue;
+		rc = add(list[i]);
+		if (!rc)
+			meet(list[i]);
+	}
 	ibv_free_device_list(list);
 	return ndevs ? 0 : rc; /* if some open, errors of others do not matter */
 }
@@ -128,7 +137,7 @@ int cma_init(void)
 	/* In a forked child the parent's contexts are dead. */
 	if (opened_by != pid_own()) {
 		devs = NULL;
-		ndevs = 0;
+		ndevs = nlisted = 0;
 		opened_by = pid_own();
 	}
 	if (!ndevs)
@@ -155,7 +164,7 @@ static int iwarp_index(struct cma_dev *d, const uint8_t ip[16])
 {
 	static const uint8_t lo[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
 
-	if (addr_is_v4(ip) && cma_ip_is_loopback(ip))
+	if (addr_is_v4(ip) && addr_is_loopback(ip))
 		ip = lo;
 	return cm_gate_has_ip(d->ctx, ip) ? 0 : -1;
 }
@@ -180,8 +189,7 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 }
 
 /* Finds a device by address. devs_lock is held. */
-static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp, struct cma_dev **dev,
-		int *index)
+static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp, struct cma_place *out)
 {
 	for (int i = 0; i < ndevs; i++) {
 		int at;
@@ -193,70 +201,121 @@ static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp, struct cma_d
 		at = gid_index(devs[i], ip);
 		if (at < 0)
 			continue;
-		*dev = devs[i];
-		*index = at;
+		*out = (struct cma_place){ devs[i], at, { 0 }, ifindex };
+		memcpy(out->ip, ip, 16);
 		return 0;
 	}
 	return -ENODEV;
 }
 
-static int find_kind(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
-		     struct cma_dev **dev, int *index)
-{
-	int rc = kind == CMA_IWARP ? -ENODEV : find(ip, ifindex, false, dev, index);
+/* --- loopback ------------------------------------------------------------ */
 
-	return rc && kind != CMA_ROCE ? find(ip, ifindex, true, dev, index) : rc;
-}
-
-int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
-	       struct cma_dev **dev, int *index)
-{
-	int rc;
-
-	pthread_mutex_lock(&devs_lock);
-	rc = find_kind(ip, ifindex, kind, dev, index);
-	if (rc && !look())
-		rc = find_kind(ip, ifindex, kind, dev, index);
-	pthread_mutex_unlock(&devs_lock);
-	return rc;
-}
-
-static bool is_of(const uint8_t ip[16], bool v6)
+/* How well a GID stands for loopback's address; 0: not at all. A link-local one needs an
+ * interface, too. */
+static int fitness(const uint8_t gid[16], bool v6)
 {
 	static const uint8_t none[16];
 
-	if (addr_is_v4(ip))
-		return !v6 && !cma_ip_is_loopback(ip);
-	return v6 && memcmp(ip, none, 16) && !cma_ip_is_loopback(ip) &&
-	       !addr_is_link_local(ip);
+	if (!memcmp(gid, none, 16))
+		return 0;
+	if (addr_is_link_local(gid))
+		return 1;
+	return addr_is_v4(gid) == v6 ? 2 : 3;
 }
 
-static bool some_ip(struct cma_dev *d, bool v6, uint8_t ip[16])
+static int fit_gid(struct cma_dev *d, const uint8_t ip[16], struct cma_place *out)
 {
 	struct ibv_port_attr port;
 	union ibv_gid gid;
+	int best = 0;
 
 	if (ibv_query_port(d->ctx, 1, &port))
-		return false;
+		return -ENODEV;
 	for (int i = 0; i < port.gid_tbl_len; i++) {
-		if (ibv_query_gid(d->ctx, 1, i, &gid) || !is_of(gid.raw, v6))
+		int fits = ibv_query_gid(d->ctx, 1, i, &gid)
+				   ? 0
+				   : fitness(gid.raw, !addr_is_v4(ip));
+
+		if (fits <= best)
 			continue;
-		memcpy(ip, gid.raw, 16);
-		return true;
+		best = fits;
+		out->index = i;
+		memcpy(out->ip, gid.raw, 16);
 	}
-	return false;
+	if (!best)
+		return -ENODEV; /* its interface is gone */
+	if (addr_is_link_local(out->ip))
+		out->ifindex = (uint32_t)ibv_get_device_index(d->ctx->device);
+	return 0;
 }
 
-int cma_some_ip(bool v6, uint8_t ip[16])
+static int serve_loopback(struct cma_dev *d, const uint8_t ip[16], struct cma_place *out)
+{
+	*out = (struct cma_place){ .dev = d };
+	memcpy(out->ip, ip, 16);
+	return d->iwarp ? 0 : fit_gid(d, ip, out);
+}
+
+static bool is_active(struct cma_dev *d)
+{
+	struct ibv_port_attr port;
+
+	return !ibv_query_port(d->ctx, 1, &port) && port.state == IBV_PORT_ACTIVE;
+}
+
+/* devs_lock is held. */
+static int find_loopback(const uint8_t ip[16], bool iwarp, bool active,
+			 struct cma_place *out)
+{
+	for (int i = 0; i < nlisted; i++) {
+		struct cma_dev *d = devs[i];
+
+		if (d->iwarp != iwarp || d->ib || (active && !is_active(d)))
+			continue;
+		if (!serve_loopback(d, ip, out))
+			return 0;
+	}
+	return -ENODEV;
+}
+
+/* Lists the devices anew: both ends of a connection must choose alike. */
+int cma_loopback(const uint8_t ip[16], enum cma_kind kind, struct cma_place *out)
 {
 	int rc = -ENODEV;
 
 	pthread_mutex_lock(&devs_lock);
-	for (int i = 0; i < ndevs && rc; i++)
-		if (!devs[i]->iwarp && some_ip(devs[i], v6, ip))
-			rc = 0;
+	(void)look();
+	for (int active = 1; rc && active >= 0; active--) {
+		if (kind != CMA_IWARP)
+			rc = find_loopback(ip, false, active, out);
+		if (rc && kind != CMA_ROCE)
+			rc = find_loopback(ip, true, active, out);
+	}
 	pthread_mutex_unlock(&devs_lock);
 	return rc;
+}
+
+/* --- all addresses ------------------------------------------------------- */
+
+static int find_kind(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
+		     struct cma_place *out)
+{
+	int rc = kind == CMA_IWARP ? -ENODEV : find(ip, ifindex, false, out);
+
+	return rc && kind != CMA_ROCE ? find(ip, ifindex, true, out) : rc;
+}
+
+int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
+	       struct cma_place *out)
+{
+	int rc;
+
+	pthread_mutex_lock(&devs_lock);
+	rc = find_kind(ip, ifindex, kind, out);
+	if (rc && !look())
+		rc = find_kind(ip, ifindex, kind, out);
+	pthread_mutex_unlock(&devs_lock);
+	return rc && addr_is_loopback(ip) ? cma_loopback(ip, kind, out) : rc;
 }
 
 bool cma_has_kind(enum cma_kind kind)

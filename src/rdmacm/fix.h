@@ -18,6 +18,8 @@ enum { FIX_DEVICES = 3, FIX_GIDS = 3 };
 struct fix {
 	unsigned devices; /* how many of these devices there are: 3 */
 	bool iwarp_alone; /* roce_eth0 has no address */
+	bool down;	  /* roce_eth0's port is down */
+	bool v6_local;	  /* of IPv6 roce_eth0 has only fe80::1 */
 	bool bare;	  /* neither has any other device */
 	bool foreign;	  /* another libibverbs has opened the devices */
 	bool fabric;	  /* ib_node0 exists, too */

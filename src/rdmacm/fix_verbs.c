@@ -52,6 +52,8 @@ static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
 {
 	const char *text = i < FIX_GIDS ? known[dev - devices].gid[i] : NULL;
 
+	if (fix.v6_local && dev == devices && i == 1)
+		return false;
 	return text && !fix.bare && !(fix.iwarp_alone && dev == devices) &&
 	       inet_pton(AF_INET6, text, ip) == 1;
 }
@@ -119,6 +121,7 @@ struct ibv_device **ibv_get_device_list(int *num)
 			continue;
 		devices[i].transport_type =
 			known[i].iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+		strcpy(devices[i].name, known[i].name);
 		list[n++] = &devices[i];
 	}
 	return list;
@@ -177,6 +180,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 	attr->link_layer = ctx == &contexts[FABRIC].context ? IBV_LINK_LAYER_INFINIBAND
 							    : IBV_LINK_LAYER_ETHERNET;
 	attr->gid_tbl_len = FIX_GIDS;
+	attr->state = fix.down && ctx->device == devices ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	attr->active_mtu = IBV_MTU_1024;
 	return 0;
 }

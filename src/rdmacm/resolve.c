@@ -17,22 +17,38 @@
 
 enum { ACK_TIMEOUT_MAX = 31 };
 
-/* As with the kernel's rdma_cm, loopback traffic belongs to a real device if there is
- * one: programs (libfabric) leave lo out. */
-static int choose_route(struct cma_id *id, uint32_t ifindex)
+/* Gives id the device from which its route begins. From a loopback address only this host
+ * is reached: its other addresses from themselves, and groups. */
+static int choose_dev(struct cma_id *id, uint32_t ifindex)
+{
+	const enum cma_kind kind = cma_kind_of(id);
+	const uint8_t *dst = id->to.dst_ip;
+
+	if (!addr_is_loopback(id->to.src_ip))
+		return cma_bind_dev(id, id->to.src_ip, ifindex, kind);
+	if (addr_is_loopback(dst) || addr_is_multicast(dst))
+		return cma_bind_loopback(id, id->to.src_ip, kind);
+	return cma_bind_dev(id, dst, 0, kind);
+}
+
+/* The addresses that the program sees stay as they are. On RoCE the packets have GIDs of
+ * id's device instead of loopback's addresses; the route to loopback ends where it
+ * begins. TCP uses the program's addresses. */
+static int choose_route(struct cma_id *id, const struct sockaddr *from,
+			const struct sockaddr *dst)
 {
 	struct cm_route *w = &id->to.route;
-	uint8_t src[16];
-	bool v6 = !addr_is_v4(id->to.dst_ip);
+	bool bound = id->dev, near;
+	int rc = bound ? 0 : choose_dev(id, sockaddr_scope(from));
 
-	memcpy(src, id->to.src_ip, 16);
-	memcpy(w->dst, id->to.dst_ip, 16);
-	if (cma_ip_is_loopback(src) && cma_ip_is_loopback(w->dst) && !id->dev &&
-	    cma_some_ip(v6, src) == 0)
-		memcpy(w->dst, src, 16);
-	if (!id->dev)
-		return cma_bind_dev(id, src, ifindex, cma_kind_of(id));
-	memcpy(w->src, src, 16);
+	if (rc)
+		return rc;
+	near = !id->dev->iwarp && addr_is_loopback(id->to.dst_ip);
+	if (bound || id->dev->iwarp)
+		memcpy(w->src, id->to.src_ip, 16);
+	memcpy(w->dst, near ? w->src : id->to.dst_ip, 16);
+	if (!near)
+		w->ifindex = sockaddr_scope(dst);
 	return 0;
 }
 
@@ -102,11 +118,10 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	}
 	sockaddr_ip((struct sockaddr *)&from, id->to.src_ip);
 	sockaddr_ip(dst, id->to.dst_ip);
-	rc = choose_route(id, sockaddr_scope((struct sockaddr *)&from));
+	rc = choose_route(id, (struct sockaddr *)&from, dst);
 	if (rc)
 		return rc;
 	sockaddr_set_port((struct sockaddr *)&from, port);
-	id->to.route.ifindex = sockaddr_scope(dst);
 	finish(id, (struct sockaddr *)&from, dst);
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rsocket/os.h"
+#include "sys/addr.h"
 #include "sys/sockaddr.h"
 
 /* A peer that was quiet for so long is asked for its QP again, by UDP. */
@@ -26,7 +27,7 @@ void rsock_dgpeer_learn(struct rsock_dgpeer *p, uint32_t qpn)
 		.grh = { .sgid_index = p->via->port.sgid_index, .hop_limit = 64 },
 	};
 
-	memcpy(a.grh.dgid.raw, p->ip, 16);
+	memcpy(a.grh.dgid.raw, addr_is_loopback(p->ip) ? p->via->port.gid : p->ip, 16);
 	if (!p->ah)
 		p->ah = ibv_create_ah(p->via->port.pd, &a);
 	p->qpn = qpn;

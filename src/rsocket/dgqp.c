@@ -169,14 +169,22 @@ void rsock_dgqp_free(struct rsock_dgqp *q)
 
 /* --- messages ------------------------------------------------------------ */
 
-/* Did the datagram come from the address in its header? An IPv4 header is in the last 20
- * bytes of a GRH's place (IBTA annex A17). Packets from any address of 127/8 come from
- * 127.0.0.1. */
-static bool is_from(const uint8_t grh[RSOCK_DG_GRH], const uint8_t ip[16])
+/* Is the source in a GRH this address? An IPv4 header is in the last 20 bytes of a GRH's
+ * place (IBTA annex A17). All of 127/8 is one. */
+static bool has_source(const uint8_t grh[RSOCK_DG_GRH], const uint8_t ip[16])
 {
 	if (!addr_is_v4(ip))
 		return !memcmp(grh + 8, ip, 16);
 	return !memcmp(grh + 32, ip + 12, ip[12] == 127 ? 1 : 4);
+}
+
+/* Did the datagram come from the address in its header? From loopback's addresses packets
+ * may come with the GID that stands for them, which is ours. */
+static bool is_from(const struct rsock_dgqp *q, const uint8_t grh[RSOCK_DG_GRH],
+		    const uint8_t ip[16])
+{
+	return has_source(grh, ip) ||
+	       (addr_is_loopback(ip) && has_source(grh, q->port.gid));
 }
 
 /* Queues a datagram at the socket. Drops one without a header of ours, or with another
@@ -194,7 +202,7 @@ static void take_datagram(struct rsock_dgqp *q, const struct ibv_wc *wc)
 	header = wc->status == IBV_WC_SUCCESS && wc->byte_len > RSOCK_DG_GRH
 			 ? rs_ud_parse(at, wc->byte_len - RSOCK_DG_GRH, &h)
 			 : 0;
-	if (header && is_from(grh, h.ip) && rsock_dgram_wants(q->dg, h.ip, h.port))
+	if (header && is_from(q, grh, h.ip) && rsock_dgram_wants(q->dg, h.ip, h.port))
 		m = calloc(1, sizeof(*m));
 	if (!m) {
 		rsock_dgqp_receive(q, (uint32_t)wc->wr_id);

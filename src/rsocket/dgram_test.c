@@ -116,6 +116,13 @@ static void the_first_goes_by_udp(void **state)
 	assert_int_equal(by_qp(0), 1);
 }
 
+/* Loopback has no device of its own: packets have the GID that stands for its address. */
+static void where_another_gid_stands_for_loopback(void **state)
+{
+	fix.stand_in = true;
+	the_first_goes_by_udp(state);
+}
+
 /* --- a UDP socket that is full ------------------------------------------- */
 
 static struct {
@@ -416,6 +423,8 @@ int main(void)
 	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_first_goes_by_udp, begin, end),
+		cmocka_unit_test_setup_teardown(where_another_gid_stands_for_loopback,
+						begin, end),
 		cmocka_unit_test_setup_teardown(to_several_destinations, begin, end),
 		cmocka_unit_test_setup_teardown(
 			a_full_udp_socket_holds_up_its_sender_alone, begin, end),

@@ -19,6 +19,7 @@ struct fix {
 	bool iwarp;		 /* the devices of ids are iWARP's */
 	bool hold;		 /* what is posted does not arrive */
 	bool deaf;		 /* no listener answers a connect */
+	bool stand_in;		 /* GID 192.0.2.1 stands for loopback's addresses */
 	enum ibv_wc_status lost; /* all that is posted fails with this status */
 	unsigned fail;		 /* number of the making call that fails */
 	unsigned made;		 /* number of making calls */

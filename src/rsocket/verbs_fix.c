@@ -480,12 +480,16 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* Each address is a port of its own. */
+/* Each address is a port of its own, but all of 127/8 is one. */
 int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *out)
 {
+	static const uint8_t lo[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
+	static const uint8_t other[16] = { [10] = 0xff, 0xff, 192, 0, 2, 1 };
 	struct fake_port *p = ports;
 
 	(void)ifindex;
+	if (addr_is_v4(ip) && addr_is_loopback(ip))
+		ip = fix.stand_in ? other : lo;
 	if (!fix_may_make())
 		return -ENODEV;
 	while (p < ports + nports && memcmp(p->ip, ip, 16))
@@ -497,6 +501,7 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 		p->pd.context = &contexts[0];
 	}
 	*out = (struct rsock_port){ .ctx = &contexts[0], .pd = &p->pd, .mtu = 1024 };
+	memcpy(out->gid, ip, 16);
 	return 0;
 }
 

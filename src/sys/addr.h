@@ -29,6 +29,14 @@ static inline bool addr_is_link_local(const uint8_t ip[16])
 	return ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80;
 }
 
+/* 127/8 or ::1 */
+static inline bool addr_is_loopback(const uint8_t ip[16])
+{
+	static const uint8_t one[16] = { [15] = 1 };
+
+	return addr_is_v4(ip) ? ip[12] == 127 : memcmp(ip, one, 16) == 0;
+}
+
 static inline bool addr_is_multicast(const uint8_t ip[16])
 {
 	return addr_is_v4(ip) ? ip[12] >> 4 == 0xe : ip[0] == 0xff;

@@ -48,7 +48,7 @@ class Programs:
         return self.pinned(self.pairs[mtu]) if pin else self.pairs[mtu]
 
     def iwarp(self, crc="no", pin=True, place=None):
-        place = tuple(ns.with_env(URNIC_DEVICES="iwarp_lo,iwarp_eth0", URNIC_MPA_CRC=crc)
+        place = tuple(ns.with_env(URNIC_DEVICES="iwarp_eth0", URNIC_MPA_CRC=crc)
                       for ns in place or self.pairs[1500])
         return self.pinned(place) if pin else place
 
