@@ -17,6 +17,7 @@
 #include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "sys/clock.h"
+#include "sys/inside.h"
 
 /* Runs output and gives the turn back. Returns false if one call has done enough. */
 static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->core.turn)
@@ -347,9 +348,15 @@ static int sleep_on(const struct engine *e, int fd, uint64_t until)
 	struct timespec t = { .tv_nsec = (long)most };
 	struct pollfd p[1 + SOURCES_MAX * SOURCE_FDS];
 	unsigned n = engine_sockets(e, p + 1);
+	const int inside = inside_calls;
+	int rc;
 
 	p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
-	return ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
+	/* A signal handler may make any call: nothing is held. */
+	inside_calls = 0;
+	rc = ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
+	inside_calls = inside;
+	return rc;
 }
 
 /* Looks for an event for a while, unless another thread looks. Returns has(arg). */
