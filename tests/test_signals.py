@@ -36,6 +36,6 @@ def test_a_handler_after_random_times(run, handler, way):
 @pytest.mark.parametrize("handler", ["write", "send", "arm", "reg", "fork", "own-write",
                                      "own-send", "own-recv", "own-arm"])
 def test_a_handler_at_any_instruction(run, handler, request):
-    points = 500 if request.config.getoption("--full") else 50
+    seconds = "30" if request.config.getoption("--full") else "2"
     for program in programs(["write", "send", "poll", "reg"], handler):
-        run("host", "step", "-m", f"{program}-{handler}", "-n", str(points))
+        run("host", "step", "-m", f"{program}-{handler}", "-n", "500", "-s", seconds)

@@ -12,7 +12,7 @@ struct options opt = { .gid = 1, .timeout = 14, .retries = 7, .seconds = 1 };
 unsigned points = 100, seed = 1;
 
 static const struct command commands[] = {
-	{ "step", step }, /* at -n instructions of a call, found by single-stepping; -r */
+	{ "step", step },   /* at -n instructions of a call, by single steps; -r, -s */
 	{ "timer", timer }, /* after random times, for -s; -r */
 	{ 0 },
 };

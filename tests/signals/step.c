@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* step.c - the signal comes at chosen instructions of a call: a child makes the calls,
  * and its parent, as a debugger, lets it go on by one instruction at a time until there.
- */
+ * On a busy machine that takes long: no more instructions are chosen when -s seconds are
+ * over. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -68,20 +69,22 @@ static unsigned steps(pid_t pid, unsigned n)
 int step(void)
 {
 	enum { MOST = 200000, WARM = 3 };
-	unsigned length = 0;
+	unsigned length, i;
 	int stopped, status;
+	double end;
 	pid_t pid = fork();
 
 	CHECK(pid >= 0);
 	if (!pid)
 		make_calls();
 	CHECK(waitpid(pid, &status, 0) == pid && WIFSTOPPED(status));
-	for (int i = 0; i < WARM; i++)
+	for (i = 0; i < WARM; i++)
 		CHECK(goes_on(pid, PTRACE_CONT, 0, &stopped) && stopped == SIGSTOP);
 	length = steps(pid, MOST);
 	CHECK(length > 0);
 	srand(seed);
-	for (unsigned i = 0; i < points; i++) {
+	end = now_s() + opt.seconds;
+	for (i = 0; i < points && now_s() < end; i++) {
 		unsigned at = (unsigned)rand() % length;
 
 		if (steps(pid, at) < at) /* the call was shorter this time */
@@ -89,7 +92,7 @@ int step(void)
 		CHECK(goes_on(pid, PTRACE_CONT, SIGUSR1, &stopped));
 		CHECK(stopped == SIGSTOP);
 	}
-	say("%u instructions", length);
+	say("%u of %u instructions", i, length);
 	CHECK(!goes_on(pid, PTRACE_CONT, SIGUSR2, &stopped));
 	say("all right");
 	return 0;
