@@ -259,7 +259,8 @@ static inline struct swqe *fix_last(struct qp *qp)
  * fake transport completes none. */
 static inline void fix_forget(struct qp *qp)
 {
-	qp->sq.tail = qp->sq.returned = qp->sq.head;
+	qp->sq.tail = qp->sq.head;
+	qp->sq.returned = qp->sq.head;
 }
 
 #endif

@@ -26,7 +26,8 @@ static void what_goes_in_comes_out_in_order(void **state)
 	(void)state;
 	assert_int_equal(rq_init(&rq, NULL, 5, 3), 0);
 	assert_int_equal(rq.cap, 8);
-	rq.head = rq.tail = rq.returned = UINT32_MAX - 6; /* the indices wrap */
+	rq.head = rq.tail = UINT32_MAX - 6; /* the indices wrap */
+	rq.returned = rq.head;
 	for (int round = 0; round < 10; round++) {
 		for (int i = 0; i < 3; i++, in++) {
 			struct ibv_recv_wr wr = recv_wr(in, 3);
