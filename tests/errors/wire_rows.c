@@ -20,7 +20,7 @@
 		.log = "%A: work request 0x1 to QP %B.*could not carry"
 #define INVALID(why)                                                                     \
 	.state = IBV_QPS_ERR, .event = EV(QP_REQ_ERR),                                   \
-	.log = "%B: .* from QP %A, PSN .*" why
+	.log = "%B: .* from QP %A.*, PSN .*" why
 
 /* --- attributes ---------------------------------------------------------- */
 
@@ -281,7 +281,7 @@ static void remote_seen(struct wire_row *r, enum key key)
 						     : "%B: .*not mapped";
 		return;
 	}
-	snprintf(log, sizeof(log), "%%B: .* from QP %%A, PSN .*: %s", key_log[key]);
+	snprintf(log, sizeof(log), "%%B: .* from QP %%A.*, PSN .*: %s", key_log[key]);
 	r->b.log = log;
 }
 
