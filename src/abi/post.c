@@ -21,6 +21,17 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 	return abi_result(rc);
 }
 
+/* Ends a post of receives that returned rc. Before the one that was refused, others may
+ * have been posted. */
+static int received(struct ibv_context *ibv, int rc)
+{
+	if (__builtin_expect(rc != 0, 0)) {
+		nic_called(abi_of(ibv)->nic, inside_calls > 1);
+		rc = rc < 0 ? rc : 0;
+	}
+	return abi_leave(rc);
+}
+
 int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct qp *qp = qp_of(ibv);
@@ -31,7 +42,7 @@ int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		return EIO;
 	}
 	rc = qp_post_recv(qp, wr, bad);
-	return abi_leave(rc);
+	return received(ibv->context, rc);
 }
 
 int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
@@ -41,7 +52,7 @@ int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 		*bad = wr;
 		return EIO;
 	}
-	return abi_leave(srq_post(srq_of(ibv), wr, bad));
+	return received(ibv->context, srq_post(srq_of(ibv), wr, bad));
 }
 
 int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
@@ -54,5 +65,5 @@ int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_
 		*bad = wr;
 		return abi_leave(-EDEADLK);
 	}
-	return abi_leave(tm_post(srq_of(ibv), wr, bad));
+	return received(ibv->context, tm_post(srq_of(ibv), wr, bad));
 }

@@ -72,6 +72,30 @@ static void posts_what_is_done_at_once(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* The engine is told of a receive that a message waits for. */
+static void calls_the_message_that_waits(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+	struct ibv_recv_wr bad_one = { .num_sge = 99 };
+	struct ibv_recv_wr wr = { .wr_id = 1, .next = &bad_one }, *bad;
+
+	(void)state;
+	qp_of(qp)->awaits_recv = true;
+	assert_int_equal(abi_post_recv(qp, &wr, &bad), EINVAL);
+	assert_string_equal(fix_said(), "called");
+	assert_false(fix.nested);
+	wr.next = NULL;
+	assert_int_equal(abi_post_recv(qp, &wr, &bad), 0);
+	assert_string_equal(fix_said(), "");
+	qp_of(qp)->awaits_recv = true;
+	abi_begin();
+	assert_int_equal(abi_post_recv(qp, &wr, &bad), 0);
+	assert_true(fix.nested);
+	abi_end();
+	assert_string_equal(fix_said(), "called");
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void posts_receives(void **state)
 {
 	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
@@ -87,6 +111,8 @@ static void posts_receives(void **state)
 	bad = NULL;
 	fix_errno(abi_post_srq_recv(srq, &first, &bad), EINVAL);
 	assert_ptr_equal(bad, &second);
+	/* Some were posted, for which a message may have waited. */
+	assert_string_equal(fix_said(), "called called");
 	second.num_sge = 0;
 	assert_int_equal(abi_post_recv(qp, &first, &bad), 0);
 	assert_int_equal(qp_of(qp)->rq.head, 3);
@@ -132,6 +158,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(posts),
 		TEST(posts_what_is_done_at_once),
+		TEST(calls_the_message_that_waits),
 		TEST(posts_receives),
 		TEST(posts_to_a_dead_context),
 	};

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/await.h"
 #include "core/complete.h"
 #include "core/core.h"
 #include "core/device.h"
@@ -234,6 +235,7 @@ static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)
 
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	bool called;
 	int rc = 0;
 
 	if (!inside_take(&qp->lock)) {
@@ -257,8 +259,11 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	}
 	if (qp->state == IBV_QPS_ERR && rc != -EDEADLK)
 		qp_flush(qp, clock_ns());
+	called = qp->awaits_recv;
+	if (called)
+		qp_call_awaiting(qp);
 	lock_give(&qp->lock);
 	if (rc && bad)
 		*bad = wr;
-	return rc;
+	return rc ? rc : called;
 }

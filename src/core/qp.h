@@ -134,6 +134,7 @@ struct qp {
 	struct rq rq;		       /* unused with an SRQ */
 	bool draining, drained_notify; /* SQD: notify when the queue has drained */
 	bool last_wqe;		       /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
+	bool awaits_recv;	       /* core/await.h; not with an SRQ */
 	bool held;		       /* a receive was taken and is not complete */
 	bool held_tag;		       /* it is a tag's and has no place in a queue */
 	uint64_t held_wr_id;
@@ -157,6 +158,7 @@ struct qp {
 	struct heap_node timer; /* the engine's; under the turn */
 	bool planned;		/* has datagrams in the batch; under the turn */
 	uint64_t full_until;	/* a pipe was full until then; under the turn */
+	struct list srq_wait;	/* in srq->awaiting, under srq->lock */
 	struct list cc_node;	/* ib: waiting for its peer's window */
 	struct list xrc_node;	/* a stand-in's: core/xrc.h */
 	/* A target QP of XRC (core/shared.h), under the turn: */
@@ -195,7 +197,8 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 /* The same in a signal handler that has interrupted another call: queues the list for the
  * engine. -EDEADLK: the call that it has interrupted may hold what that takes. */
 int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-/* In such a handler, too. */
+/* In such a handler, too. Returns as qp_post_send(), but 1: a message waited for the
+ * receive, and the QP is due. */
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 struct posted {

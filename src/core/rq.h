@@ -10,6 +10,7 @@
 
 #include "core/event.h"
 #include "core/limits.h"
+#include "sys/list.h"
 #include "sys/lock.h"
 
 struct cq;
@@ -78,8 +79,9 @@ struct srq {
 	struct pd *in;	  /* the PD that the program named */
 	struct lock lock; /* after qp->lock, before cq->lock */
 	struct rq rq;
-	uint32_t limit; /* 0: not armed */
-	uint32_t num;	/* slot (10) | index in core->srqs (14) */
+	uint32_t limit;	      /* 0: not armed */
+	struct list awaiting; /* QPs that wait for a receive: core/await.h */
+	uint32_t num;	      /* slot (10) | index in core->srqs (14) */
 	_Atomic unsigned users;
 	struct xrcd *xrcd;  /* XRC: the domain; else NULL */
 	struct tm_list *tm; /* tag matching: its tags (core/tm.h); else NULL */
@@ -109,6 +111,7 @@ int srq_destroy(struct srq *srq); /* waits for acknowledged events; 0 or -EBUSY 
  * receives wait already. */
 int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask);
 int srq_query(struct srq *srq, struct ibv_srq_attr *attr);
+/* Returns 0; 1: messages waited for the receives, and their QPs are due; -errno. */
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 /* Takes the oldest receive; raises IBV_EVENT_SRQ_LIMIT_REACHED when fewer than limit
  * remain. */

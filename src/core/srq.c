@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/await.h"
 #include "core/core.h"
 #include "core/cq.h"
 #include "core/device.h"
@@ -104,6 +105,7 @@ static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct 
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
+	list_init(&srq->awaiting);
 	srq->core = ctx->core;
 	srq->ctx = ctx;
 	srq->pd = pd_proper(pd);
@@ -260,6 +262,7 @@ int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
 
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	bool called = false;
 	int rc = 0;
 
 	if (!inside_take(&srq->lock)) {
@@ -274,6 +277,8 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 		if (rc)
 			break;
 	}
+	if (!list_empty(&srq->awaiting))
+		called = srq_call_awaiting(srq, waiting(srq));
 	lock_give(&srq->lock);
 	if (rc)
 		log_info("SRQ 0x%06x: post refused: %s", srq->num,
@@ -284,7 +289,7 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 				      : "num_sge is above max_sge, or sg_list is NULL");
 	if (rc && bad)
 		*bad = wr;
-	return rc;
+	return rc ? rc : called;
 }
 
 bool srq_pop_locked(struct srq *srq, struct rwqe *out)

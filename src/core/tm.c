@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/await.h"
 #include "core/core.h"
 #include "core/cq.h"
 #include "core/device.h"
@@ -170,6 +171,7 @@ static int operate(struct srq *srq, struct ibv_ops_wr *wr) REQUIRES(srq->lock)
 
 int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
 {
+	bool called = false;
 	int rc = 0;
 
 	lock_take(&srq->lock);
@@ -182,6 +184,8 @@ int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
 		if (rc)
 			break;
 	}
+	if (!list_empty(&srq->awaiting)) /* a tag may match any of them */
+		called = srq_call_awaiting(srq, UINT32_MAX);
 	lock_give(&srq->lock);
 	if (rc)
 		log_info(
@@ -193,7 +197,7 @@ int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
 				  "matches no tags");
 	if (rc && bad)
 		*bad = wr;
-	return rc;
+	return rc ? rc : called;
 }
 
 void tm_free(struct tm_list *tm, struct tm_tag *tag)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/await.h"
 #include "core/complete.h"
 #include "core/core.h"
 #include "core/device.h"
@@ -293,6 +294,7 @@ static void forget(struct qp *qp, const struct srq *srq)
 {
 	lock_take(&qp->lock);
 	if (qp->srq == srq) {
+		qp_await_no_recv(qp);
 		qp->held = false;
 		qp->srq = NULL;
 		qp->recv_cq = NULL;

@@ -67,7 +67,8 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 		       .opcode = ib_opcode(q->service, IB_ACK, IB_ONLY, IB_NONE),
 		       .syndrome = syndrome,
 		       .msn = q->rsp.msn,
-		       .by_value = plan->kind == PLAN_NAK && q->rsp.by_value },
+		       .by_value = plan->kind == PLAN_NAK && q->rsp.by_value,
+		       .again = plan->kind == PLAN_NAK && q->rsp.again },
 		.path = &q->qp->path,
 	};
 
@@ -84,7 +85,7 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 		s->ack.tried += p->belated && !s->ack.understood;
 		return;
 	}
-	s->nak_due = s->by_value = false;
+	s->nak_due = s->by_value = s->again = false;
 	if (aeth_type(s->nak) != AETH_ACK)
 		count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 }

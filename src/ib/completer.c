@@ -54,6 +54,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->q
 	}
 	req_rewind(q, r->una);
 	r->at.burst = NO_BURST;
+	r->again_until = 0;
 	r->rnr_until = now + rnr_timer_ns(timer);
 }
 
@@ -257,6 +258,8 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	}
 	if (pkt->f.by_value && lane_by_value(q, psn, now))
+		;
+	else if (pkt->f.again && lane_again(q, psn, now))
 		;
 	else if (pkt->op->kind == IB_ACK)
 		acknowledge(q, psn, pkt->f.syndrome, now);

@@ -23,6 +23,7 @@ int ib_open(struct core *core, uint64_t seed)
 	if (!ib)
 		return -ENOMEM;
 	ib->core = core;
+	ib->late_ns = RECV_WAIT_NS;
 	list_init(&ib->hosts);
 	list_init(&ib->xrc.relays);
 	list_init(&ib->xrc.late);
@@ -136,6 +137,8 @@ static void close_qp(struct qp *qp)
 	qp_leave_lane(qp);
 	lane_show(ib_qp(qp));
 	relay_free(ib_qp(qp));
+	rnr_end(ib_qp(qp));
+	free(ib_qp(qp)->kept);
 	free(qp->tp);
 	qp->tp = NULL;
 }
@@ -145,6 +148,7 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn)
 	struct ib_rsp *s = &q->rsp;
 
 	relay_stop(q);
+	rnr_end(q);
 	memset(s, 0, sizeof(*s));
 	s->epsn = epsn & PSN_MASK;
 	ack_reset(q);
@@ -153,8 +157,10 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn)
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 {
 	req_stop(q);
-	if (!sq_only)
+	if (!sq_only) {
 		q->rsp.target.have_recv = false; /* core flushes that receive */
+		rnr_end(q);
+	}
 	qp_fail(q->qp, sq_only, event, now);
 	lane_show(q);
 }
@@ -218,6 +224,7 @@ static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
 	relay_stop(q);
+	rnr_end(q);
 	q->rsp.target.have_recv = false; /* core flushes that receive */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due) /* otherwise the answers before the NAK go out too */
@@ -345,11 +352,14 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 uint64_t ib_run(struct qp *qp, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
-	uint64_t next, ack;
+	uint64_t next, ack, late = NEVER;
 
 	qp_is_held(q->qp);
 	next = req_run(q, now);
+	if (__builtin_expect(q->rsp.late.until != 0, 0))
+		late = rnr_run(q, now);
 	ib_settle(q);
+	next = late < next ? late : next;
 	ack = ack_deadline(q, now);
 	next = ack < next ? ack : next;
 	return now < q->next_at && q->next_at < next ? q->next_at : next;

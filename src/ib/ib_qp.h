@@ -43,6 +43,7 @@ enum {
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
 	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
 	NO_BURST = 0x7fffffff,
+	RECV_WAIT_NS = 2000000, /* how long a message waits for its receive (rnr.c) */
 };
 
 /* --- the congestion window of a destination (cc.c) -------------------------- */
@@ -143,6 +144,7 @@ struct ib_req {
 	bool by_packet;		 /* no direct copy for the work request at cur */
 	uint32_t direct;	 /* bytes of that request copied directly */
 	uint64_t by_value_until; /* until then SENDs carry their payload */
+	uint64_t again_until;	 /* until then "again" costs no retry; 0: not said */
 	uint32_t written;	 /* where this requester's last packet ends in the lane */
 	uint32_t seen, seen_in;	 /* lane->read and lane->got when the timers were set */
 };
@@ -168,6 +170,14 @@ struct ib_ack {
 	bool understood;	/* the peer sends such ACKs itself */
 };
 
+/* A message with the expected PSN has come, and its receive has not (rnr.c). */
+struct ib_late {
+	uint64_t until; /* then an RNR NAK goes out; 0: there is no such message */
+	bool asked;	/* lane: the receive is posted, and the peer sends again */
+	bool followed;	/* packets behind the message were dropped */
+	bool told;	/* the log has been told, once for a connection */
+};
+
 struct ib_rsp {
 	uint32_t epsn, msn;
 	const struct ib_op *prev; /* opcode of the last request; NULL: none */
@@ -184,6 +194,8 @@ struct ib_rsp {
 	bool nak_due;
 	uint8_t nak;   /* syndrome */
 	bool by_value; /* lane: the next NAK asks for a SEND's payload in packets */
+	bool again;    /* lane: the next NAK costs the peer no retry */
+	struct ib_late late;
 	uint32_t nak_psn;
 	/* Results of the last atomics, to answer duplicates with. */
 	struct {
@@ -211,6 +223,7 @@ struct ib_qp {
 	struct ib_req req;
 	struct ib_rsp rsp;
 	uint64_t next_at;    /* static rate of the path: sends nothing before */
+	struct kept *kept;   /* rnr.c: the packet that waits for a receive; or NULL */
 	struct relay *relay; /* XRC, for SRQs of other processes; or NULL */
 };
 
@@ -253,6 +266,7 @@ struct ib {
 	struct list hosts;	     /* of struct cc_host */
 	bool belated;		     /* see ib_input_all() */
 	uint64_t now;		     /* time of the present output() */
+	uint64_t late_ns;	     /* how long a message waits for a receive; 0: not */
 	struct ib_xrc xrc;
 };
 
@@ -412,6 +426,17 @@ static inline bool rsp_is_abroad(const struct ib_qp *q, uint32_t srqn)
 {
 	return srqn && qpn_slot(srqn) != q->qp->core->slot;
 }
+
+/* --- no receive (rnr.c) ---------------------------------------------------- */
+
+/* pkt, which has the expected PSN, finds no receive: waits for one, or says RNR. */
+void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock);
+/* The packet that waited was accepted, or refused for another reason. */
+void rnr_came(struct ib_qp *q, bool accepted) REQUIRES(q->qp->lock);
+/* Does what is due; returns the next deadline. */
+uint64_t rnr_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+void rnr_end(struct ib_qp *q); /* nothing waits any more */
 
 /* --- acknowledgements (ack.c) -------------------------------------------- */
 

@@ -17,6 +17,7 @@ enum {
 	/* Completions that are not polled delay the error for a dead peer so long. */
 	NEWS_NS = 500000000,
 	NEWS_LOOK_NS = 1000000, /* how often the CQs are checked meanwhile */
+	AGAIN_NS = 1000000000,	/* how long a peer may say "again" at no cost */
 };
 
 /* --- out ----------------------------------------------------------------- */
@@ -372,6 +373,23 @@ static uint64_t uc_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 static bool has_news(const struct qp *qp)
 {
 	return !cq_empty(qp->send_cq) || !cq_empty(qp->recv_cq);
+}
+
+/* A peer waits RECV_WAIT_NS, and then says RNR, which is counted. */
+bool lane_again(struct ib_qp *q, uint32_t psn, uint64_t now)
+{
+	struct ib_req *r = &q->req;
+
+	if (!req_advance(q, psn, now) || q->qp->state == IBV_QPS_ERR)
+		return true;
+	if (!r->again_until)
+		r->again_until = now + AGAIN_NS;
+	else if (now >= r->again_until)
+		return false;
+	count(q, IB_RX_NAK);
+	req_rewind(q, r->una);
+	r->at.burst = NO_BURST;
+	return true;
 }
 
 /* The peer's process has ended: no answer will ever come. */

@@ -78,6 +78,9 @@ enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->q
 /* The peer could not fetch the payload of packet psn: sends it again, with its payload.
  * Returns false if the packet carried its payload already. */
 bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now) REQUIRES(q->qp->lock);
+/* The peer found no receive for packet psn, and now has one: sends the packet again, and
+ * all behind it.  Returns false if the peer has said that for too long. */
+bool lane_again(struct ib_qp *q, uint32_t psn, uint64_t now) REQUIRES(q->qp->lock);
 /* As struct transport's posted and at_once (core/transport.h). */
 bool lane_posted(struct qp *qp, uint64_t *next);
 struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr);

@@ -13,6 +13,7 @@
 #include "core/due.h"
 #include "core/mr.h"
 #include "ib/ib.h"
+#include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "sys/log.h"
 #include "sys/rand.h"
@@ -415,6 +416,7 @@ static void one_seed(uint64_t seed, enum way way)
 	c.rd_atomic = (uint8_t)(1 + below(t, 16));
 	c.min_rnr_timer = (uint8_t)(1 + below(t, 14));
 	c.hide_ids = below(t, 2);
+	c.late = (uint64_t[]){ 0, 20000, RECV_WAIT_NS }[below(t, 3)];
 	c.same_host = way != A_WIRE;
 	c.pipe_only = way == A_PIPE;
 	if (c.same_host)

@@ -191,8 +191,10 @@ static void do_here(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 	pop(r);
 	rsp_expected(q, &h.pkt, now);
-	if (q->rsp.epsn != h.end || !qp_receives(q->qp))
-		drop_all(r);
+	if (q->rsp.epsn == h.end && qp_receives(q->qp))
+		return;
+	q->rsp.late.followed = r->n > 0;
+	drop_all(r);
 }
 
 /* The last packet that was passed on may not have asked for an XRC_DONE.  The next packet

@@ -62,7 +62,7 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 	char text[TARGET_WHY_LEN], from[IB_PEER_LEN];
 
 	if (why == REFUSED_NO_RECV) {
-		rsp_rnr(q);
+		rnr_late(q, pkt, now);
 		return;
 	}
 	if (why == REFUSED_FETCH) {
@@ -82,8 +82,10 @@ void rsp_out_of_order(struct ib_qp *q)
 	struct ib_rsp *s = &q->rsp;
 
 	count(q, IB_RX_OUT_OF_ORDER);
-	if (s->out_of_order) /* C9-112: one NAK for a gap */
+	if (s->out_of_order) { /* C9-112: one NAK for a gap */
+		s->late.followed = true;
 		return;
+	}
 	s->out_of_order = true;
 	s->nak = aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE);
 	s->nak_psn = s->epsn;
@@ -316,7 +318,7 @@ enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt)
 /* The expected packet has arrived: closes the gap, and withdraws an RNR NAK. */
 static void arrived(struct ib_rsp *s)
 {
-	s->healed |= s->out_of_order;
+	s->healed |= s->out_of_order && !s->late.until;
 	s->out_of_order = false;
 	if (s->nak_due && aeth_type(s->nak) == AETH_RNR_NAK)
 		s->nak_due = false;
@@ -330,6 +332,8 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	why = aim(q, pkt);
 	if (!why)
 		why = carry_out(q, pkt, now);
+	if (__builtin_expect(q->rsp.late.until != 0, 0) && why != REFUSED_NO_RECV)
+		rnr_came(q, !why);
 	if (why)
 		refuse(q, pkt, why, now);
 	else if (q->qp->lane && q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */

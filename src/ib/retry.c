@@ -124,7 +124,7 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 	measure(r, now);
 	r->retry_left = q->qp->attr.retry_cnt;
 	r->rnr_left = q->qp->attr.rnr_retry;
-	r->rnr_until = 0;
+	r->rnr_until = r->again_until = 0;
 	if (q->qp->lane) /* where nothing is timed */
 		r->probes = 0;
 	r->at.burst = NO_BURST;

@@ -86,8 +86,9 @@ struct sim_conf {
 	uint8_t timeout, retry_cnt, rnr_retry; /* [14, 7, 7] */
 	uint8_t min_rnr_timer;		       /* [12: 640 us] */
 	uint8_t rd_atomic;		       /* out and in [16] */
-	uint32_t psn[2];		       /* first PSNs of A and of B */
-	unsigned run_max;		       /* [16] */
+	uint64_t late;	  /* ns that a message waits for its receive [RNR at once] */
+	uint32_t psn[2];  /* first PSNs of A and of B */
+	unsigned run_max; /* [16] */
 	/* Two processes of one host: no cable, so no tap and no fault */
 	bool same_host;
 	/* same_host: no copies between processes */

@@ -46,7 +46,7 @@ static void pack(const struct ib_fields *f, uint16_t exts, struct rec *r)
 		(uint8_t)((is_wide(f, exts) ? REC_WIDE : 0) | (f->se ? REC_SE : 0) |
 			  (f->ackreq ? REC_ACKREQ : 0) | (f->written ? REC_WRITTEN : 0) |
 			  (f->by_ref ? REC_BY_REF : 0) |
-			  (f->by_value ? REC_BY_VALUE : 0));
+			  (f->by_value ? REC_BY_VALUE : 0) | (f->again ? REC_AGAIN : 0));
 	r->opcode = f->opcode;
 	r->syndrome = f->syndrome;
 	r->dst = f->dest_qp;
@@ -82,6 +82,7 @@ static bool unpack(const struct rec *r, uint32_t len, struct ib_pkt *pkt)
 	f->written = r->flags & REC_WRITTEN;
 	f->by_ref = r->flags & REC_BY_REF;
 	f->by_value = r->flags & REC_BY_VALUE;
+	f->again = r->flags & REC_AGAIN;
 	f->dest_qp = r->dst;
 	f->psn = r->psn & 0xffffff;
 	f->syndrome = r->syndrome;

@@ -28,6 +28,7 @@ enum rec_flag {
 	 * the writer's memory it lies, and how long it is (wire/ib_pkt.h). */
 	REC_BY_REF = 1 << 4,
 	REC_BY_VALUE = 1 << 5, /* a NAK of such a SEND */
+	REC_AGAIN = 1 << 6,    /* a NAK after which the receive is posted (ib/rnr.c) */
 };
 
 struct rec {

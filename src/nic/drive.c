@@ -107,6 +107,14 @@ static inline void serve_due(struct nic *nic)
 		serve_all_due(nic);
 }
 
+void nic_called(struct nic *nic, bool nested)
+{
+	if (nested)
+		engine_kick(&nic->engine);
+	else
+		serve_due(nic);
+}
+
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
 	uint64_t next;

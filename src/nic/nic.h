@@ -43,6 +43,10 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested);
 int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad, bool nested);
 
+/* Receives were posted that messages had waited for: their QPs are due. nested: as for
+ * nic_post(). */
+void nic_called(struct nic *nic, bool nested);
+
 /* Sends what is pending for peers, above all ACKs, before a QP ends: a peer whose
  * message was received must not time out. */
 void nic_flush(struct nic *nic);

@@ -44,6 +44,7 @@ struct ib_fields {
 	 * rkey is the lkey of the sender's region. */
 	bool by_ref;
 	bool by_value; /* a NAK of such a SEND: the packet must carry its payload */
+	bool again;    /* a NAK that costs no retry: a receive has been posted */
 };
 
 struct ib_pkt {

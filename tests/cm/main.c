@@ -38,6 +38,10 @@ int main(int argc, char **argv)
 		return at_once_serve(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "at-once"))
 		return at_once_ask(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "late-serve"))
+		return late_serve(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "late"))
+		return late_ask(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "crowd"))
 		return crowd_serve(argv[2], port);
 	if (!strcmp(what, "many"))
@@ -49,7 +53,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
 	fputs("cm rules|wakes|source-port|bad|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
-	      "cm serve|ask|at-once-serve|at-once|many IP PORT N\n"
+	      "cm serve|ask|at-once-serve|at-once|late-serve|late|many IP PORT N\n"
 	      "cm dying|watch|leaving IP PORT STEP\n",
 	      stderr);
 	return 2;

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* await.c - see await.h. A QP that waits for its SRQ is in srq->awaiting, under
+ * srq->lock: a thread that posts there cannot take the lock of a QP. */
+#include "core/await.h"
+
+#include "core/due.h"
+
+static void await_srq(struct qp *qp, struct srq *srq, bool again)
+{
+	lock_take(&srq->lock);
+	/* A receive may have been posted since the message found none. */
+	if (srq_rq(srq)->head != srq_rq(srq)->tail)
+		due_add(qp->core, qp);
+	else if (list_empty(&qp->srq_wait))
+		list_add_tail(again ? srq->awaiting.next : &srq->awaiting, &qp->srq_wait);
+	lock_give(&srq->lock);
+}
+
+void qp_await_recv(struct qp *qp, bool again)
+{
+	if (qp->srq)
+		await_srq(qp, qp->srq, again);
+	else
+		qp->awaits_recv = true;
+}
+
+bool qp_awaits_recv(struct qp *qp)
+{
+	struct srq *srq = qp->srq;
+	bool awaits;
+
+	if (!srq)
+		return qp->awaits_recv;
+	lock_take(&srq->lock);
+	awaits = !list_empty(&qp->srq_wait);
+	lock_give(&srq->lock);
+	return awaits;
+}
+
+void qp_await_no_recv(struct qp *qp)
+{
+	struct srq *srq = qp->srq;
+
+	qp->awaits_recv = false;
+	if (!srq)
+		return;
+	lock_take(&srq->lock);
+	list_del(&qp->srq_wait);
+	lock_give(&srq->lock);
+}
+
+void qp_call_awaiting(struct qp *qp)
+{
+	qp->awaits_recv = false;
+	due_add(qp->core, qp);
+}
+
+/* A QP that ends takes srq->lock to leave the list, so it lives until the lock is
+ * given. */
+bool srq_call_awaiting(struct srq *srq, uint32_t n)
+{
+	const bool any = !list_empty(&srq->awaiting);
+
+	for (; n && !list_empty(&srq->awaiting); n--) {
+		struct qp *qp = container_of(srq->awaiting.next, struct qp, srq_wait);
+
+		list_del(&qp->srq_wait);
+		due_add(qp->core, qp);
+	}
+	return any;
+}

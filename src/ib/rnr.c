@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rnr.c - a message that finds no receive (IBTA vol. 1, 9.7.5.2.8).  The responder waits
+ * a little before it answers with an RNR NAK: programs that were written on an RNIC, and
+ * whose receives come just in time there, would fail otherwise.
+ *
+ * The packet that needs the receive is kept, and those behind it are dropped as behind a
+ * gap.  When a receive is posted (core/await.h), the kept packet is executed, and a NAK
+ * asks for what was dropped.  On a lane, where the payload may be 16 KiB, no packet is
+ * kept: a NAK that costs the peer no retry asks for it again (REC_AGAIN). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/await.h"
+#include "core/due.h"
+#include "ib/ib.h"
+#include "ib/ib_qp.h"
+#include "ib/on_lane.h"
+#include "sys/log.h"
+#include "wire/aeth.h"
+
+struct kept {
+	struct ib_pkt pkt;
+	uint8_t payload[4096]; /* the largest MTU */
+};
+
+static bool keep(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	struct kept *k = q->kept;
+
+	if (q->qp->lane)
+		return true;
+	if (pkt->payload_len > sizeof(k->payload))
+		return false;
+	if (!k)
+		k = q->kept = malloc(sizeof(*k));
+	if (!k)
+		return false;
+	k->pkt = *pkt;
+	k->pkt.payload = k->payload;
+	memcpy(k->payload, pkt->payload, pkt->payload_len);
+	return true;
+}
+
+static void say_rnr(struct ib_qp *q)
+{
+	rnr_end(q);
+	rsp_rnr(q);
+}
+
+static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct ib_late *l = &q->rsp.late;
+	char from[IB_PEER_LEN];
+
+	count(q, IB_RX_LATE);
+	if (!l->told)
+		log_info("QP 0x%06x: %s from %s, PSN %u: no receive is posted; "
+			 "waits %u us for one before it says RNR",
+			 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
+			 (unsigned)(q->ib->late_ns / 1000));
+	l->told = true;
+	l->until = now + q->ib->late_ns;
+	l->followed = false;
+	qp_await_recv(q->qp, false);
+}
+
+void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	struct ib_late *l = &q->rsp.late;
+
+	if (l->until ? now >= l->until
+		     : !q->ib->late_ns || !qp_receives(q->qp) || !keep(q, pkt)) {
+		say_rnr(q);
+		return;
+	}
+	if (!l->until)
+		begin(q, pkt, now);
+	else
+		qp_await_recv(q->qp, true);
+	l->asked = false;
+	q->rsp.out_of_order = true;  /* the packets that follow are dropped */
+	due_add(q->qp->core, q->qp); /* sets the timer */
+}
+
+/* Asks the peer to send again from the expected PSN on, at no cost. */
+static void ask_again(struct ib_qp *q)
+{
+	struct ib_rsp *s = &q->rsp;
+
+	s->nak = aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE);
+	s->nak_psn = s->epsn;
+	s->nak_due = true;
+	s->again = q->qp->lane;
+	due_add(q->qp->core, q->qp);
+}
+
+/* A receive was posted. */
+static void called(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (q->qp->lane) {
+		q->rsp.late.asked = true;
+		ask_again(q);
+	} else {
+		rsp_expected(q, &q->kept->pkt, now);
+	}
+}
+
+uint64_t rnr_run(struct ib_qp *q, uint64_t now)
+{
+	const struct ib_late *l = &q->rsp.late;
+
+	qp_is_held(q->qp);
+	if (l->until && !l->asked && !qp_awaits_recv(q->qp))
+		called(q, now);
+	if (!l->until || l->asked)
+		return NEVER;
+	if (now >= l->until) {
+		say_rnr(q);
+		return NEVER;
+	}
+	return l->until;
+}
+
+void rnr_came(struct ib_qp *q, bool accepted)
+{
+	const bool followed = q->rsp.late.followed;
+
+	rnr_end(q);
+	if (!accepted || !followed || !qp_receives(q->qp))
+		return;
+	q->rsp.out_of_order = true;
+	ask_again(q);
+}
+
+void rnr_end(struct ib_qp *q)
+{
+	struct ib_late *l = &q->rsp.late;
+
+	qp_is_held(q->qp);
+	if (!l->until)
+		return;
+	l->until = 0;
+	qp_await_no_recv(q->qp);
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that live by hardware's timing: their receives are posted a little after the messages
+come, and their connections have rnr_retry 0."""
+
+import re
+
+import pytest
+
+import lab
+from test_cm import ours, run_pair, stand  # noqa: F401
+from tool import need
+
+PLACES = [("pair", "v4"), ("host", "v4"), ("pipe", "v4"), ("udp", "v4")]
+
+
+@pytest.mark.parametrize("place,family", [*PLACES, ("pair", "v6")])
+def test_receives(shared_pair, ours, place, family):  # noqa: F811
+    """A program of rdma_cm that posts each receive when it is about to wait for the message."""
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    port = str(lab.next_port())
+    _, client = run_pair(server_ns, client_ns, [ours, "late-serve", ip, port, "300"],
+                         [ours, "late", ip, port, "300"], int(port), timeout=60)
+    assert "300 late" in client.out
+
+
+@pytest.mark.parametrize("place", [place for place, _ in PLACES])
+@pytest.mark.parametrize("verb,depth", [
+    ("send", 1), ("send", 4), ("send", 8), ("send", 64), ("write", 8), ("read", 8)])
+def test_fio(shared_pair, place, verb, depth):
+    """fio's rdma engine posts its receives in rounds."""
+    need("fio")
+    server_ns, client_ns, ip = stand(shared_pair(), place, "v4")
+    port = lab.next_port()
+    words = ["fio", "--ioengine=rdma", "--thread", f"--port={port}", "--bs=4k", "--size=2m",
+             f"--iodepth={depth}"]
+    server = server_ns.start(*words, "--name=server", "--rw=read")
+    server.wait_output("waiting for connection")
+    client = client_ns.start(*words, "--name=client", "--rw=write", f"--verb={verb}",
+                             f"--hostname={ip}")
+    for proc in (client, server):
+        assert proc.wait(60) == 0, proc.describe()
+    assert re.search(r"err= *0", client.out)
