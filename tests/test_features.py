@@ -19,7 +19,7 @@ NOT_IWARP = RAW | {"flush", "every_datagram", "every_xrc_post", "places_of_datag
 ROWS = {"capabilities", "claims", "device_memory", "device_memory_of_the_sender", "null_memory",
         "changed_regions", "implicit", "prefetch", "huge_pages", "relaxed_ordering",
         "imported", "domains", "built_posts", "times", "every_post",
-        "places_of_sends", "places_of_receives", "places_of_an_srq"} | NOT_IWARP
+        "sizes", "places_of_sends", "places_of_receives", "places_of_an_srq"} | NOT_IWARP
 
 LEFT_OUT = {
     ("huge_pages", "left out: no huge page is reserved"),

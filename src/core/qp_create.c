@@ -156,11 +156,6 @@ static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_e
 
 /* --- queues -------------------------------------------------------------- */
 
-static uint32_t min32(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 static void sq_fini(struct sq *sq)
 {
 	ring_free(sq->in, sq->wqe, sq->size, sizeof(*sq->wqe));
@@ -182,7 +177,7 @@ static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap,
 	sq->size = 1;
 	while (sq->size < cap->max_send_wr + 2 * own)
 		sq->size *= 2;
-	sq->cap = cap->max_send_wr ? min32(sq->size - own, caps.max_qp_wr + own) : 0;
+	sq->cap = cap->max_send_wr ? cap->max_send_wr + own : 0;
 	sq->max_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	sq->max_inline = cap->max_inline_data;
 	sq->wqe = ring_alloc(sq->in, sq->size, sizeof(*sq->wqe));
@@ -212,8 +207,6 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 	rc = rq_init(&qp->rq, qp->in, cap->max_recv_wr, cap->max_recv_sge);
 	if (rc)
 		sq_fini(&qp->sq);
-	else
-		qp->rq.cap = min32(qp->rq.cap, caps.max_qp_wr);
 	return rc;
 }
 

@@ -25,7 +25,7 @@ int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge)
 	memset(rq, 0, sizeof(*rq));
 	rq->in = in;
 	rq->size = pow2_above(max_wr);
-	rq->cap = max_wr ? rq->size : 0;
+	rq->cap = max_wr;
 	rq->max_sge = max_sge ? max_sge : 1;
 	rq->wqe = ring_alloc(in, rq->size, sizeof(*rq->wqe));
 	rq->sge = ring_alloc(in, (size_t)rq->size * rq->max_sge, sizeof(*rq->sge));

@@ -28,10 +28,10 @@ struct rwqe {
 };
 
 struct rq {
-	struct pd *in; /* PD whose allocator gave the ring: core/ring.h */
-	uint32_t size; /* power of two */
-	uint32_t cap, max_sge;
-	uint32_t head, tail; /* next to post, next to take; free-running */
+	struct pd *in;	       /* PD whose allocator gave the ring: core/ring.h */
+	uint32_t size;	       /* power of two */
+	uint32_t cap, max_sge; /* cap: places, as many as were asked for */
+	uint32_t head, tail;   /* next to post, next to take; free-running */
 	/* Places whose completions the program has, free-running: head - returned are
 	 * occupied. Written as docs/queues.md says. */
 	_Atomic uint32_t returned;
@@ -42,8 +42,8 @@ struct rq {
 	struct ibv_sge *sge; /* [size * max_sge] */
 };
 
-/* Makes a queue of at least max_wr entries (none if 0) of at least max_sge SGEs;
- * rq->cap and rq->max_sge are what was granted. Returns 0, -EINVAL or -ENOMEM. */
+/* Makes a queue of max_wr places of at least max_sge SGEs; rq->max_sge is what was
+ * granted. Returns 0, -EINVAL or -ENOMEM. */
 int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge);
 void rq_fini(struct rq *rq);
 int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */

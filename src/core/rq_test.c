@@ -25,7 +25,7 @@ static void what_goes_in_comes_out_in_order(void **state)
 
 	(void)state;
 	assert_int_equal(rq_init(&rq, NULL, 5, 3), 0);
-	assert_int_equal(rq.cap, 8);
+	assert_int_equal(rq.cap, 5);
 	rq.head = rq.tail = UINT32_MAX - 6; /* the indices wrap */
 	rq.returned = rq.head;
 	for (int round = 0; round < 10; round++) {

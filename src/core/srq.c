@@ -19,11 +19,6 @@ struct srq *srq_of(struct ibv_srq *ibv)
 	return container_of(ibv, struct srq, ibv);
 }
 
-static uint32_t min32(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Gives the SRQ a number. Returns 0, or -ENOMEM if max_srq exist. */
 static int add(struct core *core, struct srq *srq)
 {
@@ -115,7 +110,6 @@ static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct 
 	rc = rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge);
 	if (rc)
 		goto free_srq;
-	srq->rq.cap = min32(srq->rq.cap, caps.max_srq_wr);
 	lock_init(&srq->lock);
 	rc = tags ? tm_create(srq, tags) : 0;
 	if (rc)
@@ -223,7 +217,6 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 		rc = rq_init(&other, srq->in, attr->max_wr, srq->rq.max_sge);
 		if (rc)
 			return rc;
-		other.cap = min32(other.cap, caps.max_srq_wr);
 	}
 	lock_take(&srq->lock);
 	cap = mask & IBV_SRQ_MAX_WR ? other.cap : srq_rq(srq)->cap;

@@ -258,7 +258,60 @@ static void receives_of_xrc(void)
 	srq = NULL;
 }
 
+/* --- sizes ----------------------------------------------------------------------- */
+
+static void srq_of(struct side *s, uint32_t size)
+{
+	struct ibv_srq_init_attr made = { .attr = { .max_wr = size, .max_sge = 1 } };
+	struct ibv_srq_attr now;
+	uint64_t n = 0;
+
+	CHECK((srq = ibv_create_srq(s->pd, &made)));
+	CHECK(made.attr.max_wr == size);
+	CHECK(!ibv_query_srq(srq, &now) && now.max_wr == size);
+	while (n <= size && !take(s, n))
+		n++;
+	CHECK(n == size);
+	CHECK(!ibv_destroy_srq(srq));
+	srq = NULL;
+}
+
+static void qp_of(struct side *s, uint32_t size)
+{
+	struct ibv_qp_init_attr attr = { .send_cq = s->scq,
+					 .recv_cq = s->rcq,
+					 .qp_type = IBV_QPT_RC,
+					 .cap = { size, size, 1, 1, 0 } };
+	struct ibv_qp *qp = ibv_create_qp(s->pd, &attr);
+
+	CHECK(qp);
+	CHECK(attr.cap.max_send_wr == size && attr.cap.max_recv_wr == size);
+	CHECK(!ibv_destroy_qp(qp));
+}
+
+/* A program makes its CQ as large as the queues that it asks for, and posts as much as
+ * they report. */
+static void sizes(struct side *s)
+{
+	static const uint32_t of[] = { 4094, 4095, 4096, 4097, 100, 5 };
+
+	for (unsigned i = 0; i < COUNT(of); i++) {
+		struct ibv_cq *cq = ibv_create_cq(s->ctx, (int)of[i], NULL, NULL, 0);
+
+		CHECK(cq && cq->cqe >= (int)of[i]);
+		CHECK(!ibv_destroy_cq(cq));
+		srq_of(s, of[i]);
+		qp_of(s, of[i]);
+	}
+}
+
+static void sizes_are_kept(void)
+{
+	each(sizes);
+}
+
 const struct feature places_rows[] = {
+	{ "sizes", sizes_are_kept, false },
 	{ "places_of_sends", sends, false },
 	{ "places_of_receives", receives, false },
 	{ "places_of_datagrams", receives_of_datagrams, true },
