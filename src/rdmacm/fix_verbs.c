@@ -180,7 +180,8 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 	attr->link_layer = ctx == &contexts[FABRIC].context ? IBV_LINK_LAYER_INFINIBAND
 							    : IBV_LINK_LAYER_ETHERNET;
 	attr->gid_tbl_len = FIX_GIDS;
-	attr->state = fix.down && ctx->device == devices ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+	attr->state =
+		fix.down && ctx->device == devices ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	attr->active_mtu = IBV_MTU_1024;
 	return 0;
 }
