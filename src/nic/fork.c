@@ -40,7 +40,7 @@ NO_TSA static void take_all(enum lock_how mine, enum lock_how other)
 	has.nic = the_nic;
 	has.share = share_hold(mine);
 	has.registry = registry_hold(other);
-	has.guard = guard_hold(other);
+	has.guard = guard_hold(mine);
 	has.turn = has.nic && turn_get(&has.nic->core.turn, other);
 	has.core = has.nic && lock_get(&has.nic->core.lock, mine);
 	has.keys = has.nic && mkeys_hold(&has.nic->core.mkeys, mine);

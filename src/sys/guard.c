@@ -234,15 +234,13 @@ static struct lock arm_lock;
 
 void guard_arm(void)
 {
-	sigset_t was;
-
-	signals_hold(&was);
+	inside_begin(); /* for a signal handler that forks */
 	lock_take(&arm_lock);
 	arm(&histories[0]);
 	arm(&histories[1]);
 	choose_instructions();
 	lock_give(&arm_lock);
-	signals_let(&was);
+	inside_end();
 	mask.times = 0;
 }
 
