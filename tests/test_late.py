@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that live by hardware's timing: their receives are posted a little after the messages
-come, and their connections have rnr_retry 0."""
+come, and their connections have rnr_retry 0.  A message waits 2 ms for its receive (docs/ib.md), so
+these programs need processors that are not taken from them for longer: the tests run alone."""
 
 import re
 
@@ -9,6 +10,8 @@ import pytest
 import lab
 from test_cm import ours, run_pair, stand  # noqa: F401
 from tool import need
+
+pytestmark = pytest.mark.alone
 
 PLACES = [("pair", "v4"), ("host", "v4"), ("pipe", "v4"), ("udp", "v4")]
 
