@@ -23,7 +23,7 @@ int ib_open(struct core *core, uint64_t seed)
 	if (!ib)
 		return -ENOMEM;
 	ib->core = core;
-	ib->late_ns = RECV_WAIT_NS;
+	ib->late_ns = RECV_WAIT_MOST_NS;
 	list_init(&ib->hosts);
 	list_init(&ib->xrc.relays);
 	list_init(&ib->xrc.late);

@@ -43,7 +43,9 @@ enum {
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
 	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
 	NO_BURST = 0x7fffffff,
-	RECV_WAIT_NS = 2000000, /* how long a message waits for its receive (rnr.c) */
+	/* How long a message waits for its receive at least, and at most (rnr.c) */
+	RECV_WAIT_NS = 2000000,
+	RECV_WAIT_MOST_NS = 50000000,
 };
 
 /* --- the congestion window of a destination (cc.c) -------------------------- */
@@ -266,7 +268,7 @@ struct ib {
 	struct list hosts;	     /* of struct cc_host */
 	bool belated;		     /* see ib_input_all() */
 	uint64_t now;		     /* time of the present output() */
-	uint64_t late_ns;	     /* how long a message waits for a receive; 0: not */
+	uint64_t late_ns; /* how long a message waits for a receive at most; 0: not */
 	struct ib_xrc xrc;
 };
 

@@ -375,7 +375,7 @@ static bool has_news(const struct qp *qp)
 	return !cq_empty(qp->send_cq) || !cq_empty(qp->recv_cq);
 }
 
-/* A peer waits RECV_WAIT_NS, and then says RNR, which is counted. */
+/* A peer waits for a receive for a while (rnr.c), and then says RNR, which is counted. */
 bool lane_again(struct ib_qp *q, uint32_t psn, uint64_t now)
 {
 	struct ib_req *r = &q->req;

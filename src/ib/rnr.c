@@ -12,6 +12,7 @@
 
 #include "core/await.h"
 #include "core/due.h"
+#include "core/timeout.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
@@ -47,10 +48,22 @@ static void say_rnr(struct ib_qp *q)
 	rsp_rnr(q);
 }
 
+/* Half of the QP's own ACK timeout: the peer's is as long as a rule, and must not expire
+ * meanwhile. */
+static uint64_t patience(const struct ib_qp *q)
+{
+	uint64_t ns = ack_timeout_ns(q->qp) / 2;
+
+	if (ns < RECV_WAIT_NS)
+		ns = RECV_WAIT_NS;
+	return ns < q->ib->late_ns ? ns : q->ib->late_ns;
+}
+
 static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	struct ib_late *l = &q->rsp.late;
+	const uint64_t ns = patience(q);
 	char from[IB_PEER_LEN];
 
 	count(q, IB_RX_LATE);
@@ -58,9 +71,9 @@ static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		log_info("QP 0x%06x: %s from %s, PSN %u: no receive is posted; "
 			 "waits %u us for one before it says RNR",
 			 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
-			 (unsigned)(q->ib->late_ns / 1000));
+			 (unsigned)(ns / 1000));
 	l->told = true;
-	l->until = now + q->ib->late_ns;
+	l->until = now + ns;
 	l->followed = false;
 	qp_await_recv(q->qp, false);
 }

@@ -84,6 +84,32 @@ static void rnr_is_said_after_the_wait(void **state)
 	fix_close(f);
 }
 
+/* Half of the responder's own ACK timeout, within limits. */
+static void the_wait_follows_the_timeout(void **state)
+{
+	static const struct {
+		uint8_t timeout;
+		uint64_t ns;
+	} row[] = {
+		{ 1, RECV_WAIT_NS },
+		{ 14, (4096ull << 14) / 2 },
+		{ 20, RECV_WAIT_MOST_NS },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct fix *f = strict_open(&(struct sim_conf){
+			.late = RECV_WAIT_MOST_NS, .timeout = row[i].timeout });
+		uint64_t since = f->s->now;
+
+		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+		fix_wc(f, 0, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+		assert_in_range(f->s->now - since, row[i].ns + 20000, row[i].ns + 22000);
+		assert_int_equal(counted(f, 0, IB_TX_TIMEOUT), 0);
+		fix_close(f);
+	}
+}
+
 static void each_attempt_waits(void **state)
 {
 	const struct sim_conf c = { .late = RECV_WAIT_NS,
@@ -327,6 +353,7 @@ int main(void)
 		cmocka_unit_test(the_receive_comes_late),
 		cmocka_unit_test(one_packet_alone),
 		cmocka_unit_test(rnr_is_said_after_the_wait),
+		cmocka_unit_test(the_wait_follows_the_timeout),
 		cmocka_unit_test(each_attempt_waits),
 		cmocka_unit_test(no_wait_at_all),
 		cmocka_unit_test(duplicates_do_not_matter),

@@ -255,7 +255,8 @@ static void data_that_came_otherwise_needs_its_rights_too(void **state)
 		if (i == 0)
 			assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 100);
 		else
-			fix_wc(f, 1, 8, IBV_WC_WR_FLUSH_ERR);
+			fix_wc(f, 1, 8,
+			       i == 1 ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR);
 		fix_close(f);
 	}
 }
