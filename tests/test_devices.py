@@ -37,6 +37,14 @@ def test_loopback_is_listed_alone_or_on_request(netns, shared_pair):
     assert devices(ns, URNIC_DEVICES="iwarp_eth0") == ["iwarp_eth0"]
 
 
+def test_loopback_is_listed_while_no_other_interface_is_up(netns):
+    link(netns, *SETS["v4"])
+    assert devices(netns) == ["roce_eth0"]
+    netns.sh("ip link set eth0 down")
+    assert devices(netns) == ["roce_eth0", "roce_lo"]
+    assert "left out" not in say(netns, "devices") + say(netns, "doctor")
+
+
 def test_verbs_programs_have_the_interfaces_devices(shared_pair):
     out = shared_pair().a.run("ibv_devices").out
     assert "roce_eth0" in out and "roce_lo" not in out

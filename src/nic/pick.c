@@ -53,11 +53,11 @@ bool pick_has(const char *list, const char *wanted)
 	return false;
 }
 
-/* Are all of the interfaces loopback's? */
+/* Does no interface but loopback's run? */
 static bool alone(const struct netdev *net, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (!net[i].loopback)
+		if (!net[i].loopback && net[i].running)
 			return false;
 	return true;
 }

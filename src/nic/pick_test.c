@@ -12,7 +12,8 @@
 
 /* clang-format off */
 static const struct netdev nets[] = {
-	{ .name = "eth0" }, { .name = "eth0.5" }, { .name = "lo", .loopback = true },
+	{ .name = "eth0", .running = true }, { .name = "eth0.5", .running = true },
+	{ .name = "lo", .running = true, .loopback = true },
 };
 /* clang-format on */
 enum { NETS = sizeof(nets) / sizeof(nets[0]) };
@@ -56,6 +57,7 @@ static void lists_give_devices(void **state)
 static void loopback_is_left_out(void **state)
 {
 	const struct netdev *lo = &nets[NETS - 1];
+	const struct netdev with_none_up[] = { { .name = "docker0" }, *lo };
 
 	(void)state;
 	assert_ptr_equal(pick_left_out("", nets, NETS, &device_roce), lo);
@@ -63,6 +65,9 @@ static void loopback_is_left_out(void **state)
 	assert_null(pick_left_out("eth0", nets, NETS, &device_roce));
 	assert_null(pick_left_out("lo", nets, NETS, &device_roce));
 	assert_null(pick_left_out("", lo, 1, &device_roce));
+	assert_null(pick_left_out("", with_none_up, 2, &device_roce));
+	assert_true(pick_device("", with_none_up, 2, 0, &device_roce));
+	assert_true(pick_device("", with_none_up, 2, 1, &device_roce));
 	assert_true(pick_device("", lo, 1, 0, &device_roce));
 	assert_false(pick_device("", lo, 1, 0, &device_iwarp));
 }
