@@ -63,7 +63,8 @@ def test_raw_packets_in_one_process(shared_pair, program, link, dev, rows):
     """Frames that one context sends come back to the rules of another, once: from the kernel on
     loopback (to the sender's own rules, too, for which the row "counters" has no receives), from
     urnic elsewhere."""
-    ns = shared_pair(1500).place("pair")[1].with_(caps=("net_raw",)).with_env(URNIC_LINK=link)
+    ns = shared_pair(1500).place("pair")[1].with_(caps=("net_raw",)).with_env(
+        URNIC_LINK=link, URNIC_DEVICES=dev)
     out = ns.run(program, "-d", f"roce_{dev}", *rows).out
     all_ran(out, rows)
     assert "left out" not in out
