@@ -186,11 +186,13 @@ static bool is_plain(struct procmaps *maps)
 	       has_only(flags, "rd wr mr mw me ac sd nr hg nh ");
 }
 
-/* "dc" is in our own mappings, too (map.c), if the process reaches its own regions. */
+/* "dc" is in our own mappings, too (map.c), if the process reaches its own regions. "ac"
+ * is in those that a try which failed has left MAP_PRIVATE. */
 bool movable_is_revertible(struct procmaps *maps, bool *marked)
 {
-	static const char plain[] = "rd wr ex sh mr mw me ms sd nr hg nh ";
-	static const char marks[] = "rd wr ex sh mr mw me ms sd nr hg nh " SWAP_MARKS;
+#define PLAIN "rd wr ex sh mr mw me ms ac sd nr hg nh "
+	static const char plain[] = PLAIN, marks[] = PLAIN SWAP_MARKS;
+#undef PLAIN
 	char flags[PROCMAP_FLAGS];
 
 	if (!procmaps_flags(maps, flags))

@@ -31,8 +31,8 @@ bool swap_has(const struct swap_run *run, const struct procmap *m);
  * -errno with the pages unchanged. */
 int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run);
 /* VmFlags of a mapping of the file that swap_in() gives to private memory in its place:
- * mlock, MADV_DONTDUMP, MADV_DONTFORK. */
-#define SWAP_MARKS "lo dd dc "
+ * mlock (lf: with MLOCK_ONFAULT), MADV_DONTDUMP, MADV_DONTFORK. */
+#define SWAP_MARKS "lo lf dd dc "
 
 enum swap_how {
 	/* No other process uses the file as its own memory (a fork's child that we were
