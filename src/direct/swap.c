@@ -151,8 +151,9 @@ int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run)
 
 /* --- in ------------------------------------------------------------------ */
 
-/* The source of a run's content: its file, or, if the program has closed that or has
- * stored past it (a sealed file), its mappings, whatever their protection. */
+/* The source of a run's content: its file, or, if the program has closed that or may have
+ * stored past it (a sealed file, mapped MAP_PRIVATE), its mappings, whatever their
+ * protection. */
 struct from {
 	int fd;
 	bool is_file;
@@ -169,7 +170,7 @@ static struct from open_content(const struct swap_run *run)
 {
 	int seals = seals_of(run);
 
-	if (seals >= 0 && !(seals & F_SEAL_WRITE))
+	if (seals >= 0 && !(seals & F_SEAL_WRITE) && !run->past)
 		return (struct from){ run->fd, true };
 	return (struct from){ open("/proc/self/mem", O_RDONLY | O_CLOEXEC), false };
 }
@@ -388,8 +389,10 @@ static bool map_shared(struct from f, const struct procmap *m)
  * it is mapped shared again. */
 static bool has_no_pins(const struct swap_run *run, struct from f, bool marked)
 {
-	if (!f.is_file)
-		return seals_of(run) >= 0; /* it has been sealed before */
+	int seals = seals_of(run);
+
+	if (seals >= 0 && seals & F_SEAL_WRITE)
+		return true; /* it has been sealed before */
 	if (!swap_shows_pins(run))
 		return false;
 	if (replace_all(run, f, marked, map_privately) &&
@@ -415,6 +418,9 @@ bool swap_in(struct swap_run *run, unsigned how)
 		   replace_all(run, f, marked, make_private);
 
 	close_content(f);
+	/* What was to be replaced may have been mapped by put_file(). */
+	if (!all && seals_of(run) >= 0 && seals_of(run) & F_SEAL_FUTURE_WRITE)
+		run->past = true;
 	if (all && how & SWAP_ALONE)
 		empty(run);
 	if (all)

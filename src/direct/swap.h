@@ -18,6 +18,7 @@ struct swap_run {
 	uint64_t lo, hi;
 	int fd;
 	struct fd_id id;
+	bool past; /* the mappings may have what the file has not */
 	/* During a fork: copy of the file's first bytes; else MAP_FAILED. */
 	uint8_t *copy;
 	uint64_t copied;

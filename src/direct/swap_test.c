@@ -377,6 +377,39 @@ static void replacing_fails_half_way(void **state)
 	munmap(p, LEN);
 }
 
+/* The same with a file that takes no stores any more, since it was lent for reading: what
+ * the program stores afterwards is not in the file. */
+static void replacing_lent_pages_fails_half_way(void **state)
+{
+	uint8_t *p = map(LEN);
+	struct swap_run run;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fill(p, LEN, 1);
+	run = out(p, LEN);
+	assert_true(swap_lend(&run, false));
+	fails = true;
+	assert_false(swap_in(&run, 0));
+	assert_false(fails);
+	expect(p, LEN, 1);
+	fill(p, LEN, 2);
+	swap_copy(&run);
+	pid = fork();
+	if (!pid) {
+		swap_child(&run, 1);
+		_exit(p[0] != 2);
+	}
+	swap_parent(&run);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(swap_in(&run, 0));
+	assert_int_equal(of_file(&run, p, LEN), 0);
+	expect(p, LEN, 2);
+	munmap(p, LEN);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test(f)
@@ -393,6 +426,7 @@ int main(void)
 		T(what_others_have_mapped_stays),
 		T(no_file_where_files_are_short),
 		T(replacing_fails_half_way),
+		T(replacing_lent_pages_fails_half_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
