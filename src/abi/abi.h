@@ -58,11 +58,6 @@ static inline struct abi_context *abi_of(struct ibv_context *ibv)
 	return container_of(ibv, struct abi_context, verbs.context);
 }
 
-/* abi_held: the value of inside_calls in the call that has held off cancellation, or 0.
- * abi_was: the thread's cancellation state before that call. */
-extern __thread int abi_held __attribute__((tls_model("initial-exec")));
-extern __thread int abi_was __attribute__((tls_model("initial-exec")));
-
 static inline void abi_begin(void)
 {
 	inside_begin();
@@ -73,18 +68,18 @@ static inline void abi_begin(void)
  * needed, see sys/cancel.h.) */
 static inline void abi_hold(void)
 {
-	if (abi_held)
+	if (inside_held)
 		return;
-	abi_was = cancel_hold();
-	abi_held = inside_calls;
+	inside_was = cancel_hold();
+	inside_held = inside_calls;
 }
 
 static inline void abi_end(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
-	if (abi_held == inside_calls--) {
-		abi_held = 0;
-		cancel_let(abi_was);
+	if (inside_held == inside_calls--) {
+		inside_held = 0;
+		cancel_let(inside_was);
 	}
 }
 

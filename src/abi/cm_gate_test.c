@@ -31,7 +31,7 @@ static uint16_t reason;
 static int tell(const char *what)
 {
 	assert_int_equal(lock_look(&fix.core.turn.lock) != LOCK_FREE, 1);
-	assert_int_equal(abi_held, 1);
+	assert_int_equal(inside_held, 1);
 	strcpy(told, what);
 	return answer;
 }
@@ -377,7 +377,7 @@ static void passes_on(void **state)
 			if (!was_told(r->cm))
 				fail_msg("not told to %s", r->cm);
 			assert_int_equal(inside_calls, 0);
-			assert_int_equal(abi_held, 0);
+			assert_int_equal(inside_held, 0);
 		}
 	}
 	assert_int_equal(reason, 28);
@@ -441,7 +441,7 @@ static void refuses(struct ibv_context *ctx)
 		assert_true(was_told(""));
 		assert_string_equal(fix_said(), "");
 		assert_int_equal(inside_calls, 0);
-		assert_int_equal(abi_held, 0);
+		assert_int_equal(inside_held, 0);
 	}
 }
 

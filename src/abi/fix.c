@@ -72,7 +72,7 @@ static void is_ours(const struct nic *nic)
 static void is_control(const struct nic *nic)
 {
 	is_ours(nic);
-	assert_int_not_equal(abi_held, 0);
+	assert_int_not_equal(inside_held, 0);
 }
 
 int nic_devices(struct device ***out, int *n)
@@ -315,7 +315,7 @@ int fix_end(void **state)
 	(void)state;
 	assert_int_equal(fix.users, 0);
 	assert_int_equal(inside_calls, 0);
-	assert_int_equal(abi_held, 0);
+	assert_int_equal(inside_held, 0);
 	assert_true(list_empty(&fix.core.contexts));
 	for (int i = 0; i < FIX_DEVICES; i++)
 		free(device_of(fix.dev[i]));

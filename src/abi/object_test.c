@@ -273,7 +273,7 @@ static void is(const struct row *row, int got, int expected)
 	if (got != expected)
 		fail_msg("%s: errno %d, not %d", row->name, got, expected);
 	assert_int_equal(inside_calls, 0);
-	assert_int_equal(abi_held, 0);
+	assert_int_equal(inside_held, 0);
 }
 
 static int run(const struct row *row, void *object)

@@ -8,8 +8,6 @@
 
 #include <cmocka.h>
 
-__thread int abi_held, abi_was;
-
 /* A field that is no operation, or one that is never called. */
 static bool is_other(size_t at)
 {

@@ -4,8 +4,6 @@
 #include "core/cq.h"
 #include "nic/nic.h"
 
-__thread int abi_held, abi_was;
-
 /* Called if the CQ seems empty (the thread then drives the NIC for one turn), or if n is
  * not positive. */
 __attribute__((noinline)) static int drive(struct nic *nic, struct cq *cq, int n,

@@ -38,6 +38,63 @@ static void cqs(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+/* An allocator of the program's makes calls of its own. The call that it is a part of is
+ * not cancelled before its end, either. */
+static void calls_of_its_own(void)
+{
+	int was;
+
+	assert_int_equal(ibv_dealloc_pd(ibv_alloc_pd(fix.ibv)), 0);
+	assert_int_equal(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was), 0);
+	assert_int_equal(was, PTHREAD_CANCEL_DISABLE);
+}
+
+static void *take(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+		  uint64_t type)
+{
+	void *at = NULL;
+
+	(void)pd, (void)type;
+	++*(int *)context;
+	calls_of_its_own();
+	assert_int_equal(posix_memalign(&at, alignment, size), 0);
+	return at;
+}
+
+static void give(struct ibv_pd *pd, void *context, void *at, uint64_t type)
+{
+	(void)pd, (void)type;
+	--*(int *)context;
+	calls_of_its_own();
+	free(at);
+}
+
+static void allocators_make_calls(void **state)
+{
+	int taken = 0;
+	struct ibv_parent_domain_init_attr how = {
+		.pd = fix.pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = take,
+		.free = give,
+		.pd_context = &taken,
+	};
+	struct ibv_pd *parent = abi_alloc_parent_domain(fix.ibv, &how);
+	struct ibv_srq_init_attr attr = { .attr = { 16, 4, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(parent, &attr);
+	int was;
+
+	(void)state;
+	assert_non_null(srq);
+	assert_true(taken > 1);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	assert_int_equal(taken, 0);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	assert_int_equal(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &was), 0);
+	assert_int_equal(was, PTHREAD_CANCEL_ENABLE);
+}
+
 static void extended_cqs(void **state)
 {
 	struct ibv_parent_domain_init_attr how = { .pd = fix.pd };
@@ -507,6 +564,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(cqs),
+		TEST(allocators_make_calls),
 		TEST(extended_cqs),
 		TEST(moderation),
 		TEST(creates_a_qp),

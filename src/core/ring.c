@@ -41,16 +41,14 @@ union front {
 	char bytes[ALIGN];
 };
 
+/* The program's functions may make calls of their own: no lock is held. */
 static void *take_in(struct pd *pd, size_t bytes)
 {
 	union front *front;
-	void *from;
-	int inside = inside_calls;
+	struct inside in = inside_pause();
+	void *from = pd->how.alloc(&pd->ibv, pd->how.pd_context, bytes, ALIGN, 0);
 
-	/* The program's code, which may make calls of its own: no lock is held. */
-	inside_calls = 0;
-	from = pd->how.alloc(&pd->ibv, pd->how.pd_context, bytes, ALIGN, 0);
-	inside_calls = inside;
+	inside_resume(in);
 	if (!from)
 		return NULL;
 	if (from == IBV_ALLOCATOR_USE_DEFAULT) {
@@ -60,6 +58,14 @@ static void *take_in(struct pd *pd, size_t bytes)
 	front = memset(from, 0, bytes);
 	front->from = from;
 	return front + 1;
+}
+
+static void give_back(struct pd *pd, void *from)
+{
+	struct inside in = inside_pause();
+
+	pd->how.free(&pd->ibv, pd->how.pd_context, from, 0);
+	inside_resume(in);
 }
 
 void *ring_alloc(struct pd *pd, size_t n, size_t size)
@@ -80,7 +86,7 @@ void ring_free(struct pd *pd, void *ring, size_t n, size_t size)
 		return;
 	front = (union front *)ring - 1;
 	if (front->from && pd->how.free)
-		pd->how.free(&pd->ibv, pd->how.pd_context, front->from, 0);
+		give_back(pd, front->from);
 	else if (!front->from)
 		give(front, n * size + sizeof(*front));
 }

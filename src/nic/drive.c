@@ -356,14 +356,14 @@ static int sleep_on(const struct engine *e, int fd, uint64_t until)
 	struct timespec t = { .tv_nsec = (long)most };
 	struct pollfd p[1 + SOURCES_MAX * SOURCE_FDS];
 	unsigned n = engine_sockets(e, p + 1);
-	const int inside = inside_calls;
+	struct inside in;
 	int rc;
 
 	p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
 	/* A signal handler may make any call: nothing is held. */
-	inside_calls = 0;
+	in = inside_pause();
 	rc = ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
-	inside_calls = inside;
+	inside_resume(in);
 	return rc;
 }
 

@@ -13,6 +13,10 @@
 
 /* Initial-exec, since the first access to a lazily allocated variable calls malloc(). */
 extern __thread int inside_calls __attribute__((tls_model("initial-exec")));
+/* inside_held: the value of inside_calls in the call that has held off cancellation, or
+ * 0.  inside_was: the thread's cancellation state before that call. */
+extern __thread int inside_held __attribute__((tls_model("initial-exec")));
+extern __thread int inside_was __attribute__((tls_model("initial-exec")));
 
 static inline void inside_begin(void)
 {
@@ -24,6 +28,36 @@ static inline void inside_end(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	inside_calls--;
+}
+
+/* A thread in the middle of a call that holds nothing at the moment. */
+struct inside {
+	int calls, held, was;
+};
+
+/* From here until inside_resume() the program may make calls of any kind: a handler while
+ * the thread sleeps, or a function of the program's that we call. */
+static inline struct inside inside_pause(void)
+{
+	const struct inside in = { inside_calls, inside_held, inside_was };
+
+	atomic_signal_fence(memory_order_seq_cst);
+	inside_held = 0;
+	atomic_signal_fence(memory_order_seq_cst);
+	inside_calls = 0;
+	atomic_signal_fence(memory_order_seq_cst);
+	return in;
+}
+
+/* In this order, as a handler's call keeps inside_was while inside_held is set. */
+static inline void inside_resume(struct inside in)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	inside_calls = in.calls;
+	atomic_signal_fence(memory_order_seq_cst);
+	inside_held = in.held;
+	atomic_signal_fence(memory_order_seq_cst);
+	inside_was = in.was;
 }
 
 /* Takes l. In a handler that has interrupted another call it does so only if the lock is
