@@ -4,7 +4,8 @@
  * Between wr_start and wr_complete or wr_abort the program's own code runs: it may poll,
  * make control calls, or fork. Only other posts to this QP wait (core/post_build.c).
  *
- * In a signal handler that has interrupted another call all of it is refused. */
+ * In a signal handler that has interrupted another call all of it is refused, and nothing
+ * of the QP is touched: another thread may be building requests for it. */
 #include <assert.h>
 #include <stddef.h>
 
@@ -14,13 +15,19 @@
 #include "core/qp.h"
 #include "nic/nic.h"
 
+/* Is this such a handler?  Not to be asked after abi_enter(). */
+static inline bool is_nested(void)
+{
+	return __builtin_expect(inside_calls, 0);
+}
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct qp *qp = qp_of_ex(ex);
 
-	if (inside_calls) {
-		qp->wr_err = -EDEADLK;
-	} else if (abi_enter(ex->qp_base.context)) {
+	if (is_nested())
+		return;
+	if (abi_enter(ex->qp_base.context)) {
 		post_start(qp);
 		abi_end();
 	} else {
@@ -47,7 +54,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct qp *qp = qp_of_ex(ex);
 	int rc;
 
-	if (inside_calls)
+	if (is_nested())
 		return abi_result(-EDEADLK);
 	if (!enter_built(ex))
 		return EIO;
@@ -59,7 +66,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	if (inside_calls || !enter_built(ex))
+	if (is_nested() || !enter_built(ex))
 		return;
 	if (post_abort(qp_of_ex(ex)))
 		nic_post(abi_of(ex->qp_base.context)->nic, qp_of_ex(ex), false);
@@ -68,9 +75,15 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* --- requests ------------------------------------------------------------ */
 
+/* Returns NULL if the request is refused. */
+static inline struct swqe *new_draft(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+{
+	return is_nested() ? NULL : post_draft(qp_of_ex(ex), opcode);
+}
+
 static void draft(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
 {
-	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
+	struct swqe *w = new_draft(ex, opcode);
 
 	if (w)
 		w->imm = imm;
@@ -79,7 +92,7 @@ static void draft(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t imm)
 static void draft_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
 			 uint64_t addr, uint32_t imm)
 {
-	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
+	struct swqe *w = new_draft(ex, opcode);
 
 	if (!w)
 		return;
@@ -91,7 +104,7 @@ static void draft_remote(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32
 static void draft_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
 			 uint64_t addr, uint64_t compare_add, uint64_t swap)
 {
-	struct swqe *w = post_draft(qp_of_ex(ex), opcode);
+	struct swqe *w = new_draft(ex, opcode);
 
 	if (!w)
 		return;
@@ -159,23 +172,23 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 			    const void *value)
 {
 	draft_remote(ex, IBV_WR_ATOMIC_WRITE, rkey, addr, 0);
-	post_value(qp_of_ex(ex), value);
+	if (!is_nested())
+		post_value(qp_of_ex(ex), value);
 }
 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len,
 		     uint8_t type, uint8_t level)
 {
 	draft_remote(ex, (enum ibv_wr_opcode)WR_FLUSH, rkey, addr, 0);
-	post_flush(qp_of_ex(ex), len, type, level);
+	if (!is_nested())
+		post_flush(qp_of_ex(ex), len, type, level);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	struct qp *qp = qp_of_ex(ex);
-
-	if (post_draft(qp, IBV_WR_BIND_MW))
-		post_bind(qp, mw, rkey, info);
+	if (new_draft(ex, IBV_WR_BIND_MW))
+		post_bind(qp_of_ex(ex), mw, rkey, info);
 }
 
 /* --- pieces of the latest request ---------------------------------------- */
@@ -183,34 +196,40 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn,
 			   uint32_t qkey)
 {
-	post_ud(qp_of_ex(ex), ah, qpn, qkey);
+	if (!is_nested())
+		post_ud(qp_of_ex(ex), ah, qpn, qkey);
 }
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-	post_srqn(qp_of_ex(ex), srqn);
+	if (!is_nested())
+		post_srqn(qp_of_ex(ex), srqn);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 {
-	post_inline(qp_of_ex(ex), addr, length);
+	if (!is_nested())
+		post_inline(qp_of_ex(ex), addr, length);
 }
 
 static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n,
 				    const struct ibv_data_buf *list)
 {
-	post_inline_list(qp_of_ex(ex), n, list);
+	if (!is_nested())
+		post_inline_list(qp_of_ex(ex), n, list);
 }
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 		       uint32_t length)
 {
-	post_sge(qp_of_ex(ex), lkey, addr, length);
+	if (!is_nested())
+		post_sge(qp_of_ex(ex), lkey, addr, length);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
-	post_sge_list(qp_of_ex(ex), n, list);
+	if (!is_nested())
+		post_sge_list(qp_of_ex(ex), n, list);
 }
 
 static_assert(offsetof(struct qp, wr_flush) ==

@@ -166,6 +166,50 @@ static void refused_pieces(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* In a handler that has interrupted another call, which may be any thread's: whoever
+ * builds requests for this QP does not notice. */
+static void not_in_a_handler(void **state)
+{
+	struct ibv_qp *qp = fix_rts(IBV_QPT_RC);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	const struct ibv_sge sge = { 0x10, 1, 3 };
+	struct ibv_data_buf buf = { fix.memory, 2 };
+	struct qp *q = qp_of(qp);
+
+	(void)state;
+	for (int started = 0; started < 2; started++) {
+		abi_begin();  /* as while a call is interrupted */
+		if (!started) /* the other thread starts later */
+			ibv_wr_start(ex);
+		abi_end();
+		ibv_wr_start(ex);
+		ibv_wr_send(ex);
+		abi_begin();
+		if (started)
+			ibv_wr_start(ex);
+		ibv_wr_rdma_write(ex, 1, 2);
+		ibv_wr_set_sge(ex, 3, 0x18, 8);
+		ibv_wr_send_imm(ex, 1);
+		ibv_wr_set_sge_list(ex, 1, &sge);
+		ibv_wr_set_inline_data(ex, fix.memory, 2);
+		ibv_wr_set_inline_data_list(ex, 1, &buf);
+		ibv_wr_atomic_fetch_add(ex, 1, 8, 3);
+		ex->wr_atomic_write(ex, 1, 8, fix.memory);
+		q->wr_flush(ex, 1, 2, 8, FLUSH_GLOBAL, FLUSH_RANGE);
+		ibv_wr_bind_mw(ex, NULL, 1, NULL);
+		fix_errno(ibv_wr_complete(ex), EDEADLK);
+		ibv_wr_abort(ex);
+		abi_end();
+		assert_int_equal(ibv_wr_complete(ex), 0);
+		assert_string_equal(fix_said(), "post");
+		assert_int_equal(q->sq.head, started + 1);
+		assert_int_equal(last(qp)->opcode, IBV_WR_SEND);
+		assert_int_equal(last(qp)->num_sge, 0);
+	}
+	q->sq.tail = q->sq.head;
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 /* The context dies before, or while, a request is built. */
 static void pieces_of_a_dead_context(void **state)
 {
@@ -233,6 +277,7 @@ int main(void)
 		TEST(datagram_pieces),
 		TEST(the_srq_of_xrc),
 		TEST(refused_pieces),
+		TEST(not_in_a_handler),
 		TEST(pieces_of_a_dead_context),
 		TEST(no_pieces_unless_asked_for),
 	};
