@@ -297,6 +297,11 @@ static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->q
 		return ACCEPTED;
 	if (rsp_lost_recv(q) || rsp_follows(q, pkt) == REFUSED_SRQ)
 		return REFUSED_SRQ;
+	/* A message that waits is of the QP's present SRQ; if the peer now names another,
+	 * that is another message. */
+	if (__builtin_expect(q->rsp.late.until != 0, 0) && q->qp->srq &&
+	    q->qp->srq->num != rsp_srqn(pkt))
+		rnr_end(q);
 	return xrc_aim(q->qp, rsp_srqn(pkt));
 }
 

@@ -249,6 +249,37 @@ static void what_is_lost_comes_again(void **state)
 	xrc_close(x);
 }
 
+/* The peer names another SRQ for the message that waits: the QP leaves the first one, and
+ * waits for the other. */
+static void a_message_that_waits_changes_its_srq(void **state)
+{
+	const struct sim_conf conf = { .late = RECV_WAIT_NS };
+	struct xrc *x = xrc_open(&conf);
+	const struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, IB_SEND, IB_ONLY, IB_NONE),
+		.dest_qp = x->to->qpn,
+		.pkey = 0xffff,
+		.ackreq = true,
+		.srqn = x->at[1].srq->num,
+	};
+	struct ibv_sge sge = sim_sge(x->at[1].mr, 0, 100);
+	struct ibv_recv_wr wr = { .wr_id = 11, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	(void)state;
+	post(x, IBV_WR_SEND, 1, x->at[0].srq->num, 0, 0, 100);
+	sim_run(x->s, MS / 10);
+	assert_false(list_empty(&x->at[0].srq->awaiting));
+	sim_inject(x->s, 0, &f, x->mem, 100);
+	sim_run(x->s, MS / 10);
+	assert_true(list_empty(&x->at[0].srq->awaiting));
+	close_srq(x, 0);
+	assert_int_equal(srq_post(x->at[1].srq, &wr, &bad), 1);
+	wait_for(x, x->at[1].cq, 11, IBV_WC_SUCCESS);
+	wait_for(x, x->scq, 1, IBV_WC_SUCCESS);
+	same(x, 1, 0, 100);
+	xrc_close(x);
+}
+
 /* --- failure -------------------------------------------------------------- */
 
 static void refused(struct xrc *x, uint32_t srqn)
@@ -420,6 +451,7 @@ int main(void)
 		cmocka_unit_test(memory_is_that_of_the_srqs_pd),
 		cmocka_unit_test(an_empty_srq_is_waited_for),
 		cmocka_unit_test(what_is_lost_comes_again),
+		cmocka_unit_test(a_message_that_waits_changes_its_srq),
 		cmocka_unit_test(an_srq_that_does_not_exist),
 		cmocka_unit_test(an_srq_of_another_process),
 		cmocka_unit_test(an_srq_of_another_domain),
