@@ -37,6 +37,24 @@ bool qp_awaits_recv(struct qp *qp)
 	return awaits;
 }
 
+static bool has_any(const struct rq *rq)
+{
+	return rq->head != rq->tail;
+}
+
+bool qp_has_recv(struct qp *qp)
+{
+	struct srq *srq = qp->srq;
+	bool has;
+
+	if (!srq)
+		return has_any(&qp->rq);
+	lock_take(&srq->lock);
+	has = has_any(srq_rq(srq));
+	lock_give(&srq->lock);
+	return has;
+}
+
 void qp_await_no_recv(struct qp *qp)
 {
 	struct srq *srq = qp->srq;

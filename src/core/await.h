@@ -16,6 +16,8 @@
 void qp_await_recv(struct qp *qp, bool again) REQUIRES(qp->lock);
 /* Has nothing been posted for the QP since it began to wait? */
 bool qp_awaits_recv(struct qp *qp) REQUIRES(qp->lock);
+/* Could the QP take a receive now? */
+bool qp_has_recv(struct qp *qp) REQUIRES(qp->lock);
 /* The QP waits no more. */
 void qp_await_no_recv(struct qp *qp) REQUIRES(qp->lock);
 

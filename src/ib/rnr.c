@@ -119,12 +119,19 @@ static void called(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	}
 }
 
+/* The time is up. Has the QP not been called, although a receive is there? A QP that was
+ * called for it may have ended, or its peer is slow to send again. */
+static bool is_left_one(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	return now >= q->rsp.late.until && qp_has_recv(q->qp);
+}
+
 uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 {
 	const struct ib_late *l = &q->rsp.late;
 
 	qp_is_held(q->qp);
-	if (l->until && !l->asked && !qp_awaits_recv(q->qp))
+	if (l->until && !l->asked && (!qp_awaits_recv(q->qp) || is_left_one(q, now)))
 		called(q, now);
 	if (!l->until || l->asked)
 		return NEVER;

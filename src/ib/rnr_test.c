@@ -347,6 +347,26 @@ static void a_qp_leaves_its_srq(void **state)
 	shared_close(&x);
 }
 
+/* The QP that a receive called has ended: the receive is for the next one, which must not
+ * hear RNR. */
+static void a_receive_is_left(void **state)
+{
+	struct shared x;
+
+	(void)state;
+	shared_open(&x, &waits);
+	shared_send(&x, 0);
+	shared_send(&x, 1);
+	fix_lose(x.f, 0, NULL, 0); /* the message does not come again */
+	shared_recv(&x, 1, 1);
+	sim_destroy(x.f->s, x.to[0]);
+	x.to[0] = NULL;
+	assert_int_equal(fix_wc(x.f, 1, 1, IBV_WC_SUCCESS).qp_num, x.to[1]->qpn);
+	fix_wc(x.f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(counted(x.f, 1, IB_TX_RNR), 0);
+	shared_close(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +383,7 @@ int main(void)
 		cmocka_unit_test(an_srq_serves_in_order),
 		cmocka_unit_test(an_srq_says_rnr_to_the_rest),
 		cmocka_unit_test(a_qp_leaves_its_srq),
+		cmocka_unit_test(a_receive_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
