@@ -41,6 +41,7 @@ void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now)
 		s->nak_psn = psn_add(s->epsn, PSN_MASK);
 	}
 	s->nak_due = true;
+	s->by_value = s->again = false; /* what another NAK was to ask for */
 	ib_fail(q, false, target_event(why), now);
 	due_add(q->qp->core, q->qp);
 }
@@ -52,6 +53,7 @@ void rsp_rnr(struct ib_qp *q)
 	s->nak = aeth_syndrome(AETH_RNR_NAK, q->qp->attr.min_rnr_timer);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
+	s->by_value = s->again = false;
 	s->out_of_order = true; /* the packets that follow are no gap */
 	due_add(q->qp->core, q->qp);
 }

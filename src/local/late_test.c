@@ -90,6 +90,30 @@ static void the_peer_takes_its_time(void **state)
 	fix_close(f);
 }
 
+/* The message comes by the peer's own doing, before the peer has been asked, and is
+ * refused: that answer is final. */
+static void it_is_refused_before_it_is_asked_for(void **state)
+{
+	struct fix *f = strict_open(&by_pipe);
+	struct ib_qp *q = pair_q(f, 1);
+	const struct ib_fields comes = { .psn = pair_psn(f, 0),
+					 .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY,
+							     IB_NONE),
+					 .ackreq = true };
+
+	(void)state;
+	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+	pair_run(f, 10000);
+	fix_recv(f, 9, 0, 99);
+	qp_is_held(q->qp);
+	rnr_run(q, f->s->now);
+	assert_true(q->rsp.nak_due && q->rsp.again);
+	pair_write(f, 0, &comes, f->mem[0], 100);
+	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
+	fix_wc(f, 1, 9, IBV_WC_LOC_LEN_ERR);
+	fix_close(f);
+}
+
 /* Another QP of the same pair of processes. */
 static void nobody_else_waits(void **state)
 {
@@ -148,6 +172,7 @@ int main(void)
 		cmocka_unit_test(the_receive_comes_late),
 		cmocka_unit_test(rnr_is_said_after_the_wait),
 		cmocka_unit_test(the_peer_takes_its_time),
+		cmocka_unit_test(it_is_refused_before_it_is_asked_for),
 		cmocka_unit_test(nobody_else_waits),
 		cmocka_unit_test(a_peer_says_it_for_ever),
 	};
