@@ -82,6 +82,7 @@ static inline void signals_hold(sigset_t *was)
 	sigdelset(&most, SIGILL);
 	sigdelset(&most, SIGFPE);
 	sigdelset(&most, SIGTRAP);
+	sigdelset(&most, SIGSYS); /* of seccomp: SECCOMP_RET_TRAP */
 	pthread_sigmask(SIG_BLOCK, &most, was);
 }
 
