@@ -318,6 +318,7 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	} else if (psn_diff(psn, end_of(q)) < 0) {
 		said_again(q, pkt, now);
 	} else {
+		rnr_end(q); /* of a message that this one takes the place of */
 		hold(q, pkt);
 		go_on(q, now);
 	}

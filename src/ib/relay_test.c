@@ -321,6 +321,37 @@ static void a_question_that_comes_later_is_answered(void **state)
 	lab_close(x);
 }
 
+/* A message waits for a receive of an SRQ of this process. The peer sends another one in
+ * its place, for the other process: the first one must not be executed, too. */
+static void what_waited_here_goes_elsewhere(void **state)
+{
+	const struct sim_conf conf = { .late = RECV_WAIT_NS };
+	struct lab *x = lab_open(&conf);
+	struct sim_node *b = &x->s->node[1];
+	struct ibv_srq_init_attr a = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_recv_wr wr = { .wr_id = 8 }, *bad;
+	struct cq *cq = sim_cq(x->s, 1, 8);
+	struct srq *here;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(srq_create_xrc(&b->ctx, b->pd, x->xrcd[1], cq, &a, &here), 0);
+	inject(x, IB_SEND, IB_ONLY, 0, here->num, 0);
+	sim_run(x->s, MS / 10);
+	assert_false(list_empty(&here->awaiting));
+	receive(x, 9, 100000, 4000);
+	inject(x, IB_SEND, IB_ONLY, 0, x->srq->num, 100);
+	sim_run(x->s, MS / 10);
+	(void)srq_post(here, &wr, &bad);
+	sim_run(x->s, MS / 10);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	assert_false(wait(x, cq, 3 * MS, &wc));
+	assert_int_equal(ib_qp(x->to)->rsp.epsn, 1);
+	assert_int_equal(srq_destroy(here), 0);
+	assert_int_equal(cq_destroy(cq), 0);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -334,6 +365,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_owes_no_answer_has_not_stopped),
 		cmocka_unit_test(what_breaks_off_a_message_is_refused),
 		cmocka_unit_test(a_question_that_comes_later_is_answered),
+		cmocka_unit_test(what_waited_here_goes_elsewhere),
 		cmocka_unit_test(what_a_process_that_ends_has_not_done_is_refused),
 		cmocka_unit_test(a_read_whose_bytes_do_not_come_is_refused),
 		cmocka_unit_test(a_receive_under_way_is_flushed),
