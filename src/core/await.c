@@ -74,7 +74,7 @@ void qp_call_awaiting(struct qp *qp)
 }
 
 /* A QP that ends takes srq->lock to leave the list, so it lives until the lock is
- * given. */
+ * given; it leaves core->due after that. */
 bool srq_call_awaiting(struct srq *srq, uint32_t n)
 {
 	const bool any = !list_empty(&srq->awaiting);

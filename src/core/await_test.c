@@ -124,11 +124,51 @@ static void an_srq_calls_them_in_order(void **state)
 	fix_close(f);
 }
 
+/* For the transport of ends_while_called(): another thread posts to the SRQ just before
+ * the QP that ends waits no more. */
+static struct srq *posted_to;
+
+static void close_late(struct qp *qp)
+{
+	qp_is_held(qp);
+	assert_int_equal(post(posted_to, false), 1);
+	qp_await_no_recv(qp);
+	fake_close(qp);
+}
+
+/* The QP has become due, and must not be that any more when it is freed. */
+static void ends_while_called(void **state)
+{
+	const struct transport closes_late = { .name = "fake",
+					       .open = fake_open,
+					       .close = close_late,
+					       .enter = fake_enter };
+	struct fix *f = fix_open(16);
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
+	struct ibv_srq_init_attr sa = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct srq *srq;
+	struct qp *qp;
+
+	(void)state;
+	assert_int_equal(srq_create(&f->ctx, f->pd, &sa, &srq), 0);
+	a.srq = &srq->ibv;
+	posted_to = srq;
+	assert_int_equal(qp_create(&f->ctx, &a, &closes_late, &qp), 0);
+	fix_bring(qp, IBV_QPS_RTS);
+	await(qp, false);
+	assert_due(f, NULL, NULL);
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_false(due_any(&f->core));
+	assert_int_equal(srq_destroy(srq), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_post_makes_the_qp_due_that_waits),
 		cmocka_unit_test(an_srq_calls_them_in_order),
+		cmocka_unit_test(ends_while_called),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -437,14 +437,15 @@ void qp_free_handle(struct qp *qp)
 
 /* --- destroy ------------------------------------------------------------- */
 
-/* Removes the QP from everything that the engine visits. */
+/* Removes the QP from everything that the engine visits. Until the transport has closed
+ * it, a thread that posts to its SRQ may make it due (core/await.h). */
 static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
-	due_forget(core, qp);
 	lock_take(&qp->lock);
 	qp->transport->close(qp);
 	qp_clear(qp);
 	lock_give(&qp->lock);
+	due_forget(core, qp);
 }
 
 void qp_free_gsi(struct qp *qp)
