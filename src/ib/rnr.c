@@ -144,7 +144,8 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 
 void rnr_came(struct ib_qp *q, bool accepted)
 {
-	const bool followed = q->rsp.late.followed;
+	/* On a lane the message has come a second time, and with it what follows. */
+	const bool followed = q->rsp.late.followed && !q->qp->lane;
 
 	rnr_end(q);
 	if (!accepted || !followed || !qp_receives(q->qp))

@@ -58,6 +58,28 @@ static void the_receive_comes_late(void **state)
 	comes_late(&all);
 }
 
+/* More messages follow than are taken in at once: all are sent once more, not twice. */
+static void what_follows_comes_once_more(void **state)
+{
+	enum { N = 150, LEN = 100 };
+	struct fix *f = strict_open(&by_pipe);
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++)
+		fix_post(f, IBV_WR_SEND, i, i * LEN, LEN, 0);
+	pair_run(f, 100000);
+	for (unsigned i = 0; i < N; i++)
+		fix_recv(f, i, i * LEN, LEN);
+	for (unsigned i = 0; i < N; i++) {
+		fix_wc(f, 1, i, IBV_WC_SUCCESS);
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(counted(f, 1, IB_RX_LATE), 1);
+	assert_int_equal(counted(f, 0, IB_RX_NAK), 1);
+	assert_int_equal(counted(f, 1, IB_RX_DUPLICATE), 0);
+	fix_close(f);
+}
+
 static void rnr_is_said_after_the_wait(void **state)
 {
 	struct fix *f = strict_open(&by_pipe);
@@ -170,6 +192,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_receive_comes_late),
+		cmocka_unit_test(what_follows_comes_once_more),
 		cmocka_unit_test(rnr_is_said_after_the_wait),
 		cmocka_unit_test(the_peer_takes_its_time),
 		cmocka_unit_test(it_is_refused_before_it_is_asked_for),
