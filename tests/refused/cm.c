@@ -3,6 +3,7 @@
  * tests/cm/bad.c tests calls in states that do not allow them. */
 #include "refused.h"
 
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <rdma/rdma_verbs.h>
 
@@ -191,6 +192,37 @@ static void endpoints(void)
 	ROW(rdma_get_request, "id NULL", EINVAL, of_minus, (own.id, NULL));
 }
 
+/* Of newer releases of rdma-core: Debian's rdma_cma.h does not have them. */
+static void newer(void)
+{
+	int (*resolve)(void *id, const char *node, const char *service, void *hints) =
+		dlvsym(RTLD_DEFAULT, "rdma_resolve_addrinfo", "RDMACM_1.4");
+	int (*query)(void *id, struct rdma_addrinfo **info) =
+		dlvsym(RTLD_DEFAULT, "rdma_query_addrinfo", "RDMACM_1.4");
+	int (*write_event)(void *id, int event, int status, uint64_t arg) =
+		dlvsym(RTLD_DEFAULT, "rdma_write_cm_event", "RDMACM_1.4");
+	void *o[] = { NULL, gone.id };
+	struct rdma_addrinfo *info;
+
+	for (int i = 0; i < 2; i++) {
+		const char *which = i ? "id freed" : "id NULL";
+
+		ROW_OF("rdma_resolve_addrinfo", which, ENOENT, of_minus,
+		       resolve(o[i], "::1", NULL, NULL));
+		ROW_OF("rdma_query_addrinfo", which, ENOENT, of_minus,
+		       query(o[i], &info));
+		ROW_OF("rdma_write_cm_event", which, ENOENT, of_minus,
+		       write_event(o[i], 18, 0, 1));
+	}
+	ROW_OF("rdma_resolve_addrinfo", "node NULL, and all else", EINVAL, of_minus,
+	       resolve(own.id, NULL, NULL, NULL));
+	ROW_OF("rdma_query_addrinfo", "info NULL", EINVAL, of_minus, query(own.id, NULL));
+	ROW_OF("rdma_query_addrinfo", "info of no name", EINVAL, of_minus,
+	       query(own.id, &info));
+	ROW_OF("rdma_write_cm_event", "event unknown", EINVAL, of_minus,
+	       write_event(own.id, 77, 0, 1));
+}
+
 void cm_rows(void)
 {
 	channels();
@@ -198,4 +230,5 @@ void cm_rows(void)
 	queues();
 	resolved();
 	endpoints();
+	newer();
 }
