@@ -177,7 +177,10 @@ struct ib_late {
 	uint64_t until; /* then an RNR NAK goes out; 0: there is no such message */
 	bool asked;	/* lane: the receive is posted, and the peer sends again */
 	bool followed;	/* packets behind the message were dropped */
-	bool told;	/* the log has been told, once for a connection */
+	unsigned again; /* times that the peer has sent it again by itself */
+	bool refused;	/* RNR was said last for the message with this PSN: */
+	uint32_t refused_psn;
+	bool told; /* the log has been told, once for a connection */
 };
 
 struct ib_rsp {

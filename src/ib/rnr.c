@@ -19,6 +19,10 @@
 #include "sys/log.h"
 #include "wire/aeth.h"
 
+/* The probes of a peer that is urnic come after 1, 3, 7, 15 and 31 ms at the earliest
+ * (retry.c): five in the longest wait. */
+enum { URGED = 6 };
+
 struct kept {
 	struct ib_pkt pkt;
 	uint8_t payload[4096]; /* the largest MTU */
@@ -44,17 +48,21 @@ static bool keep(struct ib_qp *q, const struct ib_pkt *pkt)
 
 static void say_rnr(struct ib_qp *q)
 {
+	q->rsp.late.refused = true;
+	q->rsp.late.refused_psn = q->rsp.epsn;
 	rnr_end(q);
 	rsp_rnr(q);
 }
 
 /* Half of the QP's own ACK timeout: the peer's is as long as a rule, and must not expire
- * meanwhile. */
+ * meanwhile. A peer that has heard RNR comes again: it need not be kept from that, and
+ * the short time costs it no retry whatever its timeout is. */
 static uint64_t patience(const struct ib_qp *q)
 {
+	const struct ib_late *l = &q->rsp.late;
 	uint64_t ns = ack_timeout_ns(q->qp) / 2;
 
-	if (ns < RECV_WAIT_NS)
+	if (ns < RECV_WAIT_NS || (l->refused && l->refused_psn == q->rsp.epsn))
 		ns = RECV_WAIT_NS;
 	return ns < q->ib->late_ns ? ns : q->ib->late_ns;
 }
@@ -75,14 +83,27 @@ static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	l->told = true;
 	l->until = now + ns;
 	l->followed = false;
+	l->again = 0;
 	qp_await_recv(q->qp, false);
+}
+
+/* A message that waits has found no receive again. Has the peer sent it so often that
+ * its timer must have expired? It is shorter than ours then, and the peer would give up,
+ * although it may be willing to hear RNR without end. */
+static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt)
+{
+	struct ib_late *l = &q->rsp.late;
+
+	if (!l->asked && !(q->kept && pkt == &q->kept->pkt))
+		l->again++;
+	return l->again >= URGED;
 }
 
 void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_late *l = &q->rsp.late;
 
-	if (l->until ? now >= l->until
+	if (l->until ? now >= l->until || is_urged(q, pkt)
 		     : !q->ib->late_ns || !qp_receives(q->qp) || !keep(q, pkt)) {
 		say_rnr(q);
 		return;

@@ -110,6 +110,30 @@ static void the_wait_follows_the_timeout(void **state)
 	}
 }
 
+/* The requester's timeout is shorter than the responder's, and it must not give up
+ * because the message waits: RNR may be repeated without limit. With 4 ms it is urged in
+ * the first wait, with 8 ms all retries would be used up by the second one. */
+static void the_peer_is_less_patient(void **state)
+{
+	static const uint8_t timeout[] = { 1, 11 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(timeout); i++) {
+		struct fix *f = fix_open(IBV_QPT_RC,
+					 &(struct sim_conf){ .late = RECV_WAIT_MOST_NS,
+							     .timeout = 14 });
+
+		f->p.qp[0]->attr.timeout = timeout[i];
+		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+		sim_run(f->s, 300 * MS);
+		fix_no_wc(f, 0);
+		fix_recv(f, 8, 0, 100);
+		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_close(f);
+	}
+}
+
 static void each_attempt_waits(void **state)
 {
 	const struct sim_conf c = { .late = RECV_WAIT_NS,
@@ -374,6 +398,7 @@ int main(void)
 		cmocka_unit_test(one_packet_alone),
 		cmocka_unit_test(rnr_is_said_after_the_wait),
 		cmocka_unit_test(the_wait_follows_the_timeout),
+		cmocka_unit_test(the_peer_is_less_patient),
 		cmocka_unit_test(each_attempt_waits),
 		cmocka_unit_test(no_wait_at_all),
 		cmocka_unit_test(duplicates_do_not_matter),

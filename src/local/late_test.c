@@ -177,6 +177,7 @@ static void a_peer_says_it_for_ever(void **state)
 	ib_of(&f->s->node[1].core)->late_ns = 1000 * SEC;
 	f->p.qp[0]->attr.timeout = 0;
 	f->p.qp[1]->attr.timeout = 31;
+	pair_stop(f, 1); /* it answers nothing but this */
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	while (f->p.qp[0]->state == IBV_QPS_RTS && f->s->now - since < 10 * SEC) {
 		pair_run(f, 10 * MS);
@@ -185,6 +186,7 @@ static void a_peer_says_it_for_ever(void **state)
 	}
 	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	assert_in_range(f->s->now - since, SEC, 1100 * MS);
+	pair_go(f, 1);
 	fix_close(f);
 }
 
