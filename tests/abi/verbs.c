@@ -292,9 +292,9 @@ static void shared_receives(struct rig *r)
 
 	CHECK(srq && ex.attr.max_wr >= 4);
 	CHECK(!ibv_get_srq_num(srq, &num) && num);
+	CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
 	CHECK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
 	CHECK(!ibv_query_srq(srq, &attr) && attr.srq_limit == 1);
-	CHECK(!ibv_post_srq_recv(srq, &wr, &bad));
 	unpair(r);
 	pair(r, IBV_QPT_RC, srq);
 	CHECK(ibv_post_recv(r->b, &wr, &bad) == EINVAL);
