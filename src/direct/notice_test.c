@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,8 +23,10 @@
 #include "direct/notice.h"
 #include "direct/runs.h"
 #include "direct/share.h"
+#include "direct/share_own.h"
 #include "direct/threads_fix.h"
 #include "sys/hang_testing.h"
+#include "sys/inside.h"
 #include "sys/preloaded.h"
 
 enum {
@@ -168,6 +172,48 @@ static void it_is_private_again_on_request(void **state)
 	assert_int_equal(runs_count(), 0);
 	assert_false(meets(0, 20));
 	expect(0, 20, 7);
+}
+
+static pthread_t caller;
+static _Atomic bool came;    /* a signal, while the caller had share.c's lock */
+static _Atomic bool is_told; /* its handler knew that it had interrupted a call */
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	if (lock_look(&share.lock) == LOCK_FREE)
+		return;
+	is_told = inside_calls > 0;
+	came = true;
+}
+
+static void *send_signals(void *tid)
+{
+	*(pid_t *)tid = gettid();
+	for (; !came; sched_yield())
+		if (lock_look(&share.lock) != LOCK_FREE)
+			pthread_kill(caller, SIGUSR1);
+	return NULL;
+}
+
+/* A handler that forks then must not wait for what its thread has. */
+static void it_is_a_call_that_a_handler_can_interrupt(void **state)
+{
+	pthread_t t;
+	pid_t tid;
+
+	(void)state;
+	came = is_told = false;
+	caller = pthread_self();
+	signal(SIGUSR1, on_signal);
+	assert_int_equal(pthread_create(&t, NULL, send_signals, &tid), 0);
+	while (!came)
+		(void)ops->make_private((uintptr_t)mem, LEN);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	wait_unlisted(tid);
+	count_threads();
+	assert_true(is_told);
+	assert_int_equal(inside_calls, 0);
 }
 
 static void *refused(void *tid)
@@ -362,6 +408,8 @@ int main(void)
 			it_is_private_again_where_no_descriptor_is_left, begin, end),
 		cmocka_unit_test_setup_teardown(it_is_private_again_on_request, begin,
 						end),
+		cmocka_unit_test_setup_teardown(it_is_a_call_that_a_handler_can_interrupt,
+						begin, end),
 		cmocka_unit_test_setup_teardown(with_other_threads_it_stays, begin, end),
 		cmocka_unit_test_setup_teardown(what_has_moved_is_met_where_it_is, begin,
 						end),

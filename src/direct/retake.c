@@ -10,6 +10,7 @@
 #include "direct/share.h"
 #include "direct/share_own.h"
 #include "direct/words.h"
+#include "sys/inside.h"
 #include "sys/log.h"
 #include "sys/procmaps.h"
 
@@ -218,16 +219,20 @@ static bool take_back_all(const struct extent *e)
 	return all;
 }
 
+/* It is one of our calls (sys/inside.h), whoever makes it: a signal handler that forks
+ * must not wait for share.lock. */
 NO_TSA bool share_make_private(const struct extent *e)
 {
-	bool good;
+	bool good = false;
 
-	if (!lock_try(&share.lock) && !lock_wait_for(&share.lock, NAPS))
-		return false;
-	runs_give_spare();
-	good = take_back_all(e);
-	runs_keep_spare();
-	lock_give(&share.lock);
+	inside_begin();
+	if (lock_try(&share.lock) || lock_wait_for(&share.lock, NAPS)) {
+		runs_give_spare();
+		good = take_back_all(e);
+		runs_keep_spare();
+		lock_give(&share.lock);
+	}
+	inside_end();
 	return good;
 }
 
