@@ -117,6 +117,13 @@ def test_explain_knows_every_line_of_the_log():
      "refuses that, host permits it)", "is held by the urnic of ... it forwards"),
     ("urnic[7] warn: roce_eth0: address (sgid_index 0, port 1) refused: RoCE needs a GRH "
      "(is_global): give the program a GID index", "needs a GRH"),
+    ("urnic[7] info: QP 0x00000a: post refused: the send queue is full: a place returns "
+     "when the completion that covers its request is polled",
+     "post refused: ... is full: a place returns"),
+    ("urnic[7] info: SRQ 0x00000a: post refused: it is full: a place returns when the "
+     "completion of its receive is polled", "post refused: ... is full: a place returns"),
+    ("urnic[7] info: QP 0x00000a: post refused: the QP is in a state that does not send",
+     "post refused: ... state that does not send"),
 ])
 def test_explain_says_what_a_warning_means(line, name):
     entry = next(e for e in explained(line) if e["name"] == name)

@@ -29,7 +29,8 @@ int post_refuse(const struct qp *qp, const char *why)
 int post_full(const struct qp *qp, const char *which)
 {
 	log_info("QP 0x%06x: post refused: the %s queue is full: a place returns when "
-		 "the completion that covers its request is polled",
+		 "the completion that covers its request is polled; that of an "
+		 "unsignaled send is the next of a signaled one",
 		 qp->qpn, which);
 	return -ENOMEM;
 }
