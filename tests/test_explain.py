@@ -199,6 +199,14 @@ def test_explain_takes_the_errno_of_a_call(words):
     assert "URNIC_SHARE" in entry["what"] and "URNIC_SHARE=host" in entry["do"]
 
 
+@pytest.mark.parametrize("words", [
+    ["ENOSYS"], ["Failed to get IB devices list: Function not implemented"]])
+def test_explain_knows_of_a_program_without_urnic(words):
+    entry, = explained(*words)
+    assert (entry["kind"], entry["code"]) == ("errno", -38)
+    assert "urnic run" in entry["do"]
+
+
 def test_explain_minds_the_sign():
     assert {e["kind"] for e in explained("-12")} == {"errno"}
     assert "errno" not in {e["kind"] for e in explained("12")}

@@ -215,9 +215,8 @@ static bool about_cm(const char *text)
 /* Is text about a call of verbs?  An errno alone may come from anything else. */
 static bool about_verbs(const char *text)
 {
-	static const char *const says[] = {
-		"ibv", "qp", "cq", "srq", "pd", "mr", "urnic"
-	};
+	static const char *const says[] = { "ibv", "ib", "qp", "cq",
+					    "srq", "pd", "mr", "urnic" };
 	bool is = false;
 
 	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
