@@ -162,6 +162,7 @@ NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct nic *nic = the_nic;
 
+	inside_begin(); /* a signal handler may fork meanwhile */
 	for (int i = 0; nic && i < 1000; i++) {
 		if (!turn_try(&nic->core.turn)) {
 			sched_yield();
@@ -176,6 +177,7 @@ NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
 		turn_give(&nic->core.turn);
 		break;
 	}
+	inside_end();
 }
 
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
