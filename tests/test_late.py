@@ -26,6 +26,22 @@ def test_receives(shared_pair, ours, place, family):  # noqa: F811
     assert "300 late" in client.out
 
 
+@pytest.mark.parametrize("place,family", [("pair", "v4"), ("pair", "v6"), ("host", "v4")])
+def test_receives_of_iwarp(shared_pair, ours, stage, place, family):  # noqa: F811
+    """The same over iWARP, where no RNR exists: TCP waits (docs/iwarp.md)."""
+    log = stage.tmp / "late.log"
+    log.unlink(missing_ok=True)
+    env = {"URNIC_DEVICES": "iwarp_eth0"}
+    server_ns, client_ns, ip = stand(shared_pair(), place, family)
+    server_ns = server_ns.with_env(URNIC_LOG=f"info:{log}", **env)
+    port = str(lab.next_port())
+    _, client = run_pair(server_ns, client_ns.with_env(**env),
+                         [ours, "late-serve", ip, port, "300"],
+                         [ours, "late", ip, port, "300"], int(port), timeout=60)
+    assert "300 late" in client.out
+    assert "finds no receive; it waits" in log.read_text()
+
+
 @pytest.mark.parametrize("place", [place for place, _ in PLACES])
 @pytest.mark.parametrize("verb,depth", [
     ("send", 1), ("send", 4), ("send", 8), ("send", 64), ("write", 8), ("read", 8)])

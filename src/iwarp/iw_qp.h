@@ -86,12 +86,25 @@ struct iw_term {
 #define LAST_NS                                                                          \
 	1000000000ull /* for what has begun to go out, and then for the peer's FIN */
 
+/* How long a message waits for its receive: docs/iwarp.md. */
+#define RECV_WAIT_NS 1000000000ull
+
 enum iw_life {
 	LIFE_NONE, /* no connection */
 	LIFE_OPEN,
 	LIFE_LAST, /* sends what has begun, a Terminate, FIN */
 	LIFE_FIN,  /* FIN was sent; waits for the peer's */
 	LIFE_OVER, /* the stream must be closed */
+};
+
+/* A message that finds no receive (late.c). */
+struct iw_late {
+	bool waits, paused; /* paused: the engine asks the stream for no bytes */
+	bool told;	    /* by the log, of this connection */
+	uint32_t msn;	    /* of the message */
+	uint64_t until;	    /* the end of its wait, if it waits */
+	uint8_t *kept;	    /* [at, end): what was received behind its first FPDU */
+	uint32_t at, end;
 };
 
 /* swqe.state of work requests before the cursor */
@@ -150,6 +163,7 @@ struct iw_qp {
 	struct target target;
 	bool write_open;    /* a WRITE is under way */
 	uint32_t write_len; /* length of the last WRITE, so far */
+	struct iw_late late;
 };
 
 static inline struct iw_qp *iw_qp(struct qp *qp)
@@ -162,6 +176,7 @@ struct iwarp {
 	struct core *core;
 	const struct iwarp_ops *ops;
 	void *arg;
+	uint64_t late_ns; /* RECV_WAIT_NS; 0: no message waits for a receive */
 	/* The plan of the present output: */
 	struct qp *owner;
 	unsigned plans, pieces;
@@ -254,6 +269,24 @@ void iw_rsp_reset(struct iw_qp *q);
 /* Executes a segment: a ULPDU of n bytes. */
 void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock);
+
+/* --- messages that find no receive (late.c, rx.c) ------------------------ */
+
+/* The message of the segment under way, which is its first, finds no receive.  Returns
+ * true if it waits: then the segment has changed nothing but by this call, and its FPDU
+ * goes to the stash and what came behind it to iw_late_keep(). */
+bool iw_late(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* The n bytes at `at` came behind the FPDU that waits; a second call for the same bytes
+ * says how many are left. */
+void iw_late_keep(struct iw_qp *q, const uint8_t *at, size_t n);
+/* Goes on if there is a receive or the time is up. */
+void iw_late_run(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* Takes in the FPDU in the stash, and then n bytes. */
+void iw_rx_again(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock);
+/* No message waits any more; and: its bytes are not needed. */
+void iw_late_end(struct iw_qp *q);
+void iw_late_forget(struct iw_qp *q);
 
 /* --- Terminates (term.c) ------------------------------------------------- */
 

@@ -138,6 +138,9 @@ struct iwarp_ops {
 	int (*attached)(void *arg, struct qp *qp, struct stream *stream);
 	/* qp is done with the stream: close it. */
 	void (*released)(void *arg, struct qp *qp, struct stream *stream);
+	/* From now on qp takes no bytes of its stream (on), or takes them again: no
+	 * iwarp_room() and iwarp_received() while it takes none. */
+	void (*paused)(void *arg, struct qp *qp, struct stream *stream, bool on);
 	/* Sends what qp has to send, at most its share.  Returns true if it could send
 	 * more. */
 	bool (*output)(void *arg, struct qp *qp, uint64_t now);

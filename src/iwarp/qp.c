@@ -32,6 +32,7 @@ int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg)
 	iw->core = core;
 	iw->ops = ops;
 	iw->arg = arg;
+	iw->late_ns = RECV_WAIT_NS;
 	room_put(core, &iwarp_key, iw);
 	return 0;
 }
@@ -71,6 +72,8 @@ static void tell_end(struct iw_qp *q, enum iw_end how)
 /* Gives up the stream and frees the connection's memory. */
 static void let_go(struct iw_qp *q)
 {
+	iw_late_end(q);
+	iw_late_forget(q);
 	if (q->attached)
 		q->iw->ops->released(q->iw->arg, q->qp, q->stream);
 	q->attached = false;
@@ -195,6 +198,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 	q->attached = true;
 	q->fin_told = q->draining = q->closing = false;
 	q->nudges = 0;
+	q->late.told = false;
 	q->nudge_at = NEVER;
 	iw_req_reset(q);
 	iw_rsp_reset(q);
@@ -216,6 +220,7 @@ static void last(struct iw_qp *q, enum iw_end how)
 	q->life = LIFE_LAST;
 	q->target.have_recv = false; /* core flushes that receive */
 	q->failed = false;
+	iw_late_end(q);
 	tell_end(q, how);
 	due_add(q->qp->core, q->qp);
 }
@@ -295,6 +300,8 @@ static uint64_t earliest(const struct iw_qp *q)
 {
 	uint64_t at = q->nudge_at < q->give_up_at ? q->nudge_at : q->give_up_at;
 
+	if (q->late.waits && q->late.until < at)
+		at = q->late.until;
 	return q->held_until && q->held_until < at ? q->held_until : at;
 }
 
@@ -309,6 +316,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		iw_req_release(q, now);
 		iw_settle(q, now);
 	}
+	iw_late_run(q, now);
 	drain(q, now);
 	/* A peer that takes nothing must not delay a QP's end. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)

@@ -38,6 +38,21 @@ static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
 	iw_terminate(q, error, &in->d, in->ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, in->now);
 }
 
+/* The message of this segment, which is its first, finds no receive. */
+static void no_recv(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
+{
+	const uint32_t msn = q->msn[0], mo = q->mo[0];
+
+	/* untagged() has counted it. */
+	q->msn[0] = in->d.msn;
+	q->mo[0] = 0;
+	if (iw_late(q, in->now))
+		return;
+	q->msn[0] = msn;
+	q->mo[0] = mo;
+	refuse(q, in, TERM_DDP_NO_BUFFER);
+}
+
 /* As refuse(), for an error of the receive: its completion reports the error, so no event
  * does. */
 static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
@@ -50,7 +65,7 @@ static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
 	};
 
 	if (why == REFUSED_NO_RECV) {
-		refuse(q, in, TERM_DDP_NO_BUFFER);
+		no_recv(q, in);
 		return;
 	}
 	target_fail_recv(q->qp, &q->target, why, in->now);

@@ -34,8 +34,9 @@ static void first_fpdu(struct iw_qp *q)
 	iw_ready(q);
 }
 
-/* Takes in a complete FPDU of n bytes, markers included. */
-static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+/* Takes in a complete FPDU of n bytes, markers included.  Returns false if it is to come
+ * again, since its message waits for a receive. */
+static bool take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	uint32_t pos = q->pos;
@@ -45,14 +46,14 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 	if (q->p.crc && !mpa_crc_is(mpa_crc(MPA_CRC_START, at, n - MPA_CRC_LEN),
 				    at + n - MPA_CRC_LEN)) {
 		bad_fpdu(q, TERM_MPA_CRC, now);
-		return;
+		return true;
 	}
 	if (q->p.markers_in) {
 		ulpdu = pos == 0 ? MPA_MARKER_LEN : 0;
 		ulpdu = (size_t)at[ulpdu] << 8 | at[ulpdu + 1];
 		if (!mpa_unmark(q->iw->plain, at, mpa_fpdu_len(ulpdu), pos)) {
 			bad_fpdu(q, TERM_MPA_MARKER, now);
-			return;
+			return true;
 		}
 		at = q->iw->plain;
 	} else {
@@ -62,7 +63,12 @@ static void take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 		first_fpdu(q);
 	iw_rsp_segment(q, at + MPA_LEN_LEN, ulpdu, now);
 	q->first = false;
+	if (q->late.waits) {
+		q->pos = pos;
+		return false;
+	}
 	iw_settle(q, now);
+	return true;
 }
 
 /* Completes the FPDU in the stash with the bytes at `at`.  Returns how many it used. */
@@ -76,7 +82,8 @@ static size_t fill_stash(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t 
 
 		if (need <= q->stash_len) {
 			q->stash_len = 0;
-			take_fpdu(q, q->stash, need, now);
+			if (!take_fpdu(q, q->stash, need, now))
+				q->stash_len = (uint32_t)need;
 			return used;
 		}
 		take = need - q->stash_len < n - used ? need - q->stash_len : n - used;
@@ -97,7 +104,7 @@ static void take_all(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 		at += used;
 		n -= used;
 	}
-	while (n > 0 && q->life == LIFE_OPEN) {
+	while (n > 0 && q->life == LIFE_OPEN && !q->late.waits) {
 		size_t need = fpdu_need(q, at, n);
 
 		if (need > n) {
@@ -105,10 +112,26 @@ static void take_all(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 			q->stash_len = (uint32_t)n;
 			return;
 		}
-		take_fpdu(q, at, need, now);
+		if (!take_fpdu(q, at, need, now)) {
+			memcpy(q->stash, at, need);
+			q->stash_len = (uint32_t)need;
+		}
 		at += need;
 		n -= need;
 	}
+	if (q->late.waits)
+		iw_late_keep(q, at, n);
+}
+
+static void take_in(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	take_all(q, at, n, now);
+	if (q->c.resource != q->resources.tail || qp->sq.tail != qp->sq.head ||
+	    q->life != LIFE_OPEN || qp->state == IBV_QPS_SQD)
+		due_add(qp->core, qp);
 }
 
 unsigned iwarp_room(struct qp *qp, struct iovec iov[2])
@@ -143,8 +166,10 @@ void iwarp_received(struct qp *qp, size_t n, uint64_t now)
 		if (n == 0 && fpdu_need(q, q->stash, q->stash_len) > q->stash_len)
 			return;
 	}
-	take_all(q, q->iw->in, n, now);
-	if (q->c.resource != q->resources.tail || qp->sq.tail != qp->sq.head ||
-	    q->life != LIFE_OPEN || qp->state == IBV_QPS_SQD)
-		due_add(qp->core, qp);
+	take_in(q, q->iw->in, n, now);
+}
+
+void iw_rx_again(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+{
+	take_in(q, at, n, now);
 }

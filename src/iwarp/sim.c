@@ -35,7 +35,8 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	for (int i = 0; i < SIM_PAIRS; i++) {
 		if (n->conn[i].qp)
 			continue;
-		n->conn[i] = (struct sim_conn){ qp, stream, false, false, 0, NEVER };
+		n->conn[i] =
+			(struct sim_conn){ qp, stream, false, false, false, 0, NEVER };
 		return 0;
 	}
 	return -ENOMEM;
@@ -51,7 +52,21 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	stream->ops->close(stream);
 }
 
-static const struct iwarp_ops ops = { .attached = on_attached, .released = on_released };
+static void on_paused(void *arg, struct qp *qp, struct stream *stream, bool on)
+{
+	struct sim_node *n = arg;
+
+	(void)stream;
+	for (int i = 0; i < SIM_PAIRS; i++)
+		if (n->conn[i].qp == qp)
+			n->conn[i].paused = on;
+}
+
+static const struct iwarp_ops ops = {
+	.attached = on_attached,
+	.released = on_released,
+	.paused = on_paused,
+};
 
 static void node_open(struct sim *s, int side)
 {
@@ -317,7 +332,7 @@ static bool pump_in(struct sim_conn *c, uint64_t now)
 	bool moved = false;
 
 	qp_is_held(c->qp);
-	while (c->qp && !c->ended) {
+	while (c->qp && !c->ended && !c->paused) {
 		struct iovec iov[2];
 		unsigned pieces = iwarp_room(c->qp, iov);
 		ssize_t got = st->ops->recv(st, iov, pieces, now);
@@ -361,7 +376,7 @@ static bool turn(struct sim_node *n, struct sim_conn *c, bool due, uint64_t now,
 		moved = true;
 		break;
 	}
-	if (c->qp && c->stream->ops->deadline(c->stream) < at && !c->ended)
+	if (c->qp && c->stream->ops->deadline(c->stream) < at && !c->ended && !c->paused)
 		at = c->stream->ops->deadline(c->stream);
 	lock_give(&qp->lock);
 	if (at < *next)

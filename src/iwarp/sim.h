@@ -27,7 +27,7 @@ struct sim;
 struct sim_conn {
 	struct qp *qp;
 	struct stream *stream;
-	bool blocked, ended;
+	bool blocked, ended, paused;
 	int lost;
 	uint64_t timer; /* what run() returned last */
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -37,6 +38,7 @@ struct tcp_conn {
 	struct stream *stream;
 	bool blocked; /* EPOLLOUT is requested */
 	bool deaf;    /* the peer sends no more */
+	bool paused;  /* the QP takes no bytes now, and nobody awaits any */
 	/* stays in the epoll set for ever: the program closed the descriptor, but the
 	 * file lives on */
 	bool stuck;
@@ -50,7 +52,7 @@ struct conns {
 	int epfd;
 	struct list all, stuck;
 	_Atomic unsigned n; /* written with the turn held */
-	unsigned blocked;
+	unsigned blocked, paused;
 	_Atomic int few[FEW]; /* sockets that a sleeping thread polls directly */
 	void (*kick)(void *arg);
 	void *arg;
@@ -67,7 +69,7 @@ static int watch(struct conns *cs, struct tcp_conn *c, int op)
 {
 	struct epoll_event e = { .data.ptr = c };
 
-	if (!c->deaf && !are_few(cs))
+	if (!c->deaf && !c->paused && !are_few(cs))
 		e.events |= EPOLLIN;
 	if (c->blocked)
 		e.events |= EPOLLOUT;
@@ -84,9 +86,18 @@ static void set_blocked(struct conns *cs, struct tcp_conn *c, bool blocked)
 		watch(cs, c, EPOLL_CTL_MOD);
 }
 
-/* Updates which sockets are polled directly, after a connection came, went or went
- * deaf. */
-static void sort_out(struct conns *cs, bool other_way)
+static void set_paused(struct conns *cs, struct tcp_conn *c, bool paused)
+{
+	if (c->paused == paused)
+		return;
+	c->paused = paused;
+	cs->paused += paused ? 1 : -1u;
+	if (!c->deaf && !are_few(cs))
+		watch(cs, c, EPOLL_CTL_MOD);
+}
+
+/* Updates which sockets are polled directly. */
+static void sort(struct conns *cs, bool other_way)
 {
 	unsigned i = 0;
 
@@ -98,12 +109,18 @@ static void sort_out(struct conns *cs, bool other_way)
 			continue;
 		if (other_way)
 			watch(cs, c, EPOLL_CTL_MOD);
-		if (are_few(cs))
+		if (are_few(cs) && !c->paused)
 			atomic_store_explicit(&cs->few[i++], c->stream->fd,
 					      memory_order_relaxed);
 	}
 	while (i < FEW)
 		atomic_store_explicit(&cs->few[i++], -1, memory_order_relaxed);
+}
+
+/* After a connection came, went, went deaf or takes bytes again. */
+static void sort_out(struct conns *cs, bool other_way)
+{
+	sort(cs, other_way);
 	/* Wake the thread: bytes may have come before the socket was watched, and only a
 	 * poller would look next. A socket that a thread sleeps on is also not closed
 	 * until the thread wakes. */
@@ -154,6 +171,7 @@ static void be_deaf(struct conns *cs, struct tcp_conn *c)
 	if (c->deaf)
 		return;
 	set_blocked(cs, c, false);
+	set_paused(cs, c, false);
 	c->deaf = true;
 	c->stuck = epoll_ctl(cs->epfd, EPOLL_CTL_DEL, c->stream->fd, NULL) != 0;
 }
@@ -175,6 +193,22 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	stream->ops->close(stream);
 }
 
+/* A thread that sleeps on the socket of a connection that pauses finds out when it wakes
+ * up, so only the other way needs a kick. */
+static void on_paused(void *arg, struct qp *qp, struct stream *stream, bool on)
+{
+	struct conns *cs = arg;
+	struct tcp_conn *c = stream->user;
+
+	(void)qp;
+	set_paused(cs, c, on);
+	c->rest = 0;
+	if (on)
+		sort(cs, false);
+	else
+		sort_out(cs, false);
+}
+
 /* --- in ------------------------------------------------------------------ */
 
 /* Receives a little more than `most` bytes: the rest of an FPDU comes with them. */
@@ -185,7 +219,7 @@ static size_t take_in(struct conns *cs, struct tcp_conn *c, size_t most, uint64_
 	unsigned pieces;
 	ssize_t got;
 
-	if (c->deaf)
+	if (c->deaf || c->paused)
 		return 0;
 	lock_take(&qp->lock);
 	pieces = iwarp_room(qp, iov);
@@ -203,6 +237,22 @@ static size_t take_in(struct conns *cs, struct tcp_conn *c, size_t most, uint64_
 	}
 	lock_give(&qp->lock);
 	return got > 0 ? (size_t)got : c->deaf;
+}
+
+/* A connection that is paused has nothing to say but that it is lost. The peer's FIN,
+ * unlike that, is read in its place, behind the messages. */
+static void lost(struct conns *cs, struct tcp_conn *c, uint64_t now)
+{
+	socklen_t len = sizeof(int);
+	int why = 0;
+
+	if (getsockopt(c->stream->fd, SOL_SOCKET, SO_ERROR, &why, &len) || !why)
+		why = ECONNRESET;
+	lock_take(&c->qp->lock);
+	be_deaf(cs, c);
+	sort_out(cs, false);
+	iwarp_hangup(c->qp, -why, now);
+	lock_give(&c->qp->lock);
 }
 
 /* Each connection with input gets an equal share. epoll reports the same ones again, so
@@ -223,7 +273,9 @@ static size_t take_watched(struct conns *cs, uint64_t now)
 			set_blocked(cs, c, false);
 			due_add(cs->core, c->qp);
 		}
-		if (ev[i].events & ~(unsigned)EPOLLOUT)
+		if (c->paused && ev[i].events & (EPOLLHUP | EPOLLERR))
+			lost(cs, c, now);
+		else if (ev[i].events & ~(unsigned)EPOLLOUT)
 			bytes += take_in(cs, c, share, now);
 	}
 	return bytes + (n > 0);
@@ -278,7 +330,7 @@ size_t conns_input(struct conns *cs, uint64_t now)
 
 	if (cs->n == 0)
 		return 0;
-	if (!are_few(cs) || cs->blocked)
+	if (!are_few(cs) || cs->blocked || cs->paused)
 		bytes = take_watched(cs, now);
 	if (are_few(cs))
 		bytes += take_few(cs, now);
@@ -349,7 +401,12 @@ static bool on_output(void *arg, struct qp *qp, uint64_t now)
 	return more && !c->blocked;
 }
 
-static const struct iwarp_ops ops = { on_attached, on_released, on_output };
+static const struct iwarp_ops ops = {
+	.attached = on_attached,
+	.released = on_released,
+	.paused = on_paused,
+	.output = on_output,
+};
 
 /* --- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The whole NIC with iWARP QPs that are joined by TCP over loopback, driven by a polling
  * program or by the engine thread alone. */
+#include "core/await.h"
 #include "nic/conn_fix.h"
 
 static void until_ended(const struct world *w, unsigned n)
@@ -375,6 +376,95 @@ static void a_terminate_and_a_reset(void **state)
 	}
 }
 
+static void until_it_awaits(struct qp *qp)
+{
+	bool awaits = false;
+
+	while (!awaits) {
+		lock_take(&qp->lock);
+		awaits = qp_awaits_recv(qp);
+		lock_give(&qp->lock);
+		sched_yield();
+	}
+}
+
+/* Posts a receive that a message may wait for. */
+static void post_late(struct world *w, int pair, uint64_t id, size_t at, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)w->mem[1] + at, len, w->mr[1]->mkey.key };
+	struct ibv_recv_wr *bad, wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+	int rc = qp_post_recv(w->qp[pair][1], &wr, &bad);
+
+	assert_in_range(rc, 0, 1);
+	if (rc)
+		nic_called(w->nic, false);
+}
+
+/* Messages come before their receives are posted, and more than the sockets hold. Nobody
+ * is busy with them meanwhile, and another connection goes on. */
+static void receives_come_late(int pairs, bool polls)
+{
+	enum { MESSAGES = 8, LEN = MEM / MESSAGES };
+	struct world *w = open_world();
+
+	for (int p = 0; p < pairs; p++)
+		connect_pair(w, p, false);
+	for (uint64_t i = 0; i < MESSAGES; i++)
+		post(w, 0, IBV_WR_SEND, i, i * LEN, LEN);
+	until_it_awaits(w->qp[0][1]);
+	until_it_sleeps();
+	post(w, 1, IBV_WR_RDMA_READ, 50, 0, 0);
+	wait_wc(w, 1, 0, 50, polls);
+	for (uint64_t i = 0; i < MESSAGES; i++) {
+		post_late(w, 0, 100 + i, i * LEN, LEN);
+		assert_int_equal(wait_wc(w, 0, 1, 100 + i, polls).status, IBV_WC_SUCCESS);
+	}
+	for (uint64_t i = 0; i < MESSAGES; i++)
+		wait_wc(w, 0, 0, i, polls);
+	assert_memory_equal(w->mem[0], w->mem[1], MEM);
+	close_world(w);
+}
+
+static void late_receives(void **state)
+{
+	(void)state;
+	for (int polls = 0; polls < 2; polls++) {
+		receives_come_late(2, polls);
+		receives_come_late(PAIRS, polls);
+	}
+}
+
+/* The connection is reset while a message waits: that is noticed at once. */
+static void a_reset_while_a_message_waits(void **state)
+{
+	static const uint8_t send_fpdu[2 + 18 + 4] = {
+		[1] = 18, 0x41, 0x43, [15] = 1 /* MSN */
+	};
+	static const struct linger reset = { 1, 0 };
+
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		struct world *w = open_world();
+		int fd = connect_stranger(w, 0);
+		uint64_t before;
+
+		for (int p = 1; more && p < PAIRS; p++)
+			connect_pair(w, p, false);
+		assert_int_equal(send(fd, send_fpdu, sizeof(send_fpdu), 0),
+				 sizeof(send_fpdu));
+		until_it_awaits(w->qp[0][1]);
+		assert_int_equal(send(fd, send_fpdu, 7, 0), 7);
+		until_it_sleeps();
+		before = nic_now();
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(fd);
+		until_ended(w, 1);
+		assert_int_equal(w->qp[0][1]->state, IBV_QPS_ERR);
+		assert_true(nic_now() - before < 500000000);
+		close_world(w);
+	}
+}
+
 /* Registered memory is unmapped: the kernel reports that when the memory is sent. */
 static void memory_goes_away(void **state)
 {
@@ -410,6 +500,8 @@ int main(void)
 		cmocka_unit_test(a_peer_that_floods),
 		cmocka_unit_test(many_peers_that_flood),
 		cmocka_unit_test(a_terminate_and_a_reset),
+		cmocka_unit_test(late_receives),
+		cmocka_unit_test(a_reset_while_a_message_waits),
 		cmocka_unit_test(memory_goes_away),
 	};
 
