@@ -338,6 +338,19 @@ def test_nothing_is_written_once_a_daemon_deregisters(run, full, way):
         timeout=300, user=None)
 
 
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, MAP])
+def test_files_are_truncated_in_mid_traffic(run, full, way):
+    """Somebody truncates the files behind regions all the time, at both ends of the requests."""
+    for seed in range(30 if full else 1):
+        run(way, "truncated", "-n", 20, "-s", 1 + seed, timeout=120)
+
+
+@pytest.mark.parametrize("way", [*lab.Pair.WAYS, MAP])
+@pytest.mark.parametrize("memory", [[], ["-S"]], ids=["private", "shared"])
+def test_thousands_of_regions(run, full, memory, way):
+    run(way, "regions", "-n", 50000 if full else 4000, *memory, timeout=300)
+
+
 # --- private memory that is mapped -------------------------------------------
 
 NOTICED = ["zeros", "zeros-by-number", "free", "advice", "locked", "moved", "thread",

@@ -40,6 +40,8 @@ int beforehand(void);
 int loads(void);
 int afterwards(void);
 int model(void);
+int truncated(void);
+int many_regions(void);
 
 /* Zeroed memory that children share. */
 void *crew_share(size_t bytes);

@@ -31,8 +31,10 @@ static const struct command commands[] = {
 	{ "before", beforehand },	  /* what it did before its first device; -m */
 	{ "loads", loads },		  /* a library, while others go on */
 	{ "model", model },		  /* -n random steps with memory; -s */
-	{ "late", afterwards }, /* ... and only after it has registered memory; -m */
-	{ "dropped", dropped }, /* root, that becomes another user; -m */
+	{ "late", afterwards },	     /* ... and only after it has registered memory; -m */
+	{ "truncated", truncated },  /* files of regions, in mid-traffic; -n rounds */
+	{ "regions", many_regions }, /* -n regions of one process */
+	{ "dropped", dropped },	     /* root, that becomes another user; -m */
 	{ 0 },
 };
 
