@@ -30,7 +30,8 @@ HANGS = 60      # seconds; on the slowest machine, a step that takes longer hang
 
 needs_second_user = pytest.mark.skipif(IN_USERNS, reason="a user namespace has one user")
 
-PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", "--core=0:0", "--"
+NO_CORE = "--core=0:0"
+PREFIX = "/usr/bin/prlimit", "--memlock=65536:65536", NO_CORE, "--"
 DROP_CAPS = ("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs",
              "--pdeathsig=KILL")
 NOBODY = "/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"
@@ -219,6 +220,7 @@ class Namespace:
         self.extra = {}
         self.user = "nobody"
         self.caps = ()
+        self.cores = False      # whether programs may leave a core
         self.outer, self.inner = [], []     # command words before and after those of setpriv
         _ip("netns", "add", self.name)
         try:
@@ -244,6 +246,8 @@ class Namespace:
             user = self.user
         words = [*self.enter(), *self.outer, *(unprivileged(user, self.caps) if user else []),
                  *self.inner, *clock_forgiven(argv)]
+        if self.cores:
+            words = [w for w in words if w != NO_CORE]
         proc = Proc(words, self.environment(env, library), stdin, self)
         self.procs.append(proc)
         return proc
@@ -344,6 +348,10 @@ class Pair:
         _ip("link", "add", "eth0", "netns", self.a.name, "mtu", str(self.mtu),
             "type", "veth", "peer", "name", "eth0", "netns", self.b.name,
             "mtu", str(self.mtu))
+        self._address()
+
+    def _address(self):
+        """Give eth0 of each namespace its addresses, and wait until they can be used."""
         for n, ns in enumerate((self.a, self.b), 1):
             ns.ip4, ns.ip6, ns.dev = f"10.88.0.{n}", f"fd88::{n}", "roce_eth0"
             ns.sh(f"ip addr add {ns.ip4}/24 dev eth0;"

@@ -8,8 +8,12 @@ unprivileged; it prints "all right" or ends with an exit status that says what i
 
 import itertools
 import os
+import pathlib
 import re
+import resource
 import signal
+import subprocess
+import tempfile
 
 import pytest
 
@@ -93,6 +97,74 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
     if gid:     # the old peer's packets, from 10.88.0.1 to 10.88.0.2, have arrived
         assert bytes((10, 88, 0, 1, 10, 88, 0, 2)) in capture.read_bytes()
     capture.unlink()
+
+
+# --- debuggers, and what they are given ---------------------------------------
+
+LOOKED_AT = [*lab.Pair.WAYS, "map", "pair"]
+
+
+@pytest.mark.parametrize("place", LOOKED_AT)
+def test_a_debugger_attaches_for_a_moment(shared_pair, faults, place):
+    """Each end is stopped in mid-traffic, its threads are looked at, and it goes on."""
+    need("gdb")
+    server, client = shared_pair().place(place)
+    two = Two(server, client, worker(faults, "-T", "19")).wait_working()
+    for proc in (two.server, two.client, two.server):
+        gdb = proc.place.run("gdb", "-q", "-batch", "-nx", "-p", str(proc.pid), "-ex",
+                             "thread apply all backtrace", "-ex", "print w.rounds", "-ex",
+                             "detach", user=None, library=False, env={"HOME": "/tmp"})
+        assert re.search(r"^\$1 = [1-9]", gdb.out, re.M), gdb.describe()
+        assert "one_round" in gdb.out or "rig_wait" in gdb.out or "worker" in gdb.out, \
+            gdb.describe()
+    two.finish()
+
+
+# A shell's words: leave cores in a folder
+LEAVES_CORES = 'cd "$0" && ulimit -c "$(ulimit -Hc)" && exec "$@"'
+
+
+def core_of(proc, folder):
+    """Abort the program; return its core.  gdb writes it before where the kernel writes it to
+    another place, or may write none."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    kernel = pattern[:1] not in ("", "|", "/") and resource.getrlimit(resource.RLIMIT_CORE)[1] != 0
+    if not kernel:
+        subprocess.run(["gdb", "-q", "-batch", "-nx", "-p", str(proc.pid), "-ex",
+                        f"generate-core-file {folder / 'core'}", "-ex", "detach"], check=True)
+    proc.signal(signal.SIGABRT)
+    assert proc.wait(HANGS) == -signal.SIGABRT, proc.describe()
+    file, = folder.iterdir()
+    return file
+
+
+@pytest.mark.parametrize("place", LOOKED_AT)
+def test_a_core_is_complete(shared_pair, stage, faults, place):
+    """It holds registered memory, mapped or not; and the peer is told of the death."""
+    need("gdb")
+    server, client = shared_pair().place(place)
+    with tempfile.TemporaryDirectory(dir=stage.tmp) as folder:
+        folder = pathlib.Path(folder)
+        folder.chmod(0o777)
+        at = server.with_(cores=True, inner=["sh", "-c", LEAVES_CORES, folder])
+        two = Two(at, client, worker(faults, "-T", "14", "-r", "3")).wait_working()
+        core = core_of(two.server, folder)
+        assert two.client.wait(HANGS) == 2, two.client.describe()
+        gdb = subprocess.run(
+            ["gdb", "-q", "-batch", "-nx", str(faults), str(core),
+             "-ex", "print *(unsigned long *)w.rig.buf",
+             "-ex", f"dump binary memory {folder}/buf w.rig.buf w.rig.buf+w.rig.mr->length",
+             "-ex", "thread apply all backtrace"],
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+        assert "Cannot access" not in gdb.stdout and "one_round" in gdb.stdout, gdb.stdout
+        buf = (folder / "buf").read_bytes()
+    assert len(buf) == 384 << 10 and any(buf[4096:64 << 10]) and any(buf[64 << 10:128 << 10])
+    # The client counts its rounds in the server's memory, as an RNIC would until the process has
+    # ended; the last answer may be lost.
+    count = int(re.search(r"^\$1 = (\d+)", gdb.stdout, re.M)[1])
+    done = int(re.search(r"and (\d+) rounds", two.client.out)[1])
+    assert 0 < count <= done + 1, (gdb.stdout, two.client.describe())
+    assert elapsed(two.client) < 10, two.client.describe()
 
 
 # --- forks -------------------------------------------------------------------
@@ -193,6 +265,22 @@ def test_own_fault_kills(shared_pair, faults):
     proc = shared_pair().a.run(faults, "memory", "-m", "none-before-own",
                                check=False)
     assert proc.popen.returncode == -signal.SIGSEGV, proc.describe()
+
+
+@pytest.mark.parametrize("way", ["auto", "map"])
+def test_little_address_space(shared_pair, faults, way):
+    """With too little address space, as where the kernel does not overcommit, a program gets an
+    error; it neither crashes nor hangs."""
+    ns = shared_pair().a.with_env(URNIC_LOCAL=way)
+    worked = []
+    for mib in (*range(4, 80, 3), 120, 250):
+        proc = ns.run("/usr/bin/prlimit", f"--as={mib << 20}", "--", faults, "fork", "-m",
+                      "children", check=False)
+        # 3: a call failed; 4: RTR; 127: the loader found no memory
+        assert proc.popen.returncode in (0, 3, 4, 127), (mib, proc.describe())
+        worked.append(proc.popen.returncode == 0)
+    assert worked == sorted(worked), f"fails with more memory than is needed: {worked}"
+    assert worked[-1] and not worked[0], worked
 
 
 @pytest.mark.parametrize("way", ["auto", "map"])
