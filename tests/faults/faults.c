@@ -14,15 +14,16 @@ struct options opt = {
 };
 
 static const struct command commands[] = {
-	{ "worker", worker },	/* verified traffic with a peer */
-	{ "target", target },	/* written to while it calls no verbs; -m */
-	{ "fork", forks },	/* -m */
-	{ "storm", storm },	/* forks while many threads work */
-	{ "close", closes },	/* closes all descriptors; -m */
-	{ "heap", heap },	/* registers blocks of the heap */
-	{ "memory", memory },	/* faults and handlers of them; -m */
-	{ "watch", watch },	/* prints events and what they changed */
-	{ "renamed", renamed }, /* works on one interface, and says so */
+	{ "worker", worker },	    /* verified traffic with a peer */
+	{ "target", target },	    /* written to while it calls no verbs; -m */
+	{ "fork", forks },	    /* -m */
+	{ "storm", storm },	    /* forks while many threads work */
+	{ "close", closes },	    /* closes all descriptors; -m */
+	{ "heap", heap },	    /* registers blocks of the heap */
+	{ "memory", memory },	    /* faults and handlers of them; -m */
+	{ "watch", watch },	    /* prints events and what they changed */
+	{ "datagrams", datagrams }, /* verified datagrams with a peer */
+	{ "renamed", renamed },	    /* works on one interface, and says so */
 	{ 0 },
 };
 

@@ -34,6 +34,7 @@ int memory(void);
 int heap(void);
 int watch(void);
 int renamed(void);
+int datagrams(void);
 
 #define CHECK(x) ((x) ? (void)0 : failed(#x, __FILE__, __LINE__))
 _Noreturn void failed(const char *what, const char *file, int line);
