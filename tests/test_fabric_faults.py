@@ -12,6 +12,7 @@ import signal
 import pytest
 from lab import HANGS, eventually, next_port, run_both
 from subnet import ask, counters, leaves, sent, wait_log
+from test_xrc import Lab, Srq, connect
 from traffic import both, load, well
 
 
@@ -53,6 +54,29 @@ def test_faults_that_no_cable_has(two, fault):
                       "echo", "started", check=False)
     assert said.popen.returncode == 2 and "started" not in said.out
     assert "keep order" in said.out
+
+
+def test_opensm_dies_and_comes_back_beside_traffic(two):
+    """Verified traffic goes on while nobody manages the subnet, and while a new OpenSM takes it
+    over."""
+    folder = two.dir / "domain"
+    folder.mkdir()
+    place = Lab((two.at("b"), "ib_b", 0), (two.at("a"), "ib_a", 0), folder)
+    t, i = place.member(), place.sender()
+    q, srq = connect(i, t, timeout=18)[0], Srq(t)
+    t.must("stock", 0, 1000)
+    for _ in range(3):
+        count = 30000
+        t.say("sink", 0, count, 1000)
+        was = sent(two, "H-a")
+        i.say("flood", q, 1, count, 1000, srq.num)
+        assert eventually(lambda was=was: sent(two, "H-a") > was + 100)
+        two.sm.kill()
+        was = sent(two, "H-a")
+        assert eventually(lambda was=was: sent(two, "H-a") > was + 100)
+        two.sm.log.unlink()
+        two.sm = two.opensm("a")
+        assert i.answer(60) == t.answer(60) == [str(count)]
 
 
 def test_a_cable_is_pulled_under_load(two):

@@ -105,6 +105,26 @@ def test_second_user_refuses(netns_pair, faults, user, share):
     first.finish()
 
 
+@needs_second_user
+@pytest.mark.parametrize("who", ["first", "second"])
+def test_no_user_starves(netns_pair, stage, faults, who):
+    """One user sends as much as eight processes can, through one port; the other user's requests
+    are carried out meanwhile."""
+    pair = netns_pair()
+    users = ("nobody", lab.SECOND_USER)
+    first = Two(pair.b, pair.a, worker(faults), users=users[:1] * 2).wait_joined()
+    floods, gentle = (users[0], users[1]) if who == "first" else (users[1], users[0])
+    flood = [Two(pair.b, pair.a, worker(faults), users=(floods,) * 2) for _ in range(4)]
+    for two in flood:
+        two.wait_working()
+    for _ in range(3):
+        other = Two(pair.b, pair.a, worker(faults, "-t", "0.5"), users=(gentle,) * 2)
+        other.expect_right()
+    for two in flood:
+        two.finish()
+    first.finish()
+
+
 SQUAT_ALL = """
 import resource, socket, sys, time
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
