@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs with several threads over a urnic that is built with -fsanitize=thread, as they are
-themselves: ThreadSanitizer finds no race.  `scripts/check tsan` builds both in build/tsan.
+themselves: ThreadSanitizer finds no race.  `scripts/check sanitized` builds both in build/tsan,
+and runs this file.
 
 test_threads.py has a sanitized program over a urnic that is not.
 """
