@@ -76,7 +76,7 @@ static int check_range(const struct ibv_pd *pd, const struct buf *buf, const voi
 	const char *why;
 	size_t at;
 
-	if (!lives(buf)) {
+	if (!buf || !lives(buf)) {
 		why = "there is no such buffer (freed already?)";
 	} else if (buf->pd != pd) {
 		why = "it is of another protection domain";
