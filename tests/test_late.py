@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that live by hardware's timing: their receives are posted a little after the messages
-come, and their connections have rnr_retry 0.  A message waits 2 to 50 ms for its receive (docs/ib.md), so
+come, and their connections have rnr_retry 0.  A message waits 2 to 120 ms for its receive (docs/ib.md), so
 these programs need processors that are not taken from them for longer: the tests run alone."""
 
 import re

@@ -45,7 +45,7 @@ enum {
 	NO_BURST = 0x7fffffff,
 	/* How long a message waits for its receive at least, and at most (rnr.c) */
 	RECV_WAIT_NS = 2000000,
-	RECV_WAIT_MOST_NS = 50000000,
+	RECV_WAIT_MOST_NS = 120000000,
 };
 
 /* --- the congestion window of a destination (cc.c) -------------------------- */
@@ -177,7 +177,9 @@ struct ib_late {
 	uint64_t until; /* then an RNR NAK goes out; 0: there is no such message */
 	bool asked;	/* lane: the receive is posted, and the peer sends again */
 	bool followed;	/* packets behind the message were dropped */
-	unsigned again; /* times that the peer has sent it again by itself */
+	uint64_t since; /* when it came first, */
+	uint64_t last;	/* when the peer has last sent it by itself, */
+	unsigned again; /* and how often since then */
 	bool refused;	/* RNR was said last for the message with this PSN: */
 	uint32_t refused_psn;
 	bool told; /* the log has been told, once for a connection */

@@ -19,9 +19,10 @@
 #include "sys/log.h"
 #include "wire/aeth.h"
 
-/* The probes of a peer that is urnic come after 1, 3, 7, 15 and 31 ms at the earliest
- * (retry.c): five in the longest wait. */
-enum { URGED = 6 };
+/* The probes of a peer that is urnic come after 1, 3, 7, 15, 31 and 63 ms at the earliest
+ * (retry.c). One that sends more often has a timer that is shorter than the wait. What
+ * comes within one millisecond may have been in the socket while nobody took it in. */
+enum { URGED = 6, URGED_NS = 60000000, APART_NS = 1000000 };
 
 struct kept {
 	struct ib_pkt pkt;
@@ -83,6 +84,7 @@ static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	l->told = true;
 	l->until = now + ns;
 	l->followed = false;
+	l->since = l->last = now;
 	l->again = 0;
 	qp_await_recv(q->qp, false);
 }
@@ -90,20 +92,21 @@ static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 /* A message that waits has found no receive again. Has the peer sent it so often that
  * its timer must have expired? It is shorter than ours then, and the peer would give up,
  * although it may be willing to hear RNR without end. */
-static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt)
+static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_late *l = &q->rsp.late;
 
-	if (!l->asked && !(q->kept && pkt == &q->kept->pkt))
-		l->again++;
-	return l->again >= URGED;
+	if (l->asked || (q->kept && pkt == &q->kept->pkt) || now - l->last < APART_NS)
+		return false;
+	l->last = now;
+	return ++l->again >= URGED && now - l->since < URGED_NS;
 }
 
 void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_late *l = &q->rsp.late;
 
-	if (l->until ? now >= l->until || is_urged(q, pkt)
+	if (l->until ? now >= l->until || is_urged(q, pkt, now)
 		     : !q->ib->late_ns || !qp_receives(q->qp) || !keep(q, pkt)) {
 		say_rnr(q);
 		return;

@@ -134,6 +134,30 @@ static void the_peer_is_less_patient(void **state)
 	}
 }
 
+/* The responder's process did not run: the message and what the peer has sent again come
+ * in at one time. */
+static void what_waited_in_the_socket_counts_once(void **state)
+{
+	struct ib_fields m = {
+		.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE),
+		.pkey = 0xffff,
+		.ackreq = true,
+	};
+	struct fix *f = strict_open(&(struct sim_conf){ .late = RECV_WAIT_MOST_NS });
+
+	(void)state;
+	m.dest_qp = f->p.qp[1]->qpn;
+	m.psn = fix_ib(f, 1)->rsp.epsn;
+	for (int i = 0; i < 10; i++)
+		sim_inject(f->s, 0, &m, NULL, 0);
+	sim_run(f->s, MS);
+	assert_int_equal(counted(f, 1, IB_RX_LATE), 1);
+	assert_int_equal(counted(f, 1, IB_TX_RNR), 0);
+	fix_recv(f, 8, 0, 100);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 static void each_attempt_waits(void **state)
 {
 	const struct sim_conf c = { .late = RECV_WAIT_NS,
@@ -399,6 +423,7 @@ int main(void)
 		cmocka_unit_test(rnr_is_said_after_the_wait),
 		cmocka_unit_test(the_wait_follows_the_timeout),
 		cmocka_unit_test(the_peer_is_less_patient),
+		cmocka_unit_test(what_waited_in_the_socket_counts_once),
 		cmocka_unit_test(each_attempt_waits),
 		cmocka_unit_test(no_wait_at_all),
 		cmocka_unit_test(duplicates_do_not_matter),
