@@ -135,7 +135,7 @@ static void own(struct world *w, unsigned i)
 
 	if (w->owned == w->l->n || b->conn)
 		return;
-	fix_own(b, w->l, w->owned++);
+	fix_take(b, w->l, w->owned++);
 	memmove(w->l->note, w->l->note + w->owned,
 		(w->l->n - w->owned) * sizeof(struct note));
 	w->l->n -= w->owned;
