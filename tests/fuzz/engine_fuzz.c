@@ -471,7 +471,7 @@ static void step_recv(struct world *w, struct input *in)
 	struct ibv_recv_wr wr = { .sg_list = sge, .num_sge = 2 }, *bad;
 	struct qp *qp = w->qp[b & 3];
 
-	if ((qp->srq ? srq_post(w->srq, &wr, &bad) : qp_post_recv(qp, &wr, &bad)) == 0)
+	if ((qp->srq ? srq_post(w->srq, &wr, &bad) : qp_post_recv(qp, &wr, &bad)) >= 0)
 		w->posted++;
 	due_add(&w->core, qp);
 	work(w, UINT32_MAX);

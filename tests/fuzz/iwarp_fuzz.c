@@ -244,7 +244,7 @@ static void post_recv(struct world *w, struct input *in)
 			       w->mr->mkey.key };
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
-	if (qp_post_recv(w->p.qp[1], &wr, &bad) == 0)
+	if (qp_post_recv(w->p.qp[1], &wr, &bad) >= 0)
 		w->posted++;
 }
 

@@ -323,7 +323,7 @@ static void step_recv(struct world *w, struct input *in)
 	struct ibv_sge sge = sim_sge(w->mr[0], 0, (v >> 1) * 64 % REGION);
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	w->posted += qp_post_recv(w->qp[v & 1], &wr, &bad) == 0;
+	w->posted += qp_post_recv(w->qp[v & 1], &wr, &bad) >= 0;
 }
 
 static void step_send(struct world *w, struct input *in)
