@@ -58,11 +58,6 @@ static inline struct abi_context *abi_of(struct ibv_context *ibv)
 	return container_of(ibv, struct abi_context, verbs.context);
 }
 
-static inline void abi_begin(void)
-{
-	inside_begin();
-}
-
 /* Holds off cancellation until the call ends, as it takes locks that are held across
  * system calls. (Posts and polls do not call this: they hold cancellation off only where
  * needed, see sys/cancel.h.) */
@@ -81,12 +76,6 @@ static inline void abi_end(void)
 		inside_held = 0;
 		cancel_let(inside_was);
 	}
-}
-
-/* As abi_end(), for a call that has not called abi_hold(). */
-static inline void abi_end_brief(void)
-{
-	inside_end();
 }
 
 /* Converts 0 or -errno to 0 or a positive errno, and sets errno. */
@@ -113,7 +102,7 @@ static inline bool abi_enter(struct ibv_context *ibv)
 		errno = EIO;
 		return false;
 	}
-	abi_begin();
+	inside_begin();
 	return true;
 }
 

@@ -62,7 +62,7 @@ SHOWN void abi_free_buf(struct buf *buf)
 {
 	if (!lives(buf))
 		return;
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	live_del(&buf->live);
 	munmap(buf->addr, buf->size);

@@ -170,7 +170,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 	}
 	if (!abi_alone())
 		return NULL;
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	rc = open_device(dev, &a);
 	abi_say_unusable(dev->name, rc);
@@ -190,7 +190,7 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 	a = abi_of(ibv);
 	if (abi_forked(ibv))
 		return abi_result(-EIO);
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	live_del(&a->live);
 	core = a->ctx.core;

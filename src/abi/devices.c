@@ -16,7 +16,7 @@ EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
 		*num = 0;
 	if (!abi_alone())
 		return NULL;
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	rc = nic_devices(&devs, &n);
 	abi_say_unusable("the list of devices", rc);

@@ -48,7 +48,7 @@ int abi_free_dm(struct ibv_dm *ibv)
 		return EDEADLK;
 	if (!lives(ibv))
 		return abi_result(-ENOENT);
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	return abi_leave(dm_free(dm_of(ibv)));
 }

@@ -90,7 +90,7 @@ static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *even
 		rc = abi_forked(ibv) ? -EIO : event_queue_wait(&ctx->async);
 		if (rc)
 			return rc;
-		abi_begin();
+		inside_begin();
 		got = async_pop(ctx, event);
 		abi_end();
 	} while (!got);
@@ -108,7 +108,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	if (!GIVEN("ack_async_event", event))
 		return;
-	abi_begin();
+	inside_begin();
 	async_ack(event);
 	abi_end();
 }

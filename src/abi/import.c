@@ -46,7 +46,7 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 
 	if (!abi_alone())
 		return NULL;
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	rc = import_device(fd, &a);
 	return abi_leave(rc) ? NULL : &a->verbs.context;

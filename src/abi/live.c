@@ -50,7 +50,7 @@ bool abi_enter_child(struct ibv_context *ibv)
 		errno = EIO;
 		return false;
 	}
-	abi_begin();
+	inside_begin();
 	abi_hold();
 	return true;
 }

@@ -35,7 +35,7 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 		return drive(a->nic, cq, n, wc);
 	got = cq_take(cq, (uint32_t)n, wc);
 	nic_polled(a->nic);
-	abi_end_brief();
+	inside_end();
 	return got;
 }
 

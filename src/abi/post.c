@@ -17,7 +17,7 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 		return EIO;
 	}
 	rc = nic_post_send(abi_of(ibv->context)->nic, qp, wr, bad, inside_calls > 1);
-	abi_end_brief();
+	inside_end();
 	return abi_result(rc);
 }
 

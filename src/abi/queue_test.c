@@ -292,7 +292,7 @@ static void goes_to_rtr(void **state)
 	/* A QP to the same host needs no UDP port. */
 	fix.route_rc = 1;
 	assert_int_equal(to(qp, IBV_QPS_INIT, INIT), 0);
-	abi_begin(); /* as while a call is interrupted */
+	inside_begin(); /* as while a call is interrupted */
 	fix_errno(to(qp, IBV_QPS_RTR, RTR), EDEADLK);
 	abi_end();
 	assert_int_equal(to(qp, IBV_QPS_RTR, RTR), 0);

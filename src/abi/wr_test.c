@@ -178,13 +178,13 @@ static void not_in_a_handler(void **state)
 
 	(void)state;
 	for (int started = 0; started < 2; started++) {
-		abi_begin();  /* as while a call is interrupted */
-		if (!started) /* the other thread starts later */
+		inside_begin(); /* as while a call is interrupted */
+		if (!started)	/* the other thread starts later */
 			ibv_wr_start(ex);
 		abi_end();
 		ibv_wr_start(ex);
 		ibv_wr_send(ex);
-		abi_begin();
+		inside_begin();
 		if (started)
 			ibv_wr_start(ex);
 		ibv_wr_rdma_write(ex, 1, 2);
