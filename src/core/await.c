@@ -5,11 +5,16 @@
 
 #include "core/due.h"
 
+static bool has_any(const struct rq *rq)
+{
+	return rq->head != rq->tail;
+}
+
 static void await_srq(struct qp *qp, struct srq *srq, bool again)
 {
 	lock_take(&srq->lock);
 	/* A receive may have been posted since the message found none. */
-	if (srq_rq(srq)->head != srq_rq(srq)->tail)
+	if (has_any(srq_rq(srq)))
 		due_add(qp->core, qp);
 	else if (list_empty(&qp->srq_wait))
 		list_add_tail(again ? srq->awaiting.next : &srq->awaiting, &qp->srq_wait);
@@ -35,11 +40,6 @@ bool qp_awaits_recv(struct qp *qp)
 	awaits = !list_empty(&qp->srq_wait);
 	lock_give(&srq->lock);
 	return awaits;
-}
-
-static bool has_any(const struct rq *rq)
-{
-	return rq->head != rq->tail;
 }
 
 bool qp_has_recv(struct qp *qp)

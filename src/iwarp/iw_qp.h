@@ -282,7 +282,7 @@ void iw_late_keep(struct iw_qp *q, const uint8_t *at, size_t n);
 /* Goes on if there is a receive or the time is up. */
 void iw_late_run(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Takes in the FPDU in the stash, and then n bytes. */
-void iw_rx_again(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
+void iw_take_in(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 	REQUIRES(q->qp->lock);
 /* No message waits any more; and: its bytes are not needed. */
 void iw_late_end(struct iw_qp *q);

@@ -81,7 +81,7 @@ void iw_late_run(struct iw_qp *q, uint64_t now)
 	if (!l->waits || (qp_awaits_recv(q->qp) && now < l->until && may_wait(q)))
 		return;
 	l->waits = false;
-	iw_rx_again(q, l->kept ? l->kept + l->at : q->iw->in, l->end - l->at, now);
+	iw_take_in(q, l->kept ? l->kept + l->at : q->iw->in, l->end - l->at, now);
 	if (l->waits)
 		return;
 	iw_late_end(q);

@@ -123,8 +123,7 @@ static void take_all(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 		iw_late_keep(q, at, n);
 }
 
-static void take_in(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
-	REQUIRES(q->qp->lock)
+void iw_take_in(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
 {
 	struct qp *qp = q->qp;
 
@@ -166,10 +165,5 @@ void iwarp_received(struct qp *qp, size_t n, uint64_t now)
 		if (n == 0 && fpdu_need(q, q->stash, q->stash_len) > q->stash_len)
 			return;
 	}
-	take_in(q, q->iw->in, n, now);
-}
-
-void iw_rx_again(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now)
-{
-	take_in(q, at, n, now);
+	iw_take_in(q, q->iw->in, n, now);
 }

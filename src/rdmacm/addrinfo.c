@@ -91,18 +91,17 @@ static int fill_addrs(struct rdma_addrinfo *r, const struct addrinfo *ai,
 	return rc ? rc : copy_addr(&r->ai_dst_addr, &r->ai_dst_len, a, len);
 }
 
-/* Without node and service, the addresses in the hints are the result. */
-static int take_hints(struct rdma_addrinfo *r, const struct rdma_addrinfo *hints)
+static int copy_addrs(struct rdma_addrinfo *r, const struct rdma_addrinfo *from)
 {
 	int rc = 0;
 
-	r->ai_family = hints->ai_family;
-	if (hints->ai_src_len)
-		rc = copy_addr(&r->ai_src_addr, &r->ai_src_len, hints->ai_src_addr,
-			       hints->ai_src_len);
-	if (!rc && hints->ai_dst_len)
-		rc = copy_addr(&r->ai_dst_addr, &r->ai_dst_len, hints->ai_dst_addr,
-			       hints->ai_dst_len);
+	r->ai_family = from->ai_family;
+	if (from->ai_src_len)
+		rc = copy_addr(&r->ai_src_addr, &r->ai_src_len, from->ai_src_addr,
+			       from->ai_src_len);
+	if (!rc && from->ai_dst_len)
+		rc = copy_addr(&r->ai_dst_addr, &r->ai_dst_len, from->ai_dst_addr,
+			       from->ai_dst_len);
 	return rc;
 }
 
@@ -137,7 +136,7 @@ int cma_getaddrinfo(const char *node, const char *service,
 		return -ENOMEM;
 	fill_types(r, hints);
 	if (!node && !service) {
-		rc = take_hints(r, hints);
+		rc = copy_addrs(r, hints); /* they are the result */
 	} else {
 		rc = ask(node, service, r->ai_flags, hints ? hints->ai_family : 0, &ai);
 		if (rc) {
@@ -204,7 +203,7 @@ int cma_query_addrinfo(const struct cma_id *id, struct rdma_addrinfo **out)
 {
 	const struct rdma_addrinfo *from = id->info;
 	struct rdma_addrinfo *r;
-	int rc = 0;
+	int rc;
 
 	if (!from)
 		return -EINVAL;
@@ -212,15 +211,9 @@ int cma_query_addrinfo(const struct cma_id *id, struct rdma_addrinfo **out)
 	if (!r)
 		return -ENOMEM;
 	r->ai_flags = from->ai_flags;
-	r->ai_family = from->ai_family;
 	r->ai_qp_type = from->ai_qp_type;
 	r->ai_port_space = from->ai_port_space;
-	if (from->ai_src_len)
-		rc = copy_addr(&r->ai_src_addr, &r->ai_src_len, from->ai_src_addr,
-			       from->ai_src_len);
-	if (!rc && from->ai_dst_len)
-		rc = copy_addr(&r->ai_dst_addr, &r->ai_dst_len, from->ai_dst_addr,
-			       from->ai_dst_len);
+	rc = copy_addrs(r, from);
 	if (rc)
 		cma_freeaddrinfo(r);
 	else
