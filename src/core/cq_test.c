@@ -302,16 +302,29 @@ static void places_return_as_entries_leave(void **state)
 	test_close(&t);
 }
 
+static struct channel *ch;
+
+static struct cq *open_with_channel(int cqe)
+{
+	test_open(&t);
+	assert_int_equal(channel_create(&t.ctx, &ch), 0);
+	return create(cqe, ch);
+}
+
+static void close_with_channel(struct cq *cq)
+{
+	cq_destroy(cq);
+	assert_int_equal(channel_destroy(ch), 0);
+	test_close(&t);
+}
+
 static void an_armed_cq_wakes_once(void **state)
 {
 	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
-	struct channel *ch;
 	struct cq *cq;
 
 	(void)state;
-	test_open(&t);
-	assert_int_equal(channel_create(&t.ctx, &ch), 0);
-	cq = create(64, ch);
+	cq = open_with_channel(64);
 	cq_push(cq, &ok, true);
 	assert_false(woken(cq)); /* not armed */
 	poll_one(cq);
@@ -338,9 +351,7 @@ static void an_armed_cq_wakes_once(void **state)
 	assert_int_equal(cq_arm(cq, true), 0); /* does not weaken the earlier request */
 	cq_push(cq, &ok, false);
 	assert_true(woken(cq));
-	cq_destroy(cq);
-	assert_int_equal(channel_destroy(ch), 0);
-	test_close(&t);
+	close_with_channel(cq);
 }
 
 static bool arm(struct cq *cq, bool solicited_only)
@@ -353,13 +364,10 @@ static bool arm(struct cq *cq, bool solicited_only)
 static void what_waits_at_the_arm_wakes_at_once(void **state)
 {
 	struct cqe ok = { 0 };
-	struct channel *ch;
 	struct cq *cq;
 
 	(void)state;
-	test_open(&t);
-	assert_int_equal(channel_create(&t.ctx, &ch), 0);
-	cq = create(8, ch);
+	cq = open_with_channel(8);
 	cq->head = cq->tail = UINT32_MAX - 1;
 	cq_push(cq, &ok, false);
 	assert_true(arm(cq, false));
@@ -378,21 +386,16 @@ static void what_waits_at_the_arm_wakes_at_once(void **state)
 		assert_false(arm(cq, false));
 		poll_one(cq);
 	}
-	cq_destroy(cq);
-	assert_int_equal(channel_destroy(ch), 0);
-	test_close(&t);
+	close_with_channel(cq);
 }
 
 static void an_arm_for_solicited_ones_looks_for_these(void **state)
 {
 	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
-	struct channel *ch;
 	struct cq *cq;
 
 	(void)state;
-	test_open(&t);
-	assert_int_equal(channel_create(&t.ctx, &ch), 0);
-	cq = create(8, ch);
+	cq = open_with_channel(8);
 	cq_push(cq, &ok, false);
 	assert_false(arm(cq, true));
 	assert_true(arm(cq, false)); /* a request for any event is stronger */
@@ -410,22 +413,17 @@ static void an_arm_for_solicited_ones_looks_for_these(void **state)
 	assert_true(arm(cq, true));
 	poll_one(cq);
 	assert_false(arm(cq, true));
-	cq_destroy(cq);
-	assert_int_equal(channel_destroy(ch), 0);
-	test_close(&t);
+	close_with_channel(cq);
 }
 
 /* cq_forget() moves entries: the CQ must still know which ones were told of. */
 static void what_is_left_of_other_qps_wakes(void **state)
 {
 	struct cqe e[2] = { { .qp_num = 1 }, { .qp_num = 2 } };
-	struct channel *ch;
 	struct cq *cq;
 
 	(void)state;
-	test_open(&t);
-	assert_int_equal(channel_create(&t.ctx, &ch), 0);
-	cq = create(8, ch);
+	cq = open_with_channel(8);
 	assert_false(arm(cq, false));
 	cq_push(cq, &e[0], true);
 	assert_true(woken(cq));
@@ -441,9 +439,7 @@ static void what_is_left_of_other_qps_wakes(void **state)
 	poll_one(cq);
 	cq_forget(cq, 3);
 	assert_false(arm(cq, true));
-	cq_destroy(cq);
-	assert_int_equal(channel_destroy(ch), 0);
-	test_close(&t);
+	close_with_channel(cq);
 }
 
 static void without_a_channel_nothing_wakes(void **state)
