@@ -80,7 +80,7 @@ help:
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make uninstall   take that away again'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two namespaces'
-	@echo 'make check       every test, with bounded sizes: 20 to 25 minutes'
+	@echo 'make check       every test, with bounded sizes: 25 to 30 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
 	@echo 'make bench       beside UCX, libfabric, sockets, memory; writes docs/performance.md'
 	@echo 'make format      clang-format on all C files'
