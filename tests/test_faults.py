@@ -103,6 +103,9 @@ def test_reborn_with_the_same_qp_number(netns_pair, stage, faults, address):
 
 LOOKED_AT = [*lab.Pair.WAYS, "map", "pair"]
 
+# The worker's variable, to gdb: a function of urnic in which the thread stands may have a `w` too
+W = "'worker.c'::w"
+
 
 @pytest.mark.parametrize("place", LOOKED_AT)
 def test_a_debugger_attaches_for_a_moment(shared_pair, faults, place):
@@ -112,7 +115,7 @@ def test_a_debugger_attaches_for_a_moment(shared_pair, faults, place):
     two = Two(server, client, worker(faults, "-T", "19")).wait_working()
     for proc in (two.server, two.client, two.server):
         gdb = proc.place.run("gdb", "-q", "-batch", "-nx", "-p", str(proc.pid), "-ex",
-                             "thread apply all backtrace", "-ex", "print w.rounds", "-ex",
+                             "thread apply all backtrace", "-ex", f"print {W}.rounds", "-ex",
                              "detach", user=None, library=False, env={"HOME": "/tmp"})
         assert re.search(r"^\$1 = [1-9]", gdb.out, re.M), gdb.describe()
         assert "one_round" in gdb.out or "rig_wait" in gdb.out or "worker" in gdb.out, \
@@ -152,8 +155,8 @@ def test_a_core_is_complete(shared_pair, stage, faults, place):
         assert two.client.wait(HANGS) == 2, two.client.describe()
         gdb = subprocess.run(
             ["gdb", "-q", "-batch", "-nx", str(faults), str(core),
-             "-ex", "print *(unsigned long *)w.rig.buf",
-             "-ex", f"dump binary memory {folder}/buf w.rig.buf w.rig.buf+w.rig.mr->length",
+             "-ex", f"print *(unsigned long *){W}.rig.buf",
+             "-ex", f"dump binary memory {folder}/buf {W}.rig.buf {W}.rig.buf+{W}.rig.mr->length",
              "-ex", "thread apply all backtrace"],
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
         assert "Cannot access" not in gdb.stdout and "one_round" in gdb.stdout, gdb.stdout
