@@ -176,6 +176,22 @@ def wait_member(proc, group, timeout=lab.HANGS):
 
 
 @pytest.mark.parametrize("family", ["v4", "v6"])
+@pytest.mark.parametrize("larger", ["client", "server"])
+def test_interfaces_of_different_mtu(netns_pair, larger, family):
+    """Both ends of the connection use the smaller MTU, whichever end has it."""
+    pair = netns_pair()
+    server, client, ip = stand(pair, "pair", family)
+    (client if larger == "client" else server).sh("ip link set eth0 mtu 9000")
+    log = {"URNIC_LOG": "info"}
+    port = lab.next_port()
+    words = ["ucmatose", "-S", "60000", "-p", port]
+    _, c = run_pair(server.with_env(**log), client.with_env(**log), [*words, "-b", ip],
+                    [*words, "-s", ip], port)
+    assert "return status 0" in c.out, c.describe()
+    assert ("the connection gets the smaller" in c.out) == (larger == "client"), c.describe()
+
+
+@pytest.mark.parametrize("family", ["v4", "v6"])
 def test_mckey(shared_pair, family):
     """Multicast between two namespaces."""
     pair = shared_pair()

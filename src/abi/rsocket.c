@@ -50,7 +50,7 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 	*out = (struct rsock_port){ .ctx = at.dev->ctx,
 				    .pd = at.dev->pd,
 				    .sgid_index = (uint8_t)at.index,
-				    .mtu = 128u << at.dev->mtu };
+				    .mtu = 128u << cma_dev_mtu(at.dev) };
 	memcpy(out->gid, at.ip, sizeof(out->gid));
 	return 0;
 }

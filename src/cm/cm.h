@@ -40,6 +40,9 @@ struct cm_site {
 	 * most max bytes of the quoted packet, and returns their number; 0: no more
 	 * refusals. */
 	size_t (*refused)(struct core *core, uint8_t ip[16], void *quote, size_t max);
+	/* Returns the MTU (enum ibv_mtu) of our port with the GID ip on this interface;
+	 * 0: there is none. ifindex 0: any interface. */
+	uint8_t (*mtu)(struct core *core, const uint8_t ip[16], uint32_t ifindex);
 	/* MADs to processes of this host may be forwarded to them instead of going by the
 	 * wire. */
 	bool by_host;

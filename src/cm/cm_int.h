@@ -82,6 +82,7 @@ struct conn {
 	uint64_t service_id, local_guid, remote_guid;
 	struct cm_route route;
 	uint8_t ack_timeout;  /* exponent, of the path */
+	uint8_t mtu;	      /* enum ibv_mtu: what our REQ asks for */
 	uint8_t peer_timeout; /* exponent: how long the peer may take to answer */
 	uint8_t peer_retries;
 	/* The MAD that is sent again until it is answered; see retry.c. */
@@ -216,6 +217,7 @@ int conn_reserve(struct cm *cm, unsigned n);
 unsigned conn_spare(const struct cm *cm); /* how many times conn_new() will succeed */
 /* Returns a connection in ST_IDLE, held, or NULL if conn_spare() is 0. */
 struct conn *conn_new(struct cm *cm);
+uint64_t conn_tid(const struct conn *c); /* a new TID for a request of c */
 void conn_free(struct conn *c);
 struct conn *conn_find(struct cm *cm, uint32_t local_id);
 /* Enters c in the tables. conn_hash() is for a passive connection, which

@@ -84,8 +84,13 @@ struct conn *conn_new(struct cm *cm)
 	c->state = ST_IDLE;
 	c->held = true;
 	c->local_id = next_generation(id);
-	c->tid = rand_u64(&cm->rng) << 32 | c->local_id;
+	c->tid = conn_tid(c);
 	return c;
+}
+
+uint64_t conn_tid(const struct conn *c)
+{
+	return rand_u64(&c->cm->rng) << 32 | c->local_id;
 }
 
 void conn_free(struct conn *c)

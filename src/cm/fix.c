@@ -51,7 +51,18 @@ static bool on_same_host(const uint8_t ip[16])
 	return last_fix->one_host;
 }
 
-static const struct cm_site site = { .same_host = on_same_host, .refused = on_refused };
+static uint8_t on_mtu(struct core *core, const uint8_t ip[16], uint32_t ifindex)
+{
+	(void)ip;
+	(void)ifindex;
+	return last_fix->mtu[core->slot - FIX_SLOT];
+}
+
+static const struct cm_site site = {
+	.same_host = on_same_host,
+	.refused = on_refused,
+	.mtu = on_mtu,
+};
 
 struct fix *fix_open(uint64_t seed)
 {

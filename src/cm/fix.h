@@ -82,8 +82,9 @@ struct fix {
 	uint64_t hold;		/* how long a step of a pair may take */
 	/* Number of the packet that is lost, or repeated, counted from 0; -1: none. */
 	int lose, repeat;
-	bool cut;      /* every packet is lost */
-	bool one_host; /* both sides are processes of one host */
+	bool cut;	/* every packet is lost */
+	bool one_host;	/* both sides are processes of one host */
+	uint8_t mtu[2]; /* enum ibv_mtu of that side's port; 0: as large as can be */
 	/* No process runs on that side's host; dead_host: nor, unless 0, on the host
 	 * whose address ends with this byte. The kernel there refuses every packet. */
 	bool dead[2];

@@ -44,7 +44,7 @@ static struct cm_msg request(struct conn *c, const struct cm_target *to,
 	m.ext_service_type = p->service_type == CM_XRC;
 	m.retry_count = p->retry_count & 7;
 	m.pkey = gsi_pkey(c->cm, &to->route);
-	m.mtu = to->mtu;
+	m.mtu = c->mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
 	m.path = (struct cm_path){
 		.slid = to->route.dlid ? device_lid(c->cm->ib.dev) : 0xffff,
@@ -101,6 +101,7 @@ static void on_rep(struct conn *c, const struct cm_msg *m, uint64_t now)
 
 	(void)now;
 	param_of(m, 0, &p);
+	p.mtu = c->mtu;
 	if (!conn_tell(c, CM_EV_RESPONSE, 0, &p))
 		return;
 	answered(c);
@@ -225,6 +226,28 @@ static void on_mra(struct conn *c, const struct cm_msg *m, uint64_t now)
 		put_off(c, m->service_timeout, now);
 }
 
+/* The peer's port carries less than our REQ asks for, and the REJ says how much. Asks for
+ * that in a new REQ: a copy of the old one, or of its REJ, has another TID. Returns false
+ * if the REJ says nothing that helps; each REQ asks for less than the last. */
+static bool ask_for_less(struct conn *c, const struct cm_msg *rej, uint64_t now)
+{
+	const uint8_t mtu = rej->info_len ? rej->info[0] : 0;
+	char peer[INET6_ADDRSTRLEN];
+	struct cm_msg m;
+
+	if (c->state != ST_REQ_SENT || rej->reason != CM_REJ_INVALID_MTU ||
+	    mtu < IBV_MTU_256 || mtu >= c->mtu || cm_mad_parse(&m, c->mad, MAD_LEN))
+		return false;
+	log_info("connection 0x%08x to %s: the peer's port carries packets of %u bytes, "
+		 "ours of %u; the connection gets the smaller",
+		 c->local_id, addr_text(c->route.dst, peer), mtu_bytes(mtu),
+		 mtu_bytes(c->mtu));
+	m.mtu = c->mtu = mtu;
+	m.tid = c->tid = conn_tid(c);
+	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
+	return true;
+}
+
 /* Reports the rejection before c ends, since ending may free c. */
 static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
@@ -237,6 +260,8 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 		(void)ibcm_disconnected(c, now);
 		return;
 	}
+	if (ask_for_less(c, m, now))
+		return;
 	param_of(m, 0, &p);
 	if (!conn_tell(c, CM_EV_REJECTED, m->reason, &p))
 		return;

@@ -133,6 +133,92 @@ static void the_active_side_says_no(void **state)
 
 /* --- limits, and invalid messages ---------------------------------------- */
 
+/* The passive side's port carries 512 bytes, and the REQ asks for 1024. The n-th MAD is
+ * lost or comes twice. */
+static void meet(int lose, int repeat)
+{
+	struct fix *f = fix_open(1);
+	struct pair p;
+	const struct note *n;
+
+	f->hold = FIX_HOLD * FIX_MS;
+	f->mtu[0] = IBV_MTU_1024;
+	f->mtu[1] = IBV_MTU_512;
+	f->lose = lose;
+	f->repeat = repeat;
+	p = pair_open(f);
+	pair_connect(f, &p);
+	n = fix_told(p.l, 0, CM_EV_REQUEST, 0);
+	assert_int_equal(p.l->n, 1);
+	assert_int_equal(n->from.mtu, IBV_MTU_512);
+	assert_memory_equal(n->private, "ask", 4);
+	n = fix_told(p.a, 0, CM_EV_RESPONSE, 0);
+	assert_int_equal(n->peer.mtu, IBV_MTU_512);
+	assert_int_equal(p.a->n, 1);
+	pair_close(&p);
+	fix_close(f);
+}
+
+static void ports_of_different_mtu(void **state)
+{
+	enum { MADS = 5 }; /* REQ, REJ, REQ, REP, RTU */
+
+	(void)state;
+	for (int i = -1; i < MADS; i++) {
+		meet(i, -1);
+		meet(-1, i);
+	}
+}
+
+/* The port of the active side carries less: the REQ asks for no more than that. Within a
+ * host ports do not count. */
+static void what_a_req_asks_for_is_used(void **state)
+{
+	(void)state;
+	for (int one_host = 0; one_host <= 1; one_host++) {
+		struct fix *f = fix_open(1);
+		struct pair p;
+
+		f->one_host = one_host;
+		f->mtu[1] = one_host ? IBV_MTU_256 : IBV_MTU_4096;
+		p = pair_open(f);
+		pair_connect(f, &p);
+		assert_int_equal(fix_told(p.l, 0, CM_EV_REQUEST, 0)->from.mtu,
+				 IBV_MTU_1024);
+		assert_int_equal(fix_told(p.a, 0, CM_EV_RESPONSE, 0)->peer.mtu,
+				 IBV_MTU_1024);
+		assert_int_equal(f->sent, 3);
+		pair_close(&p);
+		fix_close(f);
+	}
+}
+
+/* REJs of a peer that says nothing of use: no MTU, one that is not smaller, none at all.
+ */
+static void a_rejected_mtu_is_told(void **state)
+{
+	static const uint8_t said[][2] = {
+		{ 0, IBV_MTU_512 }, { 1, IBV_MTU_1024 }, { 1, IBV_MTU_4096 }, { 1, 0 }
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		struct fix *f = fix_open(1);
+		struct prog *a = prog_new(f, 0);
+		struct cm_msg rej = { .type = CM_REJ, .reason = CM_REJ_INVALID_MTU };
+
+		fix_connect(a, FIX_SPACE, 1, NULL);
+		rej.tid = conn_of(a->conn)->tid;
+		rej.remote_id = conn_of(a->conn)->local_id;
+		rej.info_len = said[i][0];
+		rej.info[0] = said[i][1];
+		fix_mad(f, 0, 2, &rej);
+		fix_told(a, 0, CM_EV_REJECTED, CM_REJ_INVALID_MTU);
+		prog_free(a);
+		fix_close(f);
+	}
+}
+
 static void a_full_backlog_is_served_later(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -396,6 +482,9 @@ int main(void)
 		cmocka_unit_test(somebody_is_about_to_listen),
 		cmocka_unit_test(the_program_says_no),
 		cmocka_unit_test(the_active_side_says_no),
+		cmocka_unit_test(ports_of_different_mtu),
+		cmocka_unit_test(what_a_req_asks_for_is_used),
+		cmocka_unit_test(a_rejected_mtu_is_told),
 		cmocka_unit_test(a_full_backlog_is_served_later),
 		cmocka_unit_test(no_memory_for_a_request),
 		cmocka_unit_test(a_stale_connection_is_ended),

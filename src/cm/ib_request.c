@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_request.c - what the passive side does with a REQ or SIDR_REQ, and the REJ. */
 #include "cm/cm_int.h"
+#include "core/device.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
 
@@ -41,6 +42,18 @@ static void ask(struct conn *c, const struct cm_target *from, const struct cm_ms
 		conn_hash_qp(c);
 }
 
+/* Returns the REJ to a REQ for which no connection is made. */
+static struct cm_msg refusal(const struct cm_msg *req, enum cm_reason reason)
+{
+	return (struct cm_msg){
+		.type = CM_REJ,
+		.tid = req->tid,
+		.remote_id = req->local_id,
+		.about = CM_ABOUT_REQ,
+		.reason = (uint16_t)reason,
+	};
+}
+
 /* Does the REQ come from a QP, or with an ID, that we believe to be connected? Then the
  * old connection is over, though the new one is refused for now (12.9.8.3). If the peer
  * is of this host, any user may have sent the REQ: so the old connection's peer is asked
@@ -50,13 +63,7 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 {
 	struct conn *old =
 		m->type == CM_REQ ? conn_find_stale(cm, &from->route, m) : NULL;
-	struct cm_msg rej = {
-		.type = CM_REJ,
-		.tid = m->tid,
-		.remote_id = m->local_id,
-		.about = CM_ABOUT_REQ,
-		.reason = CM_REJ_STALE,
-	};
+	const struct cm_msg rej = refusal(m, CM_REJ_STALE);
 	char peer[INET6_ADDRSTRLEN];
 
 	if (!old)
@@ -72,6 +79,31 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 	return true;
 }
 
+/* Does the REQ ask for packets that are longer than our port carries? The REJ then says
+ * what it carries, and the peer asks for that. Within a host any MTU works. */
+static bool is_too_long(struct cm *cm, const struct cm_target *from,
+			const struct cm_msg *m)
+{
+	struct cm_msg rej = refusal(m, CM_REJ_INVALID_MTU);
+	char peer[INET6_ADDRSTRLEN];
+	uint8_t ours = IBV_MTU_4096;
+
+	if (m->type != CM_REQ || from->route.dlid)
+		return false;
+	if (cm->site && cm->site->mtu && !route_is_local(cm, &from->route))
+		ours = cm->site->mtu(cm->core, from->route.src, from->route.ifindex);
+	if (!ours || m->mtu <= ours)
+		return false;
+	log_info("REQ of QP 0x%06x at %s refused: it asks for path MTU %u, and our port "
+		 "carries no more than %u; the peer may ask again for that",
+		 m->qpn, addr_text(from->route.dst, peer), mtu_bytes(m->mtu),
+		 mtu_bytes(ours));
+	rej.info_len = 1; /* 12.6.7.2 */
+	rej.info[0] = ours;
+	send_mad(cm, &from->route, &rej);
+	return true;
+}
+
 void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 		  const struct cm_msg *m, uint64_t now)
 {
@@ -81,7 +113,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	struct cm_param p;
 	struct conn *c;
 
-	if (is_stale(cm, from, m, now))
+	if (is_stale(cm, from, m, now) || is_too_long(cm, from, m))
 		return;
 	c = listener_take(l);
 	if (!c) {

@@ -59,6 +59,8 @@ struct cm_param {
 	uint8_t ack_timeout; /* 4.096 us * 2^n; in accept(): delay of its ACKs */
 	uint64_t ca_guid;    /* in host order */
 	uint32_t ece_vendor, ece_options;
+	uint8_t mtu; /* enum ibv_mtu; RESPONSE: what the peer has agreed to; 0: as asked
+		      */
 	uint8_t tclass; /* accept(), iWARP: of packets from then on */
 	const void *private;
 	size_t private_len;

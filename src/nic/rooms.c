@@ -5,6 +5,9 @@
 
 #include "cm/cm.h"
 #include "core/core.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/netport.h"
 #include "direct/notice.h"
 #include "direct/share.h"
 #include "host/host.h"
@@ -22,6 +25,7 @@
 #include "nic/sources.h"
 #include "nic/xrc.h"
 #include "packet/packet.h"
+#include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/log.h"
@@ -263,12 +267,29 @@ static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max
 	return ethernet_refused(nic->ethernet, ip, quote, max);
 }
 
+static uint8_t port_mtu(struct core *core, const uint8_t ip[16], uint32_t ifindex)
+{
+	uint8_t mtu = 0;
+
+	lock_take(&core->lock);
+	list_for(n, &core->contexts)
+	{
+		struct device *dev = container_of(n, struct context, node)->dev;
+
+		if (dev->kind->datagrams && device_has_ip(dev, ip) &&
+		    (!ifindex || !addr_is_link_local(ip) || dev->number == ifindex))
+			mtu = (uint8_t)device_port(dev).active_mtu;
+	}
+	lock_give(&core->lock);
+	return mtu;
+}
+
 static int open_cm(struct nic *nic, const struct conf *conf)
 {
 	static const struct cm_site by_host = {
-		registry_has_ip, registry_addresses, on_note, refused, true,
+		registry_has_ip, registry_addresses, on_note, refused, port_mtu, true,
 	}, by_wire = {
-		registry_has_ip, registry_addresses, on_note, refused, false,
+		registry_has_ip, registry_addresses, on_note, refused, port_mtu, false,
 	};
 
 	return cm_open(&nic->cm, &nic->core, nic->host,

@@ -60,7 +60,7 @@ static void use_dev(struct cma_id *id)
 	id->ctx = id->id.verbs = id->dev->ctx;
 	id->id.pd = id->dev->pd;
 	id->id.port_num = 1;
-	id->to.mtu = (uint8_t)id->dev->mtu;
+	id->to.mtu = cma_dev_mtu(id->dev);
 	id->to.iwarp = id->dev->iwarp;
 	if (id->dev->ib && id->id.ps == RDMA_PS_IPOIB)
 		id->qkey = QKEY_IPOIB;

@@ -53,11 +53,15 @@ static void fill(struct cma_dev *d)
 				       : (uint8_t)attr.max_qp_init_rd_atom;
 		d->ack_delay = attr.local_ca_ack_delay;
 	}
-	d->mtu = IBV_MTU_1024;
-	if (ibv_query_port(d->ctx, 1, &port))
-		return;
-	d->mtu = port.active_mtu;
-	d->ib = port.link_layer == IBV_LINK_LAYER_INFINIBAND;
+	d->ib = !ibv_query_port(d->ctx, 1, &port) &&
+		port.link_layer == IBV_LINK_LAYER_INFINIBAND;
+}
+
+uint8_t cma_dev_mtu(const struct cma_dev *d)
+{
+	struct ibv_port_attr port;
+
+	return ibv_query_port(d->ctx, 1, &port) ? IBV_MTU_1024 : (uint8_t)port.active_mtu;
 }
 
 static int add(struct ibv_device *dev)

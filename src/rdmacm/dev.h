@@ -16,8 +16,10 @@ struct cma_dev {
 	bool ib; /* InfiniBand, at an adapter of a fabric */
 	uint8_t max_resources, max_depth;
 	uint8_t ack_delay; /* local_ca_ack_delay: an exponent of 4.096 us */
-	enum ibv_mtu mtu;
 };
+
+/* Returns the port's MTU, an enum ibv_mtu, which may change at any time. */
+uint8_t cma_dev_mtu(const struct cma_dev *d);
 
 /* The kinds of device that a caller accepts. */
 enum cma_kind { CMA_ANY, CMA_ROCE, CMA_IWARP };

@@ -83,6 +83,8 @@ static void learn(struct cma_id *id, const struct cm_param *p)
 	if (p->resources < id->depth)
 		id->depth = p->resources;
 	id->rnr_retry = p->rnr_retry;
+	if (p->mtu)
+		id->to.mtu = p->mtu;
 	id->peer_ece =
 		(struct ibv_ece){ .vendor_id = p->ece_vendor, .options = p->ece_options };
 }

@@ -352,7 +352,8 @@ struct cm_conn *fix_ask(struct cma_id *listener, const char *ip, bool datagram)
 	struct cm_target from = { .datagram = datagram,
 				  .src_port = 7174,
 				  .dst_port = 5000,
-				  .space = RDMA_PS_TCP };
+				  .space = RDMA_PS_TCP,
+				  .mtu = IBV_MTU_2048 };
 	const struct cm_param peer = {
 		.qpn = 99, .psn = 1, .resources = 4, .depth = 200, .ece_vendor = 8
 	};

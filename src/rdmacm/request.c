@@ -28,7 +28,7 @@ static void inherit(struct cma_id *id, const struct cma_event *e)
 	id->to.datagram = e->from.datagram;
 	id->to.native = e->from.native;
 	id->to.rate = e->from.rate;
-	if (e->from.mtu && e->from.mtu < id->to.mtu)
+	if (e->from.mtu) /* a REQ that asks for more than our port carries was refused */
 		id->to.mtu = e->from.mtu;
 	id->peer_qpn = p->qpn;
 	id->peer_psn = p->psn;

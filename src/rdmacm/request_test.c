@@ -43,6 +43,7 @@ static void it_inherits(void **state)
 	assert_int_equal(id->peer_qpn, 99);
 	assert_int_equal(id->resources, 16); /* not the 200 that the peer asked for */
 	assert_int_equal(id->depth, 4);
+	assert_int_equal(id->to.mtu, IBV_MTU_2048); /* the REQ's, not the port's */
 	assert_int_equal(sockaddr_port(&id->id.route.addr.src_addr), 7174);
 	assert_int_equal(sockaddr_port(&id->id.route.addr.dst_addr), 5000);
 	cma_looked_at(e);
