@@ -48,7 +48,7 @@ def _exports():
     # Symbols that no header declares: data, and functions for rdma-core's own drivers.
     return {n for n in names if n in private or not re.match(
         r"verbs_allow_disassociate_destroy|verbs_register_driver_|ibv_query_gid_type$|"
-        r"IBVERBS_|RDMACM_", n)}
+        r"IBVERBS_|RDMACM_|umad_", n)}
 
 
 def _prototypes():

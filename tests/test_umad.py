@@ -8,7 +8,6 @@ import ctypes
 import os
 import random
 import re
-import subprocess
 
 from lab import HANGS, eventually, next_port
 from subnet import Fabric, leaves, made
@@ -16,18 +15,6 @@ from tool import need
 
 
 SYSTEM = "/usr/lib/x86_64-linux-gnu/libibumad.so.3"
-
-
-def test_symbols_are_those_of_debian(stage):
-    need("nm")
-
-    def symbols(lib):
-        out = subprocess.run(["nm", "-D", "--with-symbol-versions", str(lib)],
-                             check=True, text=True, stdout=subprocess.PIPE).stdout
-        return sorted(re.findall(r" ([TA]) (\S*IBUMAD\S*)$", out, re.M))
-
-    assert len(symbols(SYSTEM)) == 42
-    assert symbols(stage.lib / "libibumad.so.3") == symbols(SYSTEM)
 
 
 def test_strings_are_those_of_debian(stage):
@@ -144,6 +131,34 @@ def test_a_program_does_rmpp_by_itself(fabric):
     out = f.run("node1", "/usr/bin/python3", "-c", OWN_RMPP, lid, "1")
     segments, got = map(int, out.split())
     assert got == records and segments > 5
+
+
+PAIR = """
+import ctypes as c, errno
+u = c.CDLL("libibumad.so.3", use_errno=True)
+
+class Pair(c.Structure):        # struct umad_ca_pair
+    _fields_ = [("smi", c.c_char * 20), ("smi_port", c.c_uint32),
+                ("gsi", c.c_char * 20), ("gsi_port", c.c_uint32)]
+
+pairs, one = (Pair * 4)(), Pair()
+assert u.umad_get_smi_gsi_pairs(pairs, 4) == 1
+name = pairs[0].smi
+assert name and pairs[0].gsi == name and not pairs[1].smi
+for asked in (None, name):
+    assert u.umad_get_smi_gsi_pair_by_ca_name(asked, 0, c.byref(one), 1) == 0
+    assert (one.smi, one.smi_port, one.gsi, one.gsi_port) == (name, 1, name, 1)
+assert u.umad_get_smi_gsi_pair_by_ca_name(b"mlx5_0", 1, c.byref(one), 0) == -errno.ENODEV
+assert not one.smi and c.get_errno() == errno.ENODEV
+fd = u.umad_open_smi_port(one.smi or name, 1)
+assert fd >= 0 and u.umad_register(fd, 0x81, 1, 0, None) >= 0 and u.umad_close_port(fd) == 0
+"""
+
+
+def test_the_adapter_for_smps_is_the_adapter_for_other_mads(fabric):
+    """The calls with which the infiniband-diags of Debian 13 choose an adapter."""
+    f = fabric(made("star:2"))
+    f.run("node1", "/usr/bin/python3", "-c", PAIR)
 
 
 def test_a_second_opensm_at_the_same_adapter_is_refused(fabric):

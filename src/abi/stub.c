@@ -11,6 +11,7 @@ int abi_none_FD(void);
 void *abi_none_PTR(void);
 long abi_none_VOID(void);
 int abi_nosys_INT(void);
+int abi_nosys_FD(void);
 void *abi_nosys_PTR(void);
 long abi_nosys_VOID(void);
 
@@ -39,6 +40,12 @@ STUB long abi_none_VOID(void)
 STUB int abi_nosys_INT(void)
 {
 	return abi_result(-ENOSYS);
+}
+
+STUB int abi_nosys_FD(void)
+{
+	errno = ENOSYS;
+	return -1;
 }
 
 STUB void *abi_nosys_PTR(void)

@@ -76,6 +76,17 @@ static void copies(void)
 	}
 }
 
+static void opcode_names(void)
+{
+	const char *(*str)(int) = (const char *(*)(int))dlvsym(verbs, "ibv_wr_opcode_str",
+							       "IBVERBS_PRIVATE_65");
+
+	for (int n = -1; n < 2; n++) {
+		row_begin("ibv_wr_opcode_str", "opcode unknown");
+		row_end(str && !strcmp(str(n * 99 + !n * 12), "unknown") ? 0 : -2000, 0);
+	}
+}
+
 #define NEWER(node, kind, name)	 stub(verbs, #node, #kind, #name, EOPNOTSUPP);
 #define HIDDEN(node, kind, name) stub(verbs, #node, #kind, #name, ENOSYS);
 #define PRIVATE(kind, name)	 stub(verbs, "IBVERBS_PRIVATE_34", #kind, #name, ENOSYS);
@@ -89,4 +100,5 @@ void stub_rows(void)
 #include "abi/stub.def"
 	files();
 	copies();
+	opcode_names();
 }
