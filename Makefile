@@ -6,6 +6,8 @@
 
 OBJ := build/obj
 LIBS := liburnic.so libibverbs.so.1 librdmacm.so.1 libibumad.so.3
+# Names by which some programs load them with dlopen()
+NAMES := libibverbs.so librdmacm.so libibumad.so
 PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
@@ -22,6 +24,7 @@ build:
 		install -m 755 $(OBJ)/src/abi/$$l build/lib/.$$l && \
 		mv -f build/lib/.$$l build/lib/$$l || exit 1; \
 	done
+	@for l in $(NAMES); do ln -sf $$(basename build/lib/$$l.*) build/lib/$$l || exit 1; done
 	@for l in $(PRELOADED); do \
 		install -m 755 $(OBJ)/tools/$$l build/lib/.$$l && \
 		mv -f build/lib/.$$l build/lib/$$l || exit 1; \
@@ -37,7 +40,8 @@ tests: build
 install: build
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/urnic
 	@install -m 755 build/urnic $(DESTDIR)$(PREFIX)/bin
-	@install -m 755 build/lib/*.so* $(DESTDIR)$(PREFIX)/lib/urnic
+	@install -m 755 $(addprefix build/lib/,$(LIBS) $(PRELOADED)) $(DESTDIR)$(PREFIX)/lib/urnic
+	@cp -P $(addprefix build/lib/,$(NAMES)) $(DESTDIR)$(PREFIX)/lib/urnic
 	@for page in docs/man/*.[1-9]; do \
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
 			$$page || exit 1; \
@@ -46,7 +50,7 @@ install: build
 # Removes what `make install` with the same PREFIX and DESTDIR has installed.
 uninstall:
 	@rm -f $(DESTDIR)$(PREFIX)/bin/urnic
-	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) $(PRELOADED))
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) $(NAMES) $(PRELOADED))
 	@for page in docs/man/*.[1-9]; do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done

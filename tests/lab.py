@@ -72,7 +72,7 @@ class Stage:
             raise FileNotFoundError(f"{build} lacks {missing}: run make tests")
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="urnic-test-"))
         self.lib = self.path / "lib"
-        shutil.copytree(build / "lib", self.lib)
+        shutil.copytree(build / "lib", self.lib, symlinks=True)
         shutil.copy(build / "urnic", self.path)
         self.urnic = self.path / "urnic"
         self.tmp = self.path / "tmp"

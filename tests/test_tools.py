@@ -305,7 +305,9 @@ def test_installed(tmp_path):
     top = tmp_path / "opt/u"
     assert {p.name for p in (top / "lib/urnic").iterdir()} == {
         "liburnic.so", "libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
-        "liburnic-preload.so", "liburnic-map.so"}
+        "liburnic-preload.so", "liburnic-map.so",
+        "libibverbs.so", "librdmacm.so", "libibumad.so"}
+    assert os.readlink(top / "lib/urnic/libibverbs.so") == "libibverbs.so.1"
     assert (top / "share/man/man7/urnic.7").exists()
     out = subprocess.run([top / "bin/urnic", "run", "-n", "--", "true"], check=True,
                          capture_output=True, text=True).stdout

@@ -9,8 +9,9 @@
  * With this library all these files seem to exist where the kernel has none.  All other
  * calls go to the C library.
  *
- * The symbols have no version, so that they replace every version.  Nothing runs before
- * the first call, so child processes that inherit the library come to no harm.
+ * The symbols have no version, so that they replace every version.  Before the first call
+ * nothing runs but the constructor of preload_names.c, so child processes that inherit
+ * the library come to no harm.
  */
 /* This file defines both stat() and stat64(), so stat() must not be renamed to stat64().
  */
