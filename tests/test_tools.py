@@ -147,6 +147,12 @@ def test_run_puts_libraries_in_front():
     assert f"LD_PRELOAD={e['LD_PRELOAD']}\n" in out
 
 
+def test_run_keeps_nccl_from_mlx5_s_way():
+    assert environment()["NCCL_GIN_TYPE"] == "2"
+    assert environment(env={"NCCL_GIN_TYPE": "3"})["NCCL_GIN_TYPE"] == "3"
+    assert good("run", "--", "sh", "-c", "echo $NCCL_GIN_TYPE") == "2\n"
+
+
 @pytest.mark.parametrize("way,loaded", [("auto", True), ("map", True), ("vm", False),
                                         ("pipe", False), ("off", False)])
 def test_run_loads_what_mapped_memory_needs(way, loaded):

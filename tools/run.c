@@ -242,6 +242,13 @@ static bool have_adapter(const struct conf *conf)
 	return false;
 }
 
+/* NCCL 2.28 looks for a way to start transfers from the GPU that only mlx5 has, and
+ * crashes with any other device, unless it is told which other way to take. */
+static void help_nccl(void)
+{
+	setenv("NCCL_GIN_TYPE", "2", 0);
+}
+
 static int prepare(struct run *r)
 {
 	struct conf conf;
@@ -265,15 +272,16 @@ static int prepare(struct run *r)
 	}
 	prepend("LD_LIBRARY_PATH", r->lib, ':');
 	preload(r, conf.local == CONF_LOCAL_AUTO || conf.local == CONF_LOCAL_MAP);
+	help_nccl();
 	return 0;
 }
 
 static void print_environment(void)
 {
 	static const char *const vars[] = { "LD_LIBRARY_PATH", "LD_PRELOAD",
-					    "URNIC_CONF" };
+					    "NCCL_GIN_TYPE", "URNIC_CONF" };
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++) {
 		if (getenv(vars[i]))
 			printf("%s=%s\n", vars[i], getenv(vars[i]));
 	}
