@@ -5,6 +5,7 @@ docs/fabric.md describes the fabric.
 """
 
 import json
+import re
 import signal
 import struct
 
@@ -39,6 +40,23 @@ def test_a_receiver_stops(two):
     server.signal(signal.SIGCONT)
     assert client.wait(100) == 0 and server.wait(HANGS) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
+
+
+def test_the_fabric_takes_nothing(two):
+    """When the fabric's process is stopped, its adapters' buffers fill, so that packets cannot
+    even be sent again.  RC requests fail all the same, a second later."""
+    port = next_port()
+    words = ["ib_write_bw", "-p", str(port), "-q", "64", "-t", "16", "-D", "100"]
+    server = two.at("a").start(*words)
+    server.wait_listening(port)
+    client = two.at("b").start(*words, "127.0.0.1")
+    was = sent(two, "sw")
+    assert eventually(lambda: sent(two, "sw") > was + 100)
+    two.proc.signal(signal.SIGSTOP)
+    assert client.wait(HANGS) != 0, client.describe()
+    assert re.search(r"status 12: .* syndrom 0x11\b", client.out), client.describe()
+    two.proc.signal(signal.SIGCONT)
+    server.kill()
 
 
 # A program with a UD QP.  Without further arguments it receives: it posts no receive, so each

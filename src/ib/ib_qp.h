@@ -131,6 +131,9 @@ struct ib_req {
 	uint8_t retry_left, rnr_left, probes;
 	uint64_t timeout_at, probe_at; /* NEVER: nothing is outstanding */
 	uint64_t rnr_until;
+	/* The link takes nothing: when it was last asked (0: it took the last packet),
+	 * and for how long, ns. */
+	uint64_t refused_at, stuck;
 	uint64_t srtt, rtt_at; /* ns; rtt_at 0: no measurement runs */
 	uint32_t rtt_psn;
 	/* Syndrome of a NAK that overtook responses which the peer had sent before; 0:
@@ -387,6 +390,9 @@ void req_arm(struct ib_qp *q, uint64_t now); /* starts the timers, if none runs 
 uint64_t req_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Uses up one retry.  Returns false if none was left and the QP has failed. */
 bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp->lock);
+/* The link has taken none of q's packets.  Returns true if it has taken none for so long
+ * that they will never leave. */
+bool req_is_stuck(struct ib_qp *q, uint64_t now);
 void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
 

@@ -63,10 +63,28 @@ static void pace(struct ib_qp *q, const struct plan *p, uint64_t now)
 			     pace_ns(p->len + LRH_BYTES + TRAILER_LEN, kbps);
 }
 
+/* The link took nothing, not even p.  What goes to a link that takes nothing for ever is
+ * lost, as on a wire. */
+static void refused(struct ib_qp *q, const struct plan *p, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	if (!req_is_stuck(q, now))
+		return;
+	if (q->qp->reliable)
+		req_fail(q, IBV_WC_RETRY_EXC_ERR, VERR_LINK, now);
+	else
+		plan_sent(q, p, now);
+}
+
 uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
 
+	qp_is_held(q->qp);
+	if (n)
+		q->req.refused_at = q->req.stuck = 0;
+	else
+		refused(q, &q->ib->plan[first], now);
 	for (unsigned i = first; i < first + n; i++) {
 		count(q, IB_TX);
 		q->ib->counter[IB_TX_BYTES] += q->ib->plan[i].len;

@@ -103,6 +103,112 @@ static void any_part_is_taken(void **state)
 	}
 }
 
+/* The link is asked every `every` ns and takes nothing.  Returns the time, ns, until the
+ * QP has no more to send; NEVER: it still has after ten seconds. */
+static uint64_t ask_in_vain(struct fix *f, uint64_t every)
+{
+	const uint64_t from = f->s->now;
+
+	while (f->s->now < from + 10 * SEC) {
+		f->s->now += every;
+		(void)plan(f, 0);
+		if (batch.n == 0)
+			return f->s->now - from;
+		commit(f, 0, 0);
+	}
+	return NEVER;
+}
+
+/* No timer runs for packets that have not left.  All the same, a link that takes nothing
+ * ends the QP, within the time that a silent peer has, but not before a second. */
+static void a_link_that_takes_nothing(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, &(struct sim_conf){ .timeout = 16 });
+	uint64_t after;
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	after = ask_in_vain(f, MS / 10);
+	assert_in_range(after, 8 * 268435456ull, 8 * 268435456ull + MS);
+	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR).vendor_err, VERR_LINK);
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_ERR);
+	fix_close(f);
+
+	f = fix_open(IBV_QPT_RC, &(struct sim_conf){ .timeout = 8, .retry_cnt = 1 });
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	after = ask_in_vain(f, MS / 10);
+	assert_in_range(after, SEC, SEC + MS);
+	fix_close(f);
+}
+
+/* The packets left, and the link takes nothing since: the repetitions cannot leave. */
+static void a_link_that_takes_nothing_more(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct qp *qp = f->p.qp[0];
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	(void)plan(f, 0);
+	commit(f, 0, 3);
+	while (fix_ib(f, 0)->req.at.psn != fix_ib(f, 0)->req.una) {
+		f->s->now += MS;
+		lock_take(&qp->lock);
+		qp->transport->run(qp, f->s->now);
+		lock_give(&qp->lock);
+	}
+	assert_in_range(ask_in_vain(f, MS / 10), SEC, SEC + MS);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	fix_close(f);
+}
+
+/* A process that was stopped has not asked the link meanwhile, and a link that takes one
+ * packet is not stuck. */
+static void a_link_that_was_not_asked(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	assert_int_equal(ask_in_vain(f, SEC), NEVER);
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 900; j++) {
+			f->s->now += MS;
+			(void)plan(f, 0);
+			commit(f, 0, 0);
+		}
+		(void)plan(f, 0);
+		commit(f, 0, 1);
+	}
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Without a timeout a QP waits for ever, for a silent peer as for a link. */
+static void a_qp_without_a_timeout(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+	(void)state;
+	f->p.qp[0]->attr.timeout = 0;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	assert_int_equal(ask_in_vain(f, MS), NEVER);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* UC has no peer to wait for: what the link does not take is lost. */
+static void uc_loses_what_is_not_taken(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_UC, NULL);
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	assert_in_range(ask_in_vain(f, MS / 10), SEC, SEC + MS);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 /* A work request that cannot be sent fails when the packets before it have been sent, not
  * when they are only planned. */
 static void an_error_waits_for_what_is_planned(void **state)
@@ -312,6 +418,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_plan_is_no_step),
 		cmocka_unit_test(any_part_is_taken),
+		cmocka_unit_test(a_link_that_takes_nothing),
+		cmocka_unit_test(a_link_that_takes_nothing_more),
+		cmocka_unit_test(a_link_that_was_not_asked),
+		cmocka_unit_test(a_qp_without_a_timeout),
+		cmocka_unit_test(uc_loses_what_is_not_taken),
 		cmocka_unit_test(an_error_waits_for_what_is_planned),
 		cmocka_unit_test(answers_are_pending_until_they_are_taken),
 		cmocka_unit_test(unreliable_ones_complete_when_taken),

@@ -18,6 +18,7 @@ enum {
 	PROBE_MAX_SHIFT = 9,
 	PROBE_BURST = 4, /* packets that a probe sends */
 	LATE_NS = 4000000,
+	STUCK_NS = 1000000000, /* a link that takes nothing for less is only full */
 };
 
 /* --- what is in flight --------------------------------------------------- */
@@ -207,6 +208,7 @@ void req_stop(struct ib_qp *q)
 	r->una = r->at.psn = r->at.max_psn;
 	r->failed = r->full = r->by_packet = false;
 	r->direct = 0;
+	r->refused_at = r->stuck = 0;
 	cc_leave(q);
 }
 
@@ -319,6 +321,23 @@ static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		set_timers(q, now);
 	else
 		stop_timers(&q->req); /* until the packets are sent: req_arm() */
+}
+
+/* No timer runs for a packet that has not left.  Time in which the link was not asked,
+ * because this process did not run, does not count.  As long as anything is outstanding,
+ * the timers judge. */
+bool req_is_stuck(struct ib_qp *q, uint64_t now)
+{
+	uint64_t most = (q->qp->attr.retry_cnt + 1u) * ack_timeout_ns(q->qp), ns;
+	struct ib_req *r = &q->req;
+
+	ns = r->refused_at ? now - r->refused_at : 0;
+	r->stuck += ns < LATE_NS ? ns : LATE_NS;
+	r->refused_at = now;
+	if (r->at.psn != r->una || r->at.cur == q->qp->sq.head ||
+	    (q->qp->reliable && !most))
+		return false;
+	return r->stuck >= (most > STUCK_NS ? most : STUCK_NS);
 }
 
 /* Nothing was heard for a while: the end of what was sent, or the answer, may be lost.
