@@ -37,11 +37,13 @@ tests: build
 	@meson compile -C $(OBJ) -j $$(nproc)
 
 # The libraries get a folder of their own, so that programs use them only under `urnic run`.
+# urnic itself lies among them: a copy of that folder works anywhere.
 install: build
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/urnic
-	@install -m 755 build/urnic $(DESTDIR)$(PREFIX)/bin
-	@install -m 755 $(addprefix build/lib/,$(LIBS) $(PRELOADED)) $(DESTDIR)$(PREFIX)/lib/urnic
+	@install -m 755 build/urnic $(addprefix build/lib/,$(LIBS) $(PRELOADED)) \
+		$(DESTDIR)$(PREFIX)/lib/urnic
 	@cp -P $(addprefix build/lib/,$(NAMES)) $(DESTDIR)$(PREFIX)/lib/urnic
+	@ln -sf ../lib/urnic/urnic $(DESTDIR)$(PREFIX)/bin/urnic
 	@for page in docs/man/*.[1-9]; do \
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
 			$$page || exit 1; \
@@ -50,7 +52,7 @@ install: build
 # Removes what `make install` with the same PREFIX and DESTDIR has installed.
 uninstall:
 	@rm -f $(DESTDIR)$(PREFIX)/bin/urnic
-	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,$(LIBS) $(NAMES) $(PRELOADED))
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,urnic $(LIBS) $(NAMES) $(PRELOADED))
 	@for page in docs/man/*.[1-9]; do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done

@@ -15,7 +15,7 @@ import pytest
 from tool import ROOT, URNIC, bad, good, need, urnic
 
 MAN = ROOT / "docs" / "man"
-COMMANDS = ["run", "fabric", "devices", "explain", "doctor", "dump", "conf", "version"]
+COMMANDS = ["run", "env", "fabric", "devices", "explain", "doctor", "dump", "conf", "version"]
 
 
 # Help
@@ -310,7 +310,7 @@ def test_installed(tmp_path):
                     "PREFIX=/opt/u"], cwd=lab.ROOT, check=True)
     top = tmp_path / "opt/u"
     assert {p.name for p in (top / "lib/urnic").iterdir()} == {
-        "liburnic.so", "libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
+        "urnic", "liburnic.so", "libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
         "liburnic-preload.so", "liburnic-map.so",
         "libibverbs.so", "librdmacm.so", "libibumad.so"}
     assert os.readlink(top / "lib/urnic/libibverbs.so") == "libibverbs.so.1"
@@ -318,10 +318,75 @@ def test_installed(tmp_path):
     out = subprocess.run([top / "bin/urnic", "run", "-n", "--", "true"], check=True,
                          capture_output=True, text=True).stdout
     assert f"{top}/lib/urnic" in out
+    # the folder with the libraries works from any place, by itself
+    copy = shutil.copytree(top / "lib/urnic", tmp_path / "elsewhere")
+    out = subprocess.run([copy / "urnic", "env", "--json"], check=True,
+                         capture_output=True, text=True).stdout
+    assert json.loads(out)["LD_LIBRARY_PATH"].split(":")[0] == str(copy)
     (top / "lib/urnic/kept").touch()
     subprocess.run(["make", "-s", "uninstall", f"DESTDIR={tmp_path}", "PREFIX=/opt/u"],
                    cwd=lab.ROOT, check=True)
     assert [p.name for p in top.rglob("*") if p.is_file()] == ["kept"]
+
+# The environment that `urnic run` sets
+
+STRANGE = {"URNIC_PCAP": "/tmp/it's $HOME `a`\\ %p", "LD_LIBRARY_PATH": "/some where:/b"}
+
+
+def changed(*options, env):
+    """The variables that `urnic run` sets or leaves set, in a program's environment."""
+    e = environment(*options, env=env)
+    return {k: v for k, v in e.items()
+            if k.startswith(("LD_", "URNIC_")) or k not in {**os.environ, **CALLERS}}
+
+
+CALLERS = dict.fromkeys(["HOME", "XDG_CONFIG_HOME", "ARGP_HELP_FMT", "LC_CTYPE"])
+
+
+def from_shell(text):
+    out = subprocess.run(["env", "-i", "sh", "-c", 'eval "$1"; env -0', "sh", text], check=True,
+                         capture_output=True, text=True).stdout
+    e = dict(v.split("=", 1) for v in out.split("\0") if v)
+    return {k: v for k, v in e.items() if k not in ("PWD", "SHLVL", "_", "OLDPWD")}
+
+
+def from_github(text):
+    """What GitHub's runner reads from $GITHUB_ENV: NAME=VALUE, or NAME<<END, lines, END."""
+    e, lines = {}, iter(text.splitlines())
+    for line in lines:
+        name, sign, value = re.fullmatch(r"(\w+)(=|<<)(.*)", line).groups()
+        if sign == "<<":
+            end, value = value, "\n".join(iter(lambda: next(lines), value))
+            assert end
+        e[name] = value
+    return e
+
+
+@pytest.mark.parametrize("form,read", [((), from_shell), (("--github",), from_github),
+                                       (("--json",), json.loads)])
+@pytest.mark.parametrize("options", [(), ("--log", "debug", "-d", "lo"), ("-L", "off")])
+def test_env_prints_what_run_sets(form, read, options):
+    for more in ({}, STRANGE, {"LD_LIBRARY_PATH": "/two\nlines/b"}):
+        want = changed(*options, env=more)
+        assert "LD_PRELOAD" in want and len(want) >= 2 + len(options) // 2
+        assert read(good("env", *form, *options, env=more)) == want
+        # in that environment it prints the same again
+        assert read(good("env", *form, *options, env=want)) == want
+
+
+def test_env_makes_programs_see_the_device():
+    need("ibv_devices")
+    out = subprocess.run(["sh", "-c", f"eval \"$('{URNIC}' env -d lo)\" && ibv_devices"],
+                         check=True, capture_output=True, text=True).stdout
+    assert "roce_lo" in out
+
+
+def test_env_refuses_what_run_refuses():
+    bad(2, "urnic env: URNIC_FAULT (--fault): 'dro=1': no fault is called dro", "env", "--fault", "dro=1")
+    bad(2, "urnic env: URNIC_PCAP (--pcap): /no/such/dir/file", "env", "--pcap",
+        "/no/such/dir/file")
+    bad(2, "urnic env: adapter a of fabric none", "env", "-H", "a", "-F", "none")
+    bad(2, "Too many arguments", "env", "true")
 
 
 # The preload library

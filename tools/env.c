@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* env.c - urnic env: prints the environment that urnic run sets, for those who start
+ * programs in another way. */
+#include <argp.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "environment.h"
+#include "urnic.h"
+
+static const struct argp_option options[] = {
+	{ "github", 'g', NULL, 0, "print lines for the file $GITHUB_ENV", 0 },
+	{ "json", 'j', NULL, 0, "print JSON", 0 },
+	{ 0 },
+};
+
+static error_t parse(int opt, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (opt != 'g' && opt != 'j')
+		return ARGP_ERR_UNKNOWN;
+	*(int *)state->input = opt;
+	return 0;
+}
+
+/* Within single quotes a shell takes every character but the quote as it is. */
+static void print_shell(const char *name, const char *value, void *arg)
+{
+	(void)arg;
+	printf("export %s='", name);
+	for (; *value; value++) {
+		if (*value == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*value);
+	}
+	puts("'");
+}
+
+static void print_github(const char *name, const char *value, void *arg)
+{
+	(void)arg;
+	if (strchr(value, '\n'))
+		printf("%s<<END_OF_URNIC\n%s\nEND_OF_URNIC\n", name, value);
+	else
+		printf("%s=%s\n", name, value);
+}
+
+static void add_json(const char *name, const char *value, void *arg)
+{
+	json_object_set_new(arg, name, json_string(value));
+}
+
+static void print_json(void)
+{
+	json_t *all = json_object();
+
+	environment_each(add_json, all);
+	json_dumpf(all, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(all);
+}
+
+int cmd_env(int argc, char **argv)
+{
+	static const struct argp_child children[] = { { &environment_argp, 0, NULL, 0 },
+						      { 0 } };
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.children = children,
+		.doc = "Print the environment that `urnic run' sets, as commands of a"
+		       " shell: eval \"$(urnic env)\".\vUse `urnic run' where you can:"
+		       " it refuses programs into which the libraries cannot be loaded."
+		       "  Exit status: 2 for wrong arguments or configuration.",
+	};
+	int form = 0;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &form);
+	if (environment_set("urnic env") != 0)
+		return EXIT_USAGE;
+	if (form == 'j')
+		print_json();
+	else
+		environment_each(form == 'g' ? print_github : print_shell, NULL);
+	return 0;
+}
