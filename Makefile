@@ -12,8 +12,9 @@ PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
 PREFIX := /usr/local
+VERSION := $(shell sed -n "s/^\tversion: '\(.*\)',/\1/p" meson.build)
 
-.PHONY: build tests install uninstall check check-full demo bench format clean help
+.PHONY: build tests install uninstall tarball check check-full demo bench format clean help
 
 build:
 	@scripts/install-deps build
@@ -58,6 +59,17 @@ uninstall:
 	done
 	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic 2>/dev/null || true
 
+# The installed folder, with those libraries that it needs beside the C library: it works
+# where it is unpacked, on any system whose C library is not older than this one's.
+tarball: build
+	@rm -rf build/tarball
+	@$(MAKE) --no-print-directory -o build install DESTDIR=build/tarball PREFIX=
+	@mkdir build/tarball/lib/urnic/deps
+	@ldd build/urnic | awk '/isal|jansson/ {print $$3}' | \
+		xargs cp -L -t build/tarball/lib/urnic/deps
+	@tar -C build/tarball/lib --owner=0 --group=0 -czf \
+		build/urnic-$(VERSION)-$$(uname -m).tar.gz urnic
+
 check:
 	@scripts/check
 
@@ -85,6 +97,7 @@ help:
 	@echo 'make tests       build, then all tests, which make check runs'
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make uninstall   take that away again'
+	@echo 'make tarball     build, then build/urnic-VERSION-MACHINE.tar.gz, which works anywhere'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two namespaces'
 	@echo 'make check       every test, with bounded sizes: 25 to 30 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
