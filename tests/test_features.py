@@ -13,7 +13,7 @@ from test_pairs import LOOPBACK, together
 from tool import need
 
 PROGRAM = lab.ROOT / "build/obj/tests/features/features"
-RAW = {"spread", "counters"}  # rows of raw packet QPs
+RAW = {"spread", "counters", "scattered"}  # rows of raw packet QPs
 NOT_IWARP = RAW | {"flush", "every_datagram", "every_xrc_post", "places_of_datagrams",
                    "places_of_xrc"}
 ROWS = {"capabilities", "claims", "device_memory", "device_memory_of_the_sender", "null_memory",
@@ -57,7 +57,7 @@ def test_two_processes(shared_pair, program, place, gid):
                      there.ip4), times=2)
 
 
-@pytest.mark.parametrize("dev,rows", [("eth0", RAW), ("lo", {"spread"})])
+@pytest.mark.parametrize("dev,rows", [("eth0", RAW), ("lo", {"spread", "scattered"})])
 @pytest.mark.parametrize("link", ["udp", "raw"])
 def test_raw_packets_in_one_process(shared_pair, program, link, dev, rows):
     """Frames that one context sends come back to the rules of another, once: from the kernel on
@@ -76,7 +76,7 @@ def test_raw_link(shared_pair, program):
                    for ns in shared_pair(1500).place("pair"))
     out = together(there, here, lambda ns: (program, "-d", ns.dev), there.ip4)
     all_ran(out, times=2)
-    for row in ("spread", "counters"):
+    for row in RAW:
         assert out.count(f"{row} ran") == 2, out
 
 

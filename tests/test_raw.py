@@ -216,6 +216,12 @@ def test_raw_ethernet_without_the_capability(shared_pair):
     assert "raw packets need CAP_NET_RAW" in proc.out, proc.describe()
 
 
+def test_raw_packet_caps(shared_pair):
+    out = shared_pair().a.run("ibv_devinfo", "-v").out
+    assert re.search(r"raw packet caps:\n\s*C-VLAN stripping offload\n"
+                     r"\s*Scatter FCS offload\n(?!\s*(IP csum|Delay drop))", out), out
+
+
 # --- RoCE v1 ------------------------------------------------------------------
 
 V1 = 32  # GID 32 + n is GID n as RoCE v1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cq.c - completion queues. */
 #include "core/cq.h"
+#include "core/device.h"
 
 #include "abi/abi.h"
 #include "core/pd.h"
@@ -60,12 +61,14 @@ static int check_parent(const struct ibv_context *ibv,
 	return in && pd_of(in)->kind == PD_PARENT ? 0 : -EINVAL;
 }
 
-static int check_ex(const struct ibv_cq_init_attr_ex *attr)
+static int check_ex(const struct device_kind *kind,
+		    const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint64_t wc_flags =
 		IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_TM_INFO;
+		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_TM_INFO |
+		(kind->qp_types & 1 << IBV_QPT_RAW_PACKET ? IBV_WC_EX_WITH_CVLAN : 0);
 	const uint32_t flags =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
@@ -86,7 +89,7 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 		return NULL;
 	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
-	rc = check_ex(attr);
+	rc = check_ex(abi_of(ibv)->ctx.dev->kind, attr);
 	if (!rc)
 		rc = check_parent(ibv, attr);
 	if (!rc)

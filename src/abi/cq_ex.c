@@ -116,6 +116,14 @@ static __be32 read_imm_data(struct ibv_cq_ex *ex)
 	return cq_of_ex(ex)->cur.imm;
 }
 
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	const struct cqe *cur = &cq_of_ex(ex)->cur;
+
+	return cur->flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) ? 0
+								: (uint16_t)cur->cvlan;
+}
+
 static uint32_t read_qp_num(struct ibv_cq_ex *ex)
 {
 	return cq_of_ex(ex)->cur.qp_num;
@@ -203,6 +211,7 @@ void abi_cq_ex_ops(struct cq *cq)
 	ex->read_slid = read_slid;
 	ex->read_sl = read_sl;
 	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_cvlan = read_cvlan;
 	ex->read_completion_ts = read_completion_ts;
 	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
 	ex->read_tm_info = read_tm_info;

@@ -33,7 +33,11 @@ struct cqe {
 	uint32_t opcode;     /* enum ibv_wc_opcode */
 	uint32_t vendor_err; /* enum verr */
 	uint32_t byte_len;
-	uint32_t imm; /* immediate data in network order, or the invalidated rkey */
+	union {
+		uint32_t imm; /* flags IBV_WC_WITH_IMM, IBV_WC_WITH_INV: immediate data in
+			       * network order, or the invalidated rkey */
+		uint32_t cvlan; /* raw packets: the stripped VLAN tag, or 0 */
+	};
 	uint32_t qp_num;
 	uint32_t src_qp;
 	uint32_t flags; /* enum ibv_wc_flags */

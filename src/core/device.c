@@ -280,6 +280,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
 		};
 	if (a.orig_attr.max_raw_ethy_qp) {
+		a.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+				    IBV_RAW_PACKET_CAP_SCATTER_FCS;
 		a.max_wq_type_rq = caps.max_qp;
 		a.rss_caps = (struct ibv_rss_caps){
 			.supported_qpts = 1 << IBV_QPT_RAW_PACKET,

@@ -112,8 +112,9 @@ struct qp {
 	unsigned wr_type; /* core/wr_op.h: type, or WR_TYPE_IWARP */
 	bool reliable;	  /* acknowledged: RC, XRC */
 	bool sig_all;
-	bool no_self_mcast; /* UD: does not receive its own multicast packets */
-	uint64_t send_ops;  /* send_ops_flags given at creation */
+	uint32_t create_flags; /* IBV_QP_CREATE_...; those of a work queue change with the
+				* lock held */
+	uint64_t send_ops;     /* send_ops_flags given at creation */
 
 	unsigned flows;	   /* number of its flow rules; under the turn */
 	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */

@@ -56,21 +56,30 @@ static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
 	return kind->wr_type ? kind->wr_type : (unsigned)type;
 }
 
-/* Flags that this QP cannot have. Padding what goes over PCI is done where there is no
- * PCI. CVLAN_STRIPPING and SCATTER_FCS are for raw packets, SOURCE_QPN for IP over
- * InfiniBand in the kernel. */
+/* Returns the flags that a QP of this type may have. Padding what goes over PCI is done
+ * where there is no PCI. */
+static unsigned create_flags_of(enum ibv_qp_type type)
+{
+	const unsigned all = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+
+	if (type == IBV_QPT_UD)
+		return all | IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	if (type == IBV_QPT_RAW_PACKET)
+		return all | IBV_QP_CREATE_SCATTER_FCS | IBV_QP_CREATE_CVLAN_STRIPPING;
+	return all;
+}
+
+/* Refuses flags that this QP cannot have, SOURCE_QPN (for IP over InfiniBand in the
+ * kernel) for all. */
 static int check_flags(const struct ibv_qp_init_attr_ex *a)
 {
 	static const char *const names[] = {
 		[1] = "create_flags BLOCK_SELF_MCAST_LB of a QP that is not UD",
-		[8] = "create_flags SCATTER_FCS",
-		[9] = "create_flags CVLAN_STRIPPING",
+		[8] = "create_flags SCATTER_FCS of a QP that is not of raw packets",
+		[9] = "create_flags CVLAN_STRIPPING of a QP that is not of raw packets",
 		[10] = "create_flags SOURCE_QPN",
 	};
-	const unsigned known =
-		IBV_QP_CREATE_PCI_WRITE_END_PADDING |
-		(a->qp_type == IBV_QPT_UD ? (unsigned)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
-					  : 0);
+	const unsigned known = create_flags_of(a->qp_type);
 	const unsigned bad = a->create_flags & ~known;
 	unsigned first = bad ? (unsigned)__builtin_ctz(bad) : 0;
 
@@ -321,8 +330,8 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 		       qp->type != IBV_QPT_RAW_PACKET;
 	qp->wr_type = wr_type_of(ctx, a->qp_type);
 	qp->sig_all = a->sq_sig_all != 0;
-	qp->no_self_mcast = a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
-			    a->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+		qp->create_flags = a->create_flags;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		qp->send_ops = a->send_ops_flags;
 	qp->transport = transport;

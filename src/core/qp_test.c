@@ -145,6 +145,8 @@ static void what_is_not_supported_is_said_so(void **state)
 	assert_int_equal(create(f, a), 0);
 	a.qp_type = IBV_QPT_RC;
 	assert_int_equal(create(f, a), -EOPNOTSUPP);
+	a.create_flags = IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_SCATTER_FCS;
+	assert_int_equal(create(f, a), -EOPNOTSUPP);
 	a = ok, a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	a.send_ops_flags = IBV_QP_EX_WITH_SEND;
 	assert_int_equal(create(f, a), 0);

@@ -194,7 +194,7 @@ static void to_member(struct qp *qp, void *arg)
 	/* A group may have been joined on several interfaces. */
 	if (g->dest.port && g->dest.port != qp->dev->number)
 		return;
-	if (qp->no_self_mcast && is_own(qp, g))
+	if (qp->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB && is_own(qp, g))
 		return;
 	if (qp->transport == &ib_transport && qp->type == IBV_QPT_UD)
 		deliver(qp, g->d, g->pkt, g->now);

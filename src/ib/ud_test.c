@@ -237,7 +237,8 @@ static void own_multicast_is_blocked(void **state)
 		if (own)
 			qp->dev->port.gid[1].gid = device_gid(f->s->node[0].dev, 1);
 		for (int blocked = 0; blocked < 2; blocked++) {
-			qp->no_self_mcast = blocked;
+			qp->create_flags =
+				blocked ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 			fix_recv(f, 9, 0, 90);
 			sim_send(f->p.qp[0], &wr);
 			if (own && blocked) {

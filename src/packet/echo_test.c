@@ -14,15 +14,9 @@ static int set_up(void **state)
 	begin(state);
 	if (t.tap < 0)
 		return 0;
-	other_ibv = t.ibv;
-	memset(&other, 0, sizeof(other));
-	other.core = &t.core;
-	other.dev = t.dev;
-	other.ibv = &other_ibv;
-	list_init(&other.node);
-	assert_int_equal(event_queue_init(&other.async), 0);
+	open_other(&other, &other_ibv);
 	sends = make_qp();
-	hears = make_qp_of(&other);
+	hears = make_qp_of(&other, 0);
 	return 0;
 }
 

@@ -118,7 +118,7 @@ static inline int modify(struct qp *qp, enum ibv_qp_state to, int more, uint32_t
 }
 
 /* In RTS. */
-static inline struct qp *make_qp_of(struct context *ctx)
+static inline struct qp *make_qp_of(struct context *ctx, uint32_t flags)
 {
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = (struct ibv_cq *)&t.scq->ex,
@@ -130,8 +130,9 @@ static inline struct qp *make_qp_of(struct context *ctx)
 			 .max_inline_data = 64 },
 		.qp_type = IBV_QPT_RAW_PACKET,
 		.sq_sig_all = 1,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 		.pd = &t.pd->ibv,
+		.create_flags = flags,
 	};
 	struct qp *qp;
 
@@ -143,9 +144,21 @@ static inline struct qp *make_qp_of(struct context *ctx)
 	return qp;
 }
 
+/* Another context of the device; event_queue_fini(&other->async) ends it. */
+static inline void open_other(struct context *other, struct ibv_context *ibv)
+{
+	*ibv = t.ibv;
+	memset(other, 0, sizeof(*other));
+	other->core = &t.core;
+	other->dev = t.dev;
+	other->ibv = ibv;
+	list_init(&other->node);
+	assert_int_equal(event_queue_init(&other->async), 0);
+}
+
 static inline struct qp *make_qp(void)
 {
-	return make_qp_of(&t.ctx);
+	return make_qp_of(&t.ctx, 0);
 }
 
 static inline void post_recv(struct qp *qp, uint64_t id, uint32_t len)

@@ -8,7 +8,6 @@
 enum {
 	SPECS = 10, /* specs of one rule, as in Linux */
 	ETH = 14,
-	TAG = 4,
 	TYPE_VLAN = 0x8100,
 	TYPE_QINQ = 0x88a8,
 	TYPE_IPV4 = 0x0800,
@@ -249,12 +248,12 @@ void flow_frame_parse(struct flow_frame *out, const uint8_t *at, size_t n)
 	memcpy(out->f.src_mac, at + 6, 6);
 	for (int tags = 0; tags < 2; tags++) {
 		type = get16(at + head - 2);
-		if ((type != TYPE_VLAN && type != TYPE_QINQ) || n - head < TAG)
+		if ((type != TYPE_VLAN && type != TYPE_QINQ) || n - head < VLAN_TAG)
 			break;
 		if (!(out->has & FLOW_VLAN))
 			memcpy(out->f.vlan, at + head, 2);
 		out->has |= FLOW_VLAN;
-		head += TAG;
+		head += VLAN_TAG;
 	}
 	memcpy(out->f.ether_type, at + head - 2, 2);
 	type = get16(at + head - 2);

@@ -20,6 +20,8 @@ struct flow_fields {
 	uint8_t dst_port[2], src_port[2];
 };
 
+enum { VLAN_TAG = 4 }; /* bytes */
+
 /* Headers that a frame has, or that a rule asks for. */
 enum {
 	FLOW_VLAN = 1,

@@ -2,6 +2,7 @@
 /* packet.c - the transport of raw packet QPs: sends become frames, frames fill receives.
  */
 #include <errno.h>
+#include <isa-l/crc.h>
 #include <linux/if_packet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -277,23 +278,66 @@ static bool receives(const struct qp *qp)
 	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
 }
 
-static void fill(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t len,
-		 uint64_t now) REQUIRES(qp->lock)
+/* What a receive gets of a frame. */
+struct scattered {
+	uint32_t len;
+	unsigned pieces;
+	struct iovec piece[4];
+	uint8_t fcs[4];
+};
+
+/* The frame check sequence, with the least significant byte first (IEEE 802.3, 3.2.9). */
+static void put_fcs(struct scattered *out, const struct frame_in *in)
+{
+	uint32_t crc = 0;
+
+	for (unsigned i = 0; i < in->pieces; i++)
+		crc = crc32_gzip_refl(crc, in->piece[i].iov_base, in->piece[i].iov_len);
+	for (unsigned i = 0; i < 4; i++)
+		out->fcs[i] = (uint8_t)(crc >> 8 * i);
+	out->piece[out->pieces++] = (struct iovec){ out->fcs, 4 };
+	out->len += 4;
+}
+
+/* As the QP's flags ask: with the frame check sequence, which is always the one on the
+ * wire; without the VLAN tag, which goes into the completion. */
+static void choose(struct scattered *out, const struct frame_in *in, uint32_t flags,
+		   struct cqe *cqe)
+{
+	const bool strip = in->cvlan && flags & IBV_QP_CREATE_CVLAN_STRIPPING;
+
+	out->pieces = 0;
+	out->len = strip ? in->len - VLAN_TAG : in->len;
+	for (unsigned i = 0; i < in->pieces; i++)
+		if (!strip || i != 1)
+			out->piece[out->pieces++] = in->piece[i];
+	if (strip)
+		cqe->cvlan = (uint32_t)in->cvlan[2] << 8 | in->cvlan[3];
+	if (flags & IBV_QP_CREATE_SCATTER_FCS)
+		put_fcs(out, in);
+	cqe->byte_len = out->len;
+}
+
+static void fill(struct qp *qp, const struct frame_in *frame, uint64_t now)
+	REQUIRES(qp->lock)
 {
 	struct packet_qp *q = packet_qp_of(qp);
 	struct target *t = &q->target;
-	struct cqe cqe = { .now = now, .opcode = IBV_WC_RECV, .byte_len = len };
+	struct cqe cqe = { .now = now, .opcode = IBV_WC_RECV };
+	struct scattered s;
 
 	if (target_take_recv(qp, t)) {
-		drop(q, len, "no receive is posted");
+		drop(q, frame->len, "no receive is posted");
 		return;
 	}
-	if (len > t->recv.length) {
-		drop(q, len, "it is longer than the receive");
+	choose(&s, frame, qp->create_flags, &cqe);
+	if (s.len > t->recv.length) {
+		drop(q, s.len, "it is longer than the receive");
 		return;
 	}
-	for (unsigned i = 0; i < n; i++) {
-		if (!target_fill_recv(qp, t, iov[i].iov_base, (uint32_t)iov[i].iov_len))
+	for (unsigned i = 0; i < s.pieces; i++) {
+		if (!target_fill_recv(qp, t, s.piece[i].iov_base,
+				      (uint32_t)s.piece[i].iov_len))
 			continue;
 		target_fail_recv(qp, t, REFUSED_RECV_SGE, now);
 		qp_fail(qp, false, -1, now);
@@ -302,16 +346,16 @@ static void fill(struct qp *qp, const struct iovec *iov, unsigned n, uint32_t le
 	target_complete(qp, t, &cqe, false);
 }
 
-void packet_deliver(struct qp *qp, const struct flow_frame *frame,
-		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now)
+void packet_deliver(struct qp *qp, const struct frame_in *frame, uint64_t now)
 {
 	const struct spread *s = packet_qp_of(qp)->spread;
 
 	if (s)
-		qp = s->table->wq[rss_hash(&s->rss, frame) & (s->table->size - 1)]->qp;
+		qp = s->table->wq[rss_hash(&s->rss, &frame->head) & (s->table->size - 1)]
+			     ->qp;
 	lock_take(&qp->lock);
 	if (receives(qp))
-		fill(qp, iov, n, len, now);
+		fill(qp, frame, now);
 	lock_give(&qp->lock);
 }
 

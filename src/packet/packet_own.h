@@ -6,20 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "core/qp.h"
 #include "core/room.h"
 #include "core/target.h"
 #include "core/transport.h"
+#include "packet/flow.h"
 #include "packet/rss.h"
 #include "sys/list.h"
 #include "sys/live.h"
 
 struct echoes;
-struct flow_frame;
 struct frames;
 struct input;
-struct iovec;
 struct span;
 struct wq_table;
 
@@ -63,9 +63,17 @@ static inline struct packet_qp *packet_qp_of(const struct qp *qp)
 /* Returns a packet socket that receives nothing yet, or -errno. */
 int packet_socket(void);
 
-/* Delivers a frame of len bytes in n pieces to the QP, which receives or drops it. */
-void packet_deliver(struct qp *qp, const struct flow_frame *frame,
-		    const struct iovec *iov, unsigned n, uint32_t len, uint64_t now);
+/* A frame that has come in, as it is on the wire but for the frame check sequence. */
+struct frame_in {
+	struct flow_frame head;
+	uint32_t len;
+	unsigned pieces;
+	struct iovec piece[3];
+	const uint8_t *cvlan; /* an 802.1Q tag, which is all of piece 1; else NULL */
+};
+
+/* Delivers a frame to the QP, which receives or drops it. */
+void packet_deliver(struct qp *qp, const struct frame_in *frame, uint64_t now);
 
 /* Does a QP of another context than `from` have a rule (IBV_FLOW_ATTR_NORMAL) for the
  * interface? */

@@ -32,7 +32,6 @@ enum {
 	BUF = 65536 + 64, /* bytes of a frame, or of several that the kernel merged */
 	CTL = 64,
 	MACS = 12, /* bytes before a VLAN tag */
-	TAG = 4,
 };
 
 struct tap {
@@ -220,7 +219,7 @@ static int need_input(struct packets *p)
 
 /* Gets the VLAN tag that the kernel has stripped from the frame; false: there was
  * none. */
-static bool tag_of(struct msghdr *h, uint8_t tag[TAG])
+static bool tag_of(struct msghdr *h, uint8_t tag[VLAN_TAG])
 {
 	struct tpacket_auxdata aux;
 
@@ -269,43 +268,73 @@ static bool is_for(const struct entry *e, const struct context *from)
 	return !from || (e->rule.type == IBV_FLOW_ATTR_NORMAL && e->qp->ctx != from);
 }
 
-static void steer(struct tap *tap, const struct context *from, uint8_t *at, size_t n,
-		  const uint8_t *tag, uint64_t now)
+static bool is_cvlan(const uint8_t tag[VLAN_TAG])
 {
-	uint8_t head[MACS + TAG + 64 + 60 +
-		     TAG]; /* the headers that rules compare, with a VLAN tag */
-	struct iovec iov[3];
-	struct flow_frame frame;
-	unsigned pieces = 0;
-	uint32_t len = (uint32_t)n;
+	return tag[0] == ETH_P_8021Q >> 8 && tag[1] == (ETH_P_8021Q & 0xff);
+}
+
+/* Parses the headers of the n bytes at `at`, with a tag put back. */
+static void parse_with(struct flow_frame *out, const uint8_t *at, size_t n,
+		       const uint8_t tag[VLAN_TAG])
+{
+	enum {
+		COMPARED = 64 + 60 + VLAN_TAG
+	}; /* bytes behind the tag that rules compare */
+	uint8_t head[MACS + VLAN_TAG + COMPARED];
+	size_t rest = n - MACS < COMPARED ? n - MACS : COMPARED;
+
+	memcpy(head, at, MACS);
+	memcpy(head + MACS, tag, VLAN_TAG);
+	memcpy(head + MACS + VLAN_TAG, at + MACS, rest);
+	flow_frame_parse(out, head, MACS + VLAN_TAG + rest);
+}
+
+/* Describes the frame of n bytes at `at`. tag: what the kernel has taken out of it, or
+ * NULL. */
+static void describe(struct frame_in *f, uint8_t *at, size_t n, uint8_t *tag)
+{
+	size_t rest = MACS; /* where it goes on after the tag */
+
+	f->len = (uint32_t)n;
+	if (tag) {
+		parse_with(&f->head, at, n, tag);
+		f->len += VLAN_TAG;
+	} else {
+		flow_frame_parse(&f->head, at, n);
+		if (n > MACS + VLAN_TAG && is_cvlan(at + MACS)) {
+			tag = at + MACS;
+			rest += VLAN_TAG;
+		}
+	}
+	f->cvlan = tag && is_cvlan(tag) ? tag : NULL;
+	if (!tag) {
+		f->piece[0] = (struct iovec){ at, n };
+		f->pieces = 1;
+		return;
+	}
+	f->piece[0] = (struct iovec){ at, MACS };
+	f->piece[1] = (struct iovec){ tag, VLAN_TAG };
+	f->piece[2] = (struct iovec){ at + rest, n - rest };
+	f->pieces = 3;
+}
+
+static void steer(struct tap *tap, const struct context *from, uint8_t *at, size_t n,
+		  uint8_t *tag, uint64_t now)
+{
+	struct frame_in frame;
 
 	if (n < MACS)
 		return;
-	if (tag) {
-		size_t rest = n - MACS < sizeof(head) - MACS - TAG
-				      ? n - MACS
-				      : sizeof(head) - MACS - TAG;
-
-		memcpy(head, at, MACS);
-		memcpy(head + MACS, tag, TAG);
-		memcpy(head + MACS + TAG, at + MACS, rest);
-		flow_frame_parse(&frame, head, MACS + TAG + rest);
-		iov[pieces++] = (struct iovec){ head, MACS + TAG };
-		iov[pieces++] = (struct iovec){ at + MACS, n - MACS };
-		len += TAG;
-	} else {
-		flow_frame_parse(&frame, at, n);
-		iov[pieces++] = (struct iovec){ at, n };
-	}
+	describe(&frame, at, n, tag);
 	list_for(node, &tap->rules)
 	{
 		struct entry *e = entry_of(node);
 
-		if (!is_for(e, from) || !flow_matches(&e->rule, &frame))
+		if (!is_for(e, from) || !flow_matches(&e->rule, &frame.head))
 			continue;
 		if (e->counters)
-			counters_add(e->counters, len);
-		packet_deliver(e->qp, &frame, iov, pieces, len, now);
+			counters_add(e->counters, frame.len);
+		packet_deliver(e->qp, &frame, now);
 		if (!e->rule.dont_trap)
 			return;
 	}
@@ -323,7 +352,7 @@ static int take_in(struct packets *p, struct tap *tap, uint64_t now)
 		return errno == EBADF || errno == ENOTSOCK ? -EBADF : 0;
 	for (unsigned i = 0; i < (unsigned)got; i++) {
 		size_t n = in->msg[i].msg_len;
-		uint8_t tag[TAG];
+		uint8_t tag[VLAN_TAG];
 
 		if (n >= sizeof(*in->vnet) &&
 		    !(in->msg[i].msg_hdr.msg_flags & MSG_TRUNC)) {

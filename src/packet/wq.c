@@ -21,6 +21,26 @@ struct wq_table *wq_table_of(struct ibv_rwq_ind_table *ibv)
 
 /* --- queues -------------------------------------------------------------- */
 
+/* The flags of the QP within, which mean the same. Padding is as with other QPs. */
+static uint32_t qp_flags(uint32_t flags)
+{
+	return (flags & IBV_WQ_FLAGS_CVLAN_STRIPPING ? IBV_QP_CREATE_CVLAN_STRIPPING
+						     : 0) |
+	       (flags & IBV_WQ_FLAGS_SCATTER_FCS ? IBV_QP_CREATE_SCATTER_FCS : 0);
+}
+
+static int check_flags(uint32_t flags)
+{
+	const uint32_t known = IBV_WQ_FLAGS_CVLAN_STRIPPING | IBV_WQ_FLAGS_SCATTER_FCS |
+			       IBV_WQ_FLAGS_PCI_WRITE_END_PADDING;
+
+	if (!(flags & ~known))
+		return 0;
+	log_info("create_wq: create_flags%s 0x%x are more than 0x%x",
+		 flags & IBV_WQ_FLAGS_DELAY_DROP ? " DELAY_DROP in" : "", flags, known);
+	return -EOPNOTSUPP;
+}
+
 static int check(const struct context *ctx, const struct ibv_wq_init_attr *a)
 {
 	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) ||
@@ -29,7 +49,7 @@ static int check(const struct context *ctx, const struct ibv_wq_init_attr *a)
 	if (a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || !a->pd || !a->cq ||
 	    !a->max_wr)
 		return -EINVAL;
-	return a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && a->create_flags ? -EOPNOTSUPP : 0;
+	return a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? check_flags(a->create_flags) : 0;
 }
 
 static void fill_ibv(struct wq *wq, const struct ibv_wq_init_attr *a)
@@ -50,8 +70,11 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 		.recv_cq = attr->cq,
 		.cap = { .max_recv_wr = attr->max_wr, .max_recv_sge = attr->max_sge },
 		.qp_type = IBV_QPT_RAW_PACKET,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 		.pd = attr->pd,
+		.create_flags = attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS
+					? qp_flags(attr->create_flags)
+					: 0,
 	};
 	struct wq *wq;
 	int rc = check(ctx, attr);
@@ -107,14 +130,30 @@ static int enter(struct wq *wq, enum ibv_wq_state state, uint64_t now)
 	return -EINVAL;
 }
 
+/* Of the flags only the stripping of tags may change, as on Linux. */
+static int changes_of(const struct ibv_wq_attr *a, uint32_t *mask)
+{
+	*mask = a->attr_mask & IBV_WQ_ATTR_FLAGS ? a->flags_mask : 0;
+	return *mask & ~(uint32_t)IBV_WQ_FLAGS_CVLAN_STRIPPING ? -EOPNOTSUPP : 0;
+}
+
+static void change_flags(struct qp *qp, uint32_t mask, uint32_t flags)
+{
+	lock_take(&qp->lock);
+	qp->create_flags = (qp->create_flags & ~qp_flags(mask)) | qp_flags(flags & mask);
+	lock_give(&qp->lock);
+}
+
 int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 {
-	const uint32_t known = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE;
+	const uint32_t known =
+		IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS;
+	uint32_t mask;
 	int rc = -EINVAL;
 
 	if (wq->qp->ctx->dead)
 		return -EIO;
-	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS)
+	if (changes_of(attr, &mask))
 		return -EOPNOTSUPP;
 	if (!(attr->attr_mask & ~known) && !(attr->attr_mask & IBV_WQ_ATTR_CURR_STATE &&
 					     attr->curr_wq_state != wq->ibv.state))
@@ -128,6 +167,7 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 	}
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
 		wq->ibv.state = attr->wq_state;
+	change_flags(wq->qp, mask, attr->flags);
 	return 0;
 }
 

@@ -70,7 +70,7 @@ static void queues_that_are_refused(void **state)
 	row[3].attr.cq = NULL, row[3].rc = -EINVAL;
 	row[4].attr.max_wr = 0, row[4].rc = -EINVAL;
 	row[5].attr.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
-	row[5].attr.create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING, row[5].rc = -EOPNOTSUPP;
+	row[5].attr.create_flags = IBV_WQ_FLAGS_DELAY_DROP, row[5].rc = -EOPNOTSUPP;
 	row[6].attr.max_wr = UINT32_MAX, row[6].rc = -EINVAL;
 	row[7].attr.max_sge = UINT32_MAX, row[7].rc = -EINVAL;
 	for (int i = 0; i < 8; i++)
@@ -86,7 +86,7 @@ static void flags_without_the_mask(void **state)
 
 	(void)state;
 	need_tap();
-	a.create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING;
+	a.create_flags = IBV_WQ_FLAGS_DELAY_DROP;
 	assert_int_equal(wq_create(&t.ctx, &a, &wq), 0);
 	assert_int_equal(wq_destroy(wq), 0);
 }
@@ -147,6 +147,7 @@ static void changes_that_are_refused(void **state)
 	wq = make_wq();
 	assert_int_equal(wq_modify(wq, &a, t.now), 0); /* nothing is asked for */
 	a.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_FLAGS;
+	a.flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING | IBV_WQ_FLAGS_SCATTER_FCS;
 	assert_int_equal(wq_modify(wq, &a, t.now), -EOPNOTSUPP);
 	a.attr_mask = IBV_WQ_ATTR_STATE | 1u << 30;
 	assert_int_equal(wq_modify(wq, &a, t.now), -EINVAL);
@@ -160,6 +161,38 @@ static void changes_that_are_refused(void **state)
 	t.ctx.dead = true;
 	assert_int_equal(move(wq, IBV_WQS_ERR), -EIO);
 	t.ctx.dead = false;
+	assert_int_equal(wq_destroy(wq), 0);
+}
+
+static void flags_of_a_queue(void **state)
+{
+	struct ibv_wq_init_attr init = attr_of_wq();
+	struct ibv_wq_attr a = { .attr_mask = IBV_WQ_ATTR_FLAGS };
+	struct wq *wq;
+
+	(void)state;
+	need_tap();
+	init.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
+	init.create_flags = IBV_WQ_FLAGS_SCATTER_FCS | IBV_WQ_FLAGS_PCI_WRITE_END_PADDING;
+	assert_int_equal(wq_create(&t.ctx, &init, &wq), 0);
+	assert_int_equal(wq->qp->create_flags, IBV_QP_CREATE_SCATTER_FCS);
+	a.flags_mask = a.flags = IBV_WQ_FLAGS_CVLAN_STRIPPING;
+	assert_int_equal(wq_modify(wq, &a, t.now), 0);
+	assert_int_equal(wq->qp->create_flags,
+			 IBV_QP_CREATE_SCATTER_FCS | IBV_QP_CREATE_CVLAN_STRIPPING);
+	a.flags = 0;
+	a.attr_mask =
+		IBV_WQ_ATTR_CURR_STATE; /* flags count only if the mask names them */
+	a.curr_wq_state = IBV_WQS_RESET;
+	assert_int_equal(wq_modify(wq, &a, t.now), 0);
+	assert_true(wq->qp->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING);
+	a.attr_mask |= IBV_WQ_ATTR_FLAGS;
+	a.curr_wq_state = IBV_WQS_ERR; /* a change that is refused changes nothing */
+	assert_int_equal(wq_modify(wq, &a, t.now), -EINVAL);
+	assert_true(wq->qp->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING);
+	a.curr_wq_state = IBV_WQS_RESET;
+	assert_int_equal(wq_modify(wq, &a, t.now), 0);
+	assert_int_equal(wq->qp->create_flags, IBV_QP_CREATE_SCATTER_FCS);
 	assert_int_equal(wq_destroy(wq), 0);
 }
 
@@ -256,6 +289,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_device_without_raw_packets, begin, end),
 		cmocka_unit_test_setup_teardown(moves_between_states, begin, end),
 		cmocka_unit_test_setup_teardown(changes_that_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(flags_of_a_queue, begin, end),
 		cmocka_unit_test_setup_teardown(a_queue_in_error_is_flushed, begin, end),
 		cmocka_unit_test_setup_teardown(a_table_keeps_its_queues, begin, end),
 		cmocka_unit_test_setup_teardown(tables_that_are_refused, begin, end),

@@ -47,9 +47,9 @@ static int raw(struct side *s)
 	return qp_of_type(s, IBV_QPT_RAW_PACKET);
 }
 
-static int qp_flags(struct side *s, uint32_t flags)
+static int qp_flags(struct side *s, enum ibv_qp_type type, uint32_t flags)
 {
-	struct ibv_qp_init_attr_ex a = { .qp_type = is_iwarp() ? IBV_QPT_RC : IBV_QPT_UD,
+	struct ibv_qp_init_attr_ex a = { .qp_type = type,
 					 .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS,
 					 .create_flags = flags };
 
@@ -58,17 +58,18 @@ static int qp_flags(struct side *s, uint32_t flags)
 
 static int stripping(struct side *s)
 {
-	return qp_flags(s, IBV_QP_CREATE_CVLAN_STRIPPING);
+	return qp_flags(s, IBV_QPT_RAW_PACKET, IBV_QP_CREATE_CVLAN_STRIPPING);
 }
 
 static int fcs(struct side *s)
 {
-	return qp_flags(s, IBV_QP_CREATE_SCATTER_FCS);
+	return qp_flags(s, IBV_QPT_RAW_PACKET, IBV_QP_CREATE_SCATTER_FCS);
 }
 
 static int source_qpn(struct side *s)
 {
-	return qp_flags(s, IBV_QP_CREATE_SOURCE_QPN);
+	return qp_flags(s, is_iwarp() ? IBV_QPT_RC : IBV_QPT_UD,
+			IBV_QP_CREATE_SOURCE_QPN);
 }
 
 static int tso(struct side *s)
@@ -154,8 +155,8 @@ static int rate_limit(struct side *s)
 
 const struct optional raw_verbs[] = {
 	{ "RAW_PACKET", has_raw, raw, EPERM },
-	{ "IBV_QP_CREATE_CVLAN_STRIPPING", has_stripping, stripping, 0 },
-	{ "IBV_QP_CREATE_SCATTER_FCS", has_fcs, fcs, 0 },
+	{ "IBV_QP_CREATE_CVLAN_STRIPPING", has_stripping, stripping, EPERM },
+	{ "IBV_QP_CREATE_SCATTER_FCS", has_fcs, fcs, EPERM },
 	{ "IBV_QP_CREATE_SOURCE_QPN", never, source_qpn, 0 },
 	{ "max_tso_header", has_tso, tso, 0 },
 	{ "create_cq_ex, CVLAN", has_stripping, cvlan, 0 },

@@ -19,7 +19,8 @@ struct ibv_qp *raw_qp(struct side *s, uint32_t receives);
  * cannot have raw packet QPs here, or are in one process. */
 bool raw_here(void);
 
-/* counters.c: a row */
+/* counters.c, scatter.c: rows */
 void counters(void);
+void scattered(void);
 
 #endif

@@ -296,5 +296,6 @@ static void spread(void)
 const struct feature spread_rows[] = {
 	{ "spread", spread, true },
 	{ "counters", counters, true },
+	{ "scattered", scattered, true },
 	{ NULL, NULL, false },
 };
