@@ -30,6 +30,7 @@ build:
 		install -m 755 $(OBJ)/tools/$$l build/lib/.$$l && \
 		mv -f build/lib/.$$l build/lib/$$l || exit 1; \
 	done
+	@install -m 644 tools/tsan.supp build/lib
 	@install -m 755 $(OBJ)/tools/urnic build/.urnic
 	@mv -f build/.urnic build/urnic
 
@@ -43,7 +44,7 @@ install: build
 	@install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/urnic
 	@install -m 755 build/urnic $(addprefix build/lib/,$(LIBS) $(PRELOADED)) \
 		$(DESTDIR)$(PREFIX)/lib/urnic
-	@cp -P $(addprefix build/lib/,$(NAMES)) $(DESTDIR)$(PREFIX)/lib/urnic
+	@cp -P $(addprefix build/lib/,$(NAMES) tsan.supp) $(DESTDIR)$(PREFIX)/lib/urnic
 	@ln -sf ../lib/urnic/urnic $(DESTDIR)$(PREFIX)/bin/urnic
 	@for page in docs/man/*.[1-9]; do \
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
@@ -53,7 +54,8 @@ install: build
 # Removes what `make install` with the same PREFIX and DESTDIR has installed.
 uninstall:
 	@rm -f $(DESTDIR)$(PREFIX)/bin/urnic
-	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,urnic $(LIBS) $(NAMES) $(PRELOADED))
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/urnic/,urnic $(LIBS) $(NAMES) $(PRELOADED) \
+		tsan.supp)
 	@for page in docs/man/*.[1-9]; do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done

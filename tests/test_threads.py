@@ -85,18 +85,3 @@ def test_an_answer_that_came_in_while_stopped_counts(run, mode, way):
 @pytest.mark.parametrize("way", ["host", "pipe", "udp"])
 def test_who_was_stopped_before_its_first_packet_left_has_time(run, way):
     run(way, "paused", "-m", "first", "-n", 8)
-
-
-# --- under ThreadSanitizer ----------------------------------------------------------
-
-# It takes urnic's copies between sockets and its own memory for the program's, and sees no lock
-# between them: urnic.7 names the suppression.
-@pytest.mark.parametrize("way, suppressed", [("host", []), ("udp", ["race:liburnic.so"])])
-def test_a_sanitized_program_hears_of_no_race_of_ours(stage, shared_pair, way, suppressed):
-    ns, _ = shared_pair().place(way)
-    ns = ns.with_(outer=["/usr/bin/setarch", "-R"])     # what ThreadSanitizer can bear
-    rules = stage.tmp / "suppressions"
-    rules.write_text("".join(f"{rule}\n" for rule in suppressed))
-    proc = ns.run(stage.tool("threads/sanitized"), "-d", ns.dev, "turns", timeout=120,
-                  env={"TSAN_OPTIONS": f"suppressions={rules}"})
-    assert RIGHT in proc.out and "ThreadSanitizer" not in proc.out, proc.describe()

@@ -312,7 +312,7 @@ def test_installed(tmp_path):
     assert {p.name for p in (top / "lib/urnic").iterdir()} == {
         "urnic", "liburnic.so", "libibverbs.so.1", "librdmacm.so.1", "libibumad.so.3",
         "liburnic-preload.so", "liburnic-map.so",
-        "libibverbs.so", "librdmacm.so", "libibumad.so"}
+        "libibverbs.so", "librdmacm.so", "libibumad.so", "tsan.supp"}
     assert os.readlink(top / "lib/urnic/libibverbs.so") == "libibverbs.so.1"
     assert (top / "share/man/man7/urnic.7").exists()
     out = subprocess.run([top / "bin/urnic", "run", "-n", "--", "true"], check=True,

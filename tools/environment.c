@@ -231,6 +231,17 @@ static void help_nccl(void)
 	setenv("NCCL_GIN_TYPE", "2", 0);
 }
 
+/* ThreadSanitizer sees which of the program's memory urnic's libraries touch, but none of
+ * their locks, unless they are built with it, too. */
+static void help_tsan(const struct libs *libs)
+{
+	char rule[sizeof(libs->dir) + 32];
+
+	snprintf(rule, sizeof(rule), "suppressions=%s/tsan.supp", libs->dir);
+	if (access(strchr(rule, '/'), R_OK) == 0)
+		prepend("TSAN_OPTIONS", rule, ':');
+}
+
 int environment_set(const char *command)
 {
 	struct conf conf;
@@ -256,6 +267,7 @@ int environment_set(const char *command)
 	prepend("LD_LIBRARY_PATH", libs.dir, ':');
 	preload(&libs, conf.local == CONF_LOCAL_AUTO || conf.local == CONF_LOCAL_MAP);
 	help_nccl();
+	help_tsan(&libs);
 	return 0;
 }
 
@@ -263,7 +275,8 @@ void environment_each(void (*fn)(const char *name, const char *value, void *arg)
 		      void *arg)
 {
 	static const char *const names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD",
-					     "NCCL_GIN_TYPE", "URNIC_CONF" };
+					     "NCCL_GIN_TYPE", "TSAN_OPTIONS",
+					     "URNIC_CONF" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (getenv(names[i]))

@@ -28,29 +28,23 @@ void *libcs(enum called n)
 	return preload_next(&calls[n]);
 }
 
-static int count_first(struct dl_phdr_info *object, size_t size, void *count)
+/* Without dl_iterate_phdr(): ThreadSanitizer replaces it by a function that cannot run
+ * before its own constructor. */
+static unsigned count_first(void)
 {
-	const ElfW(Dyn) *d = NULL;
+	unsigned n = 0;
 
-	(void)size;
-	for (unsigned i = 0; i < object->dlpi_phnum; i++)
-		if (object->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			d = (const void *)(object->dlpi_addr +
-					   object->dlpi_phdr[i].p_vaddr);
-	for (; d && d->d_tag != DT_NULL; d++)
-		if (d->d_tag == DT_FLAGS_1 && d->d_un.d_val & DF_1_INITFIRST)
-			++*(unsigned *)count;
-	return 0;
+	for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next)
+		for (const ElfW(Dyn) *d = m->l_ld; d && d->d_tag != DT_NULL; d++)
+			n += d->d_tag == DT_FLAGS_1 && d->d_un.d_val & DF_1_INITFIRST;
+	return n;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	unsigned first = 0;
-
 	for (unsigned i = 0; i < CALLS; i++)
 		(void)libcs((enum called)i);
-	dl_iterate_phdr(count_first, &first);
-	is_only_first = first == 1;
+	is_only_first = count_first() == 1;
 	watch_forks();
 }
 

@@ -99,20 +99,16 @@ void *hooked_dlmopen(long space, const char *name, int flags)
 	return fn ? fn(space, name, flags) : NULL;
 }
 
-static int tell_of_other(struct dl_phdr_info *object, size_t size, void *none)
+static void tell_of_other(const char *path)
 {
-	const char *path = object->dlpi_name;
-	const struct library *l = path && *path ? meant(path) : NULL;
+	const struct library *l = meant(path);
 
-	(void)size;
-	(void)none;
 	if (l)
 		dprintf(STDERR_FILENO,
 			"urnic[%d] error: %s uses %s, which is not urnic's and finds no"
 			" device: an RPATH (`readelf -d') or LD_LIBRARY_PATH leads there."
 			" Remedy: LD_PRELOAD=%s urnic run ...\n",
 			getpid(), program_invocation_short_name, path, l->path);
-	return l != NULL;
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -128,5 +124,6 @@ __attribute__((constructor)) static void begin(void)
 		if (access(l->path, R_OK) != 0)
 			snprintf(l->path, sizeof(l->path), "%s%s", l->name, l->number);
 	}
-	dl_iterate_phdr(tell_of_other, NULL);
+	for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next)
+		tell_of_other(m->l_name);
 }

@@ -102,8 +102,8 @@ const struct preload_ops *notice_ops(void)
  * then. */
 static bool has_sanitizer(void)
 {
-	static const char *const name[] = { "__asan_init", "__hwasan_init", "__msan_init",
-					    "__tsan_init" };
+	static const char *const name[] = { "__asan_init", "__hwasan_init", "__lsan_init",
+					    "__msan_init", "__tsan_init" };
 
 	for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
 		if (dlsym(RTLD_DEFAULT, name[i]))
