@@ -262,12 +262,23 @@ static void let_others(struct nic *nic, enum spin_next how)
 	turn_give(&nic->core.turn);
 }
 
+/* Pollers share the flag: one that is set already is not written to. */
+static void set_flag(atomic_bool *flag)
+{
+	if (!atomic_load_explicit(flag, memory_order_relaxed))
+		atomic_store_explicit(flag, true, memory_order_relaxed);
+}
+
 void nic_polled(struct nic *nic)
 {
-	atomic_bool *polled = &nic->engine.pollers.polled;
+	set_flag(&nic->engine.pollers.polled);
+	set_flag(&nic->engine.pollers.got);
+}
 
-	if (!atomic_load_explicit(polled, memory_order_relaxed))
-		atomic_store_explicit(polled, true, memory_order_relaxed);
+static bool have_got(struct pollers *p)
+{
+	return atomic_load_explicit(&p->got, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&p->got, false, memory_order_relaxed);
 }
 
 /* A poller's short turn. Returns false if a whole one is to follow, in the same hold. */
@@ -281,7 +292,7 @@ static bool glance(struct nic *nic) REQUIRES(nic->core.turn)
 	if (!engine_may_glance(e))
 		return false;
 	if (engine_is_quiet(e)) {
-		nic_polled(nic);
+		set_flag(&e->pollers.polled);
 		return !engine_is_late(e);
 	}
 	now = clock_ns();
@@ -300,7 +311,7 @@ bool nic_poll(struct nic *nic)
 	bool found;
 
 	if (!turn_try_brief(&nic->core.turn)) {
-		nic_polled(nic);
+		set_flag(&e->pollers.polled);
 		let_work(nic);
 		return false;
 	}
@@ -320,7 +331,7 @@ bool nic_poll(struct nic *nic)
 	found = did.socket || did.ring || did.output;
 	if (found)
 		atomic_store_explicit(&e->pollers.last, clock_ns(), memory_order_relaxed);
-	next = spin_polled(&e->pollers.spin, found, now);
+	next = spin_polled(&e->pollers.spin, have_got(&e->pollers) || found, now);
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
 	if (next != SPIN_ON)
@@ -337,7 +348,7 @@ static bool look(struct nic *nic)
 	uint64_t now;
 
 	if (!turn_try(&nic->core.turn)) {
-		nic_polled(nic);
+		set_flag(&e->pollers.polled);
 		return false;
 	}
 	now = clock_ns();

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -164,6 +165,32 @@ static void time_does_not_go_back(void **state)
 	assert_int_equal(t.back, 0);
 }
 
+/* --- a poller's patience ----------------------------------------------------------- */
+
+/* Returns how often a poll that finds nothing gives the processor away.  All polls before
+ * it were in vain for long, and other threads use up their time slices. */
+static long naps_in_a_poll(void)
+{
+	struct spin *spin = &t.nic->engine.pollers.spin;
+	struct rusage before, after;
+
+	*spin = (struct spin){ .nap_until = NEVER };
+	getrusage(RUSAGE_THREAD, &before);
+	assert_true(nic_poll(t.nic));
+	getrusage(RUSAGE_THREAD, &after);
+	return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/* A program that has just taken a completion is not idle, although no turn of a poll has
+ * found it: the post did the work, or the engine's thread. */
+static void a_poller_that_gets_completions(void **state)
+{
+	(void)state;
+	nic_polled(t.nic);
+	assert_int_equal(naps_in_a_poll(), 0);
+	assert_int_equal(naps_in_a_poll(), 1);
+}
+
 /* --- another thread's turn between reading the clock and taking the turn
  * --------------- */
 
@@ -292,6 +319,8 @@ static void a_post_wakes_the_thread_in_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_poller_that_gets_completions, begin,
+						end),
 		cmocka_unit_test_setup_teardown(time_does_not_go_back, begin, end),
 		cmocka_unit_test_setup_teardown(the_clock_is_read_in_the_turn, begin,
 						end),

@@ -46,6 +46,9 @@ struct pollers {
 	/* set by a poll that did not run the engine since the thread's last wake-up,
 	 * because it found a completion or the turn taken */
 	atomic_bool polled;
+	/* set by a poll that found a completion, since one last ran the engine: whichever
+	 * thread's turn that was due to, its program is not idle */
+	atomic_bool got;
 };
 
 /* The engine's own thread (engine_thread.c). */

@@ -60,7 +60,7 @@ int nic_fence(struct nic *nic, uint32_t qpn);
  * free. Returns true if it ran. */
 bool nic_poll(struct nic *nic);
 
-/* A completion queue was found not empty: the program is polling. */
+/* A completion queue was found not empty: the program is polling, and not in vain. */
 void nic_polled(struct nic *nic);
 
 /* A completion queue was armed: the program may sleep from now on. */
