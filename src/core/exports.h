@@ -25,6 +25,9 @@ enum {
 /* What a thread of this process touches now without the turn: direct/words.h. */
 struct export_thread {
 	_Alignas(64) _Atomic uint64_t inside;
+	/* How often the thread has entered: `inside` alone has the same value again
+	 * after 256 times. */
+	_Atomic uint32_t entries;
 };
 
 /* An address at which only this process has these words. A reader that finds other

@@ -40,6 +40,7 @@ struct direct {
 	struct {
 		uint64_t number, word;
 		unsigned i;
+		uint32_t entries;
 	} gave_up;
 	int exports_fd; /* of core->exports, or -1 */
 	/* Another process maps, or mapped, some of our memory. */

@@ -270,6 +270,12 @@ static uint64_t word_at(const struct reach *r, unsigned i)
 	return word;
 }
 
+/* How often the thread with that word has entered. */
+static uint32_t entries_at(const struct reach *r, unsigned i)
+{
+	return i && r->exports ? atomic_load(&r->exports->thread[i - 1].entries) : 0;
+}
+
 /* Finds the next word, after the given place, that says inside. */
 static struct reach *next_inside(struct direct *d, const struct whom *whom,
 				 struct place *at, uint64_t *word)
@@ -379,26 +385,31 @@ struct waited {
 
 /* A word that a call has given up on and that is still there is not waited for again:
  * else to end a hundred QPs would take a hundred times as long. */
-static bool is_given_up(const struct direct *d, struct place at, uint64_t word)
+static bool is_given_up(const struct reach *r, struct place at, uint64_t word)
 {
+	const struct direct *d = r->d;
+
 	return d->gave_up.number == at.number && d->gave_up.i == at.i &&
-	       d->gave_up.word == word;
+	       d->gave_up.word == word && d->gave_up.entries == entries_at(r, at.i);
 }
 
 /* Is the peer to be treated as one that is stopped? */
-static bool is_late(const struct direct *d, struct place at, uint64_t word,
+static bool is_late(const struct reach *r, struct place at, uint64_t word,
 		    const struct waited *w)
 {
-	return w->here > d->patience_ns ||
+	return w->here > r->d->patience_ns ||
 	       (w->here > BRIEF_NS &&
-		(w->all > d->give_up_ns || is_given_up(d, at, word)));
+		(w->all > r->d->give_up_ns || is_given_up(r, at, word)));
 }
 
-static bool gives_up(struct direct *d, struct place at, uint64_t word,
+static bool gives_up(const struct reach *r, struct place at, uint64_t word,
 		     const struct waited *w)
 {
-	if (w->here <= BRIEF_NS || (w->all <= d->give_up_ns && !is_given_up(d, at, word)))
+	struct direct *d = r->d;
+
+	if (w->here <= BRIEF_NS || (w->all <= d->give_up_ns && !is_given_up(r, at, word)))
 		return false;
+	d->gave_up.entries = entries_at(r, at.i);
 	d->gave_up.number = at.number;
 	d->gave_up.i = at.i;
 	d->gave_up.word = word;
@@ -418,7 +429,7 @@ static enum seen judge(struct core *core, struct place at, uint64_t word,
 	if (r && ended) {
 		*(at.i ? &r->lent : &r->told) = false;
 	} else if (r) {
-		seen = gives_up(direct_of(core), at, word, w) ? STUCK : INSIDE;
+		seen = gives_up(r, at, word, w) ? STUCK : INSIDE;
 		if (seen == STUCK)
 			tell_stuck(r, at, word, w->here);
 	}
@@ -467,8 +478,8 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 
 	turn_take(&core->turn);
 	r = still_inside(core, at, word);
-	late = is_late(direct_of(core), at, word, waited);
-	if (r && at.i == 0 && late)
+	late = r && is_late(r, at, word, waited);
+	if (at.i == 0 && late)
 		shut_out(r, word);
 	if (r && at.i == 0 && r->gate.shut) {
 		shut = true;

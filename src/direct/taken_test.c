@@ -137,6 +137,36 @@ static void goes(struct shared *s)
 	s->mr = NULL;
 }
 
+/* A call has given up on a thread, which has then left and entered 256 times: its word is
+ * the same, and it is waited for as any other. */
+static void who_was_given_up_and_comes_again_is_waited_for(void **state)
+{
+	enum { NAPS = 2000 }; /* longer than the time in which nobody is given up */
+	struct shared s = mapped(FIX_ALL);
+	struct direct *d = direct_of(&s.f->s->node[1].core);
+	struct export_thread *me =
+		container_of(enter(&s, s.mr->mkey.key), struct export_thread, inside);
+	uint32_t turns;
+	void *rc = NULL;
+	pthread_t t;
+
+	(void)state;
+	stays(&s);
+	atomic_fetch_add(&me->entries, 256);
+	d->patience_ns = d->give_up_ns = UINT64_MAX;
+	turns = turn_ended(&d->core->turn);
+	assert_int_equal(pthread_create(&t, NULL, deregister, &s), 0);
+	while (turn_ended(&d->core->turn) - turns < NAPS) {
+		assert_int_equal(pthread_tryjoin_np(t, &rc), EBUSY);
+		sched_yield();
+	}
+	atomic_store(&me->inside, 0);
+	assert_int_equal(pthread_join(t, &rc), 0);
+	assert_ptr_equal(rc, NULL);
+	s.mr = NULL;
+	unshare_(&s);
+}
+
 /* A stopped process cannot be shut out of what it has mapped, but it may die. */
 static void who_stays_inside(void **state)
 {
@@ -397,6 +427,7 @@ int main(void)
 		cmocka_unit_test(a_region_that_is_gone_is_not_reached),
 		cmocka_unit_test(a_region_that_has_changed_is_looked_at_again),
 		cmocka_unit_test(who_is_inside_is_waited_for),
+		cmocka_unit_test(who_was_given_up_and_comes_again_is_waited_for),
 		cmocka_unit_test(who_stays_inside),
 		cmocka_unit_test(who_becomes_another_program),
 		cmocka_unit_test(who_closes_its_connection_is_inside_still),

@@ -67,8 +67,8 @@ bool words_join(struct core *core)
 	uint64_t was = atomic_load(&taken);
 	unsigned i;
 
-	if (was == UINT64_MAX || (thread_word.exposed && ++thread_word.count) ||
-	    is_exposed())
+	if (was == UINT64_MAX ||
+	    (thread_word.exposed && (++thread_word.count & INSIDE_COUNT)) || is_exposed())
 		return false;
 	pthread_once(&once, make_key);
 	if (!has_key || !core->exports)

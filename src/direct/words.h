@@ -19,9 +19,9 @@
 #include "direct/direct.h"
 
 struct thread_word {
-	unsigned line; /* index + 1 in the export table; 0: none yet */
-	uint8_t count; /* counts uses, to make each word differ */
-	bool exposed;  /* a fault would kill the thread; checked when count is 0 */
+	unsigned line;	/* index + 1 in the export table; 0: none yet */
+	uint32_t count; /* counts uses, to make each word differ */
+	bool exposed;	/* a fault would kill the thread; checked each 256 uses */
 };
 extern _Thread_local struct thread_word thread_word
 	__attribute__((tls_model("initial-exec")));
@@ -37,22 +37,28 @@ bool words_stay(void);
 __attribute__((always_inline)) static inline _Atomic uint64_t *words_enter(
 	struct core *core, uint32_t key, uint32_t qpn)
 {
-	_Atomic uint64_t *word;
+	struct export_thread *me;
+	uint32_t count;
 
 	if (!thread_word.line && !words_join(core))
 		return NULL;
-	word = &core->exports->thread[thread_word.line - 1].inside;
-	if (atomic_load_explicit(word, memory_order_relaxed))
+	me = &core->exports->thread[thread_word.line - 1];
+	if (atomic_load_explicit(&me->inside, memory_order_relaxed))
 		return NULL;
-	if (!++thread_word.count && !words_stay())
+	count = ++thread_word.count;
+	if (!(count & INSIDE_COUNT) && !words_stay())
 		return NULL;
-	atomic_store_explicit(word,
+	/* The stores become visible in this order: who has read the word reads a count
+	 * that is no older. */
+	atomic_store_explicit(&me->entries, count, memory_order_relaxed);
+	atomic_store_explicit(&me->inside,
 			      (uint64_t)key << INSIDE_KEY_AT |
-				      (uint64_t)qpn << INSIDE_QPN_AT | thread_word.count,
-			      memory_order_relaxed);
+				      (uint64_t)qpn << INSIDE_QPN_AT |
+				      (count & INSIDE_COUNT),
+			      memory_order_release);
 	/* The waiting thread makes the barrier: see above. */
 	atomic_signal_fence(memory_order_seq_cst);
-	return word;
+	return &me->inside;
 }
 
 static inline void words_leave(_Atomic uint64_t *word)
