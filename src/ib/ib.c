@@ -352,14 +352,17 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 uint64_t ib_run(struct qp *qp, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
-	uint64_t next, ack, late = NEVER;
+	uint64_t next, ack, late = NEVER, later = NEVER;
 
 	qp_is_held(q->qp);
 	next = req_run(q, now);
 	if (__builtin_expect(q->rsp.late.until != 0, 0))
 		late = rnr_run(q, now);
+	if (__builtin_expect(q->relay != NULL, 0))
+		later = relay_run(q, now);
 	ib_settle(q);
 	next = late < next ? late : next;
+	next = later < next ? later : next;
 	ack = ack_deadline(q, now);
 	next = ack < next ? ack : next;
 	return now < q->next_at && q->next_at < next ? q->next_at : next;

@@ -459,6 +459,10 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 /* The program's own request goes out: it counts as the answer to the last message. */
 void ack_answered(struct ib_qp *q, uint64_t now);
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
+/* Another process has no receive for pkt: counts and tells that it waits.  Returns for
+ * how long, ns; rnr_say() tells the peer after that. */
+uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt);
+void rnr_say(struct ib_qp *q);
 /* Has ack_output() anything to send, now or later? */
 static inline bool ack_is_pending(const struct ib_qp *q)
 {

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/due.h"
 #include "core/xrc.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
@@ -26,6 +27,9 @@ enum {
 	PASSED_MAX = 32,	  /* packets that the other process has at a time */
 	TELL_EVERY = 8,		  /* it reports its progress after so many packets */
 	STALE_NS = 250 * 1000000, /* after that long it seems not to run */
+	/* between two looks for a receive, the first and the longest time */
+	GAP_NS = 50000,
+	GAP_MOST_NS = 1600000,
 };
 
 /* --- the queue ----------------------------------------------------------------- */
@@ -58,6 +62,7 @@ static void new_epoch(struct relay *r)
 static void drop_all(struct relay *r)
 {
 	r->n = r->passed = 0;
+	r->until = r->again_at = 0;
 	new_epoch(r);
 }
 
@@ -163,7 +168,7 @@ static void refused_there(struct ib_qp *q, const struct ib_pkt *pkt, enum refusa
 	char from[IB_PEER_LEN];
 
 	if (why == REFUSED_NO_RECV) {
-		rsp_rnr(q);
+		rnr_say(q);
 		return;
 	}
 	log_info("QP 0x%06x: %s from %s, PSN %u, for SRQ 0x%06x of "
@@ -282,7 +287,7 @@ static bool step(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 static void go_on(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	while (q->relay->n > q->relay->passed && step(q, now))
+	while (!q->relay->again_at && q->relay->n > q->relay->passed && step(q, now))
 		;
 }
 
@@ -328,11 +333,45 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 /* --- messages from the other process
  * ------------------------------------------------- */
 
+/* There was no receive for the first packet.  The other process does not say when one is
+ * posted, so the packet is passed on again, from time to time.  Returns false if the peer
+ * is to be told. */
+static bool awaits(struct ib_qp *q, uint64_t now)
+{
+	struct relay *r = q->relay;
+
+	if (!q->ib->late_ns || (r->until && now >= r->until))
+		return false;
+	if (!r->until) {
+		r->until = now + rnr_begin(q, &at(r, 0)->pkt);
+		r->gap = GAP_NS;
+	}
+	r->passed = 0;
+	new_epoch(r);
+	r->again_at = now + r->gap < r->until ? now + r->gap : r->until;
+	r->gap = 2 * r->gap < GAP_MOST_NS ? 2 * r->gap : GAP_MOST_NS;
+	due_add(q->qp->core, q->qp); /* sets the timer */
+	return true;
+}
+
+uint64_t relay_run(struct ib_qp *q, uint64_t now)
+{
+	struct relay *r = q->relay;
+
+	qp_is_held(q->qp);
+	if (r->again_at && now >= r->again_at) {
+		r->again_at = 0;
+		go_on(q, now);
+	}
+	return r->again_at ? r->again_at : NEVER;
+}
+
 static void done(struct ib_qp *q, uint16_t slot, const struct xrc_done *m, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
-	uint32_t n = m->done - r->seq;
+	const uint32_t seq = r->seq;
+	uint32_t n = m->done - seq;
 
 	if (m->life != r->life || m->epoch != r->epoch || slot != r->slot ||
 	    n > r->passed || m->refused > XRC_OVERRUN ||
@@ -347,10 +386,12 @@ static void done(struct ib_qp *q, uint16_t slot, const struct xrc_done *m, uint6
 		rsp_carried(q, &pkt, m->orig, now);
 	}
 	r->since = now;
+	if (m->done != seq)
+		r->until = 0;
 	if (m->refused == XRC_OVERRUN) {
 		drop_all(r);
 		ib_fail(q, false, IBV_EVENT_QP_FATAL, now);
-	} else if (m->refused) {
+	} else if (m->refused && (m->refused != REFUSED_NO_RECV || !awaits(q, now))) {
 		give_up(q, (enum refusal)m->refused, now);
 	} else {
 		go_on(q, now);

@@ -32,6 +32,10 @@ struct relay {
 	uint32_t asked; /* the seq behind the last packet that an XRC_DONE is owed for */
 	uint64_t since; /* when that debt began, or the last XRC_DONE came */
 	bool stuck;	/* a full connection refused the next packet */
+	/* The SRQ had no receive for the first packet: the queue waits, is passed on
+	 * again at again_at, and later after gap; until: then the peer is told.  0: none.
+	 */
+	uint64_t until, again_at, gap;
 	uint32_t life, epoch;
 	uint32_t seq;		  /* seq of the first in held[] */
 	uint64_t met[SLOT_WORDS]; /* slots that were sent anything of this life */

@@ -79,6 +79,49 @@ static void an_empty_srq_elsewhere_is_waited_for(void **state)
 	lab_close(x);
 }
 
+/* The receive is posted a little later: the peer, which would not come again, hears
+ * nothing of that. */
+static void a_late_receive_elsewhere_is_waited_for(void **state)
+{
+	const struct sim_conf conf = { .late = 100 * MS };
+	const uint32_t lens[] = { 100, 60000 };
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct lab *x = lab_open(&conf);
+		struct core *to = &x->s->node[1].core;
+		struct ibv_wc wc;
+
+		x->from->attr.rnr_retry = 0;
+		post(x, IBV_WR_SEND, 1, 0, lens[i], 0);
+		post(x, IBV_WR_RDMA_WRITE, 2, 0, 100, 240000);
+		assert_false(wait(x, x->scq, 1 * MS, &wc));
+		assert_int_equal(ib_counter(to, IB_RX_LATE), 1);
+		receive(x, 9, 100000, 70000);
+		expect(x, x->scq, 1, IBV_WC_SUCCESS);
+		expect(x, x->scq, 2, IBV_WC_SUCCESS);
+		expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+		assert_memory_equal(x->mem, x->mem + 100000, lens[i]);
+		assert_int_equal(ib_counter(to, IB_TX_RNR), 0);
+		lab_close(x);
+	}
+}
+
+/* ... and one that does not come is told. */
+static void no_receive_elsewhere_is_told_in_time(void **state)
+{
+	const struct sim_conf conf = { .late = 100 * MS };
+	struct lab *x = lab_open(&conf);
+
+	(void)state;
+	x->from->attr.rnr_retry = 0;
+	post(x, IBV_WR_SEND, 1, 0, 100, 0);
+	expect(x, x->scq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_in_range(x->s->now, 1 * MS, 110 * MS);
+	assert_in_range(x->last, 4, 200); /* messages between the processes */
+	lab_close(x);
+}
+
 static void a_key_that_it_has_not_is_refused(void **state)
 {
 	struct lab *x = lab_open(NULL);
@@ -359,6 +402,8 @@ int main(void)
 		cmocka_unit_test(loss_changes_nothing),
 		cmocka_unit_test(a_connection_that_is_full_is_tried_again),
 		cmocka_unit_test(an_empty_srq_elsewhere_is_waited_for),
+		cmocka_unit_test(a_late_receive_elsewhere_is_waited_for),
+		cmocka_unit_test(no_receive_elsewhere_is_told_in_time),
 		cmocka_unit_test(a_key_that_it_has_not_is_refused),
 		cmocka_unit_test(an_srq_of_another_domain_is_none),
 		cmocka_unit_test(a_process_that_stops_is_waited_for),

@@ -47,7 +47,7 @@ static bool keep(struct ib_qp *q, const struct ib_pkt *pkt)
 	return true;
 }
 
-static void say_rnr(struct ib_qp *q)
+void rnr_say(struct ib_qp *q)
 {
 	q->rsp.late.refused = true;
 	q->rsp.late.refused_psn = q->rsp.epsn;
@@ -68,8 +68,7 @@ static uint64_t patience(const struct ib_qp *q)
 	return ns < q->ib->late_ns ? ns : q->ib->late_ns;
 }
 
-static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-	REQUIRES(q->qp->lock)
+uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct ib_late *l = &q->rsp.late;
 	const uint64_t ns = patience(q);
@@ -82,7 +81,15 @@ static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 			 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
 			 (unsigned)(ns / 1000));
 	l->told = true;
-	l->until = now + ns;
+	return ns;
+}
+
+static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct ib_late *l = &q->rsp.late;
+
+	l->until = now + rnr_begin(q, pkt);
 	l->followed = false;
 	l->since = l->last = now;
 	l->again = 0;
@@ -108,7 +115,7 @@ void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 	if (l->until ? now >= l->until || is_urged(q, pkt, now)
 		     : !q->ib->late_ns || !qp_receives(q->qp) || !keep(q, pkt)) {
-		say_rnr(q);
+		rnr_say(q);
 		return;
 	}
 	if (!l->until)
@@ -160,7 +167,7 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 	if (!l->until || l->asked)
 		return NEVER;
 	if (now >= l->until) {
-		say_rnr(q);
+		rnr_say(q);
 		return NEVER;
 	}
 	return l->until;
