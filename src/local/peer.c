@@ -3,6 +3,7 @@
  * part. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -236,26 +237,42 @@ void peer_up(struct peer *p)
 	make_due(p);
 }
 
-void peer_refuse(struct peer *p, const char *why)
+/* pid: 0 if it is not known. */
+static void refuse(struct peer *p, pid_t pid, const char *why)
 {
+	char process[32] = "";
+
 	if (p->state != PEER_OPENING)
 		return;
 	set_state(p, PEER_REFUSED);
-	log_info("slot %u, process %d: messages go through UDP: %s", p->slot,
-		 (int)p->reach.pid, why);
+	if (pid > 0)
+		snprintf(process, sizeof(process), ", process %d", (int)pid);
+	log_info("slot %u%s: messages go through UDP: %s", p->slot, process, why);
 	handshake_let_go(p);
 	list_for_safe(n, &p->lane.qps)
 		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane_node));
 }
 
-/* The peer's process has ended.  Its QPs find out by themselves. */
+void peer_refuse(struct peer *p, const char *why)
+{
+	pid_t pid = 0;
+	uid_t uid;
+
+	if (p->state != PEER_OPENING)
+		return;
+	(void)host_cred(p->l->host, p->slot, &uid, &pid);
+	refuse(p, pid, why);
+}
+
+/* The peer's process has ended, or there is none.  Its QPs find out by themselves. */
 static void die(struct peer *p)
 {
 	struct local *l = p->l;
 
 	if (p->state == PEER_UP)
 		peer_drain(p);
-	peer_refuse(p, "that process has ended");
+	/* Asking for its number would connect to its successor. */
+	refuse(p, 0, "no process of this host has that slot (any more)");
 	reach_part(&p->reach);
 	gate_end(&p->reach, true);
 	if (l->by_slot[p->slot] == p)

@@ -9,6 +9,7 @@
 #include "core/exports.h"
 #include "host/host.h"
 #include "local/fix.h"
+#include "sys/log_testing.h"
 
 /* The values of enum say. */
 enum { ASK = 1, OFFER, ANSWER, CONFIRM, KICK };
@@ -169,11 +170,17 @@ static void nobody_lives_there(void **state)
 	struct two t = open_two(NULL);
 	uint16_t nobody = t.low->core.slot == 1 ? 1022 : 1;
 	struct local *l = local_of(&t.high->core);
+	char text[1024], want[200];
 
 	(void)state;
 	while (nobody == t.low->core.slot || nobody == t.high->core.slot)
 		nobody++;
-	assert_null(local_lane(l, nobody));
+	snprintf(want, sizeof(want),
+		 "info: slot %u: messages go through UDP: no process of this host has "
+		 "that slot (any more)\n",
+		 nobody);
+	LOGGED(text, "info", assert_null(local_lane(l, nobody)));
+	assert_non_null(strstr(text, want));
 	assert_null(l->by_slot[nobody]);
 	assert_null(local_lane(l, 0));
 	assert_null(local_lane(l, SLOT_LAST + 1));
