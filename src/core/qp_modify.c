@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp_modify.c - modifying and querying queue pairs (IBTA vol. 1, 11.2.5). */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/complete.h"
@@ -57,14 +59,24 @@ static void copy_fields(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, 
 
 enum { PSN_MASK = 0xffffff };
 
-static int refuse(const struct qp *qp, const char *what, uint32_t value)
+/* Logs why a change of qp to that state is refused. */
+__attribute__((format(printf, 3, 4))) static void refuse(const struct qp *qp,
+							 enum ibv_qp_state to,
+							 const char *fmt, ...)
 {
-	log_info("QP 0x%06x: modify_qp refused: %s %u (0x%x)", qp->qpn, what, value,
-		 value);
-	return -EINVAL;
+	char why[QP_WHY_LEN];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	log_info("QP 0x%06x: modify_qp refused: %s to %s: %s", qp->qpn,
+		 qp_state_name(qp->state), qp_state_name(to), why);
 }
 
-static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
+/* Numbers that have a least and a greatest value. */
+static int check_numbers(const struct qp *qp, enum ibv_qp_state to,
+			 const struct ibv_qp_attr *a, int mask)
 {
 	const unsigned pkeys = mask & IBV_QP_PKEY_INDEX ? device_pkeys(qp->dev) : 0;
 	/* clang-format off */
@@ -72,6 +84,8 @@ static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int m
 		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
 		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, pkeys ? pkeys - 1 : 0 },
 		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
+		{ IBV_QP_PATH_MTU, "path_mtu (enum ibv_mtu)", a->path_mtu,
+		  IBV_MTU_256, IBV_MTU_4096 },
 		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31 },
 		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7 },
 		{ IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry, 0, 7 },
@@ -86,35 +100,36 @@ static int check_numbers(const struct qp *qp, const struct ibv_qp_attr *a, int m
 	if (mask & IBV_QP_PORT)
 		device_tell_port(qp->dev, a->port_num);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
-		if (mask & v[i].bit && (v[i].value < v[i].min || v[i].value > v[i].max))
-			return refuse(qp, v[i].name, v[i].value);
+		if (mask & v[i].bit && (v[i].value < v[i].min || v[i].value > v[i].max)) {
+			refuse(qp, to, "%s %u (0x%x) is not within %u to %u", v[i].name,
+			       v[i].value, v[i].value, v[i].min, v[i].max);
+			return -EINVAL;
+		}
 	return 0;
 }
 
-/* An MTU above the port's is accepted: the transport then sends what the port carries. */
-static int check_mtu(const struct qp *qp, enum ibv_mtu mtu)
+static int check_values(const struct qp *qp, enum ibv_qp_state to,
+			const struct ibv_qp_attr *a, int mask)
 {
-	if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096)
-		return refuse(qp, "path_mtu is unknown:", mtu);
-	return 0;
-}
-
-static int check_values(const struct qp *qp, const struct ibv_qp_attr *a, int mask)
-{
-	int rc;
-
 	/* A QP has one path: no alternate path and no automatic migration. */
 	if (mask & IBV_QP_ALT_PATH ||
-	    (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED))
+	    (mask & IBV_QP_PATH_MIG_STATE && a->path_mig_state != IBV_MIG_MIGRATED)) {
+		refuse(qp, to, "%s is not supported: a QP has one path",
+		       mask & IBV_QP_ALT_PATH ? "IBV_QP_ALT_PATH"
+					      : "a path_mig_state but IBV_MIG_MIGRATED");
 		return -EOPNOTSUPP;
-	if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != qp->state)
-		return refuse(qp, "cur_qp_state is not the state:", a->cur_qp_state);
-	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~ACCESS_KNOWN)
-		return refuse(qp, "qp_access_flags", a->qp_access_flags);
-	rc = check_numbers(qp, a, mask);
-	if (!rc && mask & IBV_QP_PATH_MTU)
-		rc = check_mtu(qp, a->path_mtu);
-	return rc;
+	}
+	if (mask & IBV_QP_CUR_STATE && a->cur_qp_state != qp->state) {
+		refuse(qp, to, "cur_qp_state %u is %s, which is not the QP's state",
+		       a->cur_qp_state, qp_state_name(a->cur_qp_state));
+		return -EINVAL;
+	}
+	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~ACCESS_KNOWN) {
+		refuse(qp, to, "qp_access_flags %u (0x%x) has flags besides 0x%x",
+		       a->qp_access_flags, a->qp_access_flags, ACCESS_KNOWN);
+		return -EINVAL;
+	}
+	return check_numbers(qp, to, a, mask);
 }
 
 /* --- modify -------------------------------------------------------------- */
@@ -205,6 +220,7 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	const struct device_kind *kind = qp->dev->kind;
 	struct path path = { 0 };
+	char why[QP_WHY_LEN];
 	int rc;
 
 	if (qp->ctx->dead && to != IBV_QPS_RESET) /* a dead context's QP may still go
@@ -212,13 +228,13 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 		return -EIO;
 	rc = qp_check_modify(kind->arrows, qp->type, from, to, mask);
 	if (rc) {
-		log_info("QP 0x%06x: modify_qp refused: state %d to %d with mask 0x%x",
-			 qp->qpn, (int)from, (int)to, (unsigned)mask);
+		refuse(qp, to, "%s",
+		       qp_why_not(kind->arrows, qp->type, from, to, mask, why));
 		if (kind->cm_only && to == IBV_QPS_RTR)
 			say_iwarp(qp);
 		return rc;
 	}
-	rc = check_values(qp, attr, mask);
+	rc = check_values(qp, to, attr, mask);
 	if (!rc && mask & IBV_QP_AV)
 		rc = path_resolve(qp->ctx, &attr->ah_attr, &path);
 	if (rc)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/qp_fixture.h"
+#include "sys/log_testing.h"
 
 static int modify(struct qp *qp, struct ibv_qp_attr a, int mask)
 {
@@ -142,6 +143,41 @@ static void every_value_is_checked_and_nothing_changes(void **state)
 	assert_memory_equal(&a, &before, sizeof(a));
 	a = good, a.cur_qp_state = IBV_QPS_RTR;
 	assert_int_equal(modify(qp, a, TO_RTS_RC | IBV_QP_CUR_STATE), 0);
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+/* Each refusal is one line, which names the states and what is wrong. */
+static void a_refusal_names_what_is_wrong(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = fix_qp(f, IBV_QPT_RC);
+	struct ibv_qp_attr init = fix_attr(IBV_QPS_INIT), rtr = fix_attr(IBV_QPS_RTR),
+			   no_grh = rtr, long_qpn = rtr;
+	char text[2048];
+
+	(void)state;
+	no_grh.ah_attr.is_global = 0;
+	long_qpn.dest_qp_num = 1 << 24;
+#define SAYS(attr, mask, want)                                                           \
+	do {                                                                             \
+		LOGGED(text, "info", assert_int_equal(modify(qp, attr, mask), -EINVAL)); \
+		assert_non_null(strstr(text, want));                                     \
+		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);           \
+	} while (0)
+	SAYS(init, TO_INIT_RC & ~(IBV_QP_PORT | IBV_QP_PKEY_INDEX),
+	     "refused: RESET to INIT: this change needs IBV_QP_PKEY_INDEX, IBV_QP_PORT\n");
+	SAYS(init, (TO_INIT_RC & ~IBV_QP_PORT) | IBV_QP_QKEY | 1 << 30,
+	     "refused: RESET to INIT: this change needs IBV_QP_PORT; it does not take "
+	     "IBV_QP_QKEY, 0x40000000, which is unknown\n");
+	SAYS(rtr, TO_RTR_RC,
+	     "refused: RESET to RTR: from RESET a QP of type RC goes to RESET, INIT\n");
+	fix_bring(qp, IBV_QPS_INIT);
+	SAYS(long_qpn, TO_RTR_RC,
+	     "refused: INIT to RTR: dest_qp_num 16777216 (0x1000000) is not within 0 to "
+	     "16777215\n");
+	SAYS(no_grh, TO_RTR_RC, "RoCE needs a GRH");
+#undef SAYS
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);
 }
@@ -305,6 +341,7 @@ int main(void)
 		cmocka_unit_test(a_query_tells_what_was_set),
 		cmocka_unit_test(psns_are_24_bits),
 		cmocka_unit_test(every_value_is_checked_and_nothing_changes),
+		cmocka_unit_test(a_refusal_names_what_is_wrong),
 		cmocka_unit_test(states_out_of_order_are_refused),
 		cmocka_unit_test(a_step_the_transport_refuses_is_undone),
 		cmocka_unit_test(reset_forgets_everything),

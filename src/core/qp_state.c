@@ -8,7 +8,9 @@
 #include "core/qp_state.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #define PKEY   IBV_QP_PKEY_INDEX
 #define PORT   IBV_QP_PORT
@@ -130,6 +132,10 @@ const struct qp_arrows qp_arrows_iwarp = {
 static const struct arrow *find(const struct qp_arrows *all, enum ibv_qp_type type,
 				enum ibv_qp_state from, enum ibv_qp_state to)
 {
+	static const struct arrow bare; /* to RESET or ERR: see above */
+
+	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
+		return &bare;
 	for (const struct arrow *a = all->v; a < all->v + all->n; a++)
 		if (a->type == type && a->from == from && a->to == to)
 			return a;
@@ -142,14 +148,128 @@ int qp_check_modify(const struct qp_arrows *all, enum ibv_qp_type type,
 	const struct arrow *a;
 
 	mask &= ~IBV_QP_STATE;
-	if (to == IBV_QPS_RESET || (to == IBV_QPS_ERR && from != IBV_QPS_RESET))
-		return mask ? -EINVAL : 0;
-
 	a = find(all, type, from, to);
 	if (!a || (mask & a->required) != a->required ||
 	    mask & ~(a->required | a->optional))
 		return -EINVAL;
 	return 0;
+}
+
+/* --- what is wrong, in words --------------------------------------------- */
+
+const char *qp_state_name(enum ibv_qp_state state)
+{
+	static const char *const name[] = {
+		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
+		[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
+		[IBV_QPS_ERR] = "ERR",
+	};
+
+	return state <= IBV_QPS_ERR ? name[state] : "no state";
+}
+
+const char *qp_type_name(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case IBV_QPT_XRC_RECV:
+		return "XRC_RECV";
+	case IBV_QPT_RAW_PACKET:
+		return "RAW_PACKET";
+	case IBV_QPT_DRIVER:
+		break;
+	}
+	return "?";
+}
+
+/* clang-format off */
+static const struct { int bit; const char *name; } attrs[] = {
+#define N(name) { IBV_QP_##name, "IBV_QP_" #name },
+	N(CUR_STATE) N(EN_SQD_ASYNC_NOTIFY) N(ACCESS_FLAGS) N(PKEY_INDEX) N(PORT) N(QKEY)
+	N(AV) N(PATH_MTU) N(TIMEOUT) N(RETRY_CNT) N(RNR_RETRY) N(RQ_PSN)
+	N(MAX_QP_RD_ATOMIC) N(ALT_PATH) N(MIN_RNR_TIMER) N(SQ_PSN) N(MAX_DEST_RD_ATOMIC)
+	N(PATH_MIG_STATE) N(CAP) N(DEST_QPN) N(RATE_LIMIT)
+#undef N
+};
+/* clang-format on */
+
+struct text {
+	char *at, *end;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *fmt,
+						      ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(t->at, (size_t)(t->end - t->at), fmt, args);
+	va_end(args);
+	if (n > 0)
+		t->at = n < t->end - t->at ? t->at + n : t->end - 1;
+}
+
+static void add_attrs(struct text *t, const char *verb, int mask)
+{
+	const char *before = verb;
+
+	for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
+		if (!(mask & attrs[i].bit))
+			continue;
+		add(t, "%s %s", before, attrs[i].name);
+		mask &= ~attrs[i].bit;
+		before = ",";
+	}
+	if (mask)
+		add(t, "%s 0x%x, which is unknown", before, (unsigned)mask);
+}
+
+static void add_ways(struct text *t, const struct qp_arrows *all, enum ibv_qp_type type,
+		     enum ibv_qp_state from)
+{
+	const char *before = "";
+
+	add(t, "from %s a QP of type %s goes to ", qp_state_name(from),
+	    qp_type_name(type));
+	for (enum ibv_qp_state to = IBV_QPS_RESET; to <= IBV_QPS_ERR; to++) {
+		if (!find(all, type, from, to))
+			continue;
+		add(t, "%s%s", before, qp_state_name(to));
+		before = ", ";
+	}
+}
+
+const char *qp_why_not(const struct qp_arrows *all, enum ibv_qp_type type,
+		       enum ibv_qp_state from, enum ibv_qp_state to, int mask,
+		       char text[QP_WHY_LEN])
+{
+	const struct arrow *a = find(all, type, from, to);
+	struct text t = { text, text + QP_WHY_LEN };
+	int missing, extra;
+
+	*text = '\0';
+	mask &= ~IBV_QP_STATE;
+	if (!a) {
+		add_ways(&t, all, type, from);
+		return text;
+	}
+	missing = a->required & ~mask;
+	extra = mask & ~(a->required | a->optional);
+	if (missing)
+		add_attrs(&t, "this change needs", missing);
+	if (extra)
+		add_attrs(&t,
+			  missing ? "; it does not take" : "this change does not take",
+			  extra);
+	return text;
 }
 
 /* Returns how far a QP in this state has advanced; it has the attributes of the arrows

@@ -15,6 +15,7 @@
 #include "core/event.h"
 #include "core/mr.h"
 #include "core/qp.h"
+#include "core/qp_state.h"
 #include "core/rq.h"
 #include "core/transport.h"
 #include "nic/dump.h"
@@ -159,33 +160,6 @@ static const struct {
 
 /* --- queue pairs --------------------------------------------------------- */
 
-static const char *const state_name[] = {
-	[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
-	[IBV_QPS_RTS] = "RTS",	   [IBV_QPS_SQD] = "SQD",   [IBV_QPS_SQE] = "SQE",
-	[IBV_QPS_ERR] = "ERR",
-};
-
-static const char *type_name(enum ibv_qp_type type)
-{
-	switch (type) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_XRC_SEND:
-		return "XRC initiator";
-	case IBV_QPT_XRC_RECV:
-		return "XRC target";
-	case IBV_QPT_RAW_PACKET:
-		return "raw packet";
-	case IBV_QPT_DRIVER:
-		break;
-	}
-	return "?";
-}
-
 static void show_queues(struct dump_text *d, const struct qp *qp)
 {
 	if (qp->xrcd) {
@@ -219,8 +193,9 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 		fputs("busy\n", d->out);
 		return;
 	}
-	fprintf(d->out, "%s %s on %s, %s", type_name(qp->type), state_name[qp->state],
-		qp->dev->ibv.name, qp->lane ? "local" : qp->transport->name);
+	fprintf(d->out, "%s %s on %s, %s", qp_type_name(qp->type),
+		qp_state_name(qp->state), qp->dev->ibv.name,
+		qp->lane ? "local" : qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
 		fprintf(d->out, " to QP 0x%06x at %s", qp->attr.dest_qp_num,
 			addr_text(qp->attr.ah_attr.grh.dgid.raw, ip));
