@@ -17,6 +17,7 @@
 #include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/qp_state.h"
+#include "rdmacm/refused.h"
 #include "rdmacm/resolve.h"
 #include "sys/live.h"
 #include "sys/log.h"
@@ -42,6 +43,7 @@ static struct cma_id *enter(struct rdma_cm_id *id)
 		return NULL;
 	}
 	held_begin();
+	cma_refuse(NULL);
 	return cma_of(id);
 }
 
@@ -54,18 +56,32 @@ static bool good_channel(struct rdma_event_channel *ch)
 	return false;
 }
 
-/* Ends a call that an event follows if rc is 0; `awaited` if the call succeeds. */
-static int end_waiting(struct cma_id *id, int rc, enum rdma_cm_event_type awaited)
+/* Ends a call on id, or that would have made one (id NULL). a: the address that the
+ * program gave, or NULL. */
+static int end(const struct cma_id *id, const char *call, const struct sockaddr *a,
+	       int rc)
 {
+	if (rc < 0)
+		cma_say_refused(id, call, a, rc);
+	return cma_end(rc);
+}
+
+/* Ends a call that an event follows if rc is 0; `awaited` if the call succeeds. */
+static int end_waiting(struct cma_id *id, const char *call, const struct sockaddr *a,
+		       int rc, enum rdma_cm_event_type awaited)
+{
+	if (rc < 0)
+		cma_say_refused(id, call, a, rc);
 	return cma_end(cma_complete(id, rc, awaited));
 }
 
 /* Ends a call that has made an id. */
-static int end_with(struct cma_id **made, struct rdma_cm_id **id, int rc)
+static int end_with(struct cma_id **made, struct rdma_cm_id **id, const char *call,
+		    int rc)
 {
 	if (!rc)
 		*id = &(*made)->id;
-	return cma_end(rc);
+	return end(NULL, call, NULL, rc);
 }
 
 /* --- devices, channels, events ------------------------------------------- */
@@ -159,7 +175,7 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 	if (!good_channel(channel))
 		return -1;
 	held_begin();
-	return end_with(&made, id, cma_create(channel, context, ps, &made));
+	return end_with(&made, id, __func__, cma_create(channel, context, ps, &made));
 }
 
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
@@ -173,7 +189,7 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 {
 	struct cma_id *i = good_channel(channel) ? enter(id) : NULL;
 
-	return i ? cma_end(cma_migrate(i, channel)) : -1;
+	return i ? end(i, __func__, NULL, cma_migrate(i, channel)) : -1;
 }
 
 EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
@@ -182,22 +198,24 @@ EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *
 	struct cma_id *i = enter(id);
 
 	if (i && level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
-		return cma_end(cma_set_path(i, optval, optlen));
-	return i ? cma_end(cma_set_option(i, level, optname, optval, optlen)) : -1;
+		return end(i, __func__, NULL, cma_set_path(i, optval, optlen));
+	return i ? end(i, __func__, NULL,
+		       cma_set_option(i, level, optname, optval, optlen))
+		 : -1;
 }
 
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_set_ece(i, ece)) : -1;
+	return i ? end(i, __func__, NULL, cma_set_ece(i, ece)) : -1;
 }
 
 EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_get_ece(i, ece)) : -1;
+	return i ? end(i, __func__, NULL, cma_get_ece(i, ece)) : -1;
 }
 
 /* --- addresses ----------------------------------------------------------- */
@@ -206,7 +224,7 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_bind(i, addr)) : -1;
+	return i ? end(i, __func__, addr, cma_bind(i, addr)) : -1;
 }
 
 /* timeout_ms is ignored: resolving takes no time, since the kernel finds neighbours when
@@ -217,7 +235,8 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 	struct cma_id *i = enter(id);
 
 	(void)timeout_ms;
-	return i ? end_waiting(i, cma_resolve_addr(i, src_addr, dst_addr),
+	return i ? end_waiting(i, __func__, dst_addr,
+			       cma_resolve_addr(i, src_addr, dst_addr),
 			       RDMA_CM_EVENT_ADDR_RESOLVED)
 		 : -1;
 }
@@ -227,7 +246,7 @@ EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	struct cma_id *i = enter(id);
 
 	(void)timeout_ms;
-	return i ? end_waiting(i, cma_resolve_route(i, timeout_ms),
+	return i ? end_waiting(i, __func__, NULL, cma_resolve_route(i, timeout_ms),
 			       RDMA_CM_EVENT_ROUTE_RESOLVED)
 		 : -1;
 }
@@ -261,25 +280,32 @@ EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_listen(i, backlog)) : -1;
+	return i ? end(i, __func__, NULL, cma_listen(i, backlog)) : -1;
 }
 
 EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
 	struct cma_id *made = NULL, *listener;
+	int rc;
 
 	if (!id)
 		return (int)cma_result(-EINVAL);
 	pthread_testcancel();
 	listener = enter(listen);
-	return listener ? end_with(&made, id, cma_get_request(listener, &made)) : -1;
+	if (!listener)
+		return -1;
+	rc = cma_get_request(listener, &made);
+	if (!rc)
+		*id = &made->id;
+	return cma_end(rc);
 }
 
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_connect(i, conn_param), RDMA_CM_EVENT_ESTABLISHED)
+	return i ? end_waiting(i, __func__, NULL, cma_connect(i, conn_param),
+			       RDMA_CM_EVENT_ESTABLISHED)
 		 : -1;
 }
 
@@ -287,7 +313,8 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_accept(i, conn_param), RDMA_CM_EVENT_ESTABLISHED)
+	return i ? end_waiting(i, __func__, NULL, cma_accept(i, conn_param),
+			       RDMA_CM_EVENT_ESTABLISHED)
 		 : -1;
 }
 
@@ -296,7 +323,8 @@ EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_reject(i, CM_REJ_CONSUMER, private_data, private_data_len))
+	return i ? end(i, __func__, NULL,
+		       cma_reject(i, CM_REJ_CONSUMER, private_data, private_data_len))
 		 : -1;
 }
 
@@ -305,8 +333,9 @@ EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_reject(i, CM_REJ_VENDOR_OPTION, private_data,
-				      private_data_len))
+	return i ? end(i, __func__, NULL,
+		       cma_reject(i, CM_REJ_VENDOR_OPTION, private_data,
+				  private_data_len))
 		 : -1;
 }
 
@@ -314,21 +343,23 @@ EXPORT int rdma_establish(struct rdma_cm_id *id)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_establish(i)) : -1;
+	return i ? end(i, __func__, NULL, cma_establish(i)) : -1;
 }
 
 EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_notify(i, event)) : -1;
+	return i ? end(i, __func__, NULL, cma_notify(i, event)) : -1;
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_disconnect(i), RDMA_CM_EVENT_DISCONNECTED) : -1;
+	return i ? end_waiting(i, __func__, NULL, cma_disconnect(i),
+			       RDMA_CM_EVENT_DISCONNECTED)
+		 : -1;
 }
 
 /* --- queues -------------------------------------------------------------- */
@@ -341,15 +372,15 @@ EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 	if (!i)
 		return -1;
 	if (!qp_attr || !qp_attr_mask || !id->verbs)
-		return cma_end(-EINVAL);
-	return cma_end(cma_qp_attr(i, qp_attr, qp_attr_mask));
+		return end(i, __func__, NULL, -EINVAL);
+	return end(i, __func__, NULL, cma_qp_attr(i, qp_attr, qp_attr_mask));
 }
 
 EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_create_qp(i, attr)) : -1;
+	return i ? end(i, __func__, NULL, cma_create_qp(i, attr)) : -1;
 }
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
@@ -357,7 +388,8 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(init ? cma_create_qp_of(i, pd, init) : -EINVAL) : -1;
+	return i ? end(i, __func__, NULL, init ? cma_create_qp_of(i, pd, init) : -EINVAL)
+		 : -1;
 }
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
@@ -372,7 +404,7 @@ EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_create_srq(i, attr)) : -1;
+	return i ? end(i, __func__, NULL, cma_create_srq(i, attr)) : -1;
 }
 
 EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
@@ -380,7 +412,8 @@ EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(init ? cma_create_srq_of(i, pd, init) : -EINVAL) : -1;
+	return i ? end(i, __func__, NULL, init ? cma_create_srq_of(i, pd, init) : -EINVAL)
+		 : -1;
 }
 
 EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
@@ -398,7 +431,7 @@ EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_join(i, addr, false, context),
+	return i ? end_waiting(i, __func__, addr, cma_join(i, addr, false, context),
 			       RDMA_CM_EVENT_MULTICAST_JOIN)
 		 : -1;
 }
@@ -408,7 +441,7 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_join_ex(i, attr, context),
+	return i ? end_waiting(i, __func__, NULL, cma_join_ex(i, attr, context),
 			       RDMA_CM_EVENT_MULTICAST_JOIN)
 		 : -1;
 }
@@ -417,7 +450,7 @@ EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_leave(i, addr)) : -1;
+	return i ? end(i, __func__, addr, cma_leave(i, addr)) : -1;
 }
 
 /* --- endpoints ----------------------------------------------------------- */
@@ -455,7 +488,8 @@ EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
 {
 	struct cma_id *i = enter(id);
 
-	return i ? end_waiting(i, cma_resolve_addrinfo(i, node, service, hints),
+	return i ? end_waiting(i, __func__, NULL,
+			       cma_resolve_addrinfo(i, node, service, hints),
 			       RDMA_CM_EVENT_ADDRINFO_RESOLVED)
 		 : -1;
 }
@@ -464,7 +498,8 @@ EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **inf
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(info ? cma_query_addrinfo(i, info) : -EINVAL) : -1;
+	return i ? end(i, __func__, NULL, info ? cma_query_addrinfo(i, info) : -EINVAL)
+		 : -1;
 }
 
 EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event,
@@ -472,7 +507,7 @@ EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type ev
 {
 	struct cma_id *i = enter(id);
 
-	return i ? cma_end(cma_write_event(i, event, status, arg)) : -1;
+	return i ? end(i, __func__, NULL, cma_write_event(i, event, status, arg)) : -1;
 }
 
 EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,
@@ -483,7 +518,7 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,
 	if (!id || !res)
 		return (int)cma_result(-EINVAL);
 	held_begin();
-	return end_with(&made, id, cma_create_ep(res, pd, qp_init_attr, &made));
+	return end_with(&made, id, __func__, cma_create_ep(res, pd, qp_init_attr, &made));
 }
 
 EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)

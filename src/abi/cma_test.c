@@ -21,6 +21,7 @@
 #include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/qp_state.h"
+#include "rdmacm/refused.h"
 #include "rdmacm/resolve.h"
 
 /* Not in Debian 12's <rdma/rdma_cma.h>. */
@@ -128,6 +129,24 @@ FAKE(cma_destroy_ep, (struct cma_id *i), IS(i, &id))
 FAKE_VOID(cma_channel_free, (struct cma_channel *ch), IS(ch, &channel))
 FAKE_VOID(cma_done, (struct cma_event *e), IS(e, &event))
 /* clang-format on */
+
+static int refusals; /* lines in the log */
+
+int cma_refuse(const char *why)
+{
+	assert_null(why);
+	return 0;
+}
+
+void cma_say_refused(const struct cma_id *i, const char *call, const struct sockaddr *a,
+		     int rc)
+{
+	assert_true(!i || i == &id);
+	assert_memory_equal(call, "rdma_", 5);
+	assert_true(!a || a == &src || a == &dst);
+	assert_true(rc < 0);
+	refusals++;
+}
 
 struct ibv_context **cma_devices(int *num)
 {
@@ -249,38 +268,41 @@ static const struct row {
 	const char *room;
 	int awaited;  /* the event that follows and tells the result; -1: none */
 	bool nothing; /* returns nothing: only errno tells */
+	bool silent;  /* a failure leaves no line in the log */
 } rows[] = {
-	{ destroy_id, "cma_destroy", -1, false },
-	{ migrate, "cma_migrate", -1, false },
-	{ set_option, "cma_set_option", -1, false },
-	{ set_ece, "cma_set_ece", -1, false },
-	{ get_ece, "cma_get_ece", -1, false },
-	{ bind_addr, "cma_bind", -1, false },
-	{ resolve_addr, "cma_resolve_addr", RDMA_CM_EVENT_ADDR_RESOLVED, false },
-	{ resolve_route, "cma_resolve_route", RDMA_CM_EVENT_ROUTE_RESOLVED, false },
-	{ resolve_info, "cma_resolve_addrinfo", RDMA_CM_EVENT_ADDRINFO_RESOLVED, false },
-	{ query_info, "cma_query_addrinfo", -1, false },
-	{ write_event, "cma_write_event", -1, false },
-	{ listen_, "cma_listen", -1, false },
-	{ get_request, "cma_get_request", -1, false },
-	{ connect_, "cma_connect", RDMA_CM_EVENT_ESTABLISHED, false },
-	{ accept_, "cma_accept", RDMA_CM_EVENT_ESTABLISHED, false },
-	{ reject, "cma_reject", -1, false },
-	{ reject_ece, "cma_reject", -1, false },
-	{ establish, "cma_establish", -1, false },
-	{ notify, "cma_notify", -1, false },
-	{ disconnect, "cma_disconnect", RDMA_CM_EVENT_DISCONNECTED, false },
-	{ qp_attr, "cma_qp_attr", -1, false },
-	{ create_qp_ex, "cma_create_qp", -1, false },
-	{ create_qp, "cma_create_qp_of", -1, false },
-	{ create_srq_ex, "cma_create_srq", -1, false },
-	{ create_srq, "cma_create_srq_of", -1, false },
-	{ join_group, "cma_join", RDMA_CM_EVENT_MULTICAST_JOIN, false },
-	{ join_group_ex, "cma_join_ex", RDMA_CM_EVENT_MULTICAST_JOIN, false },
-	{ leave_group, "cma_leave", -1, false },
-	{ destroy_qp, "cma_destroy_qp", -1, true },
-	{ destroy_srq, "cma_destroy_srq", -1, true },
-	{ destroy_ep, "cma_destroy_ep", -1, true },
+	{ destroy_id, "cma_destroy", -1, false, true },
+	{ migrate, "cma_migrate", -1, false, false },
+	{ set_option, "cma_set_option", -1, false, false },
+	{ set_ece, "cma_set_ece", -1, false, false },
+	{ get_ece, "cma_get_ece", -1, false, false },
+	{ bind_addr, "cma_bind", -1, false, false },
+	{ resolve_addr, "cma_resolve_addr", RDMA_CM_EVENT_ADDR_RESOLVED, false, false },
+	{ resolve_route, "cma_resolve_route", RDMA_CM_EVENT_ROUTE_RESOLVED, false,
+	  false },
+	{ resolve_info, "cma_resolve_addrinfo", RDMA_CM_EVENT_ADDRINFO_RESOLVED, false,
+	  false },
+	{ query_info, "cma_query_addrinfo", -1, false, false },
+	{ write_event, "cma_write_event", -1, false, false },
+	{ listen_, "cma_listen", -1, false, false },
+	{ get_request, "cma_get_request", -1, false, true },
+	{ connect_, "cma_connect", RDMA_CM_EVENT_ESTABLISHED, false, false },
+	{ accept_, "cma_accept", RDMA_CM_EVENT_ESTABLISHED, false, false },
+	{ reject, "cma_reject", -1, false, false },
+	{ reject_ece, "cma_reject", -1, false, false },
+	{ establish, "cma_establish", -1, false, false },
+	{ notify, "cma_notify", -1, false, false },
+	{ disconnect, "cma_disconnect", RDMA_CM_EVENT_DISCONNECTED, false, false },
+	{ qp_attr, "cma_qp_attr", -1, false, false },
+	{ create_qp_ex, "cma_create_qp", -1, false, false },
+	{ create_qp, "cma_create_qp_of", -1, false, false },
+	{ create_srq_ex, "cma_create_srq", -1, false, false },
+	{ create_srq, "cma_create_srq_of", -1, false, false },
+	{ join_group, "cma_join", RDMA_CM_EVENT_MULTICAST_JOIN, false, false },
+	{ join_group_ex, "cma_join_ex", RDMA_CM_EVENT_MULTICAST_JOIN, false, false },
+	{ leave_group, "cma_leave", -1, false, false },
+	{ destroy_qp, "cma_destroy_qp", -1, true, true },
+	{ destroy_srq, "cma_destroy_srq", -1, true, true },
+	{ destroy_ep, "cma_destroy_ep", -1, true, true },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -308,6 +330,8 @@ static void calls_on_an_id(void **state)
 			was_told(expected);
 			assert_int_equal(awaited, rows[i].awaited);
 			awaited = -1;
+			assert_int_equal(refusals, answer && !rows[i].silent);
+			refusals = 0;
 		}
 }
 

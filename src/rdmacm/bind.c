@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rdmacm/refused.h"
 #include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/rand.h"
@@ -291,8 +292,10 @@ int cma_bind(struct cma_id *id, const struct sockaddr *a)
 	struct sockaddr *src = &id->id.route.addr.src_addr;
 	int rc;
 
-	if (id->state != CMA_NEW || !a)
-		return -EINVAL;
+	if (!a)
+		return cma_refuse("the address is NULL");
+	if (id->state != CMA_NEW)
+		return cma_not_now(id);
 	if (!sockaddr_len(a))
 		return -EAFNOSUPPORT;
 	rc = choose_dev(id, a);

@@ -10,6 +10,7 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/group.h"
 #include "rdmacm/qp_state.h"
+#include "rdmacm/refused.h"
 
 enum { RETRIES = 7 }; /* for what the program leaves out */
 
@@ -24,7 +25,9 @@ static int choose(uint8_t wanted, uint8_t all, uint8_t max, uint8_t *out)
 	if (wanted == RDMA_MAX_RESP_RES)
 		wanted = all;
 	else if (wanted > max)
-		return -EINVAL;
+		return cma_refuse("responder_resources or initiator_depth is above what "
+				  "the device takes (max_qp_rd_atom), or, in "
+				  "rdma_accept, above what the peer offers");
 	*out = wanted;
 	return 0;
 }
@@ -72,7 +75,7 @@ int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 	int rc;
 
 	if (id->state != CMA_ROUTE)
-		return -EINVAL;
+		return cma_not_now(id);
 	rc = fill_param(id, c, id->dev->max_resources, id->dev->max_depth, &p);
 	if (rc)
 		return rc;
@@ -84,6 +87,8 @@ int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 	id->depth = p.depth;
 	id->retry_count = p.retry_count;
 	rc = cm_gate_connect(id->ctx, &id->to, &p, &id->owner, &id->conn);
+	if (rc == -EINVAL)
+		return cma_refuse("the private data is too long for a request");
 	if (!rc)
 		id->state = CMA_CONNECT;
 	return rc;
@@ -92,8 +97,10 @@ int cma_connect(struct cma_id *id, const struct rdma_conn_param *c)
 /* Called after the program itself has taken its QP to RTS. */
 int cma_establish(struct cma_id *id)
 {
-	if (id->id.qp || !id->conn)
-		return -EINVAL;
+	if (id->id.qp)
+		return cma_refuse("the id has a QP, with which the call is not needed");
+	if (!id->conn)
+		return cma_not_now(id);
 	return cm_gate_established(id->ctx, id->conn);
 }
 
@@ -108,7 +115,7 @@ int cma_listen(struct cma_id *id, int backlog)
 	if (rc)
 		return rc;
 	if (id->state != CMA_BOUND)
-		return -EINVAL;
+		return cma_not_now(id);
 	if (!id->listener) {
 		rc = cma_take_name(id);
 		if (rc)
@@ -139,18 +146,26 @@ static int accept_datagram(struct cma_id *id, const struct rdma_conn_param *c)
 	return cm_gate_accept(id->ctx, id->conn, &p, &id->owner);
 }
 
+static int not_accepted(int rc)
+{
+	return rc != -EINVAL
+		       ? rc
+		       : cma_refuse("the peer has ended its request, or the private "
+				    "data is too long for the answer");
+}
+
 int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 {
 	struct cm_param p = { .tclass = id->tos };
 	int rc;
 
 	if (id->state != CMA_REQUEST)
-		return -EINVAL;
+		return cma_not_now(id);
 	p.ack_timeout = id->dev->ack_delay;
 	if (cma_is_datagram(id)) {
 		rc = accept_datagram(id, c);
 		if (rc)
-			return rc;
+			return not_accepted(rc);
 		id->state = CMA_CONNECT;
 		return CMA_NO_EVENT;
 	}
@@ -169,17 +184,18 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 	rc = cm_gate_accept(id->ctx, id->conn, &p, &id->owner);
 	if (!rc)
 		rc = cm_gate_attach(id->ctx, id->conn);
-	if (rc)
-		cma_qp_error(id);
-	else
+	if (!rc) {
 		id->state = CMA_CONNECT;
-	return rc;
+		return 0;
+	}
+	cma_qp_error(id);
+	return not_accepted(rc);
 }
 
 int cma_reject(struct cma_id *id, uint16_t reason, const void *data, uint8_t len)
 {
 	if (!id->conn)
-		return -EINVAL;
+		return cma_not_now(id);
 	return cm_gate_reject(id->ctx, id->conn, reason, data, data ? len : 0);
 }
 
@@ -199,8 +215,10 @@ int cma_disconnect(struct cma_id *id)
 {
 	int rc;
 
-	if (!id->conn || cma_is_datagram(id))
-		return -EINVAL;
+	if (cma_is_datagram(id))
+		return cma_refuse("an id of datagrams (RDMA_PS_UDP) has no connection");
+	if (!id->conn)
+		return cma_not_now(id);
 	cma_qp_error(id);
 	rc = cm_gate_disconnect(id->ctx, id->conn);
 	/* -EINVAL: it is over already, as an event says. */

@@ -9,6 +9,7 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/mgid.h"
 #include "rdmacm/qp_state.h"
+#include "rdmacm/refused.h"
 #include "sys/addr.h"
 #include "sys/sockaddr.h"
 
@@ -119,7 +120,7 @@ int cma_join(struct cma_id *id, const struct sockaddr *addr, bool send_only,
 	int rc;
 
 	if (!id->dev)
-		return -EINVAL;
+		return cma_not_now(id);
 	if (!addr || !sockaddr_len(addr))
 		return -EAFNOSUPPORT;
 	if (!may_join(id, addr))

@@ -10,6 +10,7 @@
 
 #include "rdmacm/bind.h"
 #include "rdmacm/mgid.h"
+#include "rdmacm/refused.h"
 #include "sys/addr.h"
 #include "sys/addr_text.h"
 #include "sys/log.h"
@@ -324,8 +325,10 @@ int cma_resolve_addr(struct cma_id *id, const struct sockaddr *src,
 {
 	int rc;
 
-	if (id->state > CMA_ADDR || !dst)
-		return -EINVAL;
+	if (!dst)
+		return cma_refuse("the address is NULL");
+	if (id->state > CMA_ADDR)
+		return cma_not_now(id);
 	if (!sockaddr_len(dst))
 		return -EAFNOSUPPORT;
 	rc = cma_init();
@@ -486,7 +489,7 @@ int cma_resolve_route(struct cma_id *id, int timeout_ms)
 	int rc;
 
 	if (id->state != CMA_ADDR)
-		return -EINVAL;
+		return cma_not_now(id);
 	if (id->dev->ib)
 		return ask_for_path(id, timeout_ms);
 	rc = cma_is_iwarp(id) ? 0 : make_path(id); /* TCP finds its route by itself */
