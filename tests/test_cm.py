@@ -191,6 +191,21 @@ def test_interfaces_of_different_mtu(netns_pair, larger, family):
     assert ("the connection gets the smaller" in c.out) == (larger == "client"), c.describe()
 
 
+def test_loopback_by_different_devices(netns_pair):
+    """The client's device for 127.0.0.1 is none of the server's, whose log says so."""
+    host = netns_pair().a
+    host.sh("ip link add eth1 type veth peer name eth2; ip addr add 192.0.2.1/24 dev eth1;"
+            "ip link set eth1 up; ip link set eth2 up")
+    port = lab.next_port()
+    s = host.start("ucmatose", "-p", port, env={"URNIC_DEVICES": "eth0"})
+    wait_service(s, port)
+    c = host.start("ucmatose", "-s", "127.0.0.1", "-p", port,
+                   env={"URNIC_DEVICES": "eth1"})
+    assert c.wait(lab.HANGS) != 0, c.describe()
+    assert "RDMA_CM_EVENT_REJECTED, error: 28" in c.out, c.describe()
+    s.wait_output("it came to the address 192.0.2.1, and this process has no device")
+
+
 @pytest.mark.parametrize("family", ["v4", "v6"])
 def test_mckey(shared_pair, family):
     """Multicast between two namespaces."""

@@ -54,10 +54,30 @@ static void fill_ud(struct cma_event *e)
 	ud->qkey = e->peer.qkey;
 }
 
+/* As a rule this process leaves out the device to whose address the request came. */
+static void say_not_served(const struct cma_event *e, int rc)
+{
+	char peer[INET6_ADDRSTRLEN], self[INET6_ADDRSTRLEN];
+
+	addr_text(e->from.dst_ip, peer);
+	addr_text(e->from.route.src, self);
+	if (rc == -ENODEV)
+		log_warn(
+			"rdma_cm: a request of %s for port %u finds no device: it came to the "
+			"address %s, and this process has no device with that address: "
+			"let client and server have the same devices (URNIC_DEVICES), "
+			"or connect to an address of a device that the server has",
+			peer, e->from.src_port, self);
+	else
+		log_warn("rdma_cm: a request of %s for port %u finds no id: %s", peer,
+			 e->from.src_port, strerror(-rc));
+}
+
 /* Makes an id of a request. Returns false if there is nothing to report. */
 static bool on_request(struct cma_event *e)
 {
 	struct cma_id *listener = cma_id_of(e);
+	int rc;
 
 	if (e->from.datagram)
 		fill_ud(e);
@@ -65,7 +85,9 @@ static bool on_request(struct cma_event *e)
 		fill_conn(e);
 	e->ev.event = RDMA_CM_EVENT_CONNECT_REQUEST;
 	e->ev.listen_id = &listener->id;
-	if (cma_id_for_request(e)) {
+	rc = cma_id_for_request(e);
+	if (rc) {
+		say_not_served(e, rc);
 		cm_gate_close(listener->ctx, e->conn);
 		return false;
 	}
