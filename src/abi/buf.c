@@ -60,7 +60,7 @@ SHOWN void *abi_alloc_buf(struct ibv_pd *ibv, size_t size, struct buf **out)
 
 SHOWN void abi_free_buf(struct buf *buf)
 {
-	if (!lives(buf))
+	if (!abi_alone() || !lives(buf))
 		return;
 	inside_begin();
 	abi_hold();

@@ -53,6 +53,26 @@ static void buffers_are_checked(void **state)
 	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
+/* A handler that has interrupted a call of its thread frees nothing, as the table of
+ * objects may be locked. */
+static void a_handler_frees_no_buffer(void **state)
+{
+	struct buf *buf;
+	struct ibv_mr *mr;
+	uint8_t *at = abi_alloc_buf(fix.pd, 100, &buf);
+
+	(void)state;
+	inside_begin();
+	errno = 0;
+	abi_free_buf(buf);
+	assert_int_equal(errno, EDEADLK);
+	abi_end();
+	mr = abi_reg_buf_mr(fix.pd, buf, at, 100, WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	abi_free_buf(buf);
+}
+
 static void a_struct_describes_a_region(void **state)
 {
 	struct buf_mr_attr a = { .length = 8, .access = WRITE, .addr = fix.memory };
@@ -114,6 +134,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_buffer_is_registered, fix_open,
 						fix_close),
 		cmocka_unit_test_setup_teardown(buffers_are_checked, fix_open, fix_close),
+		cmocka_unit_test_setup_teardown(a_handler_frees_no_buffer, fix_open,
+						fix_close),
 		cmocka_unit_test_setup_teardown(a_struct_describes_a_region, fix_open,
 						fix_close),
 		cmocka_unit_test_setup_teardown(a_parent_domain_allows_shared_memory,

@@ -67,7 +67,7 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
 {
 	const void *owner;
 
-	if (!n || !live_find(LIVE(cq_of, ibv), LIVE_CQ, &owner) ||
+	if (!n || !abi_alone() || !live_find(LIVE(cq_of, ibv), LIVE_CQ, &owner) ||
 	    !abi_enter(ibv->context))
 		return;
 	cq_ack_events(cq_of(ibv), n);
@@ -106,7 +106,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *ibv, struct ibv_async_event *
 
 EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
-	if (!GIVEN("ack_async_event", event))
+	if (!abi_alone() || !GIVEN("ack_async_event", event))
 		return;
 	inside_begin();
 	async_ack(event);

@@ -4,16 +4,23 @@
 
 #include <pthread.h>
 
+#include "sys/held.h"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void rsock_backlogs_lock(void)
+bool rsock_backlogs_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	return held_fork(&lock);
 }
 
 void rsock_backlogs_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
+}
+
+void rsock_backlogs_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
 }
 
 void rsock_backlog_init(struct rsock_backlog *b, struct rsock_entry *owner)

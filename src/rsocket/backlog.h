@@ -51,7 +51,10 @@ void rsock_backlog_empty(struct rsock_backlog *b, struct list *out);
 bool rsock_child_settle(struct rsock_child *c, bool made,
 			struct rsock_backlog **listener);
 
-void rsock_backlogs_lock(void); /* before a fork */
+/* Around a fork: the lock; see held_fork(). rsock_backlogs_forked() makes it anew, in the
+ * child. */
+bool rsock_backlogs_lock(void);
 void rsock_backlogs_unlock(void);
+void rsock_backlogs_forked(void);
 
 #endif

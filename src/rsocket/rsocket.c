@@ -17,25 +17,33 @@
 
 /* --- around a fork ------------------------------------------------------- */
 
+/* The locks that the forking thread has taken. */
+static _Thread_local struct {
+	bool backlogs, sleepers, table;
+} has __attribute__((tls_model("initial-exec")));
+
 /* Takes the locks in their order (docs/rsocket.md). No verbs call is made under any of
  * them: the NIC's own fork handlers may have run before, and hold its locks. */
 static void forking(void)
 {
-	rsock_backlogs_lock();
-	rsock_sleepers_lock();
-	rsock_table_lock();
+	has.backlogs = rsock_backlogs_lock();
+	has.sleepers = rsock_sleepers_lock();
+	has.table = rsock_table_lock();
 }
 
 static void parent(void)
 {
-	rsock_table_unlock();
-	rsock_sleepers_unlock();
-	rsock_backlogs_unlock();
+	if (has.table)
+		rsock_table_unlock();
+	if (has.sleepers)
+		rsock_sleepers_unlock();
+	if (has.backlogs)
+		rsock_backlogs_unlock();
 }
 
 static void child(void)
 {
-	parent();
+	rsock_backlogs_forked();
 	rsock_sleepers_forked();
 	rsock_table_forked();
 }

@@ -13,8 +13,11 @@
 
 #include <cmocka.h>
 
+#include "rsocket/backlog.h"
 #include "rsocket/fix.h"
 #include "rsocket/pollset.h"
+#include "rsocket/table.h"
+#include "sys/held.h"
 
 static void kinds_that_there_are(void **state)
 {
@@ -145,6 +148,29 @@ static void a_fork(void **state)
 	assert_int_equal(rsocket_close(dg), 0);
 }
 
+/* A handler has interrupted a call of its thread that has these locks. */
+static void a_fork_within_a_call(void **state)
+{
+	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0), status;
+	pid_t pid;
+
+	(void)state;
+	held_begin();
+	for (int i = 0; i < 2; i++) {
+		bool has = i ? rsock_table_lock() : rsock_backlogs_lock();
+
+		assert_true(has);
+		pid = fork();
+		if (!pid)
+			_exit(0);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		i ? rsock_table_unlock() : rsock_backlogs_unlock();
+	}
+	held_end();
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
 static void flags_of_a_descriptor(void **state)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
@@ -201,6 +227,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(descriptors_that_are_none_of_ours, fix_begin,
 						fix_end),
 		cmocka_unit_test_setup_teardown(a_fork, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_fork_within_a_call, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(flags_of_a_descriptor, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(the_length_of_a_name_alone, fix_begin,
 						fix_end),

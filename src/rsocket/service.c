@@ -9,6 +9,7 @@
 
 #include "rsocket/os.h"
 #include "sys/fd.h"
+#include "sys/held.h"
 
 /* How long exit() waits for the program's last data. */
 #define EXIT_NS	   (10 * RSOCK_S)
@@ -175,14 +176,17 @@ static void at_exit(void)
 
 /* --- starting the thread ------------------------------------------------- */
 
+static _Thread_local bool has_lock __attribute__((tls_model("initial-exec")));
+
 static void forking(void)
 {
-	pthread_mutex_lock(&lock);
+	has_lock = held_fork(&lock);
 }
 
 static void parent(void)
 {
-	pthread_mutex_unlock(&lock);
+	if (has_lock)
+		pthread_mutex_unlock(&lock);
 }
 
 /* The child has neither the thread nor the parent's channel. */
@@ -192,7 +196,7 @@ static void child(void)
 	kick = -1;
 	list_init(&closing);
 	atomic_store(&nclosing, 0);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_init(&lock, NULL);
 }
 
 /* Opening the channel has registered the NIC's fork handlers, so ours, registered later,

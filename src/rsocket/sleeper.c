@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sys/fd.h"
+#include "sys/held.h"
 
 struct rsock_link {
 	struct list node;
@@ -147,9 +148,9 @@ int rsock_sleeper(size_t n, struct rsock_sleeper **out)
 
 /* --- around a fork ------------------------------------------------------- */
 
-void rsock_sleepers_lock(void)
+bool rsock_sleepers_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	return held_fork(&lock);
 }
 
 void rsock_sleepers_unlock(void)
@@ -163,6 +164,7 @@ void rsock_sleepers_forked(void)
 {
 	struct rsock_sleeper *sl = key_made ? pthread_getspecific(thread_key) : NULL;
 
+	pthread_mutex_init(&lock, NULL);
 	if (!sl)
 		return;
 	close(sl->efd);

@@ -47,9 +47,9 @@ void rsock_sleeper_unlink(struct rsock_sleeper *sl); /* from all queues */
 void rsock_eventfd_set(int efd);
 void rsock_eventfd_clear(int efd);
 
-/* Around a fork: the lock. rsock_sleepers_forked(), in the child, makes its only thread
- * forget the queues in which the parent's thread stood. */
-void rsock_sleepers_lock(void);
+/* Around a fork: the lock; see held_fork(). rsock_sleepers_forked(), in the child, makes
+ * it anew, and makes the only thread forget the queues in which the parent's stood. */
+bool rsock_sleepers_lock(void);
 void rsock_sleepers_unlock(void);
 void rsock_sleepers_forked(void);
 

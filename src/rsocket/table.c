@@ -9,6 +9,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "sys/held.h"
+
 enum { STEP = 256 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -127,9 +129,9 @@ void rsock_entry_each(void (*call)(struct rsock_entry *e))
 	}
 }
 
-void rsock_table_lock(void)
+bool rsock_table_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	return held_fork(&lock);
 }
 
 void rsock_table_unlock(void)
@@ -139,5 +141,6 @@ void rsock_table_unlock(void)
 
 void rsock_table_forked(void)
 {
+	pthread_mutex_init(&lock, NULL);
 	atomic_fetch_add(&forks, 1);
 }

@@ -36,9 +36,9 @@ bool rsock_entry_forked(const struct rsock_entry *e);
 /* Calls call() for each entry with a descriptor, except copies from before a fork. */
 void rsock_entry_each(void (*call)(struct rsock_entry *e));
 
-/* Around a fork: the table's lock. rsock_table_forked(), in the child, marks all entries
- * as copies. */
-void rsock_table_lock(void);
+/* Around a fork: the table's lock; see held_fork(). rsock_table_forked(), in the child,
+ * makes it anew, and marks all entries as copies. */
+bool rsock_table_lock(void);
 void rsock_table_unlock(void);
 void rsock_table_forked(void);
 

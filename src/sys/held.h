@@ -9,6 +9,9 @@
 #ifndef SYS_HELD_H
 #define SYS_HELD_H
 
+#include <pthread.h>
+#include <stdbool.h>
+
 #include "sys/cancel.h"
 
 /* The number of such calls that the thread is inside, and its cancellation state before
@@ -28,6 +31,14 @@ static inline void held_end(void)
 {
 	if (!--held.depth)
 		cancel_let(held.was);
+}
+
+/* Takes l before a fork. A signal handler may fork, too; if it has interrupted a call of
+ * its thread, l may be the thread's own, and is only tried. Returns whether it was
+ * taken; in the child it is made anew. */
+static inline bool held_fork(pthread_mutex_t *l)
+{
+	return !(held.depth ? pthread_mutex_trylock(l) : pthread_mutex_lock(l));
 }
 
 /* Before the sleep.  The result is for held_wake(). */
