@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* counter.c - counts what happens to datagrams; counter.def is the table. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -21,6 +22,18 @@ uint64_t ib_counter(struct core *core, enum ib_counter c)
 const char *ib_counter_name(enum ib_counter c)
 {
 	return c < IB_COUNTERS ? names[c] : NULL;
+}
+
+bool ib_may_tell(struct ib *ib, struct ib_qp *q, enum ib_counter why)
+{
+	static_assert(IB_COUNTERS <= 32, "a bit each");
+	const uint32_t bit = 1u << why;
+
+	if (log_level < LOG_INFO || (q && q->told & bit) || !log_allowed(&ib->told_at))
+		return false;
+	if (q)
+		q->told |= bit;
+	return true;
 }
 
 void ib_log_counters(struct core *core)

@@ -206,6 +206,9 @@ struct ib_rsp {
 	bool by_value; /* lane: the next NAK asks for a SEND's payload in packets */
 	bool again;    /* lane: the next NAK costs the peer no retry */
 	struct ib_late late;
+	/* The first request with another PSN than the first that is expected. */
+	bool strayed;
+	uint32_t stray_psn;
 	uint32_t nak_psn;
 	/* Results of the last atomics, to answer duplicates with. */
 	struct {
@@ -233,6 +236,7 @@ struct ib_qp {
 	struct ib_req req;
 	struct ib_rsp rsp;
 	uint64_t next_at;    /* static rate of the path: sends nothing before */
+	uint32_t told;	     /* for ib_may_tell(): 1 << enum ib_counter */
 	struct kept *kept;   /* rnr.c: the packet that waits for a receive; or NULL */
 	struct relay *relay; /* XRC, for SRQs of other processes; or NULL */
 };
@@ -276,6 +280,7 @@ struct ib {
 	struct list hosts;	     /* of struct cc_host */
 	bool belated;		     /* see ib_input_all() */
 	uint64_t now;		     /* time of the present output() */
+	uint64_t told_at;	     /* for ib_may_tell() */
 	uint64_t late_ns; /* how long a message waits for a receive at most; 0: not */
 	struct ib_xrc xrc;
 };
@@ -284,6 +289,10 @@ static inline void count(struct ib_qp *q, enum ib_counter c)
 {
 	q->ib->counter[c]++;
 }
+
+/* May the log be told why a packet is dropped? Anybody may send packets, so each reason
+ * is told once for each QP, and one a second at most. q NULL: there is no such QP. */
+bool ib_may_tell(struct ib *ib, struct ib_qp *q, enum ib_counter why);
 
 /* Puts the QP into SQE (sq_only) or ERR, after dropping what its requester has
  * outstanding.  event: the asynchronous event to raise, or -1. */
@@ -450,6 +459,10 @@ void rnr_came(struct ib_qp *q, bool accepted) REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t rnr_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void rnr_end(struct ib_qp *q); /* nothing waits any more */
+/* Another process has no receive for pkt: counts and tells that it waits.  Returns for
+ * how long, ns; rnr_say() tells the peer after that. */
+uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt);
+void rnr_say(struct ib_qp *q);
 
 /* --- acknowledgements (ack.c) -------------------------------------------- */
 
@@ -459,10 +472,6 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
 /* The program's own request goes out: it counts as the answer to the last message. */
 void ack_answered(struct ib_qp *q, uint64_t now);
 uint64_t ack_deadline(const struct ib_qp *q, uint64_t now);
-/* Another process has no receive for pkt: counts and tells that it waits.  Returns for
- * how long, ns; rnr_say() tells the peer after that. */
-uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt);
-void rnr_say(struct ib_qp *q);
 /* Has ack_output() anything to send, now or later? */
 static inline bool ack_is_pending(const struct ib_qp *q)
 {

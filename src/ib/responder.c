@@ -387,12 +387,37 @@ void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint6
 	rsp_add_pending(q, &r);
 }
 
+/* Nothing has come to q yet with the PSN that is expected first: tells the log. If the
+ * first packet was lost, the peer sends from there again; but one that sends an older
+ * PSN, or sends this one again, begins elsewhere. */
+static void stray(struct ib_qp *q, const struct ib_pkt *pkt, bool older)
+{
+	struct ib_rsp *s = &q->rsp;
+	char from[IB_PEER_LEN];
+
+	if (s->prev || s->late.until || s->late.refused)
+		return;
+	if (!older && !(s->strayed && s->stray_psn == pkt->f.psn)) {
+		if (!s->strayed)
+			s->stray_psn = pkt->f.psn;
+		s->strayed = true;
+		return;
+	}
+	if (ib_may_tell(q->ib, q, older ? IB_RX_DUPLICATE : IB_RX_OUT_OF_ORDER))
+		log_info("QP 0x%06x: %s from %s dropped: PSN %u, and the first that is "
+			 "expected is %u: the peer's sq_psn must be this QP's rq_psn",
+			 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
+			 s->epsn);
+}
+
 void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	int32_t ahead = psn_diff(pkt->f.psn, q->rsp.epsn);
 
 	if (ib_has(pkt, IB_XRCETH) && relay_takes(q, pkt, now))
 		return;
+	if (ahead)
+		stray(q, pkt, ahead < 0);
 	if (ahead > 0)
 		rsp_out_of_order(q);
 	else if (ahead < 0)

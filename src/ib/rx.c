@@ -11,8 +11,33 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
+#include "wire/grh.h"
 #include "wire/gsi.h"
+
+/* Says why a packet for this QP is dropped; q NULL: for a QP that this process has not; d
+ * NULL: it came by memory. Late ACKs and responses are normal, and not told. */
+static void say(struct ib *ib, struct ib_qp *q, const struct dgram *d,
+		const struct ib_pkt *pkt, enum ib_counter why, const char *text)
+{
+	char from[INET6_ADDRSTRLEN] = "another process of this host";
+	uint8_t src[16], dst[16];
+	struct link_head head;
+
+	if (!ib_is_request(pkt->op) || !ib_may_tell(ib, q, why))
+		return;
+	if (d) {
+		d->link->ops->head(d, &head);
+		grh_ends(head.bytes, src, dst);
+		addr_text(src, from);
+	}
+	log_info("%s for QP 0x%06x from %s, PSN %u, dropped: %s", pkt->op->name,
+		 pkt->f.dest_qp, from, pkt->f.psn, text);
+}
+
+static const char no_qp[] = "this process has no such QP (destroyed already? or does the "
+			    "program give its peer another number?)";
 
 /* --- the QP --------------------------------------------------------------- */
 
@@ -33,8 +58,8 @@ static void established(struct ib_qp *q)
 }
 
 /* Takes in a packet that is known to come from the peer. */
-static void connected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-	REQUIRES(q->qp->lock)
+static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
+		      uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (pkt->op->kind == IB_CONGESTION) {
 		count(q, IB_RX_CNP);
@@ -45,6 +70,7 @@ static void connected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (ib_service(pkt->f.opcode) != q->service ||
 	    (ib_is_request(pkt->op) && q->qp->type == IBV_QPT_XRC_SEND)) {
 		count(q, IB_RX_NO_QP);
+		say(q->ib, q, d, pkt, IB_RX_NO_QP, "the QP is of another type");
 		return;
 	}
 	q->rsp.ack.understood |= q->ib->belated;
@@ -78,24 +104,43 @@ static void linked(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *
 {
 	if (d->marked && pkt->op->kind != IB_CONGESTION)
 		rsp_cnp(q, now);
-	connected(q, pkt, now);
+	connected(q, d, pkt, now);
 }
 
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		     uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (ib_service(pkt->f.opcode) != IB_UD)
+	if (ib_service(pkt->f.opcode) != IB_UD) {
 		count(q, IB_RX_NO_QP);
-	else if (!to_port(q->qp, d, pkt))
+		say(q->ib, q, d, pkt, IB_RX_NO_QP, "the QP is of another type");
+	} else if (!to_port(q->qp, d, pkt))
 		count(q, IB_RX_NO_ADDR);
 	else
 		ud_request(q, d, pkt, now);
 }
 
-static void another_partition(struct ib_qp *q) /* C9-38 */
+static void another_partition(struct ib_qp *q, const struct dgram *d,
+			      const struct ib_pkt *pkt) /* C9-38 */
 {
 	count(q, IB_RX_PKEY);
+	say(q->ib, q, d, pkt, IB_RX_PKEY, "the QP has another P_Key");
 	q->qp->dev->pkey_violations++;
+}
+
+static void in_no_state(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt)
+{
+	count(q, IB_RX_STATE);
+	say(q->ib, q, d, pkt, IB_RX_STATE,
+	    "the QP takes packets from RTR on, and not in ERR");
+}
+
+static void from_elsewhere(struct ib_qp *q, const struct dgram *d,
+			   const struct ib_pkt *pkt)
+{
+	count(q, IB_RX_NO_ADDR);
+	say(q->ib, q, d, pkt, IB_RX_NO_ADDR,
+	    q->qp->lane ? "the QP's peer is of this host, and reaches it by memory"
+			: "the QP is connected to another address");
 }
 
 static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *pkt,
@@ -106,13 +151,13 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
 	if (!qp_receives(qp))
-		count(q, IB_RX_STATE);
+		in_no_state(q, d, pkt);
 	else if (qp_hears(qp, pkt->f.pkey) < 0)
-		another_partition(q);
+		another_partition(q, d, pkt);
 	else if (qp->type == IBV_QPT_UD)
 		datagram(q, d, pkt, now);
 	else if (qp->lane || !from_peer(qp, d))
-		count(q, IB_RX_NO_ADDR);
+		from_elsewhere(q, d, pkt);
 	else
 		linked(q, d, pkt, now);
 	ib_settle(q);
@@ -130,7 +175,7 @@ static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		count(q, IB_RX_STATE);
 		return;
 	}
-	connected(q, pkt, now);
+	connected(q, NULL, pkt, now);
 	if (!ib_is_request(pkt->op))
 		lane_hear_any(q, now);
 }
@@ -147,8 +192,7 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 	q = qp && qp->transport == &ib_transport ? ib_qp(qp) : NULL;
 	if (!q) {
 		ib_of(core)->counter[IB_RX_NO_QP]++;
-		log_debug("%s for QP 0x%06x dropped: this process has no such QP",
-			  pkt->op->name, pkt->f.dest_qp);
+		say(ib_of(core), NULL, NULL, pkt, IB_RX_NO_QP, no_qp);
 		return;
 	}
 	/* exit() may run inside a call that holds this lock. */
@@ -301,8 +345,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	qp = qp_find(core, qpn);
 	if (!qp || qp->transport != &ib_transport) {
 		ib->counter[IB_RX_NO_QP]++;
-		log_debug("%s for QP 0x%06x dropped: this process has no such QP",
-			  pkt.op->name, qpn);
+		say(ib, NULL, d, &pkt, IB_RX_NO_QP, no_qp);
 		return;
 	}
 	deliver(qp, d, &pkt, now);
@@ -400,7 +443,7 @@ static unsigned take_run(struct ib_qp *q, struct ib_pkt *pkt, const struct run *
 		pkt->f.psn = psn_add(psn, n);
 		pkt->payload =
 			(const uint8_t *)r->v[n].iov[0].iov_base + sizeof(struct bth);
-		connected(q, pkt, now);
+		connected(q, r->v, pkt, now);
 	}
 	ib_settle(q);
 	return n;

@@ -4,6 +4,7 @@
 #include "ib/fix.h"
 
 #include "core/qp1.h"
+#include "sys/log_testing.h"
 #include "wire/grh.h"
 
 static struct ib_fields send_only(const struct fix *f)
@@ -129,6 +130,78 @@ static void wrong_numbers(void **state)
 	sim_inject(f->s, 0, &p, NULL, 0);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	fix_close(f);
+}
+
+/* What the log says of this packet; "" or one line. */
+static const char *said(struct fix *f, const struct ib_fields *p)
+{
+	static char text[2048];
+
+	LOGGED(text, "info", sim_inject(f->s, 0, p, NULL, 0); fix_quiet(f));
+	assert_true(!*text || strchr(text, '\n') == text + strlen(text) - 1);
+	return text;
+}
+
+/* ... after a second in which nothing was said. */
+static const char *said_later(struct fix *f, const struct ib_fields *p)
+{
+	ib_of(&f->s->node[1].core)->told_at = 0;
+	return said(f, p);
+}
+
+/* Each reason once for a QP, and one line a second. */
+static void what_is_dropped_is_told_once(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = send_only(f);
+
+	(void)state;
+	fix_recv(f, 1, 0, 10);
+	p.pkey = 0x8001;
+	assert_non_null(strstr(said(f, &p), "SEND_ONLY for QP 0x"));
+	assert_string_equal(said(f, &p), "");
+	assert_string_equal(said_later(f, &p), "");
+	p = send_only(f);
+	p.opcode = ib_opcode(IB_UC, IB_SEND, IB_ONLY, IB_NONE);
+	assert_non_null(strstr(said_later(f, &p), "the QP is of another type"));
+	p = send_only(f);
+	fix_path(f, 1)->to.ip[15] = 77;
+	assert_string_equal(said(f, &p), "");
+	assert_non_null(strstr(said_later(f, &p), " from 10.0.0.1, PSN 0, dropped: "));
+	fix_path(f, 1)->to.ip[15] = 1;
+	p.dest_qp++;
+	assert_non_null(strstr(said_later(f, &p), "this process has no such QP"));
+	assert_string_equal(said(f, &p), "");
+	assert_non_null(strstr(said_later(f, &p), "this process has no such QP"));
+	p.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
+	assert_string_equal(said_later(f, &p), ""); /* late answers are normal */
+	fix_no_wc(f, 1);
+	fix_close(f);
+}
+
+/* The peer begins with another PSN. That the first packets are lost is another matter. */
+static void another_first_psn_is_told(void **state)
+{
+	(void)state;
+	for (int older = 0; older <= 1; older++) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+		struct ib_fields p = send_only(f);
+
+		fix_recv(f, 1, 0, 10);
+		p.psn = psn_add(f->p.qp[1]->attr.rq_psn, older ? PSN_MASK : 7);
+		if (!older) {
+			assert_string_equal(said(f, &p), "");
+			p.psn++;
+			assert_string_equal(said(f, &p), "");
+			p.psn--;
+		}
+		assert_non_null(strstr(said(f, &p), "must be this QP's rq_psn"));
+		assert_string_equal(said_later(f, &p), "");
+		p.psn = f->p.qp[1]->attr.rq_psn;
+		assert_string_equal(said_later(f, &p), "");
+		fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+		fix_close(f);
+	}
 }
 
 /* The P_Key is the one that the port now has at the QP's pkey_index. */
@@ -309,6 +382,8 @@ int main(void)
 		cmocka_unit_test(what_is_damaged_is_dropped),
 		cmocka_unit_test(wrong_addresses),
 		cmocka_unit_test(wrong_numbers),
+		cmocka_unit_test(what_is_dropped_is_told_once),
+		cmocka_unit_test(another_first_psn_is_told),
 		cmocka_unit_test(partitions),
 		cmocka_unit_test(reserved_opcode),
 		cmocka_unit_test(whole_words),
