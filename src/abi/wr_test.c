@@ -22,6 +22,7 @@ static void pieces(void **state)
 					       .length = 8,
 					       .mw_access_flags =
 						       IBV_ACCESS_REMOTE_READ };
+	const uint32_t rkey = mw->rkey;
 	const struct {
 		enum ibv_wr_opcode opcode;
 		uint32_t imm, rkey, length;
@@ -34,7 +35,7 @@ static void pieces(void **state)
 		{ IBV_WR_RDMA_WRITE, 0, 0x14, 5, 0x140 },
 		{ IBV_WR_RDMA_WRITE_WITH_IMM, 0x16, 0x15, 0, 0x150 },
 		{ IBV_WR_RDMA_READ, 0, 0x17, 8, 0x170 },
-		{ IBV_WR_BIND_MW, mw->rkey + 1, mr->lkey, 0, 0 },
+		{ IBV_WR_BIND_MW, rkey + 1, mr->lkey, 0, 0 },
 	};
 
 	(void)state;
@@ -51,11 +52,12 @@ static void pieces(void **state)
 	ibv_wr_rdma_write_imm(ex, 0x15, 0x150, 0x16);
 	ibv_wr_rdma_read(ex, 0x17, 0x170);
 	ibv_wr_set_sge(ex, 3, 0x18, 8);
-	ibv_wr_bind_mw(ex, mw, mw->rkey + 1, &info);
+	ibv_wr_bind_mw(ex, mw, rkey + 1, &info);
 	assert_string_equal(fix_said(), "");
 	assert_int_equal(ibv_wr_complete(ex), 0);
 	assert_string_equal(fix_said(), "post");
 	assert_int_equal(q->sq.head, 8);
+	assert_int_equal(mw->rkey, rkey); /* as with mlx5 and rxe */
 	for (uint32_t i = 0; i < 8; i++) {
 		const struct swqe *w = sq_at(&q->sq, i);
 

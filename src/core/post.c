@@ -65,7 +65,9 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 				&wr->bind_mw.bind_info);
 	if (!rc)
 		rc = draft_end(qp);
-	/* Programs read the window's new key there, as soon as the bind is posted. */
+	/* Programs read the window's new key there, as soon as the bind is posted
+	 * (irdma). ibv_wr_bind_mw() leaves it alone, as with mlx5 and rxe: its program
+	 * has named the key itself, and may still abort. */
 	if (!rc && traits & WR_BIND)
 		wr->bind_mw.mw->rkey = draft_last(&qp->sq)->imm;
 	return rc;
