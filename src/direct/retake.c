@@ -10,6 +10,7 @@
 #include "direct/share.h"
 #include "direct/share_own.h"
 #include "direct/words.h"
+#include "sys/guard.h"
 #include "sys/inside.h"
 #include "sys/log.h"
 #include "sys/procmaps.h"
@@ -192,13 +193,15 @@ bool share_take_back(struct core *core, uint32_t key, const struct mkey *mk,
 
 /* --- before the program can notice ---------------------------------------- */
 
-/* The caller may hold the turn, be in malloc(), or have interrupted a thread that
- * holds a lock: so locks are waited for only briefly. */
+/* The caller may be in malloc(), or have interrupted a thread that holds a lock: so locks
+ * are waited for only briefly; and not at all where the turn may be the caller's own. */
 enum { NAPS = 2000, NAP_NS = 50000 };
 
 NO_TSA static bool can_have_turn(struct core *core)
 {
-	for (unsigned i = 0; i < NAPS; i++) {
+	const unsigned tries = guard_inside() ? 1 : NAPS;
+
+	for (unsigned i = 0; i < tries; i++) {
 		if (turn_try(&core->turn)) {
 			turn_give(&core->turn);
 			return true;

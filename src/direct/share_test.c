@@ -28,6 +28,27 @@ static void as_long_as_it_is_registered(void **state)
 	expect_content();
 }
 
+/* A signal handler that has interrupted the holder of the turn does not wait for it. */
+static void its_own_turn_is_not_waited_for(void **state)
+{
+	const struct extent all = { 0, UINT64_MAX };
+	struct mr *mr = reg(mem, LEN, RW);
+	struct rusage before, after;
+
+	(void)state;
+	expect_shared(0, 20);
+	turn_take(&test_core.turn);
+	assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
+	assert_false(share_make_private(&all));
+	assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
+	turn_give(&test_core.turn);
+	assert_in_range(after.ru_nvcsw - before.ru_nvcsw, 0, 100); /* naps */
+	expect_shared(0, 20);
+	assert_true(share_make_private(&all));
+	expect_shared(0, 0);
+	dereg(mr);
+}
+
 /* Pages that a region shares with other data stay private. */
 static void whole_pages_only(void **state)
 {
@@ -353,6 +374,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(as_long_as_it_is_registered),
+		T(its_own_turn_is_not_waited_for),
 		T(whole_pages_only),
 		T(no_directory_is_kept),
 		T(not_what_others_may_not_reach),
