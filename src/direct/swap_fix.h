@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "direct/swap.h"
 
@@ -68,6 +70,27 @@ static inline struct swap_run out(uint8_t *p, size_t len)
 	assert_int_equal(run.hi, (uintptr_t)p + len);
 	assert_int_equal(of_file(&run, p, len), len);
 	return run;
+}
+
+/* Forks as a program with this run does, after swap_copy(). Returns as fork() does. */
+static inline pid_t forked(struct swap_run *run)
+{
+	const pid_t pid = fork();
+
+	if (pid)
+		swap_parent(run);
+	else
+		swap_child(run, 1);
+	return pid;
+}
+
+/* The child has found nothing wrong. */
+static inline void ends_well(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 #endif

@@ -30,7 +30,7 @@ static void a_child_has_its_own(void **state)
 {
 	uint8_t *p = map(LEN);
 	struct swap_run run;
-	int go[2], said[2], status;
+	int go[2], said[2];
 	pid_t pid;
 	char c;
 
@@ -44,19 +44,15 @@ static void a_child_has_its_own(void **state)
 	assert_true(run.copied >= LEN);
 	/* Simulates a store by another thread between the copy and the fork. */
 	memset(p + LEN / 2, 3, 1);
-	pid = fork();
-	if (!pid) {
-		swap_child(&run, 1);
+	pid = forked(&run);
+	if (!pid)
 		child_looks(&run, p, go[0], said[1]);
-	}
-	swap_parent(&run);
 	assert_int_equal(read(said[0], &c, 1), 1);
 	assert_int_equal(p[LEN / 2], 3);
 	expect(p, LEN / 2, 1);
 	memset(p, 7, LEN);
 	assert_int_equal(write(go[1], "", 1), 1);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	assert_int_equal(p[LEN - 1], 7);
 	assert_true(swap_in(&run, false));
 	for (int i = 0; i < 2; i++) {
@@ -71,7 +67,6 @@ static void a_child_of_one_that_closes_descriptors(void **state)
 {
 	uint8_t *p = map(LEN);
 	struct swap_run run;
-	int status;
 	pid_t pid;
 
 	(void)state;
@@ -80,18 +75,15 @@ static void a_child_of_one_that_closes_descriptors(void **state)
 	mprotect(p, PAGE, PROT_NONE);
 	close(run.fd);
 	swap_copy(&run);
-	pid = fork();
+	pid = forked(&run);
 	if (!pid) {
-		swap_child(&run, 1);
 		mprotect(p, PAGE, PROT_READ);
 		for (size_t i = 0; i < LEN; i++)
 			if (p[i] != (uint8_t)(1 + i * 7 + i / 251))
 				_exit(1);
 		_exit(0);
 	}
-	swap_parent(&run);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	munmap(p, LEN);
 }
 
@@ -134,8 +126,7 @@ static void child_of_a_poor_one(void (*become_poor)(void), bool move)
 				_exit(2);
 		_exit(0);
 	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	assert_true(swap_in(&run, false));
 	munmap(p, LEN);
 }
@@ -190,7 +181,6 @@ static void a_child_has_what_lies_there_now(void **state)
 {
 	uint8_t *p = map(2 * LEN), *q;
 	struct swap_run run;
-	int status;
 	pid_t pid;
 
 	(void)state;
@@ -201,17 +191,14 @@ static void a_child_has_what_lies_there_now(void **state)
 		 -1, 0);
 	assert_ptr_equal(q, p);
 	fill(q, LEN, 4);
-	pid = fork();
+	pid = forked(&run);
 	if (!pid) {
-		swap_child(&run, 1);
 		for (size_t i = 0; i < 2 * LEN; i++)
 			if (p[i] != (uint8_t)((i < LEN ? 4 : 1) + i * 7 + i / 251))
 				_exit(1);
 		_exit(of_file(&run, p, 2 * LEN) ? 2 : 0);
 	}
-	swap_parent(&run);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	assert_true(swap_in(&run, false));
 	munmap(p, 2 * LEN);
 }
@@ -221,7 +208,6 @@ static void a_child_of_what_has_grown(void **state)
 {
 	uint8_t *p = map(LEN), *more;
 	struct swap_run run;
-	int status;
 	pid_t pid;
 
 	(void)state;
@@ -231,18 +217,15 @@ static void a_child_of_what_has_grown(void **state)
 	assert_ptr_not_equal(more, MAP_FAILED);
 	swap_copy(&run);
 	assert_int_equal(run.copied, LEN);
-	pid = fork();
+	pid = forked(&run);
 	if (!pid) {
-		swap_child(&run, 1);
 		for (size_t i = 0; i < 3 * LEN; i++)
 			if (more[i] != (i < LEN ? (uint8_t)(1 + i * 7 + i / 251) : 0))
 				_exit(1);
 		memset(more, 8, 3 * LEN);
 		_exit(of_file(&run, more, 3 * LEN) ? 2 : 0);
 	}
-	swap_parent(&run);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	expect(more, LEN, 1);
 	expect_zeros(more + LEN, 2 * LEN);
 	assert_true(swap_in(&run, false));
@@ -256,7 +239,6 @@ static void no_memory_for_a_copy(void **state)
 	uint8_t *p = map(LEN);
 	struct swap_run run;
 	struct rlimit was, lim;
-	int status;
 	pid_t pid;
 
 	(void)state;
@@ -268,17 +250,14 @@ static void no_memory_for_a_copy(void **state)
 	swap_copy(&run);
 	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
 	assert_ptr_equal(run.copy, MAP_FAILED);
-	pid = fork();
+	pid = forked(&run);
 	if (!pid) {
 		unsigned char in;
 
-		swap_child(&run, 1);
 		_exit(of_file(&run, p, LEN) || mincore(p, PAGE, &in) ||
 		      write(1, p, 1) != -1 || errno != EFAULT);
 	}
-	swap_parent(&run);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	expect(p, LEN, 1);
 	assert_true(swap_in(&run, false));
 	munmap(p, LEN);

@@ -383,7 +383,6 @@ static void replacing_lent_pages_fails_half_way(void **state)
 {
 	uint8_t *p = map(LEN);
 	struct swap_run run;
-	int status;
 	pid_t pid;
 
 	(void)state;
@@ -396,14 +395,11 @@ static void replacing_lent_pages_fails_half_way(void **state)
 	expect(p, LEN, 1);
 	fill(p, LEN, 2);
 	swap_copy(&run);
-	pid = fork();
+	pid = forked(&run);
 	if (!pid) {
-		swap_child(&run, 1);
 		_exit(p[0] != 2);
 	}
-	swap_parent(&run);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	ends_well(pid);
 	assert_true(swap_in(&run, 0));
 	assert_int_equal(of_file(&run, p, LEN), 0);
 	expect(p, LEN, 2);

@@ -5,16 +5,6 @@
 
 static const struct sim_conf waits = { .late = RECV_WAIT_NS };
 
-/* rnr_retry and retry_cnt are 0: what had to be repeated would end the QP. */
-static struct fix *strict_open(const struct sim_conf *conf)
-{
-	struct fix *f = fix_open(IBV_QPT_RC, conf);
-
-	f->p.qp[0]->attr.rnr_retry = fix_ib(f, 0)->req.rnr_left = 0;
-	f->p.qp[0]->attr.retry_cnt = fix_ib(f, 0)->req.retry_left = 0;
-	return f;
-}
-
 static uint64_t counted(const struct fix *f, int side, enum ib_counter c)
 {
 	return ib_counter(&f->s->node[side].core, c);
@@ -22,7 +12,7 @@ static uint64_t counted(const struct fix *f, int side, enum ib_counter c)
 
 static void the_receive_comes_late(void **state)
 {
-	struct fix *f = strict_open(&waits);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &waits));
 	uint64_t since = f->s->now;
 
 	(void)state;
@@ -50,7 +40,7 @@ static void the_receive_comes_late(void **state)
 /* Nothing follows the message: an ACK is the answer, and no NAK. */
 static void one_packet_alone(void **state)
 {
-	struct fix *f = strict_open(&waits);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &waits));
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
@@ -67,7 +57,7 @@ static void one_packet_alone(void **state)
 
 static void rnr_is_said_after_the_wait(void **state)
 {
-	struct fix *f = strict_open(&waits);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &waits));
 	uint64_t since = f->s->now;
 
 	(void)state;
@@ -98,8 +88,10 @@ static void the_wait_follows_the_timeout(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct fix *f = strict_open(&(struct sim_conf){
-			.late = RECV_WAIT_MOST_NS, .timeout = row[i].timeout });
+		struct fix *f = fix_strict(
+			fix_open(IBV_QPT_RC,
+				 &(struct sim_conf){ .late = RECV_WAIT_MOST_NS,
+						     .timeout = row[i].timeout }));
 		uint64_t since = f->s->now;
 
 		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
@@ -143,7 +135,8 @@ static void what_waited_in_the_socket_counts_once(void **state)
 		.pkey = 0xffff,
 		.ackreq = true,
 	};
-	struct fix *f = strict_open(&(struct sim_conf){ .late = RECV_WAIT_MOST_NS });
+	struct fix *f = fix_strict(
+		fix_open(IBV_QPT_RC, &(struct sim_conf){ .late = RECV_WAIT_MOST_NS }));
 
 	(void)state;
 	m.dest_qp = f->p.qp[1]->qpn;
@@ -178,7 +171,7 @@ static void each_attempt_waits(void **state)
 /* A profile may have it so: see struct ib. */
 static void no_wait_at_all(void **state)
 {
-	struct fix *f = strict_open(NULL);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, NULL));
 	uint64_t since = f->s->now;
 
 	(void)state;
@@ -194,7 +187,7 @@ static void no_wait_at_all(void **state)
 static void duplicates_do_not_matter(void **state)
 {
 	const struct sim_conf c = { .late = 4 * MS, .timeout = 14 };
-	struct fix *f = strict_open(&c);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &c));
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
@@ -216,7 +209,7 @@ static void duplicates_do_not_matter(void **state)
 
 static void write_with_immediate(void **state)
 {
-	struct fix *f = strict_open(&waits);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &waits));
 	struct ibv_wc wc;
 
 	(void)state;
@@ -236,7 +229,7 @@ static void write_with_immediate(void **state)
 /* What the message is refused for besides is found when it is executed. */
 static void the_receive_is_too_short(void **state)
 {
-	struct fix *f = strict_open(&waits);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &waits));
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
@@ -252,7 +245,7 @@ static void the_receive_is_too_short(void **state)
 /* The QP leaves the states in which it receives: the wait ends with that. */
 static void ends_with(enum ibv_qp_state to)
 {
-	struct fix *f = strict_open(&waits);
+	struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &waits));
 
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	sim_run(f->s, 100000);

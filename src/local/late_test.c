@@ -6,16 +6,6 @@
 static const struct sim_conf by_pipe = { .pipe_only = true, .late = RECV_WAIT_NS };
 static const struct sim_conf all = { .late = RECV_WAIT_NS };
 
-/* rnr_retry and retry_cnt are 0: what costs a retry would end the QP. */
-static struct fix *strict_open(const struct sim_conf *conf)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, conf);
-
-	f->p.qp[0]->attr.rnr_retry = pair_q(f, 0)->req.rnr_left = 0;
-	f->p.qp[0]->attr.retry_cnt = pair_q(f, 0)->req.retry_left = 0;
-	return f;
-}
-
 static uint64_t counted(const struct fix *f, int side, enum ib_counter c)
 {
 	return ib_counter(&f->s->node[side].core, c);
@@ -24,7 +14,7 @@ static uint64_t counted(const struct fix *f, int side, enum ib_counter c)
 /* 100,000 bytes are seven packets, or as many references. */
 static void comes_late(const struct sim_conf *conf)
 {
-	struct fix *f = strict_open(conf);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, conf));
 	uint64_t since = f->s->now;
 
 	fix_post(f, IBV_WR_SEND, 1, 0, 100000, 0);
@@ -62,7 +52,7 @@ static void the_receive_comes_late(void **state)
 static void what_follows_comes_once_more(void **state)
 {
 	enum { N = 150, LEN = 100 };
-	struct fix *f = strict_open(&by_pipe);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, &by_pipe));
 
 	(void)state;
 	for (unsigned i = 0; i < N; i++)
@@ -82,7 +72,7 @@ static void what_follows_comes_once_more(void **state)
 
 static void rnr_is_said_after_the_wait(void **state)
 {
-	struct fix *f = strict_open(&by_pipe);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, &by_pipe));
 	uint64_t since = f->s->now;
 
 	(void)state;
@@ -97,7 +87,7 @@ static void rnr_is_said_after_the_wait(void **state)
  * is not the message's. */
 static void the_peer_takes_its_time(void **state)
 {
-	struct fix *f = strict_open(&by_pipe);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, &by_pipe));
 
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
@@ -116,7 +106,7 @@ static void the_peer_takes_its_time(void **state)
  * refused: that answer is final. */
 static void it_is_refused_before_it_is_asked_for(void **state)
 {
-	struct fix *f = strict_open(&by_pipe);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, &by_pipe));
 	struct ib_qp *q = pair_q(f, 1);
 	const struct ib_fields comes = { .psn = pair_psn(f, 0),
 					 .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY,
@@ -139,7 +129,7 @@ static void it_is_refused_before_it_is_asked_for(void **state)
 /* Another QP of the same pair of processes. */
 static void nobody_else_waits(void **state)
 {
-	struct fix *f = strict_open(&by_pipe);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, &by_pipe));
 	struct sim_pair other = sim_pair(f->s, IBV_QPT_RC, &f->conf);
 	struct ibv_sge to = sim_sge(f->mr[1], 500, 10), from = sim_sge(f->mr[0], 500, 10);
 	struct ibv_send_wr wr = { .wr_id = 5, .sg_list = &from, .num_sge = 1 };
@@ -164,7 +154,7 @@ static void nobody_else_waits(void **state)
 /* "Again" costs nothing for as long as a peer may need it, and a retry after that. */
 static void a_peer_says_it_for_ever(void **state)
 {
-	struct fix *f = strict_open(&by_pipe);
+	struct fix *f = fix_strict(pair_open(IBV_QPT_RC, &by_pipe));
 	const struct ib_fields again = {
 		.psn = pair_psn(f, 0),
 		.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),

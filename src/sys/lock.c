@@ -48,24 +48,38 @@ NO_TSA bool lock_wait_for(struct lock *l, unsigned naps)
 	return true;
 }
 
-bool lock_comes_free(const struct lock *l)
+static bool is_free(const void *l)
+{
+	const struct lock *lock = l;
+
+	return atomic_load_explicit(&lock->word, memory_order_relaxed) == LOCK_FREE;
+}
+
+static bool brief_is_free(const void *l)
+{
+	const struct brief_lock *lock = l;
+
+	return !atomic_load_explicit(&lock->held, memory_order_relaxed);
+}
+
+static bool comes_free(bool (*free_now)(const void *l), const void *l)
 {
 	for (int i = 0; i < SPINS; i++) {
-		if (atomic_load_explicit(&l->word, memory_order_relaxed) == LOCK_FREE)
+		if (free_now(l))
 			return true;
 		lock_pause();
 	}
 	return false;
 }
 
+bool lock_comes_free(const struct lock *l)
+{
+	return comes_free(is_free, l);
+}
+
 bool brief_comes_free(const struct brief_lock *l)
 {
-	for (int i = 0; i < SPINS; i++) {
-		if (!atomic_load_explicit(&l->held, memory_order_relaxed))
-			return true;
-		lock_pause();
-	}
-	return false;
+	return comes_free(brief_is_free, l);
 }
 
 NO_TSA bool lock_get(struct lock *l, enum lock_how how)

@@ -32,35 +32,6 @@ static size_t length(uint64_t seed)
 	return 8 + mix(seed) % (ROOM - 7);
 }
 
-static void make(void)
-{
-	struct rig *r = &d.rig;
-	struct ibv_qp_init_attr init = {
-		.send_cq = r->cq,
-		.recv_cq = r->cq,
-		.qp_type = IBV_QPT_UD,
-		.cap = { .max_send_wr = RIG_DEPTH,
-			 .max_recv_wr = RECVS,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
-	};
-
-	d.qp = ibv_create_qp(r->pd, &init);
-	CHECK(d.qp);
-	CHECK(!ibv_modify_qp(d.qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				     IBV_QP_QKEY));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(d.qp, &attr, IBV_QP_STATE));
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(d.qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
-}
-
 static void post_recv(uint64_t i)
 {
 	struct ibv_sge sge = {
@@ -158,7 +129,7 @@ int datagrams(void)
 	int sock;
 
 	rig_open(&d.rig);
-	make();
+	d.qp = rig_ud(&d.rig, RECVS, QKEY);
 	d.mine = (struct hello){ d.qp->qp_num, opt.host ? 1 : 2, d.rig.gid };
 	for (uint64_t i = 0; i < RECVS; i++)
 		post_recv(i);

@@ -12,35 +12,6 @@ enum { QKEY = 0x1234, GRH = 40, LEN = 100 };
 static struct rig r;
 static struct ibv_qp *ud;
 
-static struct ibv_qp *ud_open(void)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = r.cq,
-		.recv_cq = r.cq,
-		.qp_type = IBV_QPT_UD,
-		.cap = { .max_send_wr = 4,
-			 .max_recv_wr = RIG_DEPTH,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qkey = QKEY,
-	};
-	struct ibv_qp *qp = ibv_create_qp(r.pd, &init);
-
-	CHECK(qp);
-	CHECK(!ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				     IBV_QP_QKEY));
-	attr.qp_state = IBV_QPS_RTR;
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-	attr.qp_state = IBV_QPS_RTS;
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
-	return qp;
-}
-
 static bool poll_for(enum ibv_wc_opcode opcode)
 {
 	double end = now_s() + 0.3;
@@ -80,33 +51,10 @@ static bool datagram(void)
 	return came;
 }
 
-static bool to_rtr(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qp->qp_num,
-		.rq_psn = 5,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1,
-			     .port_num = 1,
-			     .grh = { .dgid = r.gid,
-				      .sgid_index = (uint8_t)opt.gid,
-				      .hop_limit = 64 } },
-	};
-
-	return ibv_modify_qp(qp, &rtr,
-			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ==
-	       0;
-}
-
 static bool connects(void)
 {
 	struct ibv_qp *qp = rig_qp(&r);
-	bool yes = to_rtr(qp);
+	bool yes = !rig_rtr(qp, qp->qp_num, 5, &r.gid);
 
 	CHECK(!ibv_destroy_qp(qp));
 	return yes;
@@ -117,7 +65,7 @@ int renamed(void)
 	bool did = false, first = true;
 
 	rig_open(&r);
-	ud = ud_open();
+	ud = rig_ud(&r, RIG_DEPTH, QKEY);
 	for (;;) {
 		bool does = connects() && datagram();
 

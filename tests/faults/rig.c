@@ -170,25 +170,69 @@ struct ibv_qp *rig_qp(struct rig *r)
 	return qp;
 }
 
+struct ibv_qp *rig_ud(struct rig *r, uint32_t recvs, uint32_t qkey)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = r->cq,
+		.recv_cq = r->cq,
+		.qp_type = IBV_QPT_UD,
+		.cap = { .max_send_wr = RIG_DEPTH,
+			 .max_recv_wr = recvs,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qkey = qkey,
+	};
+	struct ibv_qp *qp = ibv_create_qp(r->pd, &init);
+
+	CHECK(qp);
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     IBV_QP_QKEY));
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	return qp;
+}
+
+int rig_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn, const union ibv_gid *dest)
+{
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = dest_qpn,
+		.rq_psn = psn,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = *dest,
+				      .sgid_index = (uint8_t)opt.gid,
+				      .hop_limit = 64 } },
+	};
+
+	return ibv_modify_qp(qp, &rtr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
 void rig_join(struct rig *r, struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn,
 	      const union ibv_gid *dest)
 {
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest_qpn, .rq_psn = psn,
-		.max_dest_rd_atomic = 4, .min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = {
-			.dgid = *dest, .sgid_index = (uint8_t)opt.gid,
-			.hop_limit = 64 } },
-	}, rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = (uint8_t)opt.timeout,
-		.retry_cnt = (uint8_t)opt.retries, .rnr_retry = 7,
-		.sq_psn = psn, .max_rd_atomic = 4,
+	struct ibv_qp_attr rts = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = (uint8_t)opt.timeout,
+		.retry_cnt = (uint8_t)opt.retries,
+		.rnr_retry = 7,
+		.sq_psn = psn,
+		.max_rd_atomic = 4,
 	};
-	int rc = ibv_modify_qp(qp, &rtr,
-			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	int rc = rig_rtr(qp, dest_qpn, psn, dest);
 
 	(void)r;
 	if (rc) {

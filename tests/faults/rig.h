@@ -67,6 +67,12 @@ void rig_open(struct rig *r);
 void rig_close(struct rig *r);
 
 struct ibv_qp *rig_qp(struct rig *r);
+/* Returns a UD QP in RTS. */
+struct ibv_qp *rig_ud(struct rig *r, uint32_t recvs, uint32_t qkey);
+/* Takes a QP of rig_qp() to RTR; returns as ibv_modify_qp() does. */
+int rig_rtr(struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn,
+	    const union ibv_gid *dest);
+/* Takes it to RTS, too. */
 void rig_join(struct rig *r, struct ibv_qp *qp, uint32_t dest_qpn, uint32_t psn,
 	      const union ibv_gid *dest);
 
