@@ -179,7 +179,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr, size_t len,
 		     uint8_t type, uint8_t level)
 {
-	draft_remote(ex, (enum ibv_wr_opcode)WR_FLUSH, rkey, addr, 0);
+	draft_remote(ex, IBV_WR_FLUSH, rkey, addr, 0);
 	if (!is_nested())
 		post_flush(qp_of_ex(ex), len, type, level);
 }
@@ -232,10 +232,6 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		post_sge_list(qp_of_ex(ex), n, list);
 }
 
-static_assert(offsetof(struct qp, wr_flush) ==
-		      offsetof(struct qp, ex.wr_atomic_write) + sizeof(void *),
-	      "wr_flush, as newer headers place it");
-
 void abi_wr_ops(struct qp *qp)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
@@ -253,8 +249,8 @@ void abi_wr_ops(struct qp *qp)
 	ex->wr_rdma_read = wr_rdma_read;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
-	ex->wr_atomic_write = wr_atomic_write;
-	qp->wr_flush = wr_flush;
+	qp->newer.wr_atomic_write = wr_atomic_write;
+	qp->newer.wr_flush = wr_flush;
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_set_ud_addr = wr_set_ud_addr;
 	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;

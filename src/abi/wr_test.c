@@ -151,11 +151,11 @@ static void refused_pieces(void **state)
 		ibv_wr_start(ex);
 		ibv_wr_send(ex);
 		if (i == 2)
-			q->wr_flush(ex, 1, 2, 8, FLUSH_GLOBAL, FLUSH_RANGE);
+			q->newer.wr_flush(ex, 1, 2, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 		else if (i)
 			ibv_wr_send_tso(ex, NULL, 0, 0);
 		else
-			ex->wr_atomic_write(ex, 1, 2, NULL);
+			q->newer.wr_atomic_write(ex, 1, 2, NULL);
 		fix_errno(ibv_wr_complete(ex), EINVAL);
 		assert_int_equal(q->sq.head, 0);
 		assert_string_equal(fix_said(), "");
@@ -196,8 +196,8 @@ static void not_in_a_handler(void **state)
 		ibv_wr_set_inline_data(ex, fix.memory, 2);
 		ibv_wr_set_inline_data_list(ex, 1, &buf);
 		ibv_wr_atomic_fetch_add(ex, 1, 8, 3);
-		ex->wr_atomic_write(ex, 1, 8, fix.memory);
-		q->wr_flush(ex, 1, 2, 8, FLUSH_GLOBAL, FLUSH_RANGE);
+		q->newer.wr_atomic_write(ex, 1, 8, fix.memory);
+		q->newer.wr_flush(ex, 1, 2, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 		ibv_wr_bind_mw(ex, NULL, 1, NULL);
 		fix_errno(ibv_wr_complete(ex), EDEADLK);
 		ibv_wr_abort(ex);

@@ -23,8 +23,8 @@ int mr_check_access(const struct pd *pd, int access)
 			 (unsigned)access);
 		return -EINVAL;
 	}
-	if (access & ACCESS_FLUSH_PERSISTENT ||
-	    (access & ACCESS_FLUSH_GLOBAL && !has_flush(pd))) {
+	if (access & IBV_ACCESS_FLUSH_PERSISTENT ||
+	    (access & IBV_ACCESS_FLUSH_GLOBAL && !has_flush(pd))) {
 		log_info("memory region refused: access %#x: the device does not "
 			 "have that FLUSH",
 			 (unsigned)access);

@@ -220,12 +220,12 @@ int draft_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level)
 	if (!type || type > FLUSH_KNOWN)
 		return post_refuse(qp,
 				   "a FLUSH has no placement type, or an unknown one");
-	if (level != FLUSH_RANGE && level != FLUSH_MR)
+	if (level != IBV_FLUSH_RANGE && level != IBV_FLUSH_MR)
 		return post_refuse(qp, "a FLUSH has an unknown selectivity level");
-	if (level == FLUSH_RANGE && len > UINT32_MAX)
+	if (level == IBV_FLUSH_RANGE && len > UINT32_MAX)
 		return post_refuse(qp, "the range of a FLUSH is longer than 4 GiB - 1");
 	w->flush.feth = feth_bits(type, level);
-	w->flush.length = level == FLUSH_RANGE ? (uint32_t)len : 0;
+	w->flush.length = level == IBV_FLUSH_RANGE ? (uint32_t)len : 0;
 	return 0;
 }
 

@@ -98,8 +98,8 @@ static void access_flags_are_judged(void **state)
 	refused(buf, 100, va, IBV_ACCESS_REMOTE_ATOMIC, -EINVAL);
 	refused(buf, 100, va, RW | 1 << 10, -EINVAL);
 	/* Of no device: FLUSH is not available. */
-	refused(buf, 100, va, RW | ACCESS_FLUSH_GLOBAL, -EOPNOTSUPP);
-	refused(buf, 100, va, RW | ACCESS_FLUSH_PERSISTENT, -EOPNOTSUPP);
+	refused(buf, 100, va, RW | IBV_ACCESS_FLUSH_GLOBAL, -EOPNOTSUPP);
+	refused(buf, 100, va, RW | IBV_ACCESS_FLUSH_PERSISTENT, -EOPNOTSUPP);
 	refused(buf, 100, va, RW | 1 << 19, -EINVAL);
 	refused(buf, 100, va, RW | 1 << 30, -EINVAL);
 	mr_dereg(reg(buf, 100, va, IBV_ACCESS_REMOTE_READ));

@@ -281,7 +281,7 @@ static void flags_of_regions_mean_nothing(void **state)
 	rkey = mw->ibv.rkey;
 	assert_int_equal(bind(mw, &rkey, info), IBV_WC_SUCCESS);
 	assert_int_equal(mw->mkey.access, READ | WRITE);
-	info.mw_access_flags = READ | ACCESS_FLUSH_GLOBAL; /* the region lacks it */
+	info.mw_access_flags = READ | IBV_ACCESS_FLUSH_GLOBAL; /* the region lacks it */
 	assert_int_equal(bind(mw, &rkey, info), IBV_WC_MW_BIND_ERR);
 	info.mw_access_flags = 1u << 18;
 	assert_int_equal(bind(mw, &rkey, info), IBV_WC_MW_BIND_ERR);

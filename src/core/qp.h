@@ -95,8 +95,10 @@ struct sq {
 
 struct qp {
 	struct live live;
-	struct ibv_qp_ex ex;   /* an ibv_qp is its head */
-	wr_flush_fn *wr_flush; /* the next field of a newer ibv_qp_ex */
+	union {
+		struct ibv_qp_ex ex; /* an ibv_qp is its head */
+		struct newer_qp_ex newer;
+	};
 	struct core *core;
 	struct context *ctx;
 	struct device *dev;

@@ -21,7 +21,7 @@ static inline bool wqe_is_atomic(const struct swqe *w)
 /* Is the request answered as a READ of 0 bytes is (annex A19)? */
 static inline bool wqe_has_empty_answer(const struct swqe *w)
 {
-	return w->opcode == IBV_WR_ATOMIC_WRITE || w->opcode == WR_FLUSH;
+	return w->opcode == IBV_WR_ATOMIC_WRITE || w->opcode == IBV_WR_FLUSH;
 }
 
 /* Does the request get a response and not just an ACK? READs and atomics, whose

@@ -18,7 +18,7 @@ static void what_is_read(void **state)
 		{ IBV_WR_ATOMIC_CMP_AND_SWP, true, true },
 		{ IBV_WR_ATOMIC_FETCH_AND_ADD, true, true },
 		{ IBV_WR_ATOMIC_WRITE, false, true },
-		{ (enum ibv_wr_opcode)WR_FLUSH, false, true },
+		{ IBV_WR_FLUSH, false, true },
 		{ IBV_WR_LOCAL_INV, false, false },
 	};
 

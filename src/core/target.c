@@ -297,10 +297,10 @@ static int flush_access(uint32_t feth)
 {
 	const unsigned type = feth_type(feth);
 
-	if (type > FLUSH_KNOWN || feth_level(feth) > FLUSH_MR)
+	if (type > FLUSH_KNOWN || feth_level(feth) > IBV_FLUSH_MR)
 		return 0;
-	return (type & FLUSH_GLOBAL ? ACCESS_FLUSH_GLOBAL : 0) |
-	       (type & FLUSH_PERSISTENT ? ACCESS_FLUSH_PERSISTENT : 0);
+	return (type & IBV_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (type & IBV_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
 /* WRITEs before it were stores into memory that all see; the fence keeps their order
@@ -314,7 +314,7 @@ enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64
 
 	if (!access || target_allows(qp, access))
 		return REFUSED_OPERATION;
-	if (feth_level(feth) == FLUSH_MR)
+	if (feth_level(feth) == IBV_FLUSH_MR)
 		why = reached(t, mr_check_whole(qp->core, rkey, qp->pd, qp->qpn, access),
 			      rkey, va, 0, access);
 	else

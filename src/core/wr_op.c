@@ -28,7 +28,7 @@ static const struct wr_op ops[] = {
 	OP(ATOMIC_CMP_AND_SWP,   RC|XI|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,     COMP_SWAP)
 	OP(ATOMIC_FETCH_AND_ADD, RC|XI|IW,       WR_DATA|WR_REMOTE|WR_ATOMIC|WR_RESULT,     FETCH_ADD)
 	OP(ATOMIC_WRITE,         RC|XI,          WR_VALUE|WR_INLINE|WR_REMOTE,               ATOMIC_WRITE)
-	[WR_FLUSH] = { "FLUSH", RC|XI, WR_REMOTE|WR_BUILT, QP_EX_WITH_FLUSH, (enum ibv_wc_opcode)WC_FLUSH },
+	[IBV_WR_FLUSH] = { "FLUSH", RC|XI, WR_REMOTE|WR_BUILT, IBV_QP_EX_WITH_FLUSH, IBV_WC_FLUSH },
 	OP(LOCAL_INV,            RC|UC|XI|IW,    WR_IMM,                                    LOCAL_INV)
 	OP(BIND_MW,              RC|UC|XI|IW,    WR_BIND,                                   BIND_MW)
 #undef OP

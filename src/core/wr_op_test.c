@@ -36,7 +36,7 @@ static void each_service_carries_what_it_carries(void **state)
 		iw |= (unsigned)wr_op_allowed(op, WR_TYPE_IWARP) << i;
 		assert_int_equal(wr_op_allowed(op, IBV_QPT_RAW_PACKET), i == IBV_WR_SEND);
 	}
-	assert_int_equal(rc, 0x3ff | 1 << IBV_WR_ATOMIC_WRITE | 1 << WR_FLUSH);
+	assert_int_equal(rc, 0x3ff | 1 << IBV_WR_ATOMIC_WRITE | 1 << IBV_WR_FLUSH);
 	assert_int_equal(iw, 0x3ff & ~(1u << IBV_WR_SEND_WITH_IMM));
 	assert_int_equal(ud, 1 << IBV_WR_SEND | 1 << IBV_WR_SEND_WITH_IMM);
 	assert_int_equal(uc, ud | 1 << IBV_WR_RDMA_WRITE |

@@ -31,7 +31,7 @@ struct request {
 static struct request good(const struct fix *f)
 {
 	return (struct request){ (uintptr_t)f->mem[1] + AT, LEN, target->mkey.key,
-				 FLUSH_GLOBAL, FLUSH_RANGE };
+				 IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE };
 }
 
 static int post(struct fix *f, struct request r)
@@ -41,10 +41,10 @@ static int post(struct fix *f, struct request r)
 	int rc;
 
 	post_start(qp);
-	qp->send_ops = QP_EX_WITH_FLUSH;
+	qp->send_ops = IBV_QP_EX_WITH_FLUSH;
 	qp->ex.wr_id = 5;
 	qp->ex.wr_flags = IBV_SEND_SIGNALED;
-	w = post_draft(qp, (enum ibv_wr_opcode)WR_FLUSH);
+	w = post_draft(qp, IBV_WR_FLUSH);
 	assert_non_null(w);
 	w->rkey = r.rkey;
 	w->remote_addr = r.va;
@@ -61,7 +61,7 @@ static void flushed(struct fix *f, struct request r)
 
 	assert_int_equal(post(f, r), 0);
 	wc = fix_wc(f, 0, 5, IBV_WC_SUCCESS);
-	assert_int_equal(wc.opcode, WC_FLUSH);
+	assert_int_equal(wc.opcode, IBV_WC_FLUSH);
 }
 
 static void refused(struct fix *f, struct request r, enum ibv_wc_status status, int event)
@@ -97,7 +97,7 @@ static void a_whole_region(struct fix *f)
 {
 	struct request r = good(f);
 
-	r.level = FLUSH_MR;
+	r.level = IBV_FLUSH_MR;
 	r.va = 1; /* not looked at, as is the length */
 	r.len = UINT64_MAX;
 	flushed(f, r);
@@ -109,7 +109,7 @@ static void a_whole_region_without_the_right(struct fix *f)
 {
 	struct request r = good(f);
 
-	r.level = FLUSH_MR;
+	r.level = IBV_FLUSH_MR;
 	r.rkey = f->mr[1]->mkey.key;
 	refused(f, r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
@@ -125,7 +125,7 @@ static void of_nothing(struct fix *f)
 
 static void the_qp_has_to_allow_it(struct fix *f)
 {
-	f->p.qp[1]->attr.qp_access_flags &= ~(unsigned)ACCESS_FLUSH_GLOBAL;
+	f->p.qp[1]->attr.qp_access_flags &= ~(unsigned)IBV_ACCESS_FLUSH_GLOBAL;
 	refused(f, good(f), IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
@@ -133,7 +133,7 @@ static void no_region_is_persistent(struct fix *f)
 {
 	struct request r = good(f);
 
-	r.type = FLUSH_GLOBAL | FLUSH_PERSISTENT;
+	r.type = IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT;
 	refused(f, r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
@@ -168,7 +168,7 @@ static void who_may_send_none_sends_none(struct fix *f)
 
 static void what_there_is_not_is_not_posted(struct fix *f)
 {
-	struct ibv_send_wr wr = { .opcode = (enum ibv_wr_opcode)WR_FLUSH }, *bad;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_FLUSH }, *bad;
 	struct request r = good(f);
 
 	r.type = 0;
@@ -190,7 +190,7 @@ static struct fix *open_fix(const struct sim_conf *conf)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, conf);
 
-	target = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL | ACCESS_FLUSH_GLOBAL);
+	target = sim_mr(f->s, 1, f->mem[1], FIX_MEM, FIX_ALL | IBV_ACCESS_FLUSH_GLOBAL);
 	f->p.qp[1]->attr.qp_access_flags |= ACCESS_FLUSH;
 	return f;
 }

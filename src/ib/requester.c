@@ -34,7 +34,7 @@ static const struct wr {
 	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, IB_CMP_SWAP, IB_NONE, RC | XRC },
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, IB_FETCH_ADD, IB_NONE, RC | XRC },
 	[IBV_WR_ATOMIC_WRITE]         = { true, IB_ATOMIC_WRITE, IB_NONE, RC | XRC },
-	[WR_FLUSH]                    = { true, IB_FLUSH, IB_NONE, RC | XRC },
+	[IBV_WR_FLUSH]                    = { true, IB_FLUSH, IB_NONE, RC | XRC },
 	[IBV_WR_LOCAL_INV]            = { false, 0, 0, RC | UC | XRC },
 	[IBV_WR_BIND_MW]              = { false, 0, 0, RC | UC | XRC },
 #undef RC
@@ -466,7 +466,7 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 		return send_atomic(p, w);
 	if (w->opcode == IBV_WR_ATOMIC_WRITE)
 		return send_atomic_write(p, w);
-	if (w->opcode == WR_FLUSH)
+	if (w->opcode == IBV_WR_FLUSH)
 		return send_flush(p, w);
 	return send_data(p, w);
 }

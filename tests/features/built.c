@@ -192,7 +192,7 @@ static void reads_and_atomics(struct side *s)
 	if (is_iwarp())
 		return;
 	x = start(s, 6);
-	ibv_wr_atomic_write(x, s->theirs.rkey, s->theirs.addr + 136, &value);
+	newer(x).wr_atomic_write(x, s->theirs.rkey, s->theirs.addr + 136, &value);
 	done(s, x, IBV_WC_ATOMIC_WRITE);
 }
 

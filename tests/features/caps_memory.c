@@ -87,12 +87,12 @@ static int relaxed(struct side *s)
 
 static int flushable(struct side *s)
 {
-	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, ACCESS_FLUSH_GLOBAL));
+	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, IBV_ACCESS_FLUSH_GLOBAL));
 }
 
 static int persistent(struct side *s)
 {
-	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, ACCESS_FLUSH_PERSISTENT));
+	return dropped(ibv_reg_mr(s->pd, s->buf, 4096, IBV_ACCESS_FLUSH_PERSISTENT));
 }
 
 static int null_mr(struct side *s)
@@ -114,8 +114,8 @@ const struct optional memory_verbs[] = {
 	{ "reg_mr, ON_DEMAND", has_odp, odp, 0 },
 	{ "reg_mr, implicit", has_implicit, implicit, 0 },
 	{ "reg_mr, RELAXED_ORDERING", always, relaxed, 0 },
-	{ "reg_mr, FLUSH_GLOBAL", has_flush, flushable, 0 },
-	{ "reg_mr, FLUSH_PERSISTENT", has_persistent, persistent, 0 },
+	{ "reg_mr, IBV_FLUSH_GLOBAL", has_flush, flushable, 0 },
+	{ "reg_mr, IBV_FLUSH_PERSISTENT", has_persistent, persistent, 0 },
 	{ "alloc_null_mr", always, null_mr, 0 },
 	{ "reg_dmabuf_mr", never, dmabuf, 0 },
 	{ NULL, NULL, NULL, 0 },

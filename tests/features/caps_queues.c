@@ -120,7 +120,7 @@ static int atomic_write(struct side *s)
 
 static int flushes(struct side *s)
 {
-	return send_ops(s, QP_WITH_FLUSH);
+	return send_ops(s, IBV_QP_EX_WITH_FLUSH);
 }
 
 static int xrcd(struct side *s)

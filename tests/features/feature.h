@@ -5,19 +5,20 @@
 #define TESTS_FEATURE_H
 
 #include "../errors/errors.h"
+#include "sys/newer.h"
 
 /* Runs the following statement for the side, if it is in this process. */
 #define ON_A(s) for (struct side *s = plays(false) ? side(false) : NULL; s; s = NULL)
 #define ON_B(s) for (struct side *s = plays(true) ? side(true) : NULL; s; s = NULL)
 
-/* FLUSH, which headers have from rdma-core 45 on. */
-enum {
-	QP_WITH_FLUSH = 1 << 11,      /* IBV_QP_EX_WITH_FLUSH */
-	ACCESS_FLUSH_GLOBAL = 1 << 8, /* IBV_ACCESS_FLUSH_... */
-	ACCESS_FLUSH_PERSISTENT = 1 << 9,
-	FLUSH_GLOBAL = 1 << 0, /* IBV_FLUSH_... */
-	FLUSH_PERSISTENT = 1 << 1,
-};
+/* The calls of x that older headers lack. */
+static inline struct newer_qp_ex newer(const struct ibv_qp_ex *x)
+{
+	struct newer_qp_ex all;
+
+	memcpy(&all, x, sizeof(all));
+	return all;
+}
 
 struct feature {
 	const char *name;

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* flush.c - FLUSH (IBTA annex A19), as a program that was built with the headers of
- * rdma-core 45 or later asks for it: those here have neither its numbers nor
- * ibv_qp_ex.wr_flush. */
+/* flush.c - FLUSH (IBTA annex A19). */
 #include "feature.h"
 
 enum {
 	SIZE = 4096,
 	ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-	RANGE = 0,
-	REGION = 1,
-	FLUSHED = 8, /* IBV_WC_FLUSH */
+	RANGE = IBV_FLUSH_RANGE,
+	REGION = IBV_FLUSH_MR,
 };
-
-typedef void flush_fn(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, size_t len,
-		      uint8_t type, uint8_t level);
 
 /* A FLUSH that A posts. */
 struct flush {
@@ -24,19 +18,17 @@ struct flush {
 
 static struct ibv_qp *flusher(struct side *s)
 {
-	return end_qp(s, s->pd, s->rcq, IBV_QP_EX_WITH_RDMA_WRITE | QP_WITH_FLUSH);
+	return end_qp(s, s->pd, s->rcq, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_FLUSH);
 }
 
 static void ask(struct side *s, uint64_t id, struct flush f)
 {
 	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(s->qp);
-	flush_fn *flush;
 
-	memcpy(&flush, &x->wr_atomic_write + 1, sizeof(flush));
 	x->wr_id = id;
 	x->wr_flags = IBV_SEND_SIGNALED;
-	flush(x, s->theirs.rkey ^ f.rkey_xor, s->theirs.addr + f.off, f.len, f.type,
-	      f.level);
+	newer(x).wr_flush(x, s->theirs.rkey ^ f.rkey_xor, s->theirs.addr + f.off, f.len,
+			  f.type, f.level);
 }
 
 static int post_flush(struct side *s, struct flush f)
@@ -61,15 +53,15 @@ static void write_and_flush(struct side *s)
 	x->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_rdma_write(x, s->theirs.rkey, s->theirs.addr);
 	ibv_wr_set_sge(x, s->mr->lkey, (uintptr_t)s->buf, SIZE);
-	ask(s, 2, (struct flush){ 0, SIZE, 0, FLUSH_GLOBAL, RANGE });
+	ask(s, 2, (struct flush){ 0, SIZE, 0, IBV_FLUSH_GLOBAL, RANGE });
 	CHECK(!ibv_wr_complete(x));
 	expect(s->scq, 1, IBV_WC_SUCCESS, V_NONE);
-	CHECK((int)expect(s->scq, 2, IBV_WC_SUCCESS, V_NONE).opcode == FLUSHED);
+	CHECK(expect(s->scq, 2, IBV_WC_SUCCESS, V_NONE).opcode == IBV_WC_FLUSH);
 }
 
 static void bad_posts(struct side *s)
 {
-	const struct flush good = { 0, SIZE, 0, FLUSH_GLOBAL, RANGE };
+	const struct flush good = { 0, SIZE, 0, IBV_FLUSH_GLOBAL, RANGE };
 	struct flush f = good;
 
 	f.type = 0;
@@ -100,7 +92,7 @@ static void refused(struct flush f, enum ibv_wc_status status, unsigned verr)
 
 static void refusals(void)
 {
-	const struct flush good = { 0, SIZE, 0, FLUSH_GLOBAL, RANGE };
+	const struct flush good = { 0, SIZE, 0, IBV_FLUSH_GLOBAL, RANGE };
 	struct flush f = good;
 
 	f.len++;
@@ -111,14 +103,14 @@ static void refusals(void)
 	f.level = REGION;
 	refused(f, IBV_WC_REM_ACCESS_ERR, V_REM_ACCESS);
 	f = good;
-	f.type = FLUSH_PERSISTENT; /* no region grants it */
+	f.type = IBV_FLUSH_PERSISTENT; /* no region grants it */
 	refused(f, IBV_WC_REM_ACCESS_ERR, V_REM_ACCESS);
 }
 
 /* B's region, or B's QP, does not grant FLUSH. */
 static void ungranted(void)
 {
-	const struct flush good = { 0, 64, 0, FLUSH_GLOBAL, RANGE };
+	const struct flush good = { 0, 64, 0, IBV_FLUSH_GLOBAL, RANGE };
 
 	ON_B(s) s->mine.rkey = s->mr->rkey;
 	down();
@@ -134,13 +126,13 @@ static void flush(void)
 {
 	struct ibv_mr *mr = NULL;
 
-	more_rights = ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT;
+	more_rights = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
 	ON_B(s)
 	{
 		REFUSED_PTR(EOPNOTSUPP, ibv_reg_mr(s->pd, s->buf + TARGET_AT, SIZE,
-						   ALL | ACCESS_FLUSH_PERSISTENT));
+						   ALL | IBV_ACCESS_FLUSH_PERSISTENT));
 		CHECK((mr = ibv_reg_mr(s->pd, s->buf + TARGET_AT, SIZE,
-				       ALL | ACCESS_FLUSH_GLOBAL)));
+				       ALL | IBV_ACCESS_FLUSH_GLOBAL)));
 		s->mine.addr = (uintptr_t)s->buf + TARGET_AT;
 		s->mine.rkey = mr->rkey;
 	}
@@ -148,7 +140,8 @@ static void flush(void)
 	ON_A(s)
 	{
 		write_and_flush(s);
-		CHECK(!post_flush(s, (struct flush){ 1, 0, 0, FLUSH_GLOBAL, REGION }));
+		CHECK(!post_flush(s,
+				  (struct flush){ 1, 0, 0, IBV_FLUSH_GLOBAL, REGION }));
 		expect(s->scq, 2, IBV_WC_SUCCESS, V_NONE);
 		bad_posts(s);
 	}

@@ -4,6 +4,7 @@
 #define TESTS_PAIRS_ROWS_H
 
 #include "pairs.h"
+#include "sys/newer.h"
 
 #define WRITE	  .op = IBV_WR_RDMA_WRITE
 #define WRITE_IMM .op = IBV_WR_RDMA_WRITE_WITH_IMM
@@ -14,7 +15,7 @@
 #define CMP_SWAP  .op = IBV_WR_ATOMIC_CMP_AND_SWP
 #define FETCH_ADD .op = IBV_WR_ATOMIC_FETCH_AND_ADD
 #define ATOMIC_WR .op = IBV_WR_ATOMIC_WRITE
-#define FLUSH	  .op = (enum ibv_wr_opcode)14 /* IBV_WR_FLUSH of newer headers */
+#define FLUSH	  .op = IBV_WR_FLUSH
 #define UC	  .type = IBV_QPT_UC
 #define UD	  .type = IBV_QPT_UD
 
