@@ -5,12 +5,22 @@
  * struct verbs_context grows at its front. A program built against any release finds a
  * field by its distance from the ibv_context at the end, and knows from sz whether the
  * field exists. The newest field is query_port (rdma-core 17); later functions are
- * symbols. The offsets are those of LP64. */
+ * symbols. The offsets are those of LP64. A mutex has 40 bytes, and 48 on arm64, so what
+ * stands behind a mutex stands elsewhere there. */
 #ifndef ABI_LAYOUT_H
 #define ABI_LAYOUT_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stddef.h>
+
+#if defined(__aarch64__)
+#define MUTEX 48
+#else
+#define MUTEX 40
+#endif
+_Static_assert(sizeof(pthread_mutex_t) == MUTEX && sizeof(pthread_cond_t) == 48,
+	       "pthread types");
 
 #define AT(type, field, offset)                                                          \
 	_Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
@@ -30,14 +40,14 @@ AT(ibv_device, dev_name, 88);
 AT(ibv_device, dev_path, 152);
 AT(ibv_device, ibdev_path, 408);
 
-SIZE(ibv_context, 328);
+SIZE(ibv_context, 288 + MUTEX);
 AT(ibv_context, device, 0);
 AT(ibv_context, ops, 8);
 AT(ibv_context, cmd_fd, 264);
 AT(ibv_context, async_fd, 268);
 AT(ibv_context, num_comp_vectors, 272);
 AT(ibv_context, mutex, 280);
-AT(ibv_context, abi_compat, 320);
+AT(ibv_context, abi_compat, 280 + MUTEX);
 
 SIZE(ibv_context_ops, 256);
 AT(ibv_context_ops, alloc_mw, 56);
@@ -90,25 +100,25 @@ BELOW(query_port, 320);
 
 AT(ibv_qp, state, 56);
 AT(ibv_qp, mutex, 64);
-AT(ibv_qp, cond, 104);
-AT(ibv_qp, events_completed, 152);
-AT(ibv_qp_ex, comp_mask, 160);
-AT(ibv_qp_ex, wr_id, 168);
-AT(ibv_qp_ex, wr_flags, 176);
-AT(ibv_qp_ex, wr_atomic_cmp_swp, 184);
-AT(ibv_qp_ex, wr_start, 320);
-AT(ibv_qp_ex, wr_complete, 328);
-AT(ibv_qp_ex, wr_abort, 336);
+AT(ibv_qp, cond, 64 + MUTEX);
+AT(ibv_qp, events_completed, 112 + MUTEX);
+AT(ibv_qp_ex, comp_mask, 120 + MUTEX);
+AT(ibv_qp_ex, wr_id, 128 + MUTEX);
+AT(ibv_qp_ex, wr_flags, 136 + MUTEX);
+AT(ibv_qp_ex, wr_atomic_cmp_swp, 144 + MUTEX);
+AT(ibv_qp_ex, wr_start, 280 + MUTEX);
+AT(ibv_qp_ex, wr_complete, 288 + MUTEX);
+AT(ibv_qp_ex, wr_abort, 296 + MUTEX);
 AT(ibv_cq, cqe, 28);
-AT(ibv_cq, comp_events_completed, 120);
-AT(ibv_cq, async_events_completed, 124);
-AT(ibv_cq_ex, comp_mask, 128);
-AT(ibv_cq_ex, status, 132);
-AT(ibv_cq_ex, wr_id, 136);
-AT(ibv_cq_ex, start_poll, 144);
-AT(ibv_cq_ex, read_completion_wallclock_ns, 280);
+AT(ibv_cq, comp_events_completed, 80 + MUTEX);
+AT(ibv_cq, async_events_completed, 84 + MUTEX);
+AT(ibv_cq_ex, comp_mask, 88 + MUTEX);
+AT(ibv_cq_ex, status, 92 + MUTEX);
+AT(ibv_cq_ex, wr_id, 96 + MUTEX);
+AT(ibv_cq_ex, start_poll, 104 + MUTEX);
+AT(ibv_cq_ex, read_completion_wallclock_ns, 240 + MUTEX);
 
-SIZE(ibv_srq, 128);
+SIZE(ibv_srq, 88 + MUTEX);
 SIZE(ibv_mr, 48);
 SIZE(ibv_pd, 16);
 SIZE(ibv_mw, 32);
@@ -125,6 +135,7 @@ _Static_assert(offsetof(struct ibv_qp_init_attr, sq_sig_all) ==
 		       offsetof(struct ibv_qp_init_attr_ex, sq_sig_all),
 	       "init_attr");
 
+#undef MUTEX
 #undef AT
 #undef SIZE
 #undef BELOW
