@@ -284,8 +284,8 @@ def test_sysfs(fabric):
     port = tree / "class/infiniband/ib_b/ports/1"
     assert (port / "counters/link_downed").read_text() == "1\n"
     assert (tree / "class/infiniband_mad/umad0/ibdev").read_text() == "ib_b\n"
-    # -e 1 writes the files anew every second, until the fabric ends
-    proc = f.ns.start(f.ns.stage.urnic, "fabric", "sysfs", "-e", "1", str(tree))
+    # --follow writes the files anew every second, until the fabric ends
+    proc = f.ns.start(f.ns.stage.urnic, "fabric", "sysfs", "--follow", str(tree))
     ask(f, "link", "up", "b", "1")
     assert eventually(lambda: (port / "state").read_text() == "4: ACTIVE\n")
     assert proc.running()
@@ -344,7 +344,7 @@ def test_sysfs_of_a_forged_fabric(netns, name, counter, status):
     assert (": Bad message" in end.out) == bool(status), end.out
     assert forged.running()
     made_ = {str(p.relative_to(top)) for p in top.rglob("*")}
-    assert "in/class/infiniband" in made_
-    assert all(p == "in" or p.startswith("in/class") for p in made_), made_
+    assert made_ == {"in"} or not status
+    assert all(p == "in" or p.startswith("in/") for p in made_), made_
     assert not [p for p in made_ if "escaped" in p or "hidden" in p]
-    assert ("in/class/infiniband/ib_a/ports/1/counters/link_downed" in made_) == (not status)
+    assert any(p.endswith("/ib_a/ports/1/counters/link_downed") for p in made_) == (not status)

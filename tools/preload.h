@@ -4,7 +4,7 @@
 #define TOOLS_PRELOAD_H
 
 #include <errno.h>
-#include <net/if.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -19,12 +19,5 @@ struct real {
 
 /* Returns the C library's function, or NULL with errno set if there is none. */
 void *preload_next(struct real *r);
-
-/* Finds the network interface of an urnic device; false: device is none of urnic's. */
-bool interface_of(const char *device, char name[IF_NAMESIZE]);
-
-/* Is path /sys/class/infiniband/DEVICE/device/net of an urnic device?  name: its
- * interface. */
-bool is_net_dir(const char *path, char name[IF_NAMESIZE]);
 
 #endif

@@ -24,6 +24,7 @@ static const struct command {
 	{ "devices", cmd_devices, "list the devices that programs will see" },
 	{ "explain", cmd_explain, "say what an error code or event means" },
 	{ "dump", cmd_dump, "show the objects of a running process" },
+	{ "sysfs", cmd_sysfs, "write what Linux would show of the devices in /sys" },
 	{ "doctor", cmd_doctor, "say what this machine allows and forbids" },
 	{ "conf", cmd_conf, "show the configuration and where it comes from" },
 	{ "version", cmd_version, "show the version" },

@@ -11,6 +11,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_dump(int argc, char **argv);
+int cmd_sysfs(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 
 enum { EXIT_USAGE = 2 }; /* wrong arguments */

@@ -10,11 +10,8 @@
 #include "abi/umad.h"
 #include "plug/plug.h"
 #include "sys/conf.h"
+#include "sys/ident.h"
 #include "sys/log.h"
-
-#ifndef URNIC_VERSION
-#define URNIC_VERSION "unknown"
-#endif
 
 enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, STATE_ACTIVE = 4, NODE_CA = 1 };
 
@@ -174,21 +171,26 @@ static int read_ports(const struct umad_place *at, umad_ca_t *ca, unsigned ports
 EXPORT int umad_get_ca(const char *ca_name, umad_ca_t *ca)
 {
 	struct umad_place at;
+	struct ident id;
 	struct plug_ca a;
+	char why[160];
 	int rc = umad_resolve(&at, ca_name, NULL);
 
 	if (rc == 0)
 		rc = plug_ca(at.fabric, at.hca, &a);
+	if (rc == 0)
+		rc = ident_parse(conf_get()->identity, &id, why, sizeof(why));
 	if (rc)
 		return rc;
 	*ca = (umad_ca_t){
 		.node_type = NODE_CA,
-		.fw_ver = URNIC_VERSION,
 		.ca_type = "urnic",
-		.hw_ver = "0",
 		.node_guid = big(a.guid),
 		.system_guid = big(a.sys_guid),
 	};
+	snprintf(ca->fw_ver, sizeof(ca->fw_ver), "%.*s", (int)sizeof(ca->fw_ver) - 1,
+		 id.fw_ver);
+	snprintf(ca->hw_ver, sizeof(ca->hw_ver), "0x%X", id.hw_ver);
 	memcpy(ca->ca_name, a.name, sizeof(ca->ca_name));
 	return read_ports(&at, ca, a.ports);
 }

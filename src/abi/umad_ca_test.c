@@ -159,7 +159,8 @@ static void adapters(void **state)
 	assert_int_equal(umad_get_ca(NULL, &ca), 0);
 	assert_string_equal(ca.ca_name, "urnic0");
 	assert_string_equal(ca.ca_type, "urnic");
-	assert_string_equal(ca.fw_ver, URNIC_VERSION);
+	assert_string_equal(ca.fw_ver, "1.0.0");
+	assert_string_equal(ca.hw_ver, "0x1");
 	assert_int_equal(ca.node_type, 1);
 	assert_int_equal(ca.numports, 3);
 	assert_int_equal(ca.node_guid, 0x0807060504030201);

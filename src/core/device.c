@@ -55,6 +55,20 @@ const struct identity identity_default = {
 	.width = 1,  /* 1x */
 };
 
+struct identity identity_of(const struct ident *ident)
+{
+	struct identity id = {
+		.vendor_id = ident->vendor_id,
+		.vendor_part_id = ident->vendor_part_id,
+		.hw_ver = ident->hw_ver,
+		.speed = ident->speed,
+		.width = ident->width,
+	};
+
+	memcpy(id.fw_ver, ident->fw_ver, sizeof(id.fw_ver));
+	return id;
+}
+
 struct device *device_of(struct ibv_device *ibv)
 {
 	return container_of(ibv, struct device, ibv);

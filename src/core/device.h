@@ -23,6 +23,10 @@ struct identity {
 	char name[IBV_SYSFS_NAME_MAX]; /* "": roce_<netdev> or iwarp_<netdev> */
 };
 
+/* The identity, without a name. */
+struct ident;
+struct identity identity_of(const struct ident *ident);
+
 /* The identity that URNIC_IDENTITY=urnic selects. */
 extern const struct identity identity_default;
 

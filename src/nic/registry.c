@@ -152,14 +152,7 @@ static int read_identity(struct ident *ident, struct identity *id)
 
 	if (rc)
 		return rc;
-	*id = (struct identity){
-		.vendor_id = ident->vendor_id,
-		.vendor_part_id = ident->vendor_part_id,
-		.hw_ver = ident->hw_ver,
-		.speed = ident->speed,
-		.width = ident->width,
-	};
-	memcpy(id->fw_ver, ident->fw_ver, sizeof(id->fw_ver));
+	*id = identity_of(ident);
 	return 0;
 }
 
