@@ -8,6 +8,8 @@ OBJ := build/obj
 LIBS := liburnic.so libibverbs.so.1 librdmacm.so.1 libibumad.so.3
 # Names by which some programs load them with dlopen()
 NAMES := libibverbs.so librdmacm.so libibumad.so
+# What pkg-config and CMake read, below lib
+BUILDERS := pkgconfig/urnic.pc cmake/urnic/urnicConfig.cmake cmake/urnic/urnicConfigVersion.cmake
 PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
@@ -46,6 +48,11 @@ install: build
 		$(DESTDIR)$(PREFIX)/lib/urnic
 	@cp -P $(addprefix build/lib/,$(NAMES) tsan.supp) $(DESTDIR)$(PREFIX)/lib/urnic
 	@ln -sf ../lib/urnic/urnic $(DESTDIR)$(PREFIX)/bin/urnic
+	@install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,$(dir $(BUILDERS)))
+	@for f in $(BUILDERS); do \
+		sed 's/@version@/$(VERSION)/' tools/$$(basename $$f).in \
+			>$(DESTDIR)$(PREFIX)/lib/$$f || exit 1; \
+	done
 	@for page in docs/man/*.[1-9]; do \
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
 			$$page || exit 1; \
@@ -59,7 +66,8 @@ uninstall:
 	@for page in docs/man/*.[1-9]; do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done
-	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic 2>/dev/null || true
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,$(BUILDERS))
+	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic $(DESTDIR)$(PREFIX)/lib/cmake/urnic 2>/dev/null || true
 
 # The installed folder, with those libraries that it needs beside the C library: it works
 # where it is unpacked, on any system whose C library is not older than this one's.

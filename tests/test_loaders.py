@@ -153,3 +153,70 @@ def test_a_program_with_a_runpath_needs_nothing(tmp_path):
                        f"-Wl,-rpath,{SYSTEM}", "-libverbs")
     ran = urnic("run", "--", str(program))
     assert int(ran.stdout) > 0 and ran.stderr == ""
+
+
+# --- who builds with pkg-config or CMake ---------------------------------------------
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The prefix of an installation."""
+    top = tmp_path_factory.mktemp("installed")
+    subprocess.run(["make", "-s", "-o", "build", "install", f"DESTDIR={top}", "PREFIX=/opt/u"],
+                   cwd=lab.ROOT, check=True)
+    return top / "opt/u"
+
+
+def output(*command, **kw):
+    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, **kw).stdout
+
+
+def test_pkg_config(tmp_path, installed):
+    """The program is linked with the system's library, and runs on urnic."""
+    def pkg_config(*asked):
+        return output("pkg-config", *asked, "urnic", env={
+            **os.environ, "PKG_CONFIG_PATH": installed / "lib/pkgconfig"}).split()
+
+    program = compiled(tmp_path / "program", DEVICES, *pkg_config("--cflags", "--libs"))
+    assert "RPATH" not in output("readelf", "-d", program)
+    assert int(output(*pkg_config("--variable=run"), program)) > 0
+    assert pkg_config("--modversion") == good("version").split()[1:]
+    [folder] = pkg_config("--variable=libdir")
+    assert (pathlib.Path(folder) / "libibverbs.so.1").exists()
+
+
+def test_cmake(tmp_path, installed):
+    (tmp_path / "program.c").write_text(DEVICES.replace("return 0", "return n < 1"))
+    version = good("version").split()[1]
+    (tmp_path / "CMakeLists.txt").write_text(f"""
+cmake_minimum_required(VERSION 3.18)
+project(user C)
+enable_testing()
+find_package(urnic {version} REQUIRED)
+add_executable(program program.c)
+target_link_libraries(program urnic::ibverbs)
+urnic_add_test(NAME target COMMAND program with arguments)
+urnic_add_test(NAME other COMMAND sh -c "test $LD_LIBRARY_PATH = {installed}/lib/urnic")
+add_test(NAME without COMMAND program)
+""")
+    build = tmp_path / "build"
+    output("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}")
+    output("cmake", "--build", build)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
+    ran = subprocess.run(["ctest", "--test-dir", build], text=True, stdout=subprocess.PIPE,
+                         env=clean, check=False).stdout
+    assert [line.split()[-3].strip("*.") for line in ran.splitlines()
+            if "Test #" in line] == ["Passed", "Passed", "Failed"], ran
+
+
+def test_cmake_without_the_headers(tmp_path, installed):
+    (tmp_path / "CMakeLists.txt").write_text("""
+cmake_minimum_required(VERSION 3.18)
+project(user NONE)
+set(URNIC_VERBS_LIBRARY URNIC_VERBS_LIBRARY-NOTFOUND)
+set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH FALSE)
+find_package(urnic REQUIRED)
+""")
+    ran = subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "build",
+                          f"-DCMAKE_PREFIX_PATH={installed}"], text=True,
+                         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
+    assert ran.returncode and "libibverbs and its headers" in ran.stderr
