@@ -324,8 +324,9 @@ class Pair:
             return a, a.with_(user=SECOND_USER)
         if name == "pids":
             return a, a.with_(outer=["unshare", "--pid", "--fork", "--kill-child"])
-        if name == "seccomp":
-            a = a.with_(inner=[a.stage.tool("local/deny"), "eperm"])
+        if name in ("seccomp", "docker"):
+            how = {"seccomp": "eperm"}.get(name, name)
+            a = a.with_(inner=[a.stage.tool("local/deny"), how])
             return a, a
         a = a.with_env(URNIC_LOCAL=self.WAYS.get(name, name))
         return a, a
