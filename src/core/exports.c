@@ -75,6 +75,7 @@ void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *f
 	e->dest_qp = from->dest_qp;
 	e->path = from->path;
 	e->reads = from->reads;
+	/* Relaxed: end() releases it with the others. */
 	atomic_store_explicit(&e->executed, from->executed, memory_order_relaxed);
 	end(&e->version);
 }
@@ -109,6 +110,8 @@ static bool get(const void *entry, void *out, size_t size)
 	const _Atomic uint32_t *version = entry;
 	uint32_t before = atomic_load_explicit(version, memory_order_acquire);
 
+	/* Plain: a copy that was torn is thrown away. The fence keeps the copy before the
+	 * second look. */
 	memcpy(out, entry, size);
 	atomic_thread_fence(memory_order_acquire);
 	return !(before & 1) &&

@@ -271,6 +271,8 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 			     (uint64_t)by->qp->attr.dest_qp_num << INSIDE_QPN_AT |
 			     (r->writes & INSIDE_COUNT));
 	atomic_thread_fence(memory_order_seq_cst);
+	/* The kernel copies one piece after the other, and puts the pages of the last
+	 * one back by full barriers in between: so the last byte is seen last. */
 	done = is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
 	       put(by, span, off, len, g.host + off);
 	atomic_store_explicit(r->inside, 0, memory_order_release);

@@ -48,6 +48,7 @@ static bool hear_last(struct peer *p, uint32_t count, uint64_t now)
 	for (uint32_t i = 0; i < n; i++)
 		word[i] = atomic_load_explicit(&a->word[(p->heard + 1 + i) % ANSWERS],
 					       memory_order_acquire);
+	/* Relaxed: who saw a later word acquired, with it, the count before that word. */
 	if (atomic_load_explicit(&a->count, memory_order_relaxed) - p->heard >= ANSWERS)
 		return false;
 	p->heard = count;

@@ -81,6 +81,7 @@ bool peer_reads(struct peer *p, uint64_t now)
 
 bool peer_looks(const struct peer *p)
 {
+	/* As in wake(): the fence has the order that the relaxed load lacks. */
 	atomic_thread_fence(memory_order_seq_cst);
 	return !atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed);
 }

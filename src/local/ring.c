@@ -61,6 +61,7 @@ bool ring_has_room(struct ring_out *r)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!make_room(r, n))
 		return false;
+	/* Relaxed: should the reader miss it, a KICK comes in vain. */
 	atomic_store_explicit(&r->s->want_space, 0, memory_order_relaxed);
 	return true;
 }
@@ -71,7 +72,8 @@ static void publish(struct ring_out *r, struct rec *rec, uint32_t n)
 
 	/* Clears the next word only if old payload there would pass for the next stamp.
 	 * Usually it does not; then the cache line stays with the reader, which polls
-	 * it. */
+	 * it. Relaxed: this side wrote what is there, and the release of this record's
+	 * stamp comes after. */
 	if (__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) == stamp_of(r->head + n))
 		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&rec->stamp, stamp_of(r->head), __ATOMIC_RELEASE);
