@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rig.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,6 +48,12 @@ void sleep_ms(unsigned ms)
 		;
 }
 
+/* Asks the kernel: the library that `urnic run' preloads makes up such files. */
+static bool is_missing(const char *path)
+{
+	return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) != 0;
+}
+
 /* The conditions of the tests: 64 KiB of lockable memory, no capability, no RDMA device
  * of the kernel. */
 static void be_unprivileged(void)
@@ -61,7 +69,7 @@ static void be_unprivileged(void)
 	fclose(f);
 	CHECK(caps == 0);
 	CHECK(!getrlimit(RLIMIT_MEMLOCK, &lim) && lim.rlim_max <= 65536);
-	CHECK(access("/dev/infiniband", F_OK) && access("/sys/class/infiniband", F_OK));
+	CHECK(is_missing("/dev/infiniband") && is_missing("/sys/class/infiniband"));
 }
 
 static void open_device(struct rig *r)
