@@ -101,7 +101,9 @@ def test_every_symbol_of_the_distribution(lib):
     theirs = SYSTEM / OURS[lib].name
     assert theirs.exists(), "install libibverbs1, librdmacm1 and libibumad3"
     ours, wanted = symbols(OURS[lib]), symbols(theirs)
-    wrong = {s: (ours.get(s), how) for s, how in wanted.items() if ours.get(s) != how}
+    # Of our private nodes one has the default versions; a release has one node.
+    wrong = {s: (ours.get(s), how) for s, how in wanted.items()
+             if ours.get(s) != how and not ("PRIVATE" in s[0] and s in ours)}
     assert not wrong
     assert nodes(theirs) <= nodes(OURS[lib])
 
