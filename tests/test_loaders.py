@@ -87,6 +87,16 @@ def test_a_path_to_an_urnic_stays():
         stage.remove()
 
 
+def test_after_chroot_a_program_gets_what_it_names(tmp_path):
+    (tmp_path / "libibverbs.so.1").write_bytes((SYSTEM / "libm.so.6").read_bytes())
+    out = good("run", "--", sys.executable, "-c", """
+import ctypes, os, sys
+os.chroot(sys.argv[1])
+assert ctypes.CDLL("/libibverbs.so.1").cos
+print("right")""", str(tmp_path))
+    assert out == "right\n"
+
+
 def test_errors_stay():
     """What the loader says of a library that is not there, and dlopen(NULL)."""
     out = good("run", "--", sys.executable, "-c", """

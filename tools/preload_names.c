@@ -66,11 +66,15 @@ static const struct library *meant(const char *path)
 	return NULL;
 }
 
+/* After chroot() urnic's library may be out of reach: the program then gets what it
+ * names. */
 static __attribute__((noinline)) const char *answer(const char *name)
 {
 	int saved = errno;
 	const struct library *l = name ? meant(name) : NULL;
 
+	if (l && strchr(l->path, '/') && access(l->path, R_OK) != 0)
+		l = NULL;
 	errno = saved;
 	return l && l->path[0] ? l->path : name;
 }
