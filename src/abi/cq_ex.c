@@ -93,7 +93,11 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-	give_reader(cq_of_ex(ex));
+	struct cq *cq = cq_of_ex(ex);
+
+	if (cq->owed)
+		cq_polled(cq);
+	give_reader(cq);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)

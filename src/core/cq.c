@@ -72,7 +72,7 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 	cq->ring = ring;
 	cq->size = ring_size(cqe);
 	cq->cap = (uint32_t)cqe;
-	cq->told = cq->solicited = UINT32_MAX; /* before the first entry */
+	cq->solicited = UINT32_MAX; /* before the first entry */
 	brief_init(&cq->lock);
 	list_init(&cq->event_node);
 	cq->ex.context = ctx->ibv;
@@ -207,18 +207,22 @@ int cq_resize(struct cq *cq, int cqe)
 	return 0;
 }
 
-/* Does an entry of the kind that the CQ is armed for wait to be polled, other than the
- * one that the last event told of? Disarms the CQ if so. */
-static bool wakes_now(struct cq *cq) REQUIRES(cq->lock)
+/* Does an entry of this kind wait to be polled, other than those that events have
+ * told of? */
+static bool untold(const struct cq *cq, enum cq_wants what) REQUIRES(cq->lock)
 {
-	const uint32_t first = tail(cq), n = head(cq) - first;
-	const bool any = cq->armed == CQ_ANY;
+	const uint32_t n = head(cq) - tail(cq);
 
-	if (any ? n <= (cq->told - first < n)
-		: cq->solicited - first >= n || cq->solicited == cq->told)
-		return false;
-	cq->told = any ? first : cq->solicited;
+	return n > cq->told &&
+	       (what == CQ_ANY || (what == CQ_SOLICITED && cq->solicited - tail(cq) < n));
+}
+
+/* Counts the event, which the caller raises when it has given the lock. Returns false if
+ * there is no channel to raise it on. */
+static bool wake(struct cq *cq) REQUIRES(cq->lock)
+{
 	cq->armed = CQ_IDLE;
+	cq->told += cq->channel != NULL;
 	return cq->channel;
 }
 
@@ -230,7 +234,7 @@ bool cq_may_arm(const struct cq *cq)
 
 int cq_arm(struct cq *cq, bool solicited_only)
 {
-	bool wake;
+	bool now;
 
 	brief_take(&cq->lock);
 	/* Arming for solicited events does not weaken an earlier request for any
@@ -239,11 +243,26 @@ int cq_arm(struct cq *cq, bool solicited_only)
 		cq->armed = CQ_ANY;
 	else if (cq->armed == CQ_IDLE)
 		cq->armed = CQ_SOLICITED;
-	wake = wakes_now(cq);
+	now = untold(cq, cq->armed);
+	if (now && cq->told)
+		cq->owed = cq->armed;
+	now = now && !cq->told && wake(cq);
 	brief_give(&cq->lock);
-	if (wake)
+	if (now)
 		channel_raise(cq->channel, cq);
 	return 0;
+}
+
+void cq_polled(struct cq *cq)
+{
+	bool now;
+
+	brief_take(&cq->lock);
+	now = untold(cq, cq->owed) && wake(cq);
+	cq->owed = CQ_IDLE;
+	brief_give(&cq->lock);
+	if (now)
+		channel_raise(cq->channel, cq);
 }
 
 void cq_ack_events(struct cq *cq, unsigned n)
@@ -292,22 +311,11 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 		*out = *at(cq, first);
 		cqe_leaves(out);
 		set_tail(cq, first + 1);
+		if (cq->told)
+			cq->told--;
 	}
 	brief_give(&cq->lock);
 	return any;
-}
-
-/* Does the entry at index trigger the event that the CQ was armed for? Disarms the CQ if
- * so. */
-static bool wakes(struct cq *cq, uint32_t index, bool solicited) REQUIRES(cq->lock)
-{
-	bool wake = cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited);
-
-	if (!wake)
-		return false;
-	cq->armed = CQ_IDLE;
-	cq->told = index;
-	return cq->channel;
 }
 
 static void report_overrun(struct cq *cq, const struct cqe *cqe)
@@ -321,6 +329,7 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 static void drop_oldest(struct cq *cq) REQUIRES(cq->lock)
 {
 	cqe_leaves(at(cq, tail(cq)));
+	cq->told -= cq->told != 0;
 	set_tail(cq, tail(cq) + 1);
 }
 
@@ -328,7 +337,7 @@ static void drop_oldest(struct cq *cq) REQUIRES(cq->lock)
 __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cqe *cqe,
 						  bool solicited)
 {
-	bool wake = false, report = false, lost;
+	bool now = false, report = false, lost;
 	uint32_t h;
 
 	brief_take(&cq->lock);
@@ -345,14 +354,15 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 		set_head(cq, h + 1);
 		if (solicited)
 			cq->solicited = h;
-		wake = wakes(cq, h, solicited);
+		now = (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) &&
+		      wake(cq);
 	}
 	brief_give(&cq->lock);
 	/* Outside of the lock, since these are system calls. The CQ cannot go away:
 	 * the completing QP uses it. */
 	if (report)
 		report_overrun(cq, cqe);
-	if (wake)
+	if (now)
 		channel_raise(cq->channel, cq);
 	return !lost;
 }
@@ -371,16 +381,14 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 
 void cq_forget(struct cq *cq, uint32_t qpn)
 {
-	uint32_t to, told, solicited;
+	uint32_t to, solicited;
 
 	brief_take(&cq->lock);
 	to = tail(cq);
-	told = solicited = to - 1;
+	solicited = to - 1;
 	for (uint32_t from = to; from != head(cq); from++) {
 		const bool stays = at(cq, from)->qp_num != qpn;
 
-		if (from == cq->told && stays)
-			told = to;
 		/* Where it goes, an older one may be left: rather a needless event. */
 		if (from == cq->solicited)
 			solicited = stays ? to : to - 1;
@@ -388,9 +396,11 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 			*at(cq, to++) = *at(cq, from);
 		else
 			cqe_leaves(at(cq, from));
+		/* Rather a needless event than none: those that go were told of. */
+		if (!stays && cq->told)
+			cq->told--;
 	}
 	set_head(cq, to);
-	cq->told = told;
 	cq->solicited = solicited;
 	brief_give(&cq->lock);
 }

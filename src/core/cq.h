@@ -87,10 +87,12 @@ struct cq {
 	uint32_t size, cap; /* cap: entries as reported to the program */
 	/* Free-running indices: next to fill, next to read. Written under the lock. */
 	_Atomic uint32_t head, tail;
-	enum { CQ_IDLE, CQ_SOLICITED, CQ_ANY } armed;
-	/* Indices of entries: the one that the last event told of, and the newest that
-	 * is solicited or failed. */
-	uint32_t told, solicited;
+	/* owed: what the last arm was for, if an event may be due when the next poll has
+	 * ended; see cq_arm(). */
+	enum cq_wants { CQ_IDLE, CQ_SOLICITED, CQ_ANY } armed;
+	_Atomic(enum cq_wants) owed;
+	uint32_t told;	    /* number of waiting entries that events have told of */
+	uint32_t solicited; /* index of the newest entry that is solicited or failed */
 	bool overrun, ignore_overrun;
 	bool stamped;		/* the program reads timestamps */
 	_Atomic unsigned users; /* QPs that use it; EBUSY on destroy unless 0 */
@@ -117,9 +119,14 @@ int cq_destroy(struct cq *cq);	       /* waits for acked events; 0 or -EBUSY */
 int cq_resize(struct cq *cq, int cqe); /* -EINVAL: cqe is less than the entries present */
 /* Arms the CQ for one event, at the next entry that is added. Where an entry waits to be
  * polled that no event has told of, the event comes at once, as RNICs do that are armed
- * with a consumer index: programs arm without a poll afterwards (UCX). An event tells of
- * one entry. So a program that arms after it has fetched the event, and polls then, gets
- * no second event for the same entry: ib_send_lat -e posts for each event. */
+ * with a consumer index: programs arm without a poll afterwards (UCX).
+ *
+ * An event tells of one entry, the oldest first. While an entry waits that events have
+ * told of, the program still has to poll, and the event for the others is put off until
+ * that poll has ended. So a program that fetches the event, arms, and polls gets as many
+ * events as entries if it takes one entry each time (ib_send_lat -e posts for each
+ * event), and no event for entries that the poll took (ibv_rc_pingpong -e -t fails if it
+ * finds nothing). */
 int cq_arm(struct cq *cq, bool solicited_only);
 /* In a signal handler that has interrupted another call: does that not hold what cq_arm()
  * takes? */
@@ -137,12 +144,17 @@ static inline bool cq_empty(struct cq *cq)
 	       atomic_load_explicit(&cq->tail, memory_order_relaxed);
 }
 
+/* After a poll that has taken entries which events had told of: raises the event that
+ * was put off, if entries are left. */
+void cq_polled(struct cq *cq);
+
 /* cq_poll() for n >= 1. */
 static inline int cq_take(struct cq *cq, uint32_t n, struct ibv_wc *wc)
 {
-	uint32_t first, count;
+	uint32_t first, count, told;
 
 	brief_take(&cq->lock);
+	told = cq->told;
 	first = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	count = atomic_load_explicit(&cq->head, memory_order_relaxed) - first;
 	if (count > n)
@@ -154,7 +166,11 @@ static inline int cq_take(struct cq *cq, uint32_t n, struct ibv_wc *wc)
 		cqe_leaves(e);
 	}
 	atomic_store_explicit(&cq->tail, first + count, memory_order_relaxed);
+	if (__builtin_expect(told != 0, 0))
+		cq->told = told > count ? told - count : 0;
 	brief_give(&cq->lock);
+	if (__builtin_expect(told != 0, 0))
+		cq_polled(cq);
 	return (int)count;
 }
 
