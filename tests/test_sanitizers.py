@@ -16,6 +16,7 @@ from workers import RIGHT
 
 THREADS = [lab.ROOT / "tests" / f for f in (
     "threads/sanitized.c", "faults/rig.c", "faults/command.c", "stress/pattern.c")]
+CM = sorted((lab.ROOT / "tests/cm").glob("[!f]*.c")) + [lab.ROOT / "tests/cm/forks.c"]
 INCLUDES = [f"-I{lab.ROOT}/tests/{folder}" for folder in ("faults", "stress")]
 STATIC = {"address": "asan", "thread": "tsan", "undefined": "ubsan"}    # gcc's names
 
@@ -83,8 +84,8 @@ def build(stage):
             options = ["-shared-libsan", f"-Wl,-rpath,{folder}"]
         subprocess.run([compiler, "-g", "-O1", "-D_GNU_SOURCE", "-Wno-everything"
                         if compiler == "clang" else "-w", f"-fsanitize={sanitizer}",
-                        *options, *INCLUDES, "-o", program, *sources, "-libverbs",
-                        "-lpthread"], check=True)
+                        *options, *INCLUDES, "-o", program, *sources,
+                        "-lrdmacm", "-libverbs", "-lpthread"], check=True)
         return program
     return build
 
@@ -110,6 +111,15 @@ def test_runs_without_a_report(build, run, compiler, sanitizer, runtime, way):
     program = build(compiler, sanitizer, runtime, *THREADS)
     proc = run(way, *outer(sanitizer), program, "-d", "roce_eth0", "turns")
     assert RIGHT in proc.out and "Sanitizer" not in proc.out, proc.describe()
+
+
+@pytest.mark.parametrize("device", ["lo", "iwarp_lo"])
+@pytest.mark.parametrize("compiler,runtime", [("gcc", "shared"), ("clang", "static")])
+def test_threads_that_connect_without_a_report(build, run, compiler, runtime, device):
+    """rdma_cm in several threads: librdmacm's locks are not seen either."""
+    proc = run("host", *outer("thread"), build(compiler, "thread", runtime, *CM), "threads",
+               "127.0.0.1", 0, URNIC_DEVICES=device)
+    assert "Sanitizer" not in proc.out, proc.describe()
 
 
 def test_runs_as_the_child_of_a_shell_with_options_of_its_own(build, run):
