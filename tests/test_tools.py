@@ -15,7 +15,8 @@ import pytest
 from tool import ROOT, URNIC, bad, good, need, urnic
 
 MAN = ROOT / "docs" / "man"
-COMMANDS = ["run", "env", "fabric", "devices", "explain", "doctor", "dump", "sysfs", "conf", "version"]
+COMMANDS = ["run", "env", "cdi", "fabric", "devices", "explain", "doctor", "dump", "sysfs", "conf",
+            "version"]
 
 
 # Help

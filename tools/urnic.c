@@ -20,6 +20,7 @@ static const struct command {
 } commands[] = {
 	{ "run", cmd_run, "run a verbs program on urnic" },
 	{ "env", cmd_env, "print the environment that `urnic run' sets" },
+	{ "cdi", cmd_cdi, "describe urnic to container runtimes" },
 	{ "fabric", cmd_fabric, "run an InfiniBand subnet on this machine" },
 	{ "devices", cmd_devices, "list the devices that programs will see" },
 	{ "explain", cmd_explain, "say what an error code or event means" },

@@ -6,6 +6,7 @@
 /* argv[0] is "urnic NAME".  Returns the exit status. */
 int cmd_run(int argc, char **argv);
 int cmd_env(int argc, char **argv);
+int cmd_cdi(int argc, char **argv);
 int cmd_fabric(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
