@@ -14,13 +14,16 @@ PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
 PREFIX := /usr/local
-VERSION := $(shell sed -n "s/^\tversion: '\(.*\)',/\1/p" meson.build)
+VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
-.PHONY: build tests install uninstall tarball check check-full demo bench format clean help
+.PHONY: build product tests install uninstall tarball deb check check-full demo bench format clean help
 
 build:
 	@scripts/install-deps build
 	@test -f $(OBJ)/build.ninja || $(MESON) setup $(OBJ)
+	@$(MAKE) --no-print-directory product
+
+product:
 	@ninja -C $(OBJ) -j $$(nproc) product
 	@mkdir -p build/lib
 	@for l in $(LIBS); do \
@@ -80,6 +83,13 @@ tarball: build
 	@tar -C build/tarball/lib --owner=0 --group=0 -czf \
 		build/urnic-$(VERSION)-$$(uname -m).tar.gz urnic
 
+# dpkg-buildpackage writes beside the tree that it builds, so that gets a copy.
+deb:
+	@scripts/install-deps build deb
+	@rm -rf build/deb
+	@scripts/copy-tree build/deb/urnic
+	@cd build/deb/urnic && dpkg-buildpackage -b -us -uc
+
 check:
 	@scripts/check
 
@@ -108,6 +118,7 @@ help:
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make uninstall   take that away again'
 	@echo 'make tarball     build, then build/urnic-VERSION-MACHINE.tar.gz, which works anywhere'
+	@echo 'make deb         a Debian package of this system: build/deb/urnic_*.deb'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two namespaces'
 	@echo 'make check       every test, with bounded sizes: 25 to 30 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'

@@ -142,8 +142,8 @@ def action(job, given):
         assert step["shell"] == "bash" and "${{" not in step["run"]
         for file in files.values():
             file.write_text("")
-        job.bash(step["run"], RUNNER_TEMP=str(job.folder), GITHUB_ACTION_PATH=str(RECIPES),
-                 **{k: str(f) for k, f in files.items()},
+        job.bash(step["run"], RUNNER_TEMP=str(job.folder / "temp"),
+                 GITHUB_ACTION_PATH=str(RECIPES), **{k: str(f) for k, f in files.items()},
                  **{k: str(value[v]) for k, v in step["env"].items()})
         job.env.update(read_env(files["GITHUB_ENV"]))
         for folder in files["GITHUB_PATH"].read_text().split():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic(1), the preload library and the manual pages."""
 
+import datetime
+import email.utils
 import json
 import os
 import pathlib
@@ -64,6 +66,21 @@ def test_manual_pages_are_correct():
     r = subprocess.run(["mandoc", "-Tlint", "-Wwarning", *map(str, pages())],
                        text=True, stdout=subprocess.PIPE)
     assert r.stdout == ""
+
+
+def test_manual_pages_name_the_release():
+    """The version and the date of debian/changelog, which scripts/release writes into them."""
+    need("mandoc")
+    first, *lines = (ROOT / "debian/changelog").read_text().splitlines()
+    version = re.match(r"urnic \((.*)\)", first)[1]
+    when = next(line for line in lines if line.startswith(" -- ")).split(">  ")[1]
+    day = email.utils.parsedate_to_datetime(when).astimezone(datetime.timezone.utc)
+    assert good("version") == f"urnic {version}\n"
+    for page in pages():
+        last = plain(page).rstrip().splitlines()[-1]
+        name = f"urnic {version}"
+        assert last.split("  ")[0] == name and last.endswith(name), last
+        assert f" {day:%B} {day.day}, {day.year} " in last
 
 
 def test_manual_page_has_every_option():
