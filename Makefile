@@ -14,6 +14,9 @@ PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
 PREFIX := /usr/local
+# Completion, below share/
+BASH := bash-completion/completions/urnic
+ZSH := zsh/site-functions/_urnic
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
 .PHONY: build product tests install uninstall tarball deb check check-full demo bench format clean help
@@ -60,6 +63,8 @@ install: build
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
 			$$page || exit 1; \
 	done
+	@install -m 644 -D tools/completion/urnic.bash $(addprefix $(DESTDIR)$(PREFIX)/share/,$(BASH))
+	@install -m 644 -D tools/completion/_urnic $(addprefix $(DESTDIR)$(PREFIX)/share/,$(ZSH))
 
 # Removes what `make install` with the same PREFIX and DESTDIR has installed.
 uninstall:
@@ -70,6 +75,7 @@ uninstall:
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done
 	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,$(BUILDERS))
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,$(BASH) $(ZSH))
 	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic $(DESTDIR)$(PREFIX)/lib/cmake/urnic 2>/dev/null || true
 
 # The installed folder, with those libraries that it needs beside the C library: it works
