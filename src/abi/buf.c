@@ -3,6 +3,7 @@
  * when the device is closed, and in a forked child. */
 #include "abi/buf.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -68,6 +69,12 @@ SHOWN void abi_free_buf(struct buf *buf)
 	munmap(buf->addr, buf->size);
 	free(buf);
 	abi_end();
+}
+
+SHOWN int abi_export_buf_dmabuf_fd(struct buf *buf)
+{
+	errno = lives(buf) ? ENODATA : EINVAL;
+	return -1;
 }
 
 static int check_range(const struct ibv_pd *pd, const struct buf *buf, const void *addr,
@@ -140,4 +147,6 @@ SHOWN struct ibv_mr *abi_reg_buf_mr(struct ibv_pd *ibv, struct buf *buf, void *a
 SYMBOL("ibv_reg_mr_ex_new", "ibv_reg_mr_ex@@IBVERBS_1.15", abi_reg_mr_ex)
 SYMBOL("ibv_alloc_buf_new", "ibv_alloc_buf@@IBVERBS_1.17", abi_alloc_buf)
 SYMBOL("ibv_free_buf_new", "ibv_free_buf@@IBVERBS_1.17", abi_free_buf)
+SYMBOL("ibv_export_buf_dmabuf_fd_new", "ibv_export_buf_dmabuf_fd@@IBVERBS_1.18",
+       abi_export_buf_dmabuf_fd)
 SYMBOL("ibv_reg_buf_mr_new", "ibv_reg_buf_mr@@IBVERBS_1.17", abi_reg_buf_mr)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* buf.h - calls of newer releases of rdma-core than Debian's, whose verbs.h does not have
- * them: buffers that the library allocates (1.17), and regions that a struct describes
- * (1.15). Here they have names of their own, as a newer verbs.h declares the others. */
+ * them: buffers that the library allocates (1.17, 1.18), and regions that a struct
+ * describes (1.15). Here they have names of their own, as a newer verbs.h declares the
+ * others. */
 #ifndef ABI_BUF_H
 #define ABI_BUF_H
 
@@ -37,6 +38,9 @@ struct buf_mr_attr {
 void *abi_alloc_buf(struct ibv_pd *ibv, size_t size, struct buf **out);
 /* ibv_free_buf(): a handle that does not exist is ignored. */
 void abi_free_buf(struct buf *buf);
+/* ibv_export_buf_dmabuf_fd(): -1 and ENODATA, since no buffer here is a DMA-buf; EINVAL
+ * for a handle that does not exist. */
+int abi_export_buf_dmabuf_fd(struct buf *buf);
 /* ibv_reg_buf_mr(): EINVAL if buf is of another PD, or the range is not within it. */
 struct ibv_mr *abi_reg_buf_mr(struct ibv_pd *ibv, struct buf *buf, void *addr,
 			      size_t length, int access);

@@ -26,9 +26,13 @@ static void a_buffer_is_registered(void **state)
 	assert_int_equal(mr->length, 9999);
 	assert_int_equal(mr_of(mr)->mkey.base, (uintptr_t)at + 1);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(abi_export_buf_dmabuf_fd(buf), -1);
+	assert_int_equal(errno, ENODATA);
 	abi_free_buf(buf);
 	abi_free_buf(buf); /* ignored */
 	abi_free_buf(NULL);
+	assert_int_equal(abi_export_buf_dmabuf_fd(buf), -1);
+	assert_int_equal(errno, EINVAL);
 	fix_null(abi_reg_buf_mr(fix.pd, buf, at, 1, WRITE), EINVAL);
 }
 

@@ -70,6 +70,8 @@ static void buffers(void)
 	void *(*reg)(void *pd, void *buf, void *addr, size_t length, int access) =
 		dlvsym(RTLD_DEFAULT, "ibv_reg_buf_mr", "IBVERBS_1.17");
 	void (*drop)(void *buf) = dlvsym(RTLD_DEFAULT, "ibv_free_buf", "IBVERBS_1.17");
+	int (*export)(void *buf) =
+		dlvsym(RTLD_DEFAULT, "ibv_export_buf_dmabuf_fd", "IBVERBS_1.18");
 	void *(*reg_ex)(void *pd, void *attr) =
 		dlvsym(RTLD_DEFAULT, "ibv_reg_mr_ex", "IBVERBS_1.15");
 	void *buf, *at = alloc(own.pd, 64, &buf), *o[] = { NULL, gone.pd };
@@ -106,6 +108,9 @@ static void buffers(void)
 	attr.comp_mask = 1 << 2;
 	ROW_OF("ibv_reg_mr_ex", "fd of a DMA-buf", EOPNOTSUPP, of_pointer,
 	       reg_ex(own.pd, &attr));
+	ROW_OF("ibv_export_buf_dmabuf_fd", "buf that is no DMA-buf", ENODATA, of_minus,
+	       export(buf));
+	ROW_OF("ibv_export_buf_dmabuf_fd", "buf NULL", EINVAL, of_minus, export(NULL));
 	row_begin("ibv_free_buf", "buf NULL");
 	drop(NULL);
 	row_end(0, 0);
@@ -113,6 +118,7 @@ static void buffers(void)
 	row_begin("ibv_free_buf", "buf freed");
 	drop(buf);
 	row_end(0, 0);
+	ROW_OF("ibv_export_buf_dmabuf_fd", "buf freed", EINVAL, of_minus, export(buf));
 	ROW_OF("ibv_reg_buf_mr", "buf freed", EINVAL, of_pointer,
 	       reg(own.pd, buf, at, 64, write_it));
 }
