@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+import lab
 from lab import HANGS, eventually
 from tool import bad, need
 
@@ -191,3 +192,91 @@ def test_versions_agree(fabric):
         stat, info = f.run("a", "ibstat", env=env), f.run("a", "ibv_devinfo", env=env)
         assert said(stat, "Firmware version") == said(info, "fw_ver")
         assert said(stat, "Hardware version") == said(info, "hw_ver")
+
+
+# Counters
+
+def read_counters(ns, *, hw=False):
+    d = f"{CLASS}/{ns.dev}/ports/1/{'hw_' if hw else ''}counters"
+    out = run(ns, "sh", "-c", f"cd {d} && grep . *")
+    return {name: int(n) for name, n in re.findall(r"^(\w+):(\d+)$", out, re.M)}
+
+
+def traffic(pair, env=None, seconds=20):
+    """RC traffic between two hosts for so long; returns its programs."""
+    port = lab.next_port()
+    words = ["ib_write_bw", "-d", pair.a.dev, "-x", "1", "-p", str(port), "-s", "4096", "-D",
+             str(seconds)]
+    server = pair.a.start(*words, env=env)
+    server.wait_listening(port)
+    return server, pair.b.start(*words, pair.a.ip4, env=env)
+
+
+def test_counters_are_live(shared_pair):
+    pair = shared_pair()
+    assert set(read_counters(pair.a).values()) == {0}
+    procs = traffic(pair)
+    assert eventually(lambda: read_counters(pair.a)["port_rcv_packets"] > 1000)
+    first, then = read_counters(pair.a), read_counters(pair.a)
+    assert then["port_rcv_packets"] > first["port_rcv_packets"]
+    # 4 KiB WRITEs come in packets of 1024 bytes: what came is whole packets of about that size
+    size = 4 * then["port_rcv_data"] / then["port_rcv_packets"]
+    assert 1024 <= size < 1060, then
+    # a process that has a file open reads what was there when it opened it; hence a live one:
+    code = ("import sys\nfor i in range(2):\n  print(open(sys.argv[1]).read().strip(), flush=True)\n"
+            "  __import__('time').sleep(0.1)")
+    path = f"{CLASS}/{pair.a.dev}/ports/1/counters/port_rcv_packets"
+    one, two = map(int, run(pair.a, "/usr/bin/python3", "-c", code, path).split())
+    assert then["port_rcv_packets"] <= one < two
+    for p in procs:
+        p.kill()
+    # what a process counted goes with it
+    assert eventually(lambda: set(read_counters(pair.a).values()) == {0})
+
+
+def test_counters_say_what_was_lost(shared_pair):
+    pair = shared_pair()
+    procs = traffic(pair, {"URNIC_FAULT": "drop=0.01,seed=7"})
+    assert eventually(lambda: read_counters(pair.a, hw=True)["out_of_sequence"] > 0)
+    assert eventually(lambda: read_counters(pair.b, hw=True)["packet_seq_err"] > 0)
+    for p in procs:
+        p.kill()
+
+
+@pytest.mark.full
+def test_node_exporter(shared_pair):
+    """node_exporter reads what `urnic sysfs --follow` writes: the device's counters."""
+    exporter = shutil.which("prometheus-node-exporter")
+    if not exporter:
+        # installing Debian's package starts a service; the program from an unpacked package will
+        # do
+        pytest.skip("have prometheus-node-exporter in PATH, which make check-full does not")
+    pair = shared_pair()
+    a = pair.a
+    tree, port = pathlib.Path(a.stage.tmp) / f"exported-{os.getpid()}", lab.next_port()
+    follow = a.start(a.stage.urnic, "sysfs", "--follow", str(tree), library=False)
+    assert eventually(lambda: (tree / "class/infiniband" / a.dev / "ports/1/state").exists())
+    proc = a.start(exporter, "--collector.disable-defaults", "--collector.infiniband",
+                   f"--path.sysfs={tree}", f"--web.listen-address=127.0.0.1:{port}", library=False)
+    proc.wait_listening(port)
+
+    def metrics():
+        out = a.run("/usr/bin/python3", "-c", "import sys, urllib.request as u; sys.stdout.write("
+                    f"u.urlopen('http://127.0.0.1:{port}/metrics').read().decode())",
+                    library=False).out
+        return {n: float(v) for n, v in re.findall(
+            r'^node_infiniband_(\w+)\{device="roce_eth0"[^}]*\} (\S+)$', out, re.M)}
+    got = metrics()
+    assert (got["state_id"], got["physical_state_id"]) == (4, 5)
+    assert got["rate_bytes_per_second"] == 25e9 / 8 and got["port_packets_received_total"] == 0
+    procs = traffic(pair)
+    assert eventually(lambda: metrics()["port_packets_received_total"] > 1000)
+    for name, ours, times in (("port_packets_received_total", "port_rcv_packets", 1),
+                              ("port_data_received_bytes_total", "port_rcv_data", 4),
+                              ("port_packets_transmitted_total", "port_xmit_packets", 1)):
+        low = times * read_counters(a)[ours]
+        assert eventually(lambda low=low, name=name: metrics()[name] >= low), name
+        assert metrics()[name] <= times * read_counters(a)[ours], name
+    for p in (*procs, proc, follow):
+        p.kill()
+    shutil.rmtree(tree)

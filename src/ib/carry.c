@@ -95,6 +95,7 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 	s->qp.qpn = m->head.qpn;
 	s->q.qp = &s->qp;
 	s->q.ib = ib;
+	s->q.counter = ib->counter;
 	s->q.service = IB_XRC;
 	s->q.mtu = s->qp.path.mtu = m->mtu;
 	list_add_tail(bucket(ib, s->qpn), &s->node);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
@@ -16,7 +17,31 @@ static const char *const names[IB_COUNTERS] = {
 
 uint64_t ib_counter(struct core *core, enum ib_counter c)
 {
-	return c < IB_COUNTERS ? ib_of(core)->counter[c] : 0;
+	const struct ib *ib = ib_of(core);
+	uint64_t sum = c < IB_COUNTERS ? ib->counter[c] : 0;
+
+	for (unsigned i = 0; c < IB_COUNTERS && i < ib->n_by_device; i++)
+		sum += ib->by_device[i].n[c];
+	return sum;
+}
+
+void ib_count_by_device(struct core *core, struct ib_counts *rows, unsigned n)
+{
+	ib_of(core)->by_device = rows;
+	ib_of(core)->n_by_device = rows ? n : 0;
+}
+
+uint64_t *ib_counter_of(struct ib *ib, const char *device)
+{
+	for (unsigned i = 0; *device && i < ib->n_by_device; i++) {
+		struct ib_counts *row = &ib->by_device[i];
+
+		if (!*row->device)
+			snprintf(row->device, sizeof(row->device), "%s", device);
+		if (!strcmp(row->device, device))
+			return row->n;
+	}
+	return ib->counter;
 }
 
 const char *ib_counter_name(enum ib_counter c)
@@ -44,10 +69,10 @@ void ib_log_counters(struct core *core)
 	if (log_level < LOG_INFO)
 		return;
 	for (enum ib_counter c = 0; c < IB_COUNTERS; c++) {
-		if (ib_of(core)->counter[c])
+		if (ib_counter(core, c))
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%s %" PRIu64,
 					      n ? ", " : "", names[c],
-					      ib_of(core)->counter[c]);
+					      ib_counter(core, c));
 	}
 	if (n)
 		log_info("counters: %s", line);

@@ -72,6 +72,9 @@ void ib_xrc_run(struct core *core, uint64_t now);
 /* Writes a datagram in words: "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);
 
+/* From now on each device's QPs that are made count into a row of their own. rows: n of
+ * them, all 0, for as long as the core lives. */
+void ib_count_by_device(struct core *core, struct ib_counts *rows, unsigned n);
 uint64_t ib_counter(struct core *core, enum ib_counter c);
 const char *ib_counter_name(enum ib_counter c);
 

@@ -223,6 +223,7 @@ struct ib_rsp {
 struct ib_qp {
 	struct qp *qp;
 	struct ib *ib;
+	uint64_t *counter;	 /* of its device */
 	enum ib_service service; /* service part of the QP's opcodes */
 	struct cc_host *host;	 /* its window; RC and XRC, from RTR on */
 	uint32_t mtu;
@@ -275,7 +276,9 @@ struct plan {
 
 struct ib {
 	struct core *core;
-	uint64_t counter[IB_COUNTERS];
+	uint64_t counter[IB_COUNTERS]; /* of packets that belong to no QP of a device */
+	struct ib_counts *by_device;   /* n_by_device of them; NULL: not told apart */
+	unsigned n_by_device;
 	struct plan plan[BATCH_MAX]; /* parallel to batch.v */
 	struct list hosts;	     /* of struct cc_host */
 	bool belated;		     /* see ib_input_all() */
@@ -285,9 +288,12 @@ struct ib {
 	struct ib_xrc xrc;
 };
 
+/* The counters of that device's QPs. */
+uint64_t *ib_counter_of(struct ib *ib, const char *device);
+
 static inline void count(struct ib_qp *q, enum ib_counter c)
 {
-	q->ib->counter[c]++;
+	q->counter[c]++;
 }
 
 /* May the log be told why a packet is dropped? Anybody may send packets, so each reason

@@ -87,7 +87,7 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 		refused(q, &q->ib->plan[first], now);
 	for (unsigned i = first; i < first + n; i++) {
 		count(q, IB_TX);
-		q->ib->counter[IB_TX_BYTES] += q->ib->plan[i].len;
+		q->counter[IB_TX_BYTES] += q->ib->plan[i].len;
 		pace(q, &q->ib->plan[i], now);
 		plan_sent(q, &q->ib->plan[i], now);
 	}

@@ -312,6 +312,12 @@ static enum ib_counter check(const struct dgram *d, struct ib_pkt *pkt)
 	return IB_COUNTERS;
 }
 
+static void count_in(uint64_t *counter, unsigned n, uint32_t len)
+{
+	counter[IB_RX] += n;
+	counter[IB_RX_BYTES] += (uint64_t)n * len;
+}
+
 void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 {
 	struct ib *ib = ib_of(core);
@@ -320,10 +326,9 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	uint32_t qpn;
 	struct qp *qp;
 
-	ib->counter[IB_RX]++;
-	ib->counter[IB_RX_BYTES] += d->len;
 	wrong = check(d, &pkt);
 	if (wrong != IB_COUNTERS) {
+		count_in(ib->counter, 1, d->len);
 		ib->counter[wrong]++;
 		log_debug("datagram of %u bytes dropped: %s", d->len,
 			  ib_counter_name(wrong));
@@ -333,21 +338,25 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	}
 	qpn = pkt.f.dest_qp;
 	if (qpn == QP_MULTICAST) {
+		count_in(ib->counter, 1, d->len);
 		if (ib_service(pkt.f.opcode) == IB_UD)
 			to_members(core, d, &pkt, now);
 		return;
 	}
 	if (qpn == QP_GSI) {
+		count_in(ib->counter, 1, d->len);
 		to_gsi(core, d, &pkt, now);
 		return;
 	}
 	turn_is_held(core);
 	qp = qp_find(core, qpn);
 	if (!qp || qp->transport != &ib_transport) {
+		count_in(ib->counter, 1, d->len);
 		ib->counter[IB_RX_NO_QP]++;
 		say(ib, NULL, d, &pkt, IB_RX_NO_QP, no_qp);
 		return;
 	}
+	count_in(ib_qp(qp)->counter, 1, d->len);
 	deliver(qp, d, &pkt, now);
 }
 
@@ -454,7 +463,6 @@ static unsigned take_run(struct ib_qp *q, struct ib_pkt *pkt, const struct run *
 static unsigned input_run(struct core *core, const struct dgram *v, unsigned n,
 			  uint64_t now, unsigned *all)
 {
-	struct ib *ib = ib_of(core);
 	struct ib_pkt pkt;
 	struct run r;
 	struct qp *qp;
@@ -476,8 +484,7 @@ static unsigned input_run(struct core *core, const struct dgram *v, unsigned n,
 	qp_is_held(ib_qp(qp)->qp);
 	n = take_run(ib_qp(qp), &pkt, &r, now);
 	lock_give(&qp->lock);
-	ib->counter[IB_RX] += n;
-	ib->counter[IB_RX_BYTES] += (uint64_t)n * v->len;
+	count_in(ib_qp(qp)->counter, n, v->len);
 	return n;
 }
 

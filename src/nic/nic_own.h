@@ -17,6 +17,7 @@ struct conns;
 struct ethernet;
 struct host;
 struct netdev_monitor;
+struct tally;
 
 enum { SOURCES = 8 };
 
@@ -37,6 +38,7 @@ struct nic {
 	struct netdev_monitor *monitor;
 	struct nic_sources sources;
 	struct dumper dumper;
+	struct tally *tally; /* counters that others may read; NULL: none */
 	/* XRC domains shared between processes: set at the first message, cleared when
 	 * ib closes */
 	bool xrc;

@@ -23,6 +23,7 @@
 #include "nic/registry.h"
 #include "nic/route.h"
 #include "nic/sources.h"
+#include "nic/tally.h"
 #include "nic/xrc.h"
 #include "packet/packet.h"
 #include "sys/addr.h"
@@ -117,6 +118,8 @@ static int open_ib(struct nic *nic, const struct conf *conf)
 	rc = xrc_open(nic);
 	if (rc)
 		ib_close(&nic->core);
+	else
+		nic->tally = tally_open(&nic->core);
 	return rc;
 }
 
@@ -124,6 +127,7 @@ static void close_ib(struct nic *nic)
 {
 	xrc_close(nic);
 	ib_close(&nic->core);
+	tally_close(nic->tally);
 }
 
 /* The thread may be asleep without the descriptors that rules need. */

@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "core/netport.h"
 #include "nic/hca.h"
 #include "nic/nic.h"
+#include "nic/tally.h"
 #include "plug/plug.h"
 #include "sys/conf.h"
 
@@ -413,6 +415,45 @@ int sysfs_put_adapter(struct sysfs *s, const char *fabric, const char *hca,
 	return rc;
 }
 
+/* The files of a RoCE port. Those of hw_counters have the names of mlx5's; counters/ has
+ * data in words of four bytes. Packets through memory do not cross the port. */
+static const struct {
+	const char *name;
+	bool hw;
+	unsigned divisor;
+	enum ib_counter of[2]; /* the sum of two; the second may be the first, once */
+} files[] = {
+	/* clang-format off */
+	{ "port_xmit_data",            false, 4, { IB_TX_BYTES, IB_TX_BYTES } },
+	{ "port_rcv_data",             false, 4, { IB_RX_BYTES, IB_RX_BYTES } },
+	{ "port_xmit_packets",         false, 1, { IB_TX, IB_TX } },
+	{ "port_rcv_packets",          false, 1, { IB_RX, IB_RX } },
+	{ "out_of_sequence",           true,  1, { IB_RX_OUT_OF_ORDER, IB_RX_OUT_OF_ORDER } },
+	{ "duplicate_request",         true,  1, { IB_RX_DUPLICATE, IB_RX_DUPLICATE } },
+	{ "packet_seq_err",            true,  1, { IB_RX_NAK, IB_RX_NAK } },
+	{ "local_ack_timeout_err",     true,  1, { IB_TX_TIMEOUT, IB_TX_TIMEOUT } },
+	{ "out_of_buffer",             true,  1, { IB_TX_RNR, IB_RX_UD_DROPPED } },
+	{ "rnr_nak_retry_err",         true,  1, { IB_RX_RNR, IB_RX_RNR } },
+	{ "rp_cnp_handled",            true,  1, { IB_RX_CNP, IB_RX_CNP } },
+	/* clang-format on */
+};
+
+static void put_roce_counters(struct tree *t, const struct sysfs_dev *d, unsigned port,
+			      bool hw)
+{
+	uint64_t sum[IB_COUNTERS];
+
+	(void)port;
+	tally_sum(d->name, sum);
+	for (unsigned i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		const enum ib_counter *of = files[i].of;
+		uint64_t n = sum[of[0]] + (of[1] != of[0] ? sum[of[1]] : 0);
+
+		if (files[i].hw == hw)
+			tree_file(t, files[i].name, "%" PRIu64, n / files[i].divisor);
+	}
+}
+
 static void put_net_device(struct sysfs *s, struct device *dev)
 {
 	const struct port port = device_port(dev);
@@ -431,7 +472,10 @@ static void put_net_device(struct sysfs *s, struct device *dev)
 					  .sys_guid = dev->guid,
 					  .index = net->ifindex,
 					  .ports = 1,
-					  .port = &port });
+					  .port = &port,
+					  .counters = dev->kind == &device_roce
+							      ? put_roce_counters
+							      : NULL });
 }
 
 int sysfs_write(const char *root, bool live, char where[PATH_MAX])

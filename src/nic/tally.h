@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tally.h - the counters of a device's packets, in all processes of this host.
+ *
+ * Each process counts in memory of its own that others may read: a file without a name
+ * (memfd), which they find among the descriptors of /proc. So a reader asks nobody and
+ * waits for nobody, and nothing is left when a process ends: its counts go with it. */
+#ifndef NIC_TALLY_H
+#define NIC_TALLY_H
+
+#include <stdint.h>
+
+#include "ib/counters.h"
+
+struct core;
+struct tally;
+
+/* Makes the memory, in which core then counts. NULL: this process's packets are not
+ * counted for others. */
+struct tally *tally_open(struct core *core);
+void tally_close(struct tally *t);
+
+/* Adds up the counters of device in this network namespace, of all processes whose
+ * descriptors this user may see. */
+void tally_sum(const char *device, uint64_t sum[IB_COUNTERS]);
+
+#endif
