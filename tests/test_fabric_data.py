@@ -11,7 +11,7 @@ import signal
 import pytest
 from lab import HANGS, eventually, next_port
 from subnet import fields, leaves, sent, tshark, wait_log
-from tool import need
+from tool import need, ucx_perftest
 from traffic import both
 
 
@@ -67,7 +67,7 @@ def test_multicast(two):
 def ucx(f, tls, **env):
     need("ucx_perftest")
     port = next_port()
-    words = ["ucx_perftest", "-p", str(port), "-t", "tag_lat", "-n", "300", "-s", "3000"]
+    words = [*ucx_perftest(), "-p", str(port), "-t", "tag_lat", "-n", "300", "-s", "3000"]
     env = {"UCX_TLS": tls, "UCX_WARN_UNUSED_ENV_VARS": "n", **env}
     urnic = [f.ns.stage.urnic, "run", "--"]
 

@@ -12,7 +12,7 @@ import itertools
 import re
 
 import pytest
-from tool import need
+from tool import need, ucx_perftest
 
 import lab
 from lab import eventually
@@ -119,7 +119,7 @@ def test_ucx(net, test, size):
     need("ucx_perftest")
     for here, there in itertools.permutations(net.hosts[:2], 2):
         port = lab.next_port()
-        words = ["ucx_perftest", "-p", str(port)]
+        words = [*ucx_perftest(), "-p", str(port)]
         env = {**net.ucx, "UCX_LOG_LEVEL": "info"}
         server = here.start(*net.at(here, *words), env=env, user=None, library=False)
         server.wait_listening(port)

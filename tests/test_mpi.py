@@ -21,7 +21,7 @@ def run(place, ranks, transport, **env):
              "UCX_LOG_LEVEL=info", place.stage.urnic, "run", "--", *MPIRUN, "-n", str(ranks)]
     out = place.run(*words, place.stage.tool("mpi/collective"), timeout=300).out
     assert f"{ranks} ranks, no error\n" in out
-    return set(re.findall(r"ep_cfg\[\d+\]: tag\(.*?(\w+_verbs)/(\w+):1\)", out))
+    return set(re.findall(r"cfg(?:\[\d+\]:|#\d+) tag\(.*?(\w+_verbs)/(\w+):1", out))
 
 
 @pytest.mark.parametrize("transport", ["rc", "ud"])

@@ -10,7 +10,7 @@ import pytest
 import lab
 import programs
 from programs import Row, table
-from tool import need
+from tool import need, ucx_perftest
 
 JUMBO = [p for p in programs.PLACES if p[1] == 9000]
 
@@ -239,7 +239,7 @@ UCX_ENV = {"UCX_NET_DEVICES": "roce_eth0:1", "UCX_TLS": "rc_v,ud_v",
 
 def ucx(pair, test, tls="rc_v,ud_v", place="pair", iterations=500, size=1024):
     env = {**UCX_ENV, "UCX_TLS": tls}
-    words = [pair.a.stage.urnic, "run", "--", "ucx_perftest"]
+    words = [pair.a.stage.urnic, "run", "--", *ucx_perftest()]
     port = lab.next_port()
     here, other = pair.place(place)
     server = here.start(*words, "-p", port, env=env, library=False)

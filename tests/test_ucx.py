@@ -7,7 +7,7 @@ killed.
 import pytest
 
 import lab
-from tool import need
+from tool import need, ucx_perftest
 
 PLACES = ["pair", "host", "udp"]
 TRANSPORTS = ["rc_v,ud_v", "ud_v"]
@@ -42,7 +42,7 @@ def test_sleeping(shared_pair, place):
     pair = shared_pair()
     a, b = pair.place(place)
     port = lab.next_port()
-    words = [pair.a.stage.urnic, "run", "--", "ucx_perftest", "-p", str(port), "-t", "tag_lat",
+    words = [pair.a.stage.urnic, "run", "--", *ucx_perftest(), "-p", str(port), "-t", "tag_lat",
              "-E", "sleep", "-n", "2000"]
     env = {"UCX_NET_DEVICES": "roce_eth0:1", "UCX_TLS": "rc_v", "UCX_WARN_UNUSED_ENV_VARS": "n"}
     server = a.start(*words, env=env, library=False)

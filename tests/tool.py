@@ -42,3 +42,11 @@ def bad(status, names, *args, **kw):
 def need(program):
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed")
+
+
+def ucx_perftest():
+    """The first words of its command line.  Where it is built with MPI, as in Debian 13, it must
+    be told to do without."""
+    need("ucx_perftest")
+    told = subprocess.run(["ucx_perftest", "-h"], text=True, capture_output=True, check=False)
+    return ["ucx_perftest", *(["-P", "0"] if " -P <" in told.stdout + told.stderr else [])]
