@@ -280,3 +280,51 @@ def test_node_exporter(shared_pair):
     for p in (*procs, proc, follow):
         p.kill()
     shutil.rmtree(tree)
+
+
+# What other programs make of the files
+
+def test_ibstatus(eth):
+    need("ibstatus")
+    out = run(eth, "ibstatus")
+    assert f"Infiniband device '{eth.dev}' port 1 status" in out
+    assert re.search(r"\tstate:\s+4: ACTIVE\n\tphys state:\s+5: LinkUp\n\trate:\s+25 Gb/sec", out), out
+    assert re.search(r"default gid:\s+fe80:.*\n(.*\n)+?.*link_layer:\s+Ethernet\n", out), out
+
+
+def test_hwloc(eth):
+    need("lstopo-no-graphics")
+    out = run(eth, "lstopo-no-graphics", "--of", "console", "-v")
+    guid = run(eth, "cat", f"{CLASS}/{eth.dev}/node_guid").strip()
+    assert re.search(rf'OpenFabrics .*NodeGUID={guid} .*Port1State=4 .*"{eth.dev}"', out), out
+
+
+# Ways of scripts: ibdev2netdev compares the resources of PCI functions; show_gids lists the GID
+# tables' entries that are not zero.
+IBDEV2NETDEV = """
+for ib in /sys/class/infiniband/*; do for net in /sys/class/net/*; do
+    if cmp -s $ib/device/resource $net/device/resource; then
+        echo ${ib##*/} port 1 "==>" ${net##*/}
+    fi
+done; done"""
+SHOW_GIDS = """
+cd /sys/class/infiniband; for d in *; do for p in $(ls $d/ports); do
+    for g in $(ls $d/ports/$p/gids | sort -n); do
+        gid=$(cat $d/ports/$p/gids/$g)
+        [ $gid = 0000:0000:0000:0000:0000:0000:0000:0000 ] || echo $d $p $g $gid \
+            $(cat $d/ports/$p/gid_attrs/types/$g) $(cat $d/ports/$p/gid_attrs/ndevs/$g)
+    done
+done; done"""
+
+
+def test_scripts(eth):
+    assert run(eth, "bash", "-c", IBDEV2NETDEV) == f"{eth.dev} port 1 ==> eth0\n"
+    rows = [line.split() for line in run(eth, "bash", "-c", SHOW_GIDS).splitlines()]
+    assert [r[2] for r in rows] == ["0", "1", "2"], rows
+    assert all(r[:2] == [eth.dev, "1"] and r[4:] == ["RoCE", "v2", "eth0"] for r in rows), rows
+    assert rows[1][3].endswith(":0a58:0001")
+
+
+def test_ucx_takes_the_interface_for_rdma(eth):
+    """UCX's tests of rdma_cm use an interface that has a device in /sys/class/net."""
+    assert run(eth, "ls", "/sys/class/net/eth0/device/infiniband").split() == [eth.dev]
