@@ -176,9 +176,11 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static int is_library(const struct dirent *d)
+/* urnic itself and what it needs are added by themselves, wherever they lie. */
+static int is_own(const struct dirent *d)
 {
-	return strncmp(d->d_name, "lib", 3) == 0 && strstr(d->d_name, ".so");
+	return d->d_name[0] != '.' && strcmp(d->d_name, "urnic") != 0 &&
+	       strcmp(d->d_name, "deps") != 0;
 }
 
 static json_t *make_mounts(const char *libs)
@@ -186,7 +188,7 @@ static json_t *make_mounts(const char *libs)
 	json_t *mounts = json_array();
 	struct dirent **file;
 	char path[PATH_MAX];
-	int n = scandir(libs, &file, is_library, by_name);
+	int n = scandir(libs, &file, is_own, by_name);
 
 	for (int i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "%s/%s", libs, file[i]->d_name);

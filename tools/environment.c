@@ -238,7 +238,7 @@ static void help_tsan(const struct libs *libs)
 	char rule[sizeof(libs->dir) + 32];
 
 	snprintf(rule, sizeof(rule), "suppressions=%s/tsan.supp", libs->dir);
-	if (access(strchr(rule, '/'), R_OK) == 0)
+	if (access(rule + strlen("suppressions="), R_OK) == 0)
 		prepend("TSAN_OPTIONS", rule, ':');
 }
 
