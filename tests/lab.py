@@ -409,6 +409,13 @@ def next_port():
     return next(_port)
 
 
+def says_nothing(*procs):
+    """Assert that urnic says of no program that a request has failed or that it hangs."""
+    for proc in procs:
+        assert not re.search(r"urnic\[\d+\] warn: .*(later failures are not|for 1 s|waits: the program)",
+                             proc.out), proc.describe()
+
+
 def both_ended_well(client, rc, server, src):
     """Assert that both programs exited with 0.  The message's first line, the only one in
     pytest's summary, has both exit statuses and last lines."""
@@ -416,6 +423,7 @@ def both_ended_well(client, rc, server, src):
         f"client: {'no end' if rc is None else rc} ({client.last[:50]}), "
         f"server: {'no end' if src is None else src} ({server.last[:50]})\n"
         f"client: {client.describe()}\nserver: {server.describe()}")
+    says_nothing(client, server)
 
 
 def run_both(server_ns, client_ns, argv, connect, *, env=None, timeout=HANGS,

@@ -96,7 +96,7 @@ def lines_of_the_log():
         if file.name.endswith("_test.c"):
             continue
         for level, call in re.findall(
-                r'\blog_(error|warn|info)\(((?:\s*(?:"(?:[^"\\]|\\.)*"|PRI\w+))+)',
+                r'\blog_(error|warn|info|hint)\(((?:\s*(?:"(?:[^"\\]|\\.)*"|PRI\w+))+)',
                 file.read_text()):
             text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', call))
             if text not in BY_THEIR_END:
@@ -122,8 +122,9 @@ def test_explain_knows_every_line_of_the_log():
      "post refused: ... is full: a place returns"),
     ("urnic[7] info: SRQ 0x00000a: post refused: it is full: a place returns when the "
      "completion of its receive is polled", "post refused: ... is full: a place returns"),
-    ("urnic[7] info: QP 0x00000a: post refused: the QP is in a state that does not send",
-     "post refused: ... state that does not send"),
+    ("urnic[7] info: QP 0x00000a: post refused: the state of the QP is RTR: it sends from "
+     "RTS on",
+     "post refused: ... it sends from RTS on"),
 ])
 def test_explain_says_what_a_warning_means(line, name):
     entry = next(e for e in explained(line) if e["name"] == name)
@@ -143,9 +144,8 @@ EXCEEDED = ("status", 12)
 
 @pytest.mark.parametrize("line,codes", [
     ("vendor_err:5", [TIMED_OUT]),
-    ("urnic[7] info: QP 0x0a: work request 0x2 to QP 0x0b, PSN 5: the peer did not "
-     "answer within timeout and retry_cnt (retries left: 0, RNR: 7)",
-     [TIMED_OUT, ("log", 0)]),
+    ("urnic[7] info: QP 0x0a: IBV_WC_RETRY_EXC_ERR: SEND of 8 bytes, work request 0x2 to QP 0x0b, "
+     "PSN 5: the peer did not answer within timeout and retry_cnt", [EXCEEDED, TIMED_OUT, ("log", 0)]),
     ("the peer's process, on this host, has ended", [("vendor", 21)]),
     ("rx_stale", [("cm_counter", 11), ("counter", 10)]),
     ("counter:tx_probe", [("counter", 19)]),
@@ -188,6 +188,13 @@ def test_explain_takes_what_logs_say(line, codes):
     for words in ([line], line.split()):
         found = explained(*words)
         assert sorted((e["kind"], e["code"]) for e in found) == sorted(codes)
+
+
+def test_explain_knows_the_line_of_a_first_failure():
+    assert codes_of("urnic[7] warn: QP 0x0a: IBV_WC_LOC_LEN_ERR: receive, work request 0x2 from QP "
+                    "0x0b, PSN 5: the message is longer than the receive posted for it (later "
+                    "failures are not shown: for a line about each, use `urnic run --log info' or "
+                    "URNIC_LOG=info)") == [("log", 0), ("status", 1), ("vendor", 4)]
 
 
 @pytest.mark.parametrize("words", [

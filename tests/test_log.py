@@ -76,8 +76,9 @@ def test_a_wrong_gid_index_is_said(netns):
     server.wait_listening(port)
     netns.run(*words, "-g", "1", "127.0.0.1", check=False)
     assert server.wait(lab.HANGS) == 1, server.describe()
-    assert "warn: roce_lo: address (sgid_index 77, port 1) refused: there is no GID" \
-        in server.out, server.out
+    # the advice names an index that there is
+    assert "warn: roce_lo: address (sgid_index 77, port 1) refused: there is no GID at " \
+        "sgid_index; use GID index 1 (127.0.0.1); urnic devices lists all" in server.out, server.out
 
 
 @pytest.mark.parametrize("limit,says", [

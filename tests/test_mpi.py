@@ -7,6 +7,7 @@ On a fabric each rank has an adapter of its own (docs/fabric.md).
 import re
 
 import pytest
+from lab import says_nothing
 from subnet import Fabric, made
 from tool import need
 
@@ -19,7 +20,9 @@ def run(place, ranks, transport, **env):
     need("mpirun")
     words = ["env", *(f"{k}={v}" for k, v in env.items()), f"UCX_TLS={transport},self",
              "UCX_LOG_LEVEL=info", place.stage.urnic, "run", "--", *MPIRUN, "-n", str(ranks)]
-    out = place.run(*words, place.stage.tool("mpi/collective"), timeout=300).out
+    proc = place.run(*words, place.stage.tool("mpi/collective"), timeout=300)
+    says_nothing(proc)
+    out = proc.out
     assert f"{ranks} ranks, no error\n" in out
     return set(re.findall(r"cfg(?:\[\d+\]:|#\d+) tag\(.*?(\w+_verbs)/(\w+):1", out))
 

@@ -32,6 +32,8 @@ def test_ucx(shared_pair, test, tls, place):
     rc = server.wait(70)
     assert client.wait(70) == 0 and rc == (0 if test == "data" else -9), (
         f"client: {client.describe()}\nserver: {server.describe()}")
+    if test == "data":
+        lab.says_nothing(client, server)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -50,3 +52,4 @@ def test_sleeping(shared_pair, place):
     client = b.start(*words, pair.a.ip4, env=env, library=False)
     assert client.wait(60) == 0 and server.wait(60) == 0, (
         f"client: {client.describe()}\nserver: {server.describe()}")
+    lab.says_nothing(client, server)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* async.c - asynchronous events; see event.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "core/event.h"
 #include "core/qp.h"
 #include "core/rq.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 
 /* What an event is about: selects the element's place in the union, and the counter
@@ -193,6 +195,96 @@ static bool holds(const struct list *events, const void *element)
 	return false;
 }
 
+static const char *event_name(enum ibv_event_type type)
+{
+	static const char *const name[] = {
+#define NAME(e) [IBV_EVENT_##e] = "IBV_EVENT_" #e
+		NAME(CQ_ERR),
+		NAME(QP_FATAL),
+		NAME(QP_REQ_ERR),
+		NAME(QP_ACCESS_ERR),
+		NAME(COMM_EST),
+		NAME(SQ_DRAINED),
+		NAME(PATH_MIG),
+		NAME(PATH_MIG_ERR),
+		NAME(SRQ_ERR),
+		NAME(SRQ_LIMIT_REACHED),
+		NAME(QP_LAST_WQE_REACHED),
+		NAME(WQ_FATAL),
+#undef NAME
+	};
+
+	return type < sizeof(name) / sizeof(name[0]) && name[type] ? name[type] : "?";
+}
+
+/* "destroy_qp of QP 0x00000a" */
+static void name_wait(const struct async *a, char *text, size_t size)
+{
+	switch (subject(a->type)) {
+	case ABOUT_CQ:
+		snprintf(text, size, "destroy_cq of completion queue %u",
+			 ((struct ibv_cq *)a->element)->handle);
+		break;
+	case ABOUT_QP:
+		snprintf(text, size, "destroy_qp of QP 0x%06x",
+			 ((struct ibv_qp *)a->element)->qp_num);
+		break;
+	case ABOUT_SRQ:
+		snprintf(text, size, "destroy_srq of SRQ 0x%06x",
+			 container_of(a->element, struct srq, ibv)->num);
+		break;
+	case ABOUT_WQ:
+		snprintf(text, size, "destroy_wq of work queue 0x%06x",
+			 ((struct ibv_wq *)a->element)->wq_num);
+		break;
+	case ABOUT_PORT: /* waits for nobody */
+		break;
+	}
+}
+
+/* Says what the destruction of an element waits for. */
+static void say_wait(struct context *ctx, const void *element) REQUIRES(ctx->async.lock)
+{
+	char what[64] = "", events[256] = "";
+	size_t n = 0;
+	unsigned missing = 0;
+
+	list_for(node, &ctx->async.got)
+	{
+		const struct async *a = container_of(node, struct async, node);
+
+		if (a->element != element)
+			continue;
+		if (!missing++)
+			name_wait(a, what, sizeof(what));
+		if (n < sizeof(events))
+			n += (size_t)snprintf(events + n, sizeof(events) - n, "%s%s",
+					      n ? ", " : "", event_name(a->type));
+	}
+	log_hint(
+		"%s waits: the program has fetched %u events that it has not acknowledged "
+		"(ibv_ack_async_event): %s",
+		what, missing, events);
+}
+
+/* Waits until no fetched event of the element is left. */
+static void await_acks(struct context *ctx, const void *element) REQUIRES(ctx->async.lock)
+{
+	const uint64_t end = clock_ns() + 1000000000u;
+	bool said = false;
+
+	while (holds(&ctx->async.got, element)) {
+		if (said) {
+			lock_sleep(&ctx->async.lock, &ctx->async.acked);
+		} else if (clock_ns() < end) {
+			lock_nap(&ctx->async.lock, &ctx->async.acked);
+		} else {
+			say_wait(ctx, element);
+			said = true;
+		}
+	}
+}
+
 void async_forget(struct context *ctx, void *element)
 {
 	unsigned dropped = 0;
@@ -209,8 +301,7 @@ void async_forget(struct context *ctx, void *element)
 		}
 	}
 	event_queue_drop(&ctx->async, dropped);
-	while (holds(&ctx->async.got, element))
-		lock_sleep(&ctx->async.lock, &ctx->async.acked);
+	await_acks(ctx, element);
 	lock_give(&ctx->async.lock);
 }
 

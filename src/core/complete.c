@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "core/exports.h"
+#include "core/failure.h"
 #include "core/qp.h"
 #include "core/tm.h"
 #include "core/wr_op.h"
@@ -55,8 +56,11 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
 	assert(qp->sq.tail != qp->sq.head);
-	if (status != IBV_WC_SUCCESS && qp->lane && qp->reliable)
-		exports_shut_qp(qp->core, qp->qpn);
+	if (status != IBV_WC_SUCCESS) {
+		if (qp->lane && qp->reliable)
+			exports_shut_qp(qp->core, qp->qpn);
+		failure_of_send(qp, w, status, verr);
+	}
 	qp->sq.tail++;
 	if (!is_told(w, status)) {
 		qp->sq.uncovered++;
@@ -104,8 +108,12 @@ void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,
 		.wr_id = wr->wr_id,
 		.opcode = (uint8_t)wr->opcode,
 		.length = len,
+		.remote_addr = wr->wr.rdma.remote_addr,
+		.rkey = wr->wr.rdma.rkey,
 	};
 
+	if (status != IBV_WC_SUCCESS)
+		failure_of_send(qp, &w, status, verr);
 	if (!tell(qp, &w, status, verr, now))
 		overrun(qp, "send", now);
 }

@@ -12,6 +12,7 @@
 #include "core/device.h"
 #include "core/pd.h"
 #include "core/ring.h"
+#include "sys/ack_wait.h"
 #include "sys/log.h"
 
 struct cq *cq_of(struct ibv_cq *ibv)
@@ -105,9 +106,16 @@ int cq_create(struct context *ctx, int cqe, struct channel *ch, void *cq_context
  * ibv_destroy_cq() does). No more events can be fetched. */
 static void wait_for_acks(struct cq *cq)
 {
+	struct ack_wait wait = { 0 };
+
 	pthread_mutex_lock(&cq->ex.mutex);
 	while (cq->ex.comp_events_completed != cq->events_got)
-		pthread_cond_wait(&cq->ex.cond, &cq->ex.mutex);
+		if (ack_wait(&wait, &cq->ex.cond, &cq->ex.mutex))
+			log_hint("destroy_cq waits: the program has fetched %u events of "
+				 "completion queue %u and acknowledged %u "
+				 "(ibv_ack_cq_events)",
+				 cq->events_got, cq->ex.handle,
+				 cq->ex.comp_events_completed);
 	pthread_mutex_unlock(&cq->ex.mutex);
 }
 

@@ -3,13 +3,16 @@
 #include "core/path.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/core.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/pd.h"
 #include "core/rate.h"
+#include "sys/addr_text.h"
 #include "sys/log.h"
 
 enum { SL_MAX = 15, FLOW_LABEL = 0xfffff };
@@ -19,16 +22,18 @@ struct ah *ah_of(struct ibv_ah *ibv)
 	return container_of(ibv, struct ah, ibv);
 }
 
-static const char no_gid[] = "there is no GID at sgid_index (urnic devices lists them)";
+static const char no_gid[] = "there is no GID at sgid_index";
+static const char no_grh[] =
+	"RoCE needs a GRH (is_global): give the program a GID index (ibv_rc_pingpong -g N, "
+	"perftest -x N) or let rdma_cm connect it (qperf -cm 1; qperf's tests of UC and UD "
+	"cannot run on RoCE)";
 
 /* Returns why attr leads to no peer, or NULL. */
 static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
 			  struct gid_entry *sgid)
 {
 	if (!attr->is_global && device_needs_grh(dev))
-		return "RoCE needs a GRH (is_global): give the program a GID index "
-		       "(ibv_rc_pingpong -g 1, perftest -x 1) or let rdma_cm connect it "
-		       "(qperf -cm 1; qperf's tests of UC and UD cannot run on RoCE)";
+		return no_grh;
 	if (attr->port_num != 1)
 		return "no such port";
 	if (attr->sl > SL_MAX)
@@ -83,6 +88,41 @@ static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *
 	return why ? why : ctx->link->ops->resolve(&to, out);
 }
 
+/* Of the GIDs of RoCE v2 or InfiniBand, that of an IPv4 address if there is one, else the
+ * first. Returns its index, or -1. */
+static int best_gid(struct device *dev, struct gid_entry *gid)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, 0xff };
+	struct gid_entry e;
+	int best = -1;
+
+	for (int i = 0; i < device_gids(dev); i++) {
+		if (device_query_gid(dev, 1, i, &e) || !e.used || e.v1)
+			continue;
+		if (best >= 0 && memcmp(e.gid.raw, v4, sizeof(v4)) != 0)
+			continue;
+		best = i;
+		*gid = e;
+		if (!memcmp(e.gid.raw, v4, sizeof(v4)))
+			break;
+	}
+	return best;
+}
+
+/* "; use GID index 1 (192.0.2.1)" */
+static void advise(struct device *dev, char *text, size_t size)
+{
+	char ip[INET6_ADDRSTRLEN];
+	struct gid_entry gid;
+	int index = best_gid(dev, &gid);
+
+	if (index < 0)
+		snprintf(text, size, "; the device has no GID");
+	else
+		snprintf(text, size, "; use GID index %d (%s); urnic devices lists all",
+			 index, addr_text(gid.gid.raw, ip));
+}
+
 int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 		 struct path *path)
 {
@@ -92,12 +132,16 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 	if (why) {
 		/* Logged once per device at a higher level: a wrong GID index, or
 		 * none, is the usual first mistake with RoCE. */
+		char cure[128] = "";
 		bool first = (!attr->is_global || why == no_gid) &&
 			     !atomic_exchange(&ctx->dev->gid_told, true);
 
-		log_line(first ? LOG_WARN : LOG_INFO,
-			 "%s: address (sgid_index %u, port %u) refused: %s",
-			 ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why);
+		if (why == no_gid || why == no_grh)
+			advise(ctx->dev, cure, sizeof(cure));
+		log_at(first ? LOG_WARN : LOG_INFO,
+		       "%s: address (sgid_index %u, port %u) refused: %s%s",
+		       ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why,
+		       cure);
 		return -EINVAL;
 	}
 	*path = (struct path){ .link = ctx->link,

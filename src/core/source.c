@@ -4,7 +4,6 @@
 
 #include "core/device.h"
 #include "core/mr.h"
-#include "sys/log.h"
 
 bool wqe_too_long(const struct swqe *w)
 {
@@ -34,11 +33,4 @@ enum wqe_end wqe_local_work(struct qp *qp, uint32_t index, enum ibv_wc_status *s
 		return WQE_FAILED;
 	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
 	return WQE_DONE;
-}
-
-void wqe_refused(const struct qp *qp, const struct swqe *w, enum verr verr)
-{
-	log_info("QP 0x%06x: work request 0x%llx, opcode %u, %u bytes: %s", qp->qpn,
-		 (unsigned long long)w->wr_id, w->opcode, w->length,
-		 verr_text(verr)->what);
 }

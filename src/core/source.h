@@ -57,7 +57,4 @@ enum wqe_end {
 enum wqe_end wqe_local_work(struct qp *qp, uint32_t index, enum ibv_wc_status *status,
 			    enum verr *verr, uint64_t now) REQUIRES(qp->lock);
 
-/* Logs that a request is refused and not sent. */
-void wqe_refused(const struct qp *qp, const struct swqe *w, enum verr verr);
-
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/core.h"
+#include "core/failure.h"
 #include "core/flush.h"
 #include "core/qp.h"
 #include "core/sgl.h"
@@ -143,6 +144,8 @@ void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_
 	if (!t->have_recv || cqe.status == IBV_WC_SUCCESS)
 		return;
 	t->have_recv = false;
+	cqe.wr_id = t->recv.wr_id;
+	failure_of_recv(qp, &cqe);
 	rq_complete(qp, &t->recv, &cqe, true);
 }
 

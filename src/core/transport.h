@@ -59,6 +59,9 @@ struct transport {
 	/* Describes the transport's state: PSNs, retries, what is outstanding; "" if
 	 * there is nothing to say. */
 	void (*describe)(const struct qp *qp, char *buf, size_t size);
+	/* Names the peer of a connected QP, and the PSN that it waits for, for a line of
+	 * the log; "" if there is none. NULL: there is never one. */
+	void (*peer)(const struct qp *qp, char *buf, size_t size);
 };
 
 #endif

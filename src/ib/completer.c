@@ -2,6 +2,7 @@
 /* completer.c - the packets that answer a requester: ACKs, NAKs, READ responses and the
  * results of atomics (IBTA vol. 1, 9.7.5, 9.9.2). */
 #include "core/due.h"
+#include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
@@ -52,6 +53,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->q
 		}
 		r->rnr_left--;
 	}
+	hang_rnr(q, now);
 	req_rewind(q, r->una);
 	r->at.burst = NO_BURST;
 	r->again_until = 0;

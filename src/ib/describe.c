@@ -85,3 +85,11 @@ const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN])
 		add_process(qp, text);
 	return text;
 }
+
+void ib_describe_peer(const struct qp *qp, char *buf, size_t size)
+{
+	const struct ib_qp *q = qp->tp;
+	char to[IB_PEER_LEN];
+
+	snprintf(buf, size, "%s, PSN %u", ib_peer_text(q, to), q->req.una);
+}

@@ -380,4 +380,5 @@ const struct transport ib_transport = {
 	.posted = lane_posted,
 	.run = ib_run,
 	.describe = ib_describe_qp,
+	.peer = ib_describe_peer,
 };

@@ -13,6 +13,7 @@
 #include "core/answers.h"
 #include "core/core.h"
 #include "core/exports.h"
+#include "core/hang.h"
 #include "core/psn.h"
 #include "core/qp.h"
 #include "core/room.h"
@@ -40,6 +41,7 @@ enum {
 	REQ_UNIT = 4096, /* bytes on a lane that count as one packet */
 	RSP_SHARE = 32,	 /* response packets in one output() */
 	RUN_MAX = 64,	 /* packets that are taken in as one run */
+	HANG_DROPS = 4,	 /* QP numbers whose dropped packets are told apart */
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
 	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
 	NO_BURST = 0x7fffffff,
@@ -134,6 +136,7 @@ struct ib_req {
 	/* The link takes nothing: when it was last asked (0: it took the last packet),
 	 * and for how long, ns. */
 	uint64_t refused_at, stuck;
+	struct hang rnr;
 	uint64_t srtt, rtt_at; /* ns; rtt_at 0: no measurement runs */
 	uint32_t rtt_psn;
 	/* Syndrome of a NAK that overtook responses which the peer had sent before; 0:
@@ -216,6 +219,7 @@ struct ib_rsp {
 		uint64_t orig;
 	} saved[RD_MAX];
 	unsigned saved_n; /* atomics saved since the reset */
+	struct hang no_recv, astray;
 	bool cnp_due;
 	uint64_t cnp_at; /* when the last CNP was asked for */
 };
@@ -286,6 +290,7 @@ struct ib {
 	uint64_t told_at;	     /* for ib_may_tell() */
 	uint64_t late_ns; /* how long a message waits for a receive at most; 0: not */
 	struct ib_xrc xrc;
+	struct hang drops[HANG_DROPS];
 };
 
 /* The counters of that device's QPs. */
@@ -309,6 +314,7 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 void ib_settle(struct ib_qp *q);
 
 void ib_describe_qp(const struct qp *qp, char *buf, size_t size); /* describe.c */
+void ib_describe_peer(const struct qp *qp, char *buf, size_t size);
 /* Names the QP at the other end of a connected QP, for a line of the log: its number,
  * address or LID, and the process where it is one of this host. */
 enum { IB_PEER_LEN = 128 };
@@ -468,7 +474,7 @@ void rnr_end(struct ib_qp *q); /* nothing waits any more */
 /* Another process has no receive for pkt: counts and tells that it waits.  Returns for
  * how long, ns; rnr_say() tells the peer after that. */
 uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt);
-void rnr_say(struct ib_qp *q);
+void rnr_say(struct ib_qp *q, uint64_t now);
 
 /* --- acknowledgements (ack.c) -------------------------------------------- */
 

@@ -168,7 +168,7 @@ static void refused_there(struct ib_qp *q, const struct ib_pkt *pkt, enum refusa
 	char from[IB_PEER_LEN];
 
 	if (why == REFUSED_NO_RECV) {
-		rnr_say(q);
+		rnr_say(q, now);
 		return;
 	}
 	log_info("QP 0x%06x: %s from %s, PSN %u, for SRQ 0x%06x of "

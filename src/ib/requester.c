@@ -65,8 +65,7 @@ static inline int resolve(struct planning *p)
 
 /* --- a work request's first step ----------------------------------------- */
 
-static enum step local_work(struct planning *p, const struct swqe *w)
-	REQUIRES(p->q->qp->lock)
+static enum step local_work(struct planning *p) REQUIRES(p->q->qp->lock)
 {
 	struct ib_req *r = &p->q->req;
 	enum ibv_wc_status st;
@@ -76,7 +75,6 @@ static enum step local_work(struct planning *p, const struct swqe *w)
 	case WQE_WAITS:
 		return STEP_WAIT;
 	case WQE_FAILED:
-		wqe_refused(p->q->qp, w, verr);
 		req_error(p->q, st, verr, p->now);
 		return STEP_WAIT;
 	case WQE_DONE:
@@ -93,7 +91,6 @@ enum step req_refuse(struct planning *p, enum ibv_wc_status status, enum verr ve
 {
 	if (p->at.psn != p->q->req.at.psn)
 		return STEP_FULL;
-	wqe_refused(p->q->qp, current(p), verr);
 	req_error(p->q, status, verr, p->now);
 	return STEP_WAIT;
 }
@@ -119,7 +116,7 @@ static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lo
 	    (wqe_is_read(w) && qp->attr.max_rd_atomic == 0))
 		return req_refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
 	if (!wr->wire)
-		return local_work(p, w);
+		return local_work(p);
 	if (wqe_too_long(w) || (qp->type == IBV_QPT_UD && w->length > q->mtu))
 		return req_refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
 	if (resolve(p) != 0)

@@ -5,6 +5,7 @@
 #include "core/exports.h"
 #include "core/mr.h"
 #include "core/xrc.h"
+#include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
@@ -416,8 +417,10 @@ void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 	if (ib_has(pkt, IB_XRCETH) && relay_takes(q, pkt, now))
 		return;
-	if (ahead)
+	if (ahead) {
 		stray(q, pkt, ahead < 0);
+		hang_psn(q, pkt, now);
+	}
 	if (ahead > 0)
 		rsp_out_of_order(q);
 	else if (ahead < 0)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* retry.c - moves the requester's cursor: forward on acknowledgements, back to send
  * again.  Also its timers, and how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "core/due.h"
 #include "core/timeout.h"
 #include "ib/ib.h"
@@ -234,18 +231,8 @@ void req_reset(struct ib_qp *q, uint32_t psn)
 void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
 	struct qp *qp = q->qp;
-	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
-	char to[IB_PEER_LEN];
 
 	qp_is_held(qp);
-	if (qp->type == IBV_QPT_UD)
-		snprintf(to, sizeof(to), "QP 0x%06x", w->ud.qpn);
-	else
-		ib_peer_text(q, to);
-	log_info("QP 0x%06x: work request 0x%" PRIx64 " to %s, PSN %u: %s "
-		 "(retries left: %u, RNR: %u)",
-		 qp->qpn, w->wr_id, to, q->req.una, verr_text(verr)->what,
-		 q->req.retry_left, q->req.rnr_left);
 	sq_complete(qp, status, verr, now);
 	/* 10.3.1: a send error of UC and UD leaves the receive queue alone. */
 	ib_fail(q, !qp->reliable, -1, now);

@@ -13,6 +13,7 @@
 #include "core/await.h"
 #include "core/due.h"
 #include "core/timeout.h"
+#include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
@@ -47,8 +48,9 @@ static bool keep(struct ib_qp *q, const struct ib_pkt *pkt)
 	return true;
 }
 
-void rnr_say(struct ib_qp *q)
+void rnr_say(struct ib_qp *q, uint64_t now)
 {
+	hang_no_recv(q, now);
 	q->rsp.late.refused = true;
 	q->rsp.late.refused_psn = q->rsp.epsn;
 	rnr_end(q);
@@ -115,7 +117,7 @@ void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 
 	if (l->until ? now >= l->until || is_urged(q, pkt, now)
 		     : !q->ib->late_ns || !qp_receives(q->qp) || !keep(q, pkt)) {
-		rnr_say(q);
+		rnr_say(q, now);
 		return;
 	}
 	if (!l->until)
@@ -167,7 +169,7 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 	if (!l->until || l->asked)
 		return NEVER;
 	if (now >= l->until) {
-		rnr_say(q);
+		rnr_say(q, now);
 		return NEVER;
 	}
 	return l->until;

@@ -2,12 +2,14 @@
 /* rx.c - finds the QP of an incoming packet, after checking that it is one and is meant
  * for this port (IBTA vol. 1, 9.6).  The link has checked the ICRC. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/device.h"
 #include "core/event.h"
 #include "core/qp1.h"
 #include "core/transport.h"
+#include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
@@ -16,28 +18,88 @@
 #include "wire/grh.h"
 #include "wire/gsi.h"
 
-/* Says why a packet for this QP is dropped; q NULL: for a QP that this process has not; d
- * NULL: it came by memory. Late ACKs and responses are normal, and not told. */
-static void say(struct ib *ib, struct ib_qp *q, const struct dgram *d,
-		const struct ib_pkt *pkt, enum ib_counter why, const char *text)
+static void sender(const struct dgram *d, uint32_t src_qp, char text[INET6_ADDRSTRLEN])
 {
-	char from[INET6_ADDRSTRLEN] = "another process of this host";
 	uint8_t src[16], dst[16];
 	struct link_head head;
 
-	if (!ib_is_request(pkt->op) || !ib_may_tell(ib, q, why))
+	if (!d) {
+		snprintf(text, INET6_ADDRSTRLEN, "QP 0x%06x of this host", src_qp);
 		return;
-	if (d) {
-		d->link->ops->head(d, &head);
-		grh_ends(head.bytes, src, dst);
-		addr_text(src, from);
 	}
-	log_info("%s for QP 0x%06x from %s, PSN %u, dropped: %s", pkt->op->name,
-		 pkt->f.dest_qp, from, pkt->f.psn, text);
+	d->link->ops->head(d, &head);
+	grh_ends(head.bytes, src, dst);
+	addr_text(src, text);
 }
 
-static const char no_qp[] = "this process has no such QP (destroyed already? or does the "
-			    "program give its peer another number?)";
+/* A packet that is dropped: how it came, and why it goes. */
+struct dropped {
+	const struct dgram *d; /* NULL: by memory, from QP src of this host */
+	uint32_t src;
+	enum ib_counter why;
+	const char *text;
+};
+
+/* Says why a packet for this QP is dropped; q NULL: for a QP that this process has not.
+ * Late ACKs and responses are normal, and not told. */
+static void say(struct ib *ib, struct ib_qp *q, const struct ib_pkt *pkt,
+		const struct dropped *by, uint64_t now)
+{
+	char from[INET6_ADDRSTRLEN];
+	bool hangs;
+
+	if (!ib_is_request(pkt->op))
+		return;
+	hangs = hang_dropped(ib, pkt, now);
+	if (!hangs && !ib_may_tell(ib, q, by->why))
+		return;
+	sender(by->d, by->src, from);
+	if (hangs)
+		log_hint("QP 0x%06x: for 1 s packets from %s have been dropped (%s, PSN "
+			 "%u): %s",
+			 pkt->f.dest_qp, from, pkt->op->name, pkt->f.psn, by->text);
+	else
+		log_info("%s for QP 0x%06x from %s, PSN %u, dropped: %s", pkt->op->name,
+			 pkt->f.dest_qp, from, pkt->f.psn, by->text);
+}
+
+/* Counts a packet that the QP does not take, and says why. */
+static void drop(struct ib_qp *q, const struct ib_pkt *pkt, const struct dropped *by,
+		 uint64_t now)
+{
+	count(q, by->why);
+	say(q->ib, q, pkt, by, now);
+}
+
+static void drop_state(struct ib_qp *q, const struct ib_pkt *pkt, const struct dgram *d,
+		       uint32_t src, uint64_t now)
+{
+	drop(q, pkt,
+	     &(struct dropped){ d, src, IB_RX_STATE,
+				"the QP takes packets from RTR on, and not in ERR" },
+	     now);
+}
+
+static void drop_type(struct ib_qp *q, const struct ib_pkt *pkt, const struct dgram *d,
+		      uint64_t now)
+{
+	drop(q, pkt,
+	     &(struct dropped){ d, q->qp->attr.dest_qp_num, IB_RX_NO_QP,
+				"the QP is of another type" },
+	     now);
+}
+
+static void drop_no_qp(struct ib *ib, const struct ib_pkt *pkt, const struct dgram *d,
+		       uint32_t src, uint64_t now)
+{
+	ib->counter[IB_RX_NO_QP]++;
+	say(ib, NULL, pkt,
+	    &(struct dropped){
+		    d, src, IB_RX_NO_QP,
+		    "this process has no such QP (destroyed already? or does the "
+		    "program give its peer another number?)" },
+	    now);
+}
 
 /* --- the QP --------------------------------------------------------------- */
 
@@ -69,8 +131,7 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 	}
 	if (ib_service(pkt->f.opcode) != q->service ||
 	    (ib_is_request(pkt->op) && q->qp->type == IBV_QPT_XRC_SEND)) {
-		count(q, IB_RX_NO_QP);
-		say(q->ib, q, d, pkt, IB_RX_NO_QP, "the QP is of another type");
+		drop_type(q, pkt, d, now);
 		return;
 	}
 	q->rsp.ack.understood |= q->ib->belated;
@@ -110,37 +171,33 @@ static void linked(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *
 static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
 		     uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (ib_service(pkt->f.opcode) != IB_UD) {
-		count(q, IB_RX_NO_QP);
-		say(q->ib, q, d, pkt, IB_RX_NO_QP, "the QP is of another type");
-	} else if (!to_port(q->qp, d, pkt))
+	if (ib_service(pkt->f.opcode) != IB_UD)
+		drop_type(q, pkt, d, now);
+	else if (!to_port(q->qp, d, pkt))
 		count(q, IB_RX_NO_ADDR);
 	else
 		ud_request(q, d, pkt, now);
 }
 
 static void another_partition(struct ib_qp *q, const struct dgram *d,
-			      const struct ib_pkt *pkt) /* C9-38 */
+			      const struct ib_pkt *pkt, uint64_t now) /* C9-38 */
 {
-	count(q, IB_RX_PKEY);
-	say(q->ib, q, d, pkt, IB_RX_PKEY, "the QP has another P_Key");
+	drop(q, pkt, &(struct dropped){ d, 0, IB_RX_PKEY, "the QP has another P_Key" },
+	     now);
 	q->qp->dev->pkey_violations++;
 }
 
-static void in_no_state(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt)
+static void from_elsewhere(struct ib_qp *q, const struct dgram *d, uint32_t src,
+			   const struct ib_pkt *pkt, uint64_t now)
 {
-	count(q, IB_RX_STATE);
-	say(q->ib, q, d, pkt, IB_RX_STATE,
-	    "the QP takes packets from RTR on, and not in ERR");
-}
-
-static void from_elsewhere(struct ib_qp *q, const struct dgram *d,
-			   const struct ib_pkt *pkt)
-{
-	count(q, IB_RX_NO_ADDR);
-	say(q->ib, q, d, pkt, IB_RX_NO_ADDR,
-	    q->qp->lane ? "the QP's peer is of this host, and reaches it by memory"
-			: "the QP is connected to another address");
+	drop(q, pkt,
+	     &(struct dropped){
+		     d, src, IB_RX_NO_ADDR,
+		     !d ? "the QP is connected to another QP"
+		     : q->qp->lane
+			     ? "the QP's peer is of this host, and reaches it by memory"
+			     : "the QP is connected to another address" },
+	     now);
 }
 
 static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *pkt,
@@ -151,13 +208,13 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
 	if (!qp_receives(qp))
-		in_no_state(q, d, pkt);
+		drop_state(q, pkt, d, 0, now);
 	else if (qp_hears(qp, pkt->f.pkey) < 0)
-		another_partition(q, d, pkt);
+		another_partition(q, d, pkt, now);
 	else if (qp->type == IBV_QPT_UD)
 		datagram(q, d, pkt, now);
 	else if (qp->lane || !from_peer(qp, d))
-		from_elsewhere(q, d, pkt);
+		from_elsewhere(q, d, 0, pkt, now);
 	else
 		linked(q, d, pkt, now);
 	ib_settle(q);
@@ -172,7 +229,7 @@ static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	lane_hear_any(q, now);
 	if (!qp_receives(q->qp)) { /* overrunning a CQ may have failed the QP */
-		count(q, IB_RX_STATE);
+		drop_state(q, pkt, NULL, q->qp->attr.dest_qp_num, now);
 		return;
 	}
 	connected(q, NULL, pkt, now);
@@ -191,8 +248,7 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 	qp = qp_find(core, pkt->f.dest_qp);
 	q = qp && qp->transport == &ib_transport ? ib_qp(qp) : NULL;
 	if (!q) {
-		ib_of(core)->counter[IB_RX_NO_QP]++;
-		say(ib_of(core), NULL, NULL, pkt, IB_RX_NO_QP, no_qp);
+		drop_no_qp(ib_of(core), pkt, NULL, src, now);
 		return;
 	}
 	/* exit() may run inside a call that holds this lock. */
@@ -202,7 +258,7 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 		return;
 	qp_is_held(q->qp);
 	if (qp->lane != l || src != qp->attr.dest_qp_num || in != q->route_in)
-		count(q, IB_RX_NO_ADDR);
+		from_elsewhere(q, NULL, src, pkt, now);
 	else
 		from_lane(q, pkt, now);
 	ib_settle(q);
@@ -352,8 +408,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	qp = qp_find(core, qpn);
 	if (!qp || qp->transport != &ib_transport) {
 		count_in(ib->counter, 1, d->len);
-		ib->counter[IB_RX_NO_QP]++;
-		say(ib, NULL, d, &pkt, IB_RX_NO_QP, no_qp);
+		drop_no_qp(ib, &pkt, d, 0, now);
 		return;
 	}
 	count_in(ib_qp(qp)->counter, 1, d->len);

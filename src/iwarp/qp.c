@@ -407,6 +407,16 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 		 q->mulpdu, q->p.crc ? "yes" : "no");
 }
 
+static void peer(const struct qp *qp, char *buf, size_t size)
+{
+	const struct iw_qp *q = iw_qp((struct qp *)qp);
+	char ip[INET6_ADDRSTRLEN];
+
+	if (!q->stream)
+		return;
+	snprintf(buf, size, "%s, port %u", addr_text(q->p.peer, ip), q->p.peer_port);
+}
+
 static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct iwarp *iw = iwarp_of(qp->core);
@@ -424,4 +434,5 @@ const struct transport iwarp_transport = {
 	.enter = enter,
 	.run = run,
 	.describe = describe,
+	.peer = peer,
 };

@@ -124,14 +124,12 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	iw_req_complete(q, now);
 }
 
-static enum step refuse(struct iw_qp *q, const struct iw_cursor *c,
-			enum ibv_wc_status status, enum verr verr, uint64_t now)
-	REQUIRES(q->qp->lock)
+static enum step refuse(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
+			uint64_t now) REQUIRES(q->qp->lock)
 {
 	/* Planned segments are sent first: then the work request is at q's own cursor. */
 	if (q->iw->plans)
 		return STEP_WAIT;
-	wqe_refused(q->qp, sq_at(&q->qp->sq, c->cur), verr);
 	iw_req_error(q, status, verr, now);
 	return STEP_WAIT;
 }
@@ -151,7 +149,7 @@ static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
 	case WQE_WAITS:
 		return STEP_WAIT;
 	case WQE_FAILED:
-		return refuse(q, c, st, verr, now);
+		return refuse(q, st, verr, now);
 	case WQE_DONE:
 		break;
 	}
@@ -330,11 +328,11 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct sw
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;
 	if (!wr || (wqe_is_read(w) && q->p.ord == 0))
-		return refuse(q, c, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	if (!wr->wire)
 		return local_work(q, c, now);
 	if (wqe_too_long(w) || (wqe_is_atomic(w) && w->length != 8))
-		return refuse(q, c, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	if (wqe_is_read(w) && !iw_read_may_go(q, c))
 		return STEP_WAIT;
 	return STEP_SEG;
@@ -360,7 +358,7 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			return step;
 	}
 	if (wqe_resolve(qp, c->cur, &work->memory) != 0)
-		return refuse(q, c, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	s->span = &work->memory.span;
 	w->state = SENT;
 	if (w->opcode == IBV_WR_RDMA_READ)

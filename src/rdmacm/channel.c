@@ -4,13 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
+#include "rdmacm/newer.h"
+#include "sys/ack_wait.h"
 #include "sys/fd.h"
 #include "sys/held.h"
+#include "sys/log.h"
 
 /* The innermost lock but for that of the table of live objects: no other is taken under
  * it. */
@@ -180,6 +185,32 @@ int cma_channel_wait(struct cma_channel *ch)
 	return rc ? rc : p.revents & POLLNVAL ? -EBADF : 0;
 }
 
+/* --- names -------------------------------------------------------------- */
+
+const char *cma_event_name(enum rdma_cm_event_type event)
+{
+	/* clang-format off */
+	static const char *const names[] = {
+#define NAME(e) [e] = #e
+		NAME(RDMA_CM_EVENT_ADDR_RESOLVED), NAME(RDMA_CM_EVENT_ADDR_ERROR),
+		NAME(RDMA_CM_EVENT_ROUTE_RESOLVED), NAME(RDMA_CM_EVENT_ROUTE_ERROR),
+		NAME(RDMA_CM_EVENT_CONNECT_REQUEST),
+		NAME(RDMA_CM_EVENT_CONNECT_RESPONSE),
+		NAME(RDMA_CM_EVENT_CONNECT_ERROR), NAME(RDMA_CM_EVENT_UNREACHABLE),
+		NAME(RDMA_CM_EVENT_REJECTED), NAME(RDMA_CM_EVENT_ESTABLISHED),
+		NAME(RDMA_CM_EVENT_DISCONNECTED), NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
+		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),
+		NAME(RDMA_CM_EVENT_MULTICAST_ERROR), NAME(RDMA_CM_EVENT_ADDR_CHANGE),
+		NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT), NAME(RDMA_CM_EVENT_ADDRINFO_RESOLVED),
+		NAME(RDMA_CM_EVENT_ADDRINFO_ERROR), NAME(RDMA_CM_EVENT_USER),
+#undef NAME
+	};
+	/* clang-format on */
+
+	return (unsigned)event < sizeof(names) / sizeof(names[0]) ? names[event]
+								  : "UNKNOWN EVENT";
+}
+
 /* --- taking events back: lock held --------------------------------------- */
 
 static void unlink_events(struct cma_source *s, const struct cma_group *group,
@@ -204,10 +235,42 @@ static void wait_looked_at(struct cma_source *s)
 		pthread_cond_wait(&s->changed, &lock);
 }
 
-static void wait_acked(struct cma_source *s)
+/* The names of the events of a source that the program has. */
+struct missing {
+	const struct cma_source *source;
+	size_t n;
+	char names[256];
+};
+
+static void add_name(struct live *l, void *arg)
 {
+	const struct cma_event *e = container_of(l, struct cma_event, live);
+	struct missing *m = arg;
+
+	if (e->source == m->source && m->n < sizeof(m->names))
+		m->n += (size_t)snprintf(m->names + m->n, sizeof(m->names) - m->n, "%s%s",
+					 m->n ? ", " : "", cma_event_name(e->ev.event));
+}
+
+static void say_wait(const struct cma_source *s, const char *call)
+{
+	struct missing m = { .source = s };
+	uint64_t at = 0;
+
+	while (live_next(LIVE_CM_EVENT, &at, UINT_MAX, add_name, &m))
+		;
+	log_hint("%s waits: the program has read %u events of the id and acknowledged %u "
+		 "(rdma_ack_cm_event): %s",
+		 call, s->got, s->done, m.names);
+}
+
+static void wait_acked(struct cma_source *s, const char *call)
+{
+	struct ack_wait wait = { 0 };
+
 	while (s->got != s->done && cma_source_is_mine(s))
-		pthread_cond_wait(&s->changed, &lock);
+		if (ack_wait(&wait, &s->changed, &lock))
+			say_wait(s, call);
 }
 
 /* --- taking events back -------------------------------------------------- */
@@ -233,7 +296,7 @@ void cma_source_stop(struct cma_source *s, struct list *unread)
 void cma_wait_acked(struct cma_source *s)
 {
 	pthread_mutex_lock(&lock);
-	wait_acked(s);
+	wait_acked(s, "rdma_destroy_id");
 	pthread_mutex_unlock(&lock);
 }
 
@@ -251,6 +314,6 @@ void cma_source_move(struct cma_source *s, struct cma_channel *to)
 		add_token(to->ch.fd);
 	}
 	s->channel = to;
-	wait_acked(s);
+	wait_acked(s, "rdma_migrate_id");
 	pthread_mutex_unlock(&lock);
 }

@@ -56,6 +56,8 @@ struct cma_event {
 	uint8_t private[CMA_PRIVATE_MAX];
 };
 
+const char *cma_event_name(enum rdma_cm_event_type event);
+
 struct cma_channel *cma_channel_new(void); /* Returns NULL with errno set. */
 void cma_channel_free(struct cma_channel *ch);
 /* In the child of a fork: makes the lock anew, as its holder may not exist there. */

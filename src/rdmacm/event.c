@@ -356,27 +356,3 @@ int cma_complete(struct cma_id *id, int rc, enum rdma_cm_event_type awaited)
 		 cma_event_name(awaited), cma_event_name(e->ev.event));
 	return -EINVAL;
 }
-
-const char *cma_event_name(enum rdma_cm_event_type event)
-{
-	/* clang-format off */
-	static const char *const names[] = {
-#define NAME(e) [e] = #e
-		NAME(RDMA_CM_EVENT_ADDR_RESOLVED), NAME(RDMA_CM_EVENT_ADDR_ERROR),
-		NAME(RDMA_CM_EVENT_ROUTE_RESOLVED), NAME(RDMA_CM_EVENT_ROUTE_ERROR),
-		NAME(RDMA_CM_EVENT_CONNECT_REQUEST),
-		NAME(RDMA_CM_EVENT_CONNECT_RESPONSE),
-		NAME(RDMA_CM_EVENT_CONNECT_ERROR), NAME(RDMA_CM_EVENT_UNREACHABLE),
-		NAME(RDMA_CM_EVENT_REJECTED), NAME(RDMA_CM_EVENT_ESTABLISHED),
-		NAME(RDMA_CM_EVENT_DISCONNECTED), NAME(RDMA_CM_EVENT_DEVICE_REMOVAL),
-		NAME(RDMA_CM_EVENT_MULTICAST_JOIN),
-		NAME(RDMA_CM_EVENT_MULTICAST_ERROR), NAME(RDMA_CM_EVENT_ADDR_CHANGE),
-		NAME(RDMA_CM_EVENT_TIMEWAIT_EXIT), NAME(RDMA_CM_EVENT_ADDRINFO_RESOLVED),
-		NAME(RDMA_CM_EVENT_ADDRINFO_ERROR), NAME(RDMA_CM_EVENT_USER),
-#undef NAME
-	};
-	/* clang-format on */
-
-	return (unsigned)event < sizeof(names) / sizeof(names[0]) ? names[event]
-								  : "UNKNOWN EVENT";
-}

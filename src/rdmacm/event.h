@@ -18,6 +18,5 @@ int cma_get_event(struct cma_channel *ch, struct cma_event **out);
  * -errno that the event tells, or -EINVAL for any other event without an error: the call
  * has no result yet. */
 int cma_complete(struct cma_id *id, int rc, enum rdma_cm_event_type awaited);
-const char *cma_event_name(enum rdma_cm_event_type event);
 
 #endif

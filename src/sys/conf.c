@@ -15,12 +15,12 @@
 #include "sys/log.h"
 #include "sys/pair.h"
 
-enum type { TEXT, LOG, IDENT, BOOL, PORT, LOCAL, LINK, SHARE };
+enum type { TEXT, LOG, IDENT, BOOL, PORT, LOCAL, LINK, SHARE, FORMAT };
 
 static const char *const type_name[] = {
 	[TEXT] = "text",      [LOG] = "level[:file]", [IDENT] = "identity",
 	[BOOL] = "yes or no", [PORT] = "number",      [LOCAL] = "choice",
-	[LINK] = "choice",    [SHARE] = "choice",
+	[LINK] = "choice",    [SHARE] = "choice",     [FORMAT] = "choice",
 };
 
 /* The words of each choice, each at its number in the choice's enum. */
@@ -42,15 +42,23 @@ static const char *const share_words[] = {
 	NULL,
 };
 
+static const char *const format_words[] = {
+	[CONF_FORMAT_TEXT] = "text",
+	[CONF_FORMAT_JSON] = "json",
+	NULL,
+};
+
 static const char *const *const choices[] = {
 	[LOCAL] = local_words,
 	[LINK] = link_words,
 	[SHARE] = share_words,
+	[FORMAT] = format_words,
 };
 
 _Static_assert(sizeof(enum conf_local) == sizeof(unsigned) &&
 		       sizeof(enum conf_link) == sizeof(unsigned) &&
-		       sizeof(enum conf_share) == sizeof(unsigned),
+		       sizeof(enum conf_share) == sizeof(unsigned) &&
+		       sizeof(enum conf_format) == sizeof(unsigned),
 	       "a choice is kept as an unsigned int");
 
 static const struct row {
@@ -189,6 +197,7 @@ static int set(struct conf *c, const struct row *r, const char *value, char err[
 	case LOCAL:
 	case LINK:
 	case SHARE:
+	case FORMAT:
 		return set_choice(choices[r->type], at, value, err);
 	}
 	return fail(err, "no such type");
@@ -402,6 +411,7 @@ static void read_once(void)
 		log_error("%s", err);
 		return;
 	}
+	log_use_json(the_conf.log_format == CONF_FORMAT_JSON);
 	rc = log_setup(the_conf.log);
 	if (rc)
 		log_error("URNIC_LOG: %s: %s", the_conf.log, strerror(-rc));
@@ -435,6 +445,7 @@ static void print_value(FILE *to, const struct row *r, const struct conf *c)
 	case LOCAL:
 	case LINK:
 	case SHARE:
+	case FORMAT:
 		fputs(choices[r->type][*(const unsigned *)at], to);
 		break;
 	}

@@ -23,8 +23,11 @@ enum conf_link { CONF_LINK_UDP, CONF_LINK_RAW };
 
 enum conf_share { CONF_SHARE_USER, CONF_SHARE_HOST, CONF_SHARE_AUTO };
 
+enum conf_format { CONF_FORMAT_TEXT, CONF_FORMAT_JSON };
+
 struct conf {
-	char log[160];	       /* URNIC_LOG: level[:file] */
+	char log[160]; /* URNIC_LOG: level[:file] */
+	enum conf_format log_format;
 	char fault[512];       /* URNIC_FAULT: link/fault.h has the grammar */
 	char pcap[256];	       /* URNIC_PCAP: file, %p is the process id */
 	char devices[256];     /* URNIC_DEVICES: comma-separated interfaces; "" all */

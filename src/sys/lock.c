@@ -132,13 +132,24 @@ void lock_wake(struct lock *l)
 	futex(&l->word, FUTEX_WAKE, 1, NULL);
 }
 
-NO_TSA void lock_sleep(struct lock *l, struct lock_cond *c)
+static NO_TSA void sleep_for(struct lock *l, struct lock_cond *c,
+			     const struct timespec *most)
 {
 	uint32_t seen = atomic_load(&c->changes);
 
 	lock_give(l);
-	lock_await(c, seen);
+	futex(&c->changes, FUTEX_WAIT, seen, most);
 	lock_take(l);
+}
+
+NO_TSA void lock_sleep(struct lock *l, struct lock_cond *c)
+{
+	sleep_for(l, c, NULL);
+}
+
+NO_TSA void lock_nap(struct lock *l, struct lock_cond *c)
+{
+	sleep_for(l, c, &(struct timespec){ .tv_sec = 1 });
 }
 
 void lock_await(struct lock_cond *c, uint32_t seen)

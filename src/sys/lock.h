@@ -153,6 +153,8 @@ static inline NO_TSA void brief_give(struct brief_lock *l) RELEASES(*l)
 
 /* Gives l, sleeps until lock_changed() is called, or for less, and takes l. */
 void lock_sleep(struct lock *l, struct lock_cond *c) REQUIRES(*l);
+/* lock_sleep() for a second at most. */
+void lock_nap(struct lock *l, struct lock_cond *c) REQUIRES(*l);
 /* Sleeps until a change, if there was none since `seen` was read; may return earlier. */
 void lock_await(struct lock_cond *c, uint32_t seen);
 void lock_changed(struct lock_cond *c); /* wakes all threads */

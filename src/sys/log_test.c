@@ -144,6 +144,82 @@ static void t_one_a_second(void **state)
 	assert_true(log_allowed(&last));
 }
 
+/* Returns what follows the time. */
+static const char *behind_time(const char *line)
+{
+	double seconds;
+	int n = 0;
+
+	assert_int_equal(sscanf(line, "{\"time\": %lf, %n", &seconds, &n), 1);
+	assert_true(seconds > 1.6e9);
+	return line + n;
+}
+
+static void t_json(void **state)
+{
+	const struct log_wc wc = { "RETRY_EXC_ERR", 5 };
+	char want[256], longest[2 * LOG_LINE];
+
+	(void)state;
+	start("info");
+	log_use_json(true);
+	log_warn("a \"word\", C:\\ and\ta tab \xc3");
+	snprintf(want, sizeof(want),
+		 "\"pid\": %d, \"level\": \"warn\", \"room\": \"sys\", \"text\": \"a "
+		 "\\\"word\\\", C:\\\\ and\\u0009a tab \\u00c3\"}\n",
+		 (int)getpid());
+	assert_string_equal(behind_time(written()), want);
+	start("info");
+	log_line(LOG_FROM(LOG_INFO, &wc), "QP 0x00000a: gone");
+	snprintf(want, sizeof(want),
+		 "\"pid\": %d, \"level\": \"info\", \"room\": \"sys\", \"qpn\": 10, "
+		 "\"status\": \"RETRY_EXC_ERR\", \"vendor_err\": 5, \"text\": \"QP "
+		 "0x00000a: gone\"}\n",
+		 (int)getpid());
+	assert_string_equal(behind_time(written()), want);
+	/* What grows too long is still an object. */
+	start("info");
+	memset(longest, '\t', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	log_info("%s", longest);
+	assert_string_equal(written() + strlen(text) - 9, "\\u0009\"}\n");
+	log_use_json(false);
+}
+
+static void t_hints_end(void **state)
+{
+	unsigned lines = 0;
+
+	(void)state;
+	start("error");
+	log_hint("not this");
+	start("warn");
+	for (int i = 0; i < LOG_HINTS + 5; i++)
+		log_hint("hint %d", i);
+	for (const char *p = written(); (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_int_equal(lines, LOG_HINTS);
+	assert_non_null(strstr(text, " warn: hint 0\n"));
+}
+
+/* To a terminal, unless the user wants none (https://no-color.org). */
+static void t_colour(void **state)
+{
+	(void)state;
+	setenv("TERM", "xterm", 1);
+	unsetenv("NO_COLOR");
+	assert_true(log_may_colour());
+	setenv("NO_COLOR", "", 1);
+	assert_true(log_may_colour());
+	setenv("NO_COLOR", "1", 1);
+	assert_false(log_may_colour());
+	unsetenv("NO_COLOR");
+	setenv("TERM", "dumb", 1);
+	assert_false(log_may_colour());
+	unsetenv("TERM");
+	assert_false(log_may_colour());
+}
+
 static int make(void **state)
 {
 	(void)state;
@@ -169,6 +245,9 @@ int main(void)
 		cmocka_unit_test(t_relative),
 		cmocka_unit_test(t_child),
 		cmocka_unit_test(t_one_a_second),
+		cmocka_unit_test(t_json),
+		cmocka_unit_test(t_hints_end),
+		cmocka_unit_test(t_colour),
 	};
 
 	return cmocka_run_group_tests(tests, make, clean);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* hang.c - see hang.h. */
+#include "ib/hang.h"
+
+#include "ib/ib.h"
+#include "ib/ib_qp.h"
+#include "sys/log.h"
+
+void hang_rnr(struct ib_qp *q, uint64_t now)
+{
+	const struct qp *qp = q->qp;
+	struct ib_req *r = &q->req;
+	char to[IB_PEER_LEN];
+
+	qp_is_held(qp);
+	if (hang_seen(&r->rnr, r->una, now))
+		log_hint(
+			"QP 0x%06x: for 1 s the peer has had no receive for PSN %u (RNR), "
+			"and %u send requests wait here: does %s post receives?",
+			qp->qpn, r->una, qp->sq.head - qp->sq.tail, ib_peer_text(q, to));
+}
+
+void hang_no_recv(struct ib_qp *q, uint64_t now)
+{
+	char from[IB_PEER_LEN];
+
+	if (hang_seen(&q->rsp.no_recv, q->rsp.epsn, now))
+		log_hint(
+			"QP 0x%06x: for 1 s there has been no receive here for a message "
+			"(PSN %u, answered with RNR) from %s: post receives",
+			q->qp->qpn, q->rsp.epsn, ib_peer_text(q, from));
+}
+
+void hang_psn(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
+{
+	const struct ib_rsp *s = &q->rsp;
+	char from[IB_PEER_LEN];
+
+	/* Behind a message that waits for its receive there are packets, too. */
+	if (s->late.until || (s->late.refused && s->late.refused_psn == s->epsn))
+		return;
+	if (hang_seen(&q->rsp.astray, s->epsn, now))
+		log_hint(
+			"QP 0x%06x: for 1 s PSNs have been refused: %u is expected here, "
+			"and %u came from %s: is rq_psn here the peer's sq_psn?",
+			q->qp->qpn, s->epsn, pkt->f.psn, ib_peer_text(q, from));
+}
+
+/* Datagrams are lost without harm, and their senders often outlive a peer. What is for a
+ * process that has ended may come to another one. */
+bool hang_dropped(struct ib *ib, const struct ib_pkt *pkt, uint64_t now)
+{
+	const uint32_t qpn = pkt->f.dest_qp;
+
+	return ib_service(pkt->f.opcode) != IB_UD && qpn_slot(qpn) == ib->core->slot &&
+	       hang_seen(&ib->drops[qpn % HANG_DROPS], qpn, now);
+}
