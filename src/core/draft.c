@@ -3,6 +3,8 @@
 #include "core/draft.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/complete.h"
@@ -11,6 +13,7 @@
 #include "core/event.h"
 #include "core/flush.h"
 #include "core/mr.h"
+#include "core/qp_state.h"
 #include "core/wr_op.h"
 #include "sys/clock.h"
 #include "sys/inside.h"
@@ -20,18 +23,33 @@ enum { VALUE = 8 }; /* bytes of an atomic write */
 
 #define QPN_NONE UINT32_MAX /* marks a UD draft whose address is not set yet */
 
-int post_refuse(const struct qp *qp, const char *why)
+int post_refuse(const struct qp *qp, const char *fmt, ...)
 {
+	char why[160];
+	va_list ap;
+
+	if (log_level < LOG_INFO)
+		return -EINVAL;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
 	log_info("QP 0x%06x: post refused: %s", qp->qpn, why);
 	return -EINVAL;
 }
 
-int post_full(const struct qp *qp, const char *which)
+int post_refuse_sges(const struct qp *qp, size_t n, const char *limit, uint32_t max)
+{
+	if (n > max)
+		return post_refuse(qp, "num_sge is %zu, and %s is %u", n, limit, max);
+	return post_refuse(qp, "sg_list is NULL, and num_sge is %zu", n);
+}
+
+int post_full(const struct qp *qp, const char *which, const char *limit, uint32_t places)
 {
 	log_info("QP 0x%06x: post refused: the %s queue is full: a place returns when "
 		 "the completion that covers its request is polled; that of an "
-		 "unsignaled send is the next of a signaled one",
-		 qp->qpn, which);
+		 "unsignaled send is the next of a signaled one (%s is %u)",
+		 qp->qpn, which, limit, places);
 	return -ENOMEM;
 }
 
@@ -57,7 +75,8 @@ int post_may_send(const struct qp *qp)
 	if (qp->ctx->dead)
 		return -EIO;
 	if (!sends(qp))
-		return post_refuse(qp, "the QP is in a state that does not send");
+		return post_refuse(qp, "the state of the QP is %s: it sends from RTS on",
+				   qp_state_name(qp->state));
 	return 0;
 }
 
@@ -132,7 +151,7 @@ int draft_begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t
 	if (flags & IBV_SEND_INLINE && !(op->traits & WR_INLINE))
 		return post_refuse(qp, "the opcode cannot be inline");
 	if (sq->draft == sq->room)
-		return post_full(qp, "send");
+		return post_full(qp, "send", "max_send_wr", sq->cap);
 	w = sq_at(sq, sq->draft++);
 	memset(w, 0, sizeof(*w));
 	w->wr_id = wr_id;
@@ -150,8 +169,7 @@ int draft_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	uint64_t total = 0;
 
 	if (n > sq->max_sge || (n && !list))
-		return post_refuse(qp,
-				   "num_sge is above max_send_sge, or sg_list is NULL");
+		return post_refuse_sges(qp, n, "max_send_sge", qp->sq.max_sge);
 	for (size_t i = 0; i < n; i++)
 		total += list[i].length;
 	if (total > caps.max_msg)
@@ -191,7 +209,9 @@ int draft_add_inline(struct qp *qp, const void *from, size_t n)
 	struct swqe *w = draft_last(sq);
 
 	if (n > sq->max_inline - w->length)
-		return post_refuse(qp, "the inline data is longer than max_inline_data");
+		return post_refuse(qp,
+				   "%zu bytes of inline data, and max_inline_data is %u",
+				   w->length + n, sq->max_inline);
 	if (n)
 		memcpy(inline_room(sq) + w->length, from, n);
 	w->length += (uint32_t)n;
@@ -204,8 +224,7 @@ int draft_inline_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	int rc;
 
 	if (n > qp->sq.max_sge || (n && !list))
-		return post_refuse(qp,
-				   "num_sge is above max_send_sge, or sg_list is NULL");
+		return post_refuse_sges(qp, n, "max_send_sge", qp->sq.max_sge);
 	rc = draft_inline(qp);
 	for (size_t i = 0; !rc && i < n; i++)
 		rc = draft_add_inline(qp, (const void *)(uintptr_t)list[i].addr,
@@ -240,8 +259,7 @@ int draft_value_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	size_t got = 0;
 
 	if (n > qp->sq.max_sge || (n && !list))
-		return post_refuse(qp,
-				   "num_sge is above max_send_sge, or sg_list is NULL");
+		return post_refuse_sges(qp, n, "max_send_sge", qp->sq.max_sge);
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].length > VALUE - got)
 			return post_refuse(qp, "an atomic write needs exactly 8 bytes");

@@ -27,8 +27,11 @@ enum {
 
 /* Log why a request is refused and return -EINVAL (post_refuse) or -ENOMEM
  * (post_full). */
-int post_refuse(const struct qp *qp, const char *why);
-int post_full(const struct qp *qp, const char *which);
+int post_refuse(const struct qp *qp, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* What is wrong with a list of n SGEs of which a queue takes max (as `limit` says). */
+int post_refuse_sges(const struct qp *qp, size_t n, const char *limit, uint32_t max);
+int post_full(const struct qp *qp, const char *which, const char *limit, uint32_t places);
 
 /* May sends be posted? 0, -EINVAL in a state that takes none, -EIO. */
 int post_may_send(const struct qp *qp) REQUIRES(qp->lock);

@@ -230,9 +230,10 @@ static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)
 	int rc = rq_post(&qp->rq, wr);
 
 	if (rc == -EINVAL)
-		return post_refuse(qp,
-				   "num_sge is above max_recv_sge, or sg_list is NULL");
-	return rc == -ENOMEM ? post_full(qp, "receive") : rc;
+		return wr->num_sge < 0 ? post_refuse(qp, "num_sge is negative")
+				       : post_refuse_sges(qp, (size_t)wr->num_sge,
+							  "max_recv_sge", qp->rq.max_sge);
+	return rc == -ENOMEM ? post_full(qp, "receive", "max_recv_wr", qp->rq.cap) : rc;
 }
 
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

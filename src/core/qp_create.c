@@ -22,10 +22,16 @@
 
 /* --- checks -------------------------------------------------------------- */
 
-static int refuse(int rc, const char *what, uint64_t value, uint64_t limit)
+static int refuse(int rc, const char *what, uint64_t bits, uint64_t known)
 {
-	log_info("create_qp refused: %s is %#llx, limit %#llx", what,
-		 (unsigned long long)value, (unsigned long long)limit);
+	log_info("create_qp refused: %s is %#llx, of which %#llx is possible", what,
+		 (unsigned long long)bits, (unsigned long long)known);
+	return rc;
+}
+
+static int refuse_more(int rc, const char *what, unsigned value, unsigned limit)
+{
+	log_info("create_qp refused: %s is %u, and the limit is %u", what, value, limit);
 	return rc;
 }
 
@@ -44,8 +50,8 @@ static int check_caps(const struct ibv_qp_init_attr_ex *a)
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 		if (want[i].value > want[i].limit)
-			return refuse(-EINVAL, want[i].name, want[i].value,
-				      want[i].limit);
+			return refuse_more(-EINVAL, want[i].name, want[i].value,
+					   want[i].limit);
 	return 0;
 }
 
@@ -114,7 +120,7 @@ static int check_extensions(const struct context *ctx,
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && check_flags(a))
 		return -EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
-		return refuse(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
+		return refuse_more(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops)
 		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags, ops);
 	return 0;
@@ -153,8 +159,12 @@ static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_e
 	const unsigned types = ctx->dev->kind->qp_types;
 	int rc;
 
-	if ((unsigned)a->qp_type >= 32 || !(types & 1u << a->qp_type))
-		return refuse(-EOPNOTSUPP, "qp_type", a->qp_type, types);
+	if ((unsigned)a->qp_type >= 32 || !(types & 1u << a->qp_type)) {
+		log_info(
+			"create_qp refused: qp_type is %d, which the device does not have",
+			(int)a->qp_type);
+		return -EOPNOTSUPP;
+	}
 	rc = check_extensions(ctx, a);
 	if (!rc)
 		rc = check_objects(a);
@@ -240,7 +250,7 @@ static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn
 	int rc;
 
 	if (count >= caps.max_qp)
-		return refuse(-ENOMEM, "number of QPs", count, caps.max_qp);
+		return refuse_more(-ENOMEM, "number of QPs", count + 1, caps.max_qp);
 	if (core->timers && heap_reserve(core->timers, count + 2))
 		return -ENOMEM;
 	rc = numbers_next(&core->qps, &index);

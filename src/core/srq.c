@@ -273,13 +273,16 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	if (!list_empty(&srq->awaiting))
 		called = srq_call_awaiting(srq, waiting(srq));
 	lock_give(&srq->lock);
-	if (rc)
-		log_info("SRQ 0x%06x: post refused: %s", srq->num,
-			 rc == -ENOMEM
-				 ? "it is full: a place returns when the completion "
-				   "of its receive is polled"
-			 : rc == -EIO ? "its device is lost"
-				      : "num_sge is above max_sge, or sg_list is NULL");
+	if (rc == -ENOMEM)
+		log_info("SRQ 0x%06x: post refused: it is full: a place returns when the "
+			 "completion of its receive is polled (max_wr is %u)",
+			 srq->num, srq_rq(srq)->cap);
+	else if (rc == -EIO)
+		log_info("SRQ 0x%06x: post refused: its device is lost", srq->num);
+	else if (rc)
+		log_info("SRQ 0x%06x: post refused: num_sge is %d (max_sge is %u), or "
+			 "sg_list is NULL",
+			 srq->num, wr->num_sge, srq_rq(srq)->max_sge);
 	if (rc && bad)
 		*bad = wr;
 	return rc ? rc : called;
