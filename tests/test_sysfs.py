@@ -89,31 +89,30 @@ def test_an_iwarp_device(eth):
     assert out.split() == ["4:", "RNIC", f"iwarp_{net}"]
 
 
-def folders():
-    return set(pathlib.Path("/dev/shm").glob("urnic-sysfs-*"))
-
-
 def test_nothing_stays(eth):
     """A process removes its files when it ends; those of a process that was killed go when the
     next one needs some, but not those of one that runs."""
-    run(eth, "ls", CLASS)
-    before = folders()
+    place = pathlib.Path(eth.stage.tmp) / f"runtime-{os.getpid()}"
+    place.mkdir()
+    place.chmod(0o1777)
+    ns = eth.with_env(XDG_RUNTIME_DIR=str(place))
     code = (f"import os, signal, sys, time; signal.signal(signal.SIGTERM, lambda *a: sys.exit());"
             f"os.listdir('{CLASS}'); print('listed', flush=True); time.sleep(60)")
 
     def start():
-        p = eth.start(eth.stage.urnic, "run", "--", "/usr/bin/python3", "-c", code, library=False,
-                      env={"XDG_RUNTIME_DIR": ""})
+        p = ns.start(ns.stage.urnic, "run", "--", "/usr/bin/python3", "-c", code, library=False)
         p.wait_output("listed")
         return p
+    run(ns, "ls", CLASS)
+    assert not list(place.iterdir())
     killed, running = start(), start()
-    assert len(folders() - before) == 2
+    assert len(list(place.iterdir())) == 2
     killed.kill()
-    run(eth, "ls", CLASS, env={"XDG_RUNTIME_DIR": ""})
-    assert len(folders() - before) == 1
+    run(ns, "ls", CLASS)
+    assert len(list(place.iterdir())) == 1
     running.popen.terminate()
     assert running.wait(HANGS) == 0
-    assert not folders() - before
+    assert not list(place.iterdir())
 
 
 def test_a_child_shows_the_files_when_its_parent_has_ended(eth):
