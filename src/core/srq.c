@@ -255,6 +255,7 @@ int srq_query(struct srq *srq, struct ibv_srq_attr *attr)
 
 int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	uint32_t places, max_sge;
 	bool called = false;
 	int rc = 0;
 
@@ -272,17 +273,19 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 	}
 	if (!list_empty(&srq->awaiting))
 		called = srq_call_awaiting(srq, waiting(srq));
+	places = srq_rq(srq)->cap;
+	max_sge = srq_rq(srq)->max_sge;
 	lock_give(&srq->lock);
 	if (rc == -ENOMEM)
 		log_info("SRQ 0x%06x: post refused: it is full: a place returns when the "
 			 "completion of its receive is polled (max_wr is %u)",
-			 srq->num, srq_rq(srq)->cap);
+			 srq->num, places);
 	else if (rc == -EIO)
 		log_info("SRQ 0x%06x: post refused: its device is lost", srq->num);
 	else if (rc)
 		log_info("SRQ 0x%06x: post refused: num_sge is %d (max_sge is %u), or "
 			 "sg_list is NULL",
-			 srq->num, wr->num_sge, srq_rq(srq)->max_sge);
+			 srq->num, wr->num_sge, max_sge);
 	if (rc && bad)
 		*bad = wr;
 	return rc ? rc : called;
