@@ -178,8 +178,6 @@ static void extended(void)
 	CHECK(ibv_start_poll(cq, &none) == ENOENT);
 	CHECK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
 
-	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
-	REFUSED_PTR(EOPNOTSUPP, ibv_create_cq_ex(d.s->ctx, &attr));
 	attr.wc_flags = 1ull << 50;
 	REFUSED_PTR(EOPNOTSUPP, ibv_create_cq_ex(d.s->ctx, &attr));
 	attr = (struct ibv_cq_init_attr_ex){ .cqe = 16, .comp_mask = 1u << 20 };
