@@ -230,8 +230,16 @@ static bool untold(const struct cq *cq, enum cq_wants what) REQUIRES(cq->lock)
 static bool wake(struct cq *cq) REQUIRES(cq->lock)
 {
 	cq->armed = CQ_IDLE;
+	cq->owed = CQ_IDLE;
 	cq->told += cq->channel != NULL;
 	return cq->channel;
+}
+
+/* Is the event that an arm has put off due, since nothing waits any more that events have
+ * told of? */
+static bool is_due(const struct cq *cq) REQUIRES(cq->lock)
+{
+	return !cq->told && untold(cq, cq->owed);
 }
 
 bool cq_may_arm(const struct cq *cq)
@@ -251,10 +259,9 @@ int cq_arm(struct cq *cq, bool solicited_only)
 		cq->armed = CQ_ANY;
 	else if (cq->armed == CQ_IDLE)
 		cq->armed = CQ_SOLICITED;
-	now = untold(cq, cq->armed);
-	if (now && cq->told)
+	if (untold(cq, cq->armed))
 		cq->owed = cq->armed;
-	now = now && !cq->told && wake(cq);
+	now = is_due(cq) && wake(cq);
 	brief_give(&cq->lock);
 	if (now)
 		channel_raise(cq->channel, cq);
@@ -362,7 +369,8 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 		set_head(cq, h + 1);
 		if (solicited)
 			cq->solicited = h;
-		now = (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited)) &&
+		now = (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited) ||
+		       is_due(cq)) &&
 		      wake(cq);
 	}
 	brief_give(&cq->lock);
@@ -390,6 +398,7 @@ bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 void cq_forget(struct cq *cq, uint32_t qpn)
 {
 	uint32_t to, solicited;
+	bool now;
 
 	brief_take(&cq->lock);
 	to = tail(cq);
@@ -410,7 +419,10 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 	}
 	set_head(cq, to);
 	cq->solicited = solicited;
+	now = is_due(cq) && wake(cq);
 	brief_give(&cq->lock);
+	if (now)
+		channel_raise(cq->channel, cq);
 }
 
 void cq_return(struct cq *cq, _Atomic uint32_t *queue, uint32_t n)

@@ -123,10 +123,10 @@ int cq_resize(struct cq *cq, int cqe); /* -EINVAL: cqe is less than the entries 
  *
  * An event tells of one entry, the oldest first. While an entry waits that events have
  * told of, the program still has to poll, and the event for the others is put off until
- * that poll has ended. So a program that fetches the event, arms, and polls gets as many
- * events as entries if it takes one entry each time (ib_send_lat -e posts for each
- * event), and no event for entries that the poll took (ibv_rc_pingpong -e -t fails if it
- * finds nothing). */
+ * that poll has ended, or that entry goes without a poll. So a program that fetches the
+ * event, arms, and polls gets as many events as entries if it takes one entry each time
+ * (ib_send_lat -e posts for each event), and no event for entries that the poll took
+ * (ibv_rc_pingpong -e -t fails if it finds nothing). */
 int cq_arm(struct cq *cq, bool solicited_only);
 /* In a signal handler that has interrupted another call: does that not hold what cq_arm()
  * takes? */

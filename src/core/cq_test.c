@@ -435,6 +435,62 @@ static void an_event_waits_for_the_poll(void **state)
 	close_with_channel(cq);
 }
 
+/* An event that was put off is not raised besides another one for the same arm. */
+static void one_event_for_each_arm(void **state)
+{
+	struct cqe ok = { 0 };
+	struct cq *cq;
+
+	(void)state;
+	cq = open_with_channel(8);
+	assert_false(arm(cq, false));
+	cq_push(cq, &ok, false);
+	assert_true(woken(cq));
+	cq_push(cq, &ok, false);
+	assert_false(arm(cq, false));
+	cq_push(cq, &ok, false);
+	assert_true(woken(cq)); /* what the CQ was armed for */
+	poll_one(cq);
+	assert_false(woken(cq));
+	assert_false(arm(cq, false)); /* two wait, the event has told of one */
+	poll_one(cq);
+	assert_true(woken(cq));
+	close_with_channel(cq);
+}
+
+/* What events have told of goes with its QP: no poll of it comes, and the event that it
+ * put off is due. */
+static void an_event_does_not_wait_for_other_qps(void **state)
+{
+	struct cqe e[2] = { { .qp_num = 1 }, { .qp_num = 2 } };
+	struct cq *cq;
+
+	(void)state;
+	cq = open_with_channel(2);
+	assert_false(arm(cq, false));
+	cq_push(cq, &e[0], false);
+	assert_true(woken(cq));
+	cq_push(cq, &e[1], false);
+	assert_false(arm(cq, false));
+	cq_forget(cq, 1);
+	assert_true(woken(cq));
+	poll_one(cq);
+	assert_false(woken(cq));
+	close_with_channel(cq);
+
+	/* An older entry makes room. */
+	cq = open_with_channel(2);
+	cq->ignore_overrun = true;
+	assert_false(arm(cq, true));
+	cq_push(cq, &e[0], true);
+	assert_true(woken(cq));
+	cq_push(cq, &e[1], true);
+	assert_false(arm(cq, true));
+	cq_push(cq, &e[0], false);
+	assert_true(woken(cq));
+	close_with_channel(cq);
+}
+
 static void an_arm_for_solicited_ones_looks_for_these(void **state)
 {
 	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
@@ -517,6 +573,8 @@ int main(void)
 		cmocka_unit_test(places_return_as_entries_leave),
 		cmocka_unit_test(an_armed_cq_wakes_once),
 		cmocka_unit_test(an_event_waits_for_the_poll),
+		cmocka_unit_test(one_event_for_each_arm),
+		cmocka_unit_test(an_event_does_not_wait_for_other_qps),
 		cmocka_unit_test(what_waits_at_the_arm_wakes_at_once),
 		cmocka_unit_test(an_arm_for_solicited_ones_looks_for_these),
 		cmocka_unit_test(what_is_left_of_other_qps_wakes),
