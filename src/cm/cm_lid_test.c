@@ -20,6 +20,7 @@ struct prog {
 	struct cm_owner owner;
 	enum cm_event_type last;
 	unsigned n;
+	uint8_t mtu; /* what the REQ asks for */
 	struct cm_conn *conn;
 };
 
@@ -29,6 +30,8 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 
 	p->last = ev->type;
 	p->conn = ev->conn;
+	if (ev->from)
+		p->mtu = ev->from->mtu;
 	p->n++;
 	return true;
 }
@@ -134,6 +137,37 @@ static void fill(struct sim *s, int side, uint16_t first, uint16_t second)
 	assert_int_equal(device_fill(s->node[side].dev, &port), PORT_PKEY);
 }
 
+/* A REQ with an MTU that does not exist is refused: no QP could have it. */
+static void no_such_mtu(void **state)
+{
+	struct sim *s = open_both();
+	struct cm_target to = peer_of(s, 0, device_lid(s->node[1].dev));
+	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
+	struct cm_service service = {
+		.space = SPACE, .port = PORT, .any = true, .v6 = true
+	};
+	struct prog a = { .owner = { on_event } }, b = { .owner = { on_event } };
+	struct cm_listener *l;
+	struct cm_conn *c;
+
+	(void)state;
+	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
+	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b.owner), 0);
+	to.mtu = 15;
+	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
+					     s->now),
+			 0);
+	run(s, MS);
+	assert_int_equal(b.n, 1);
+	assert_int_equal(b.mtu, IBV_MTU_4096); /* of the second REQ */
+	cm_taken(cm_of(s, 1), b.conn);
+	b.conn->proto->close(b.conn, s->now);
+	run(s, MS);
+	assert_int_equal(a.last, CM_EV_REJECTED);
+	cm_unbind(cm_of(s, 1), l);
+	close_both(s);
+}
+
 /* A MAD is of one of the port's partitions, or is dropped. */
 static void another_partition_is_not_heard(void **state)
 {
@@ -221,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_ports_connect),
+		cmocka_unit_test(no_such_mtu),
 		cmocka_unit_test(another_partition_is_not_heard),
 		cmocka_unit_test(a_connection_in_another_partition),
 		cmocka_unit_test(nowhere),

@@ -80,19 +80,23 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 }
 
 /* Does the REQ ask for packets that are longer than our port carries? The REJ then says
- * what it carries, and the peer asks for that. Within a host any MTU works. */
+ * what it carries, and the peer asks for that. Within a host any MTU works; on InfiniBand
+ * the peer's path says what does. */
 static bool is_too_long(struct cm *cm, const struct cm_target *from,
 			const struct cm_msg *m)
 {
 	struct cm_msg rej = refusal(m, CM_REJ_INVALID_MTU);
 	char peer[INET6_ADDRSTRLEN];
-	uint8_t ours = IBV_MTU_4096;
+	uint8_t ours = 0;
 
-	if (m->type != CM_REQ || from->route.dlid)
+	if (m->type != CM_REQ)
 		return false;
-	if (cm->site && cm->site->mtu && !route_is_local(cm, &from->route))
+	if (cm->site && cm->site->mtu && !from->route.dlid &&
+	    !route_is_local(cm, &from->route))
 		ours = cm->site->mtu(cm->core, from->route.src, from->route.ifindex);
-	if (!ours || m->mtu <= ours)
+	if (!ours)
+		ours = IBV_MTU_4096; /* a REQ may say what no QP can have */
+	if (m->mtu <= ours)
 		return false;
 	log_info("REQ of QP 0x%06x at %s refused: it asks for path MTU %u, and our port "
 		 "carries no more than %u; the peer may ask again for that",
