@@ -44,9 +44,9 @@ struct ib_xrc {
 /* Takes pkt, an XRC request, if it is for another process or comes behind one that is.
  * Returns false if pkt is for this process and has the expected PSN or an earlier one. */
 bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
-/* The responder is reset or fails: the relay drops its queue. */
 /* Looks again for a receive that a request waits for.  Returns when to call it next. */
 uint64_t relay_run(struct ib_qp *q, uint64_t now);
+/* The responder is reset or fails: the relay drops its queue. */
 void relay_stop(struct ib_qp *q);
 void relay_free(struct ib_qp *q);
 /* Finds payload for the response t to a READ in another process's memory, from packet
