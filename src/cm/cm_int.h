@@ -27,7 +27,7 @@ enum {
 	CONN_CHUNK = 256,
 	CONN_CHUNKS = (1 << ID_INDEX_BITS) / CONN_CHUNK,
 	PEERS = 1024,	       /* hash buckets */
-	BOX_MAX = 256,	       /* forwarded MADs that wait for cm_run() */
+	BOX_MAX = 256,	       /* MADs that wait for cm_run(): see forward.c */
 	RESPONSE_TIMEOUT = 20, /* exponent of our timeouts in MADs: 4.3 s */
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* exponent in an MRA: time for the program to decide */
@@ -142,6 +142,10 @@ struct suspect {
 
 struct boxed_mad {
 	struct cm_route route;
+	bool forwarded;
+	/* It comes after all that host/ had got by this time, ns. 0: it need not; NEVER:
+	 * by the time of the next cm_run(). */
+	uint64_t follows;
 	uint8_t mad[MAD_LEN];
 };
 
@@ -188,7 +192,7 @@ struct cm {
 	struct suspect suspect[SUSPECTS];
 	uint64_t hurry_at; /* peer_process_gone() does nothing before then */
 	unsigned boxed;
-	struct boxed_mad box[BOX_MAX]; /* MADs that forward.c got */
+	struct boxed_mad box[BOX_MAX]; /* MADs that wait in forward.c */
 };
 
 static inline struct conn *conn_of(struct cm_conn *c)
@@ -340,6 +344,8 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 /* Returns the P_Key of packets that take this route. */
 uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route);
 void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
+/* Does m ask for a service? Then it names no connection of the receiver's. */
+bool gsi_is_request(const struct cm_msg *m);
 /* Handles a MAD that came by this route, either here or at another process of this host
  * that forwarded it. */
 void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,
@@ -404,6 +410,10 @@ int forward_to_name(struct cm *cm, const char *name, const struct cm_route *rout
  * process of this host with this slot. Returns false if the MAD has to go by the wire. */
 bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		     const uint8_t *mad);
+/* Keeps a MAD that came by QP1 until what its sender may have sent before is taken in.
+ * Returns false if it need not wait. */
+bool forward_wait(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
+		  size_t len, uint64_t now);
 void forward_run(struct cm *cm, uint64_t now);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* forward.c - MADs that go from process to process of this host by way of host/: those
- * that came to the wrong process, and ours whose peer is a process of this host. */
+ * that came to the wrong process, and ours whose peer is a process of this host. With
+ * UDP that makes two ways, and what comes by both is put in order here. */
 #include <errno.h>
 #include <string.h>
 
 #include "cm/cm_int.h"
 #include "core/core.h"
+#include "core/round.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "link/ip_addr.h"
@@ -58,28 +60,85 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 	return forward_to_slot(cm, slot, &back, mad) == 0;
 }
 
+/* --- MADs that wait ------------------------------------------------------ */
+
+/* Does a process of this host send m by UDP, or to the name of a service, because it does
+ * not know whom it is for? What it sent before may have come by host/, and lie there. */
+static bool is_to_anybody(struct cm *cm, const struct cm_route *route,
+			  const struct cm_msg *m)
+{
+	return !route->dlid && route_is_local(cm, route) &&
+	       (gsi_is_request(m) || !id_slot(m->remote_id));
+}
+
+static void put(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
+		bool forwarded, uint64_t follows)
+{
+	struct boxed_mad *b = &cm->box[cm->boxed++];
+
+	*b = (struct boxed_mad){ *route, forwarded, follows, { 0 } };
+	memcpy(b->mad, mad, MAD_LEN);
+}
+
 /* The MAD waits for forward_run(): host/ may be walking a list that handling the MAD
  * would change. */
 void cm_forwarded(struct cm *cm, const struct dgram *d)
 {
-	struct boxed_mad *b;
+	struct cm_route route = { .ifindex = ip_of(d)->ifindex };
+	struct cm_msg m;
 
 	if (d->len != MAD_LEN || cm->boxed == BOX_MAX) {
 		cm->counter[CM_RX_MALFORMED] += d->len != MAD_LEN;
 		cm->counter[CM_RX_FULL] += d->len == MAD_LEN;
 		return;
 	}
-	b = &cm->box[cm->boxed++];
-	b->route = (struct cm_route){ .ifindex = ip_of(d)->ifindex };
-	memcpy(b->route.src, ip_of(d)->to.ip, sizeof(b->route.src));
-	memcpy(b->route.dst, ip_of(d)->from.ip, sizeof(b->route.dst));
-	memcpy(b->mad, d->iov[0].iov_base, MAD_LEN);
+	memcpy(route.src, ip_of(d)->to.ip, sizeof(route.src));
+	memcpy(route.dst, ip_of(d)->from.ip, sizeof(route.dst));
+	put(cm, &route, d->iov[0].iov_base, true,
+	    !cm_mad_parse(&m, d->iov[0].iov_base, MAD_LEN) &&
+			    is_to_anybody(cm, &route, &m)
+		    ? NEVER
+		    : 0);
 }
 
-/* Called by the engine, so no function of host/ is on the stack. */
+/* When all is taken in that had come by host/ before the MAD, there is nothing to wait
+ * for.  Where the box is full, the MAD does not wait either. */
+bool forward_wait(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
+		  size_t len, uint64_t now)
+{
+	struct cm_msg m;
+
+	if (!cm->host || cm_mad_parse(&m, mad, len) || !is_to_anybody(cm, route, &m) ||
+	    cm->boxed == BOX_MAX)
+		return false;
+	put(cm, route, mad, false, now);
+	return true;
+}
+
+static void open_box(struct cm *cm, const struct boxed_mad *b, uint64_t now)
+{
+	gsi_take(cm, &b->route, b->mad, MAD_LEN, b->forwarded, now);
+}
+
+/* Called by the engine, so no function of host/ is on the stack. MADs to anybody come
+ * last, in the order in which they came. */
 void forward_run(struct cm *cm, uint64_t now)
 {
-	for (unsigned i = 0; i < cm->boxed; i++)
-		gsi_take(cm, &cm->box[i].route, cm->box[i].mad, MAD_LEN, true, now);
-	cm->boxed = 0;
+	unsigned n = 0, done = 0;
+
+	for (unsigned i = 0; i < cm->boxed; i++) {
+		struct boxed_mad *b = &cm->box[i];
+
+		if (!b->follows) {
+			open_box(cm, b, now);
+			continue;
+		}
+		if (b->follows == NEVER)
+			b->follows = now;
+		cm->box[n++] = *b;
+	}
+	while (done < n && silent_until(&cm->core->round, cm->box[done].follows, now))
+		open_box(cm, &cm->box[done++], now);
+	cm->boxed = n - done;
+	memmove(cm->box, cm->box + done, cm->boxed * sizeof(*cm->box));
 }

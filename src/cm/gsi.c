@@ -18,7 +18,7 @@ static const uint64_t HOLD_NS = 50000000;
 
 /* --- MADs that come in --------------------------------------------------- */
 
-static bool is_request(const struct cm_msg *m)
+bool gsi_is_request(const struct cm_msg *m)
 {
 	return m->type == CM_REQ || m->type == CM_SIDR_REQ;
 }
@@ -218,7 +218,7 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 	peer_heard(cm, route);
 	log_debug("received %s, its ID 0x%08x, our ID 0x%08x%s", cm_type_name(m.type),
 		  m.local_id, m.remote_id, forwarded ? ", forwarded" : "");
-	if (is_request(&m))
+	if (gsi_is_request(&m))
 		take_request(cm, route, &m, mad, forwarded, now);
 	else
 		take_other(cm, route, &m, mad, forwarded, now);
@@ -236,7 +236,8 @@ void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t n
 	if (port == &cm->ib && sa_input(cm, in->slid, in->bytes, in->len))
 		return;
 	grh_ends(in->head, route.dst, route.src);
-	gsi_take(cm, &route, in->bytes, in->len, false, now);
+	if (!forward_wait(cm, &route, in->bytes, in->len, now))
+		gsi_take(cm, &route, in->bytes, in->len, false, now);
 }
 
 /* --- MADs that go out ---------------------------------------------------- */

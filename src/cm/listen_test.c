@@ -87,10 +87,12 @@ static void on_gone(void *arg, uint16_t slot)
 
 static const struct host_ops ops = { .datagram = on_datagram, .gone = on_gone };
 
+static bool is_far;
+
 static bool same_host(const uint8_t ip[16])
 {
 	(void)ip;
-	return true;
+	return !is_far;
 }
 
 static unsigned addresses(uint8_t (*ip)[16], unsigned max)
@@ -186,15 +188,22 @@ static void any_port_is_a_free_one(void **state)
 	proc_close(&p);
 }
 
-/* The port gives p a MAD that is for q. */
-static void give(struct proc *p, const struct cm_msg *m)
+/* The port gives p a MAD. */
+static void give_at(struct proc *p, const struct cm_msg *m, uint64_t now)
 {
 	uint8_t mad[MAD_LEN], src[16], dst[16];
 
 	cm_mad_build(mad, m);
 	fix_ip(1, src);
 	fix_ip(0, dst);
-	fix_raw_mad(&p->core, src, dst, mad, 0);
+	fix_raw_mad(&p->core, src, dst, mad, now);
+}
+
+/* ... and p, which has heard all, handles it. */
+static void give(struct proc *p, const struct cm_msg *m)
+{
+	give_at(p, m, 0);
+	forward_run(p->cm, 0);
 }
 
 /* q takes in what was forwarded to it. */
@@ -280,6 +289,147 @@ static void a_mad_is_forwarded(void **state)
 	assert_int_equal(cm_counter(q.cm, CM_RX_FORWARDED), 0);
 	proc_close(&p);
 	proc_close(&q);
+}
+
+/* --- the order of two ways ------------------------------------------------ */
+
+/* A program of q that listens, and has accepted a request of p's. */
+struct server {
+	struct proc p, q;
+	struct cm_listener *l;
+	struct prog *prog;
+	struct cm_msg req, rtu;
+	struct cm_route back; /* from p to q */
+};
+
+static void server_open(struct server *s)
+{
+	const struct cm_param self = { .qpn = 2 };
+
+	proc_open(&s->p);
+	proc_open(&s->q);
+	s->prog = prog_new(NULL, 0);
+	assert_int_equal(bind_to(&s->q, true, false, false, 0, &s->l), 0);
+	assert_int_equal(cm_listen(s->q.cm, s->l, 4, false, &s->prog->owner), 0);
+	fix_ip(0, s->back.src);
+	fix_ip(1, s->back.dst);
+	s->req = (struct cm_msg){
+		.type = CM_REQ,
+		.local_id = (uint32_t)s->p.core.slot << ID_SLOT_SHIFT | 5,
+		.qpn = (uint32_t)s->p.core.slot << 14 | 9,
+		.service_id = (uint64_t)FIX_SPACE << 16 | some_port(),
+	};
+	s->req.private[1] = 0x40;
+	memcpy(s->req.private + 16, (uint8_t[]){ 10, 0, 0, 2 }, 4);
+	memcpy(s->req.private + 32, (uint8_t[]){ 10, 0, 0, 1 }, 4);
+	give(&s->q, &s->req);
+	assert_int_equal(s->prog->n, 1);
+	s->prog->conn = s->prog->note[0].conn;
+	cm_taken(s->q.cm, s->prog->conn);
+	assert_int_equal(cm_accept(s->prog->conn, &self, &s->prog->owner, 0), 0);
+	s->rtu = (struct cm_msg){ .type = CM_RTU,
+				  .local_id = s->req.local_id,
+				  .remote_id = conn_of(s->prog->conn)->local_id };
+	s->req.local_id++; /* the next request */
+	s->req.qpn++;
+}
+
+static void server_close(struct server *s)
+{
+	s->prog->note[2].conn->proto->close(s->prog->note[2].conn, 0);
+	s->prog->conn->proto->close(s->prog->conn, 0);
+	cm_unbind(s->q.cm, s->l);
+	free(s->prog);
+	proc_close(&s->p);
+	proc_close(&s->q);
+}
+
+static void forward(struct server *s, const struct cm_msg *m)
+{
+	uint8_t mad[MAD_LEN];
+
+	cm_mad_build(mad, m);
+	assert_int_equal(forward_to_slot(s->p.cm, s->q.core.slot, &s->back, mad), 0);
+}
+
+/* q looks at its connections of host/, as the engine does when it must hear all. */
+static void hear(struct server *s)
+{
+	unsigned n = s->q.n;
+
+	for (int i = 0; i < 4 && s->q.n == n; i++)
+		host_run(s->q.host);
+	assert_int_equal(s->q.n, n + 1);
+	s->q.got.iov = &s->q.got.one;
+	cm_forwarded(s->q.cm, &s->q.got);
+}
+
+static void assert_in_order(const struct server *s)
+{
+	assert_int_equal(s->prog->n, 3);
+	assert_int_equal(s->prog->note[1].type, CM_EV_ESTABLISHED);
+	assert_int_equal(s->prog->note[2].type, CM_EV_REQUEST);
+}
+
+/* A client confirms one connection by host/, and asks for the next by UDP. */
+static void a_request_does_not_overtake(void **state)
+{
+	struct server s;
+
+	(void)state;
+	server_open(&s);
+	s.q.core.round.heard = 0;
+	forward(&s, &s.rtu);
+	give_at(&s.q, &s.req, 10);
+	cm_run(s.q.cm, 10);
+	assert_int_equal(s.prog->n, 1);
+	assert_true(s.q.core.round.must_hear);
+	assert_int_equal(cm_deadline(s.q.cm), 0);
+	hear(&s);
+	cm_run(s.q.cm, 11);
+	assert_int_equal(s.prog->n, 2);
+	s.q.core.round.heard = 10;
+	cm_run(s.q.cm, 12);
+	assert_in_order(&s);
+	server_close(&s);
+}
+
+/* Another process has the port, and what it forwards comes by a connection of its own. */
+static void a_forwarded_request_does_not_overtake(void **state)
+{
+	struct server s;
+
+	(void)state;
+	server_open(&s);
+	s.q.core.round.heard = 0;
+	forward(&s, &s.req);
+	hear(&s);
+	cm_run(s.q.cm, 10);
+	assert_int_equal(s.prog->n, 1);
+	assert_true(s.q.core.round.must_hear);
+	forward(&s, &s.rtu);
+	hear(&s);
+	s.q.core.round.heard = 10;
+	cm_run(s.q.cm, 11);
+	assert_in_order(&s);
+	server_close(&s);
+}
+
+/* What comes from another host has one way, and waits for nothing. */
+static void a_request_of_another_host_does_not_wait(void **state)
+{
+	struct server s;
+
+	(void)state;
+	server_open(&s);
+	s.q.core.round.heard = 0;
+	is_far = true;
+	give_at(&s.q, &s.rtu, 10);
+	give_at(&s.q, &s.req, 10);
+	is_far = false;
+	assert_false(s.q.core.round.must_hear);
+	assert_in_order(&s);
+	server_close(&s);
 }
 
 /* --- the peer's process -------------------------------------------------- */
@@ -392,6 +542,9 @@ int main(void)
 		cmocka_unit_test(one_port_one_process),
 		cmocka_unit_test(any_port_is_a_free_one),
 		cmocka_unit_test(a_mad_is_forwarded),
+		cmocka_unit_test(a_request_does_not_overtake),
+		cmocka_unit_test(a_forwarded_request_does_not_overtake),
+		cmocka_unit_test(a_request_of_another_host_does_not_wait),
 		cmocka_unit_test(a_process_that_lives_or_not),
 		cmocka_unit_test(a_message_is_forwarded_to_its_peer),
 	};
