@@ -62,14 +62,14 @@ static void say_not_served(const struct cma_event *e, int rc)
 	addr_text(e->from.dst_ip, peer);
 	addr_text(e->from.route.src, self);
 	if (rc == -ENODEV)
-		log_warn(
+		log_hint(
 			"rdma_cm: a request of %s for port %u finds no device: it came to the "
 			"address %s, and this process has no device with that address: "
 			"let client and server have the same devices (URNIC_DEVICES), "
 			"or connect to an address of a device that the server has",
 			peer, e->from.src_port, self);
 	else
-		log_warn("rdma_cm: a request of %s for port %u finds no id: %s", peer,
+		log_hint("rdma_cm: a request of %s for port %u finds no id: %s", peer,
 			 e->from.src_port, strerror(-rc));
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -14,6 +15,7 @@
 #include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
+#include "sys/log_testing.h"
 
 static struct cma_channel *ch;
 
@@ -206,6 +208,26 @@ static void a_request_to_no_device(void **state)
 	destroy(l);
 }
 
+/* Anybody may send such requests: they do not fill the log. */
+static void many_requests_to_no_device(void **state)
+{
+	struct cma_id *l = fix_id(ch, RDMA_PS_TCP);
+	char text[32 * 1024];
+	unsigned lines = 0;
+
+	(void)state;
+	assert_int_equal(cma_listen(l, 1), 0);
+	LOGGED(
+		text, "warn", for (int i = 0; i < 3 * LOG_HINTS; i++) {
+			fix_ask(l, "192.0.2.66", false);
+			nothing_waits(-EAGAIN);
+		});
+	for (const char *at = text; (at = strstr(at, "finds no device")); at++)
+		lines++;
+	assert_in_range(lines, 1, LOG_HINTS);
+	destroy(l);
+}
+
 /* What a call that waits for `awaited` returns. */
 static int completed(struct cma_id *id, enum rdma_cm_event_type awaited)
 {
@@ -328,6 +350,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(ends, begin, end),
 		cmocka_unit_test_setup_teardown(a_datagram_service, begin, end),
 		cmocka_unit_test_setup_teardown(a_request_to_no_device, begin, end),
+		cmocka_unit_test_setup_teardown(many_requests_to_no_device, begin, end),
 		cmocka_unit_test_setup_teardown(a_call_without_a_channel, begin, end),
 		cmocka_unit_test_setup_teardown(a_wait, begin, end),
 		cmocka_unit_test_setup_teardown(a_call_finds_another_event, begin, end),
