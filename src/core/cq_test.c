@@ -11,6 +11,7 @@
 #include "core/cq.h"
 #include "core/test_ctx.h"
 #include "core/verr.h"
+#include "sys/rand.h"
 
 static struct test_ctx t;
 
@@ -491,6 +492,95 @@ static void an_event_does_not_wait_for_other_qps(void **state)
 	close_with_channel(cq);
 }
 
+/* --- programs that sleep ---------------------------------------------------- */
+
+/* What a program does when it has fetched an event, before it sleeps again. */
+enum habit { ARM_POLL_ALL, ARM_POLL_ONE, POLL_ONE_ARM, POLL_ALL_ARM, HABITS };
+
+/* Anything may come between two calls of a program. */
+static void something_comes(struct cq *cq, struct prng *rng)
+{
+	struct cqe e = { .qp_num = 1 + (uint32_t)rand_below(rng, 2) };
+
+	switch (rand_below(rng, 8)) {
+	case 0:
+	case 1:
+	case 2:
+		if (cq->head - cq->tail < cq->cap)
+			cq_push(cq, &e, rand_below(rng, 2));
+		break;
+	case 3:
+		if (!rand_below(rng, 4))
+			cq_forget(cq, e.qp_num);
+		break;
+	}
+}
+
+/* n: entries at most. */
+static void take(struct cq *cq, struct prng *rng, unsigned n)
+{
+	struct ibv_wc wc[4];
+
+	while (n && !cq_empty(cq)) {
+		unsigned most = 1 + (unsigned)rand_below(rng, n < 4 ? n : 4);
+
+		if (rand_below(rng, 2)) {
+			n -= (unsigned)cq_poll(cq, (int)most, wc);
+		} else {
+			struct cqe e;
+			unsigned got = 0;
+
+			for (; got < most && cq_pop(cq, &e); got++)
+				something_comes(cq, rng);
+			if (cq->owed)
+				cq_polled(cq);
+			n -= got;
+		}
+		something_comes(cq, rng);
+	}
+}
+
+static void go_on(struct cq *cq, struct prng *rng, enum habit habit)
+{
+	const unsigned n =
+		habit == ARM_POLL_ONE || habit == POLL_ONE_ARM ? 1 : UINT32_MAX;
+	const bool first = habit == ARM_POLL_ALL || habit == ARM_POLL_ONE;
+
+	something_comes(cq, rng);
+	if (first)
+		cq_arm(cq, false);
+	something_comes(cq, rng);
+	take(cq, rng, n);
+	if (!first)
+		cq_arm(cq, false);
+}
+
+/* No program sleeps while entries wait, and no arm gives two events. */
+static void no_program_sleeps_beside_entries(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 400 * HABITS; i++) {
+		struct prng rng = { i };
+		struct cq *cq = open_with_channel(16);
+		unsigned arms = 1;
+
+		cq->head = cq->tail = UINT32_MAX - 8;
+		cq_arm(cq, false);
+		for (int k = 0; k < 50; k++) {
+			something_comes(cq, &rng);
+			assert_true(cq->events_got + cq->events_queued <= arms);
+			if (!channel_pop(cq->channel)) {
+				assert_true(cq_empty(cq));
+				continue;
+			}
+			go_on(cq, &rng, i % HABITS);
+			arms++;
+		}
+		cq_ack_all(cq);
+		close_with_channel(cq);
+	}
+}
+
 static void an_arm_for_solicited_ones_looks_for_these(void **state)
 {
 	struct cqe failed = { .status = IBV_WC_WR_FLUSH_ERR }, ok = { 0 };
@@ -574,6 +664,7 @@ int main(void)
 		cmocka_unit_test(an_armed_cq_wakes_once),
 		cmocka_unit_test(an_event_waits_for_the_poll),
 		cmocka_unit_test(one_event_for_each_arm),
+		cmocka_unit_test(no_program_sleeps_beside_entries),
 		cmocka_unit_test(an_event_does_not_wait_for_other_qps),
 		cmocka_unit_test(what_waits_at_the_arm_wakes_at_once),
 		cmocka_unit_test(an_arm_for_solicited_ones_looks_for_these),
