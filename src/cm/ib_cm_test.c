@@ -170,6 +170,32 @@ static void ports_of_different_mtu(void **state)
 	}
 }
 
+/* A copy of the first REQ comes when the second one has made the connection, to which it
+ * does no harm. */
+static void the_refused_req_comes_late(void **state)
+{
+	struct fix *f = fix_open(1);
+	struct cm_msg req;
+	struct pair p;
+
+	(void)state;
+	f->mtu[0] = IBV_MTU_1024;
+	f->mtu[1] = IBV_MTU_512;
+	p = pair_open(f);
+	assert_int_equal(cm_mad_parse(&req, conn_of(p.a->conn)->mad, MAD_LEN), 0);
+	assert_int_equal(req.mtu, IBV_MTU_1024);
+	f->hold = FIX_MS;
+	pair_connect(f, &p);
+	fix_mad(f, 1, 1, &req);
+	fix_run(f, FIX_S);
+	assert_int_equal(p.a->n, 1);
+	assert_int_equal(p.b->n, 1);
+	assert_int_equal(conn_of(p.a->conn)->state, ST_ESTABLISHED);
+	assert_int_equal(conn_of(p.b->conn)->state, ST_ESTABLISHED);
+	pair_close(&p);
+	fix_close(f);
+}
+
 /* The port of the active side carries less: the REQ asks for no more than that. Within a
  * host ports do not count. */
 static void what_a_req_asks_for_is_used(void **state)
@@ -483,6 +509,7 @@ int main(void)
 		cmocka_unit_test(the_program_says_no),
 		cmocka_unit_test(the_active_side_says_no),
 		cmocka_unit_test(ports_of_different_mtu),
+		cmocka_unit_test(the_refused_req_comes_late),
 		cmocka_unit_test(what_a_req_asks_for_is_used),
 		cmocka_unit_test(a_rejected_mtu_is_told),
 		cmocka_unit_test(a_full_backlog_is_served_later),

@@ -117,7 +117,9 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	struct cm_param p;
 	struct conn *c;
 
-	if (is_stale(cm, from, m, now) || is_too_long(cm, from, m))
+	/* In this order: a late copy of a REQ that was too long does not end the
+	 * connection that the next one has made. */
+	if (is_too_long(cm, from, m) || is_stale(cm, from, m, now))
 		return;
 	c = listener_take(l);
 	if (!c) {
