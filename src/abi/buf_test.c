@@ -57,8 +57,8 @@ static void buffers_are_checked(void **state)
 	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-/* A handler that has interrupted a call of its thread frees nothing, as the table of
- * objects may be locked. */
+/* A handler that has interrupted a call of its thread frees and exports nothing, as the
+ * table of objects may be locked. */
 static void a_handler_frees_no_buffer(void **state)
 {
 	struct buf *buf;
@@ -69,6 +69,9 @@ static void a_handler_frees_no_buffer(void **state)
 	inside_begin();
 	errno = 0;
 	abi_free_buf(buf);
+	assert_int_equal(errno, EDEADLK);
+	errno = 0;
+	assert_int_equal(abi_export_buf_dmabuf_fd(buf), -1);
 	assert_int_equal(errno, EDEADLK);
 	abi_end();
 	mr = abi_reg_buf_mr(fix.pd, buf, at, 100, WRITE);
