@@ -6,7 +6,6 @@
 #include "abi/abi.h"
 #include "core/mr.h"
 
-/* Programs call to_dm() and from_dm() through a pointer in ibv, which may be freed. */
 static bool lives(struct ibv_dm *ibv)
 {
 	const void *owner;
@@ -14,14 +13,19 @@ static bool lives(struct ibv_dm *ibv)
 	return live_find(LIVE(dm_of, ibv), LIVE_DM, &owner);
 }
 
+/* Programs call to_dm() and from_dm() through a pointer in ibv, which may be freed. */
 static int to_dm(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t length)
 {
+	if (!abi_alone())
+		return EDEADLK;
 	return abi_result(lives(ibv) ? dm_write(dm_of(ibv), offset, from, length)
 				     : -EINVAL);
 }
 
 static int from_dm(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
+	if (!abi_alone())
+		return EDEADLK;
 	return abi_result(lives(ibv) ? dm_read(to, dm_of(ibv), offset, length) : -EINVAL);
 }
 

@@ -268,6 +268,11 @@ static void device_memory(void **state)
 	assert_ptr_equal(mr_of(mr)->dm, dm_of(dm));
 	fix_errno(abi_free_dm(dm), EBUSY);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
+	/* A handler that has interrupted a call of its thread: see abi.h. */
+	inside_begin();
+	fix_errno(ibv_memcpy_to_dm(dm, 60, text, 4), EDEADLK);
+	fix_errno(ibv_memcpy_from_dm(back, dm, 60, 4), EDEADLK);
+	abi_end();
 	/* Programs call through a pointer in an object that may be freed; the table of
 	 * objects tells. */
 	live_del(&dm_of(dm)->live);

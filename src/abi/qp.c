@@ -115,7 +115,7 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 {
 	const void *owner;
 
-	if (!live_find(LIVE(qp_of, ibv), LIVE_QP, &owner))
+	if (!abi_alone() || !live_find(LIVE(qp_of, ibv), LIVE_QP, &owner))
 		return NULL;
 	return qp_of(ibv)->send_ops ? &qp_of(ibv)->ex : NULL;
 }

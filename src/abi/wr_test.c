@@ -187,6 +187,7 @@ static void not_in_a_handler(void **state)
 		ibv_wr_start(ex);
 		ibv_wr_send(ex);
 		inside_begin();
+		fix_null(ibv_qp_to_qp_ex(qp), EDEADLK);
 		if (started)
 			ibv_wr_start(ex);
 		ibv_wr_rdma_write(ex, 1, 2);
