@@ -483,6 +483,71 @@ print(said == [True] * 8)
     assert 0 < len(re.findall(r"symbol=stat(?:64)?;.*/libc\.so", log)) < 50
 
 
+PLAIN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int begun, opened;
+"""
+
+
+def compiled(tmp_path, text):
+    program = tmp_path / "program"
+    program.with_suffix(".c").write_text(PLAIN + text)
+    subprocess.run(["gcc", "-Wall", "-rdynamic", "-pthread", "-o", program,
+                    program.with_suffix(".c")], check=True)
+    return program
+
+
+def test_preload_leaves_errno_alone(tmp_path):
+    """The C standard says that it is 0 when a program begins."""
+    assert good("run", "--", compiled(tmp_path, """
+int main(void) { printf("%d", errno); return 0; }""")) == "0"
+
+
+def test_preload_opens_while_another_thread_loads(tmp_path):
+    """A constructor that dlopen() runs waits for another thread, which opens a file."""
+    library = tmp_path / "slow.so"
+    library.with_suffix(".c").write_text("""
+#include <unistd.h>
+extern int begun, opened;
+__attribute__((constructor)) static void begin(void)
+{
+	for (__atomic_store_n(&begun, 1, 5); !__atomic_load_n(&opened, 5); usleep(100))
+		;
+}""")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, library.with_suffix(".c")],
+                   check=True)
+    assert good("run", "--", compiled(tmp_path, """
+static void *open_one(void *arg)
+{
+	while (!__atomic_load_n(&begun, 5))
+		usleep(100);
+	if (open("/dev/null", O_RDONLY) >= 0)
+		__atomic_store_n(&opened, 1, 5);
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	alarm(10);
+	pthread_create(&t, NULL, open_one, NULL);
+	printf("%d", argc > 1 && dlopen(argv[1], RTLD_NOW));
+	return 0;
+}"""), library) == "1"
+
+
 def test_ucx_sees_the_devices():
     need("ucx_info")
     out = good("run", "--", "ucx_info", "-d")

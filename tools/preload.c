@@ -8,8 +8,8 @@
  * go to the C library.
  *
  * The symbols have no version, so that they replace every version.  Before the first call
- * nothing runs but the constructor of preload_names.c, so child processes that inherit
- * the library come to no harm.
+ * nothing runs but two constructors, here and in preload_names.c, so child processes that
+ * inherit the library come to no harm.
  */
 /* This file defines both stat() and stat64(), so stat() must not be renamed to stat64().
  */
@@ -27,6 +27,21 @@
 
 /* On amd64 and arm64, struct stat and struct stat64 are the same. */
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "LP64");
+
+/* The linker's names for the ends of the section. */
+extern struct real __start_reals[], __stop_reals[];
+
+/* Signal handlers and children of fork() may open files, where dlsym() may not be called.
+ * It also waits for another thread's dlopen(), whose constructors may wait for a thread
+ * that opens a file. */
+__attribute__((constructor)) static void begin(void)
+{
+	int saved = errno;
+
+	for (struct real *r = __start_reals; r < __stop_reals; r++)
+		(void)preload_next(r);
+	errno = saved;
+}
 
 enum { UVERBS_MAJOR = 231, UVERBS_MINOR = 192 };
 
@@ -119,28 +134,28 @@ static int do_fstatat(struct real *r, int dir, const char *path, void *buf, int 
 
 PUBLIC int stat(const char *restrict path, struct stat *restrict buf)
 {
-	static struct real r = { .name = "stat" };
+	REAL(r, "stat");
 
 	return do_stat(&r, path, buf);
 }
 
 PUBLIC int stat64(const char *restrict path, struct stat64 *restrict buf)
 {
-	static struct real r = { .name = "stat64" };
+	REAL(r, "stat64");
 
 	return do_stat(&r, path, buf);
 }
 
 PUBLIC int lstat(const char *restrict path, struct stat *restrict buf)
 {
-	static struct real r = { .name = "lstat" };
+	REAL(r, "lstat");
 
 	return do_stat(&r, path, buf);
 }
 
 PUBLIC int lstat64(const char *restrict path, struct stat64 *restrict buf)
 {
-	static struct real r = { .name = "lstat64" };
+	REAL(r, "lstat64");
 
 	return do_stat(&r, path, buf);
 }
@@ -148,7 +163,7 @@ PUBLIC int lstat64(const char *restrict path, struct stat64 *restrict buf)
 PUBLIC int fstatat(int dir, const char *restrict path, struct stat *restrict buf,
 		   int flags)
 {
-	static struct real r = { .name = "fstatat" };
+	REAL(r, "fstatat");
 
 	return do_fstatat(&r, dir, path, buf, flags);
 }
@@ -156,7 +171,7 @@ PUBLIC int fstatat(int dir, const char *restrict path, struct stat *restrict buf
 PUBLIC int fstatat64(int dir, const char *restrict path, struct stat64 *restrict buf,
 		     int flags)
 {
-	static struct real r = { .name = "fstatat64" };
+	REAL(r, "fstatat64");
 
 	return do_fstatat(&r, dir, path, buf, flags);
 }
@@ -164,7 +179,7 @@ PUBLIC int fstatat64(int dir, const char *restrict path, struct stat64 *restrict
 PUBLIC int statx(int dir, const char *restrict path, int flags, unsigned mask,
 		 struct statx *restrict buf)
 {
-	static struct real r = { .name = "statx" };
+	REAL(r, "statx");
 	int (*fn)(int, const char *, int, unsigned, struct statx *);
 	struct look l;
 	struct stat st;
@@ -200,28 +215,28 @@ int __fxstatat64(int ver, int dir, const char *path, struct stat64 *buf, int fla
 
 PUBLIC int __xstat(int ver, const char *path, struct stat *buf)
 {
-	static struct real r = { .name = "__xstat" };
+	REAL(r, "__xstat");
 
 	return do_xstat(&r, ver, path, buf);
 }
 
 PUBLIC int __xstat64(int ver, const char *path, struct stat64 *buf)
 {
-	static struct real r = { .name = "__xstat64" };
+	REAL(r, "__xstat64");
 
 	return do_xstat(&r, ver, path, buf);
 }
 
 PUBLIC int __lxstat(int ver, const char *path, struct stat *buf)
 {
-	static struct real r = { .name = "__lxstat" };
+	REAL(r, "__lxstat");
 
 	return do_xstat(&r, ver, path, buf);
 }
 
 PUBLIC int __lxstat64(int ver, const char *path, struct stat64 *buf)
 {
-	static struct real r = { .name = "__lxstat64" };
+	REAL(r, "__lxstat64");
 
 	return do_xstat(&r, ver, path, buf);
 }
@@ -243,14 +258,14 @@ static int do_fxstatat(struct real *r, int ver, int dir, const char *path, void 
 
 PUBLIC int __fxstatat(int ver, int dir, const char *path, struct stat *buf, int flags)
 {
-	static struct real r = { .name = "__fxstatat" };
+	REAL(r, "__fxstatat");
 
 	return do_fxstatat(&r, ver, dir, path, buf, flags);
 }
 
 PUBLIC int __fxstatat64(int ver, int dir, const char *path, struct stat64 *buf, int flags)
 {
-	static struct real r = { .name = "__fxstatat64" };
+	REAL(r, "__fxstatat64");
 
 	return do_fxstatat(&r, ver, dir, path, buf, flags);
 }
@@ -289,28 +304,28 @@ static int do_access(struct real *r, const char *path, int mode)
 
 PUBLIC int access(const char *path, int mode)
 {
-	static struct real r = { .name = "access" };
+	REAL(r, "access");
 
 	return do_access(&r, path, mode);
 }
 
 PUBLIC int euidaccess(const char *path, int mode)
 {
-	static struct real r = { .name = "euidaccess" };
+	REAL(r, "euidaccess");
 
 	return do_access(&r, path, mode);
 }
 
 PUBLIC int eaccess(const char *path, int mode)
 {
-	static struct real r = { .name = "eaccess" };
+	REAL(r, "eaccess");
 
 	return do_access(&r, path, mode);
 }
 
 PUBLIC int faccessat(int dir, const char *path, int mode, int flags)
 {
-	static struct real r = { .name = "faccessat" };
+	REAL(r, "faccessat");
 	int (*fn)(int, const char *, int, int);
 	struct look l;
 	int rc;

@@ -17,6 +17,10 @@ struct real {
 	void *_Atomic fn;
 };
 
+/* Declares one that liburnic-preload.so looks up in its constructor (preload.c). */
+#define REAL(var, of)                                                                    \
+	static struct real var __attribute__((section("reals"))) = { .name = (of) }
+
 /* Returns the C library's function, or NULL with errno set if there is none. */
 void *preload_next(struct real *r);
 

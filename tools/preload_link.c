@@ -40,9 +40,9 @@ static ssize_t do_readlinkat(struct real *r, int dir, const char *path, char *bu
 	return n;
 }
 
-static struct real readlink_ = { .name = "readlink" };
-static struct real readlinkat_ = { .name = "readlinkat" };
-static struct real realpath_ = { .name = "realpath" };
+REAL(readlink_, "readlink");
+REAL(readlinkat_, "readlinkat");
+REAL(realpath_, "realpath");
 
 PUBLIC ssize_t readlink(const char *restrict path, char *restrict buf, size_t size)
 {
@@ -112,7 +112,7 @@ PUBLIC char *__realpath_chk(const char *path, char *resolved, size_t room)
 
 PUBLIC int chdir(const char *path)
 {
-	static struct real r = { .name = "chdir" };
+	REAL(r, "chdir");
 	int (*fn)(const char *);
 	struct look l;
 	int rc;
@@ -127,7 +127,7 @@ PUBLIC int chdir(const char *path)
 
 PUBLIC char *getcwd(char *buf, size_t size)
 {
-	static struct real r = { .name = "getcwd" };
+	REAL(r, "getcwd");
 	char *(*fn)(char *, size_t);
 	char *dir;
 
@@ -157,14 +157,14 @@ static ssize_t do_getxattr(struct real *r, const char *path, const char *name,
 
 PUBLIC ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 {
-	static struct real r = { .name = "getxattr" };
+	REAL(r, "getxattr");
 
 	return do_getxattr(&r, path, name, value, size);
 }
 
 PUBLIC ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
 {
-	static struct real r = { .name = "lgetxattr" };
+	REAL(r, "lgetxattr");
 
 	return do_getxattr(&r, path, name, value, size);
 }
@@ -185,14 +185,14 @@ static ssize_t do_listxattr(struct real *r, const char *path, char *list, size_t
 
 PUBLIC ssize_t listxattr(const char *path, char *list, size_t size)
 {
-	static struct real r = { .name = "listxattr" };
+	REAL(r, "listxattr");
 
 	return do_listxattr(&r, path, list, size);
 }
 
 PUBLIC ssize_t llistxattr(const char *path, char *list, size_t size)
 {
-	static struct real r = { .name = "llistxattr" };
+	REAL(r, "llistxattr");
 
 	return do_listxattr(&r, path, list, size);
 }

@@ -83,7 +83,7 @@ PUBLIC void *hooked_dlopen(const char *name, int flags) __asm__("dlopen");
 
 void *hooked_dlopen(const char *name, int flags)
 {
-	static struct real r = { .name = "dlopen" };
+	REAL(r, "dlopen");
 	void *(*fn)(const char *, int);
 
 	name = answer(name);
@@ -95,7 +95,7 @@ PUBLIC void *hooked_dlmopen(long space, const char *name, int flags) __asm__("dl
 
 void *hooked_dlmopen(long space, const char *name, int flags)
 {
-	static struct real r = { .name = "dlmopen" };
+	REAL(r, "dlmopen");
 	void *(*fn)(long, const char *, int);
 
 	name = answer(name);
@@ -118,6 +118,7 @@ static void tell_of_other(const char *path)
 __attribute__((constructor)) static void begin(void)
 {
 	Dl_info here;
+	int saved = errno;
 
 	if (!dladdr((void *)(uintptr_t)begin, &here))
 		return;
@@ -130,4 +131,5 @@ __attribute__((constructor)) static void begin(void)
 	}
 	for (const struct link_map *m = _r_debug.r_map; m; m = m->l_next)
 		tell_of_other(m->l_name);
+	errno = saved; /* programs find 0 */
 }

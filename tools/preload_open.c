@@ -71,7 +71,7 @@ static mode_t mode_of(int flags, va_list ap)
 
 PUBLIC int open(const char *path, int flags, ...)
 {
-	static struct real r = { .name = "open" };
+	REAL(r, "open");
 	va_list ap;
 	int fd;
 
@@ -83,7 +83,7 @@ PUBLIC int open(const char *path, int flags, ...)
 
 PUBLIC int open64(const char *path, int flags, ...)
 {
-	static struct real r = { .name = "open64" };
+	REAL(r, "open64");
 	va_list ap;
 	int fd;
 
@@ -95,7 +95,7 @@ PUBLIC int open64(const char *path, int flags, ...)
 
 PUBLIC int openat(int dir, const char *path, int flags, ...)
 {
-	static struct real r = { .name = "openat" };
+	REAL(r, "openat");
 	va_list ap;
 	int fd;
 
@@ -107,7 +107,7 @@ PUBLIC int openat(int dir, const char *path, int flags, ...)
 
 PUBLIC int openat64(int dir, const char *path, int flags, ...)
 {
-	static struct real r = { .name = "openat64" };
+	REAL(r, "openat64");
 	va_list ap;
 	int fd;
 
@@ -125,28 +125,28 @@ int __openat64_2(int dir, const char *path, int flags);
 
 PUBLIC int __open_2(const char *path, int flags)
 {
-	static struct real r = { .name = "__open_2" };
+	REAL(r, "__open_2");
 
 	return do_open(&r, path, flags, 0);
 }
 
 PUBLIC int __open64_2(const char *path, int flags)
 {
-	static struct real r = { .name = "__open64_2" };
+	REAL(r, "__open64_2");
 
 	return do_open(&r, path, flags, 0);
 }
 
 PUBLIC int __openat_2(int dir, const char *path, int flags)
 {
-	static struct real r = { .name = "__openat_2" };
+	REAL(r, "__openat_2");
 
 	return do_openat(&r, dir, path, flags, 0);
 }
 
 PUBLIC int __openat64_2(int dir, const char *path, int flags)
 {
-	static struct real r = { .name = "__openat64_2" };
+	REAL(r, "__openat64_2");
 
 	return do_openat(&r, dir, path, flags, 0);
 }
@@ -177,14 +177,14 @@ static FILE *do_fopen(struct real *r, const char *path, const char *mode)
 
 PUBLIC FILE *fopen(const char *restrict path, const char *restrict mode)
 {
-	static struct real r = { .name = "fopen" };
+	REAL(r, "fopen");
 
 	return do_fopen(&r, path, mode);
 }
 
 PUBLIC FILE *fopen64(const char *restrict path, const char *restrict mode)
 {
-	static struct real r = { .name = "fopen64" };
+	REAL(r, "fopen64");
 
 	return do_fopen(&r, path, mode);
 }
@@ -206,7 +206,7 @@ static FILE *do_freopen(struct real *r, const char *path, const char *mode, FILE
 PUBLIC FILE *freopen(const char *restrict path, const char *restrict mode,
 		     FILE *restrict stream)
 {
-	static struct real r = { .name = "freopen" };
+	REAL(r, "freopen");
 
 	return do_freopen(&r, path, mode, stream);
 }
@@ -214,7 +214,7 @@ PUBLIC FILE *freopen(const char *restrict path, const char *restrict mode,
 PUBLIC FILE *freopen64(const char *restrict path, const char *restrict mode,
 		       FILE *restrict stream)
 {
-	static struct real r = { .name = "freopen64" };
+	REAL(r, "freopen64");
 
 	return do_freopen(&r, path, mode, stream);
 }

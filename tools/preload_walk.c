@@ -18,7 +18,7 @@ _Static_assert(sizeof(glob_t) == sizeof(glob64_t), "LP64");
 
 PUBLIC DIR *opendir(const char *path)
 {
-	static struct real r = { .name = "opendir" };
+	REAL(r, "opendir");
 	DIR *(*fn)(const char *);
 	struct look l;
 	DIR *dir;
@@ -50,7 +50,7 @@ PUBLIC int scandir(const char *restrict path, struct dirent ***restrict list,
 		   int (*filter)(const struct dirent *),
 		   int (*order)(const struct dirent **, const struct dirent **))
 {
-	static struct real r = { .name = "scandir" };
+	REAL(r, "scandir");
 
 	return do_scandir(&r, path, list, *(void **)&filter, *(void **)&order);
 }
@@ -59,7 +59,7 @@ PUBLIC int scandir64(const char *restrict path, struct dirent64 ***restrict list
 		     int (*filter)(const struct dirent64 *),
 		     int (*order)(const struct dirent64 **, const struct dirent64 **))
 {
-	static struct real r = { .name = "scandir64" };
+	REAL(r, "scandir64");
 
 	return do_scandir(&r, path, list, *(void **)&filter, *(void **)&order);
 }
@@ -93,7 +93,7 @@ static int do_glob(struct real *r, const char *pattern, int flags,
 PUBLIC int glob(const char *restrict pattern, int flags, int (*error)(const char *, int),
 		glob_t *restrict g)
 {
-	static struct real r = { .name = "glob" };
+	REAL(r, "glob");
 
 	return do_glob(&r, pattern, flags, error, g);
 }
@@ -101,7 +101,7 @@ PUBLIC int glob(const char *restrict pattern, int flags, int (*error)(const char
 PUBLIC int glob64(const char *restrict pattern, int flags,
 		  int (*error)(const char *, int), glob64_t *restrict g)
 {
-	static struct real r = { .name = "glob64" };
+	REAL(r, "glob64");
 
 	return do_glob(&r, pattern, flags, error, (glob_t *)g);
 }
@@ -176,28 +176,28 @@ static int do_nftw(struct real *r, const char *path, __nftw_func_t fn_, int fds,
 
 PUBLIC int ftw(const char *path, __ftw_func_t fn, int fds)
 {
-	static struct real r = { .name = "ftw" };
+	REAL(r, "ftw");
 
 	return do_ftw(&r, path, fn, fds);
 }
 
 PUBLIC int ftw64(const char *path, __ftw64_func_t fn, int fds)
 {
-	static struct real r = { .name = "ftw64" };
+	REAL(r, "ftw64");
 
 	return do_ftw(&r, path, (__ftw_func_t)fn, fds);
 }
 
 PUBLIC int nftw(const char *path, __nftw_func_t fn, int fds, int flags)
 {
-	static struct real r = { .name = "nftw" };
+	REAL(r, "nftw");
 
 	return do_nftw(&r, path, fn, fds, flags);
 }
 
 PUBLIC int nftw64(const char *path, __nftw64_func_t fn, int fds, int flags)
 {
-	static struct real r = { .name = "nftw64" };
+	REAL(r, "nftw64");
 
 	return do_nftw(&r, path, (__nftw_func_t)fn, fds, flags);
 }
