@@ -548,6 +548,57 @@ int main(int argc, char **argv)
 }"""), library) == "1"
 
 
+@pytest.mark.parametrize("path", ["/dev/null", "/nonesuch", "nonesuch", "/sys/nonesuch"])
+def test_preload_needs_little_stack(tmp_path, path):
+    """A handler of signals opens a file on a stack of SIGSTKSZ, as those do that print
+    where a program has crashed."""
+    out = good("run", "--", compiled(tmp_path, """
+enum { SIZE = 8192, GUARD = 65536 };
+static const char *path;
+static int fd, error;
+
+static void handle(int signal)
+{
+	fd = open(path, O_RDONLY);
+	error = errno;
+}
+
+int main(int argc, char **argv)
+{
+	char *low = mmap(NULL, GUARD + SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const stack_t stack = { .ss_sp = low + GUARD, .ss_size = SIZE };
+	const struct sigaction action = { .sa_handler = handle, .sa_flags = SA_ONSTACK };
+
+	path = argv[1];
+	mprotect(low + GUARD, SIZE, PROT_READ | PROT_WRITE);
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+	printf("%d %d", fd >= 0, error);
+	return 0;
+}"""), path, cwd=tmp_path)
+    assert out == ("1 0" if path == "/dev/null" else "0 2")
+
+
+def test_preload_makes_no_tree_for_other_files_of_sys(tmp_path):
+    """What urnic has not, it is not asked for; errno is the kernel's."""
+    trace = tmp_path / "trace"
+    out = good("run", "--", "strace", "-f", "-e", "trace=mkdir", "-o", trace,
+               compiled(tmp_path, """
+int main(void)
+{
+	static const char *const paths[] = { "/sys/nonesuch", "/sys/fs/nonesuch/x",
+		"/sys/devices/system/cpu/nonesuch", "/sys/class/nonesuch/x" };
+
+	for (int i = 0; i < 4; i++)
+		for (int flags = O_RDONLY; flags <= O_WRONLY; flags++)
+			printf("%d ", open(paths[i], flags) < 0 ? errno : 0);
+	return 0;
+}"""))
+    assert out.split() == ["2"] * 8
+    assert "urnic-sysfs" not in trace.read_text()
+
+
 def test_ucx_sees_the_devices():
     need("ucx_info")
     out = good("run", "--", "ucx_info", "-d")

@@ -35,7 +35,7 @@ typedef int write_fn(const char *root, bool live, char where[PATH_MAX]);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static write_fn *write_tree;
-static char root[PATH_MAX]; /* "": there is no tree */
+static char root[ROOT_MAX]; /* "": there is no tree */
 static int held = -1;	    /* the locked folder */
 static struct stat held_as;
 static time_t written;
@@ -133,10 +133,12 @@ static bool hold(void)
 
 static bool make_in(const char *base)
 {
-	if (!base || *base != '/' || strlen(base) > PATH_MAX / 2)
+	int n;
+
+	if (!base || *base != '/')
 		return false;
-	snprintf(root, sizeof(root), "%s/%sXXXXXX", base, prefix);
-	if (mkdtemp(root)) {
+	n = snprintf(root, sizeof(root), "%s/%sXXXXXX", base, prefix);
+	if (n < (int)sizeof(root) && mkdtemp(root)) {
 		if (hold()) {
 			sweep(base);
 			return true;
@@ -242,11 +244,11 @@ static bool is_below(const char *path, const char *top, size_t len)
 }
 
 /* Copies an absolute path without // and /./ ; links and .. stay.  false: too long. */
-static bool tidy(const char *path, char out[PATH_MAX])
+static bool tidy(const char *path, char out[SYS_MAX])
 {
-	size_t n = 0, len = strlen(path);
+	size_t n = 0, len = strnlen(path, SYS_MAX);
 
-	if (len >= PATH_MAX - 1)
+	if (len >= SYS_MAX - 1)
 		return false;
 	for (const char *p = path; *p;) {
 		size_t part = strcspn(p, "/");
@@ -264,30 +266,48 @@ static bool tidy(const char *path, char out[PATH_MAX])
 	return true;
 }
 
-/* The absolute form of a path that a program gave with a directory; "" if that cannot be
- * known, or does not lead to /sys. */
-static void find_whole(int dir, const char *path, char whole[PATH_MAX])
+/* Finds the directory, or a part of it as long as size; false if it is unknown. */
+static bool find_base(int dir, char *base, size_t size)
 {
-	char base[PATH_MAX] = "", link[40], both[2 * PATH_MAX];
+	char link[sizeof("/proc/self/fd/") + 10] = "/proc/self/cwd";
+	size_t at = sizeof("/proc/self/fd/") - 1, digits = 0;
 	ssize_t n;
 
-	if (*path == '/') {
-		if (!tidy(path, whole))
-			*whole = '\0';
-		return;
+	if (dir != AT_FDCWD) {
+		for (int rest = dir; rest > 0 || !digits; rest /= 10)
+			digits++;
+		memcpy(link, "/proc/self/fd/", at);
+		link[at + digits] = '\0';
+		for (; digits; dir /= 10)
+			link[at + --digits] = (char)('0' + dir % 10);
 	}
-	*whole = '\0';
-	if (dir == AT_FDCWD)
-		snprintf(link, sizeof(link), "/proc/self/cwd");
-	else
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
-	n = readlink(link, base, sizeof(base) - 1);
+	n = readlink(link, base, size - 1);
 	if (n <= 0)
-		return;
+		return false;
 	base[n] = '\0';
-	show_as_sys(base);
-	snprintf(both, sizeof(both), "%s/%s", base, path);
-	if (!tidy(both, whole))
+	return true;
+}
+
+/* The absolute form of the path that a program gave; "" if that cannot be known, or does
+ * not lead to /sys.  Overwrites l->buf. */
+static void find_whole(struct look *l, char whole[SYS_MAX])
+{
+	const char *path = l->given;
+	size_t n, len = strnlen(path, SYS_MAX);
+
+	*whole = '\0';
+	if (*path != '/') {
+		if (!find_base(l->dir, l->buf, sizeof(l->buf)))
+			return;
+		show_as_sys(l->buf);
+		n = strlen(l->buf);
+		if (n + len + 2 > sizeof(l->buf))
+			return;
+		l->buf[n] = '/';
+		memcpy(l->buf + n + 1, path, len + 1);
+		path = l->buf;
+	}
+	if (!tidy(path, whole))
 		*whole = '\0';
 }
 
@@ -305,7 +325,7 @@ static bool is_ours(const char *whole)
 }
 
 /* Puts the path in the tree into l. */
-static bool put_ours(struct look *l, const char *whole)
+static __attribute__((noinline)) bool put_ours(struct look *l, const char *whole)
 {
 	int saved = errno;
 	bool done = prepare(strstr(whole, "counters") != NULL);
@@ -329,28 +349,61 @@ static bool has_rivals(void)
 	return has > 0;
 }
 
-void look_for(struct look *l, int dir, const char *path)
+/* Looks where the kernel has devices, too: paths of ours must not reach it. */
+static __attribute__((noinline)) void look_first(struct look *l)
 {
-	char whole[PATH_MAX];
+	char whole[SYS_MAX];
 
-	l->path = l->given = path;
-	l->dir = dir;
-	l->saved = errno;
-	l->last = writing || !path;
-	if (l->last || !has_rivals())
-		return;
-	if (syscall(SYS_faccessat, dir, path, F_OK) && errno == EFAULT) {
+	if (syscall(SYS_faccessat, l->dir, l->given, F_OK) && errno == EFAULT) {
 		l->last = true;
-	} else if (strstr(path, "infiniband")) {
-		find_whole(dir, path, whole);
+	} else if (strstr(l->given, "infiniband")) {
+		find_whole(l, whole);
 		l->last = is_ours(whole) && put_ours(l, whole);
 	}
 	errno = l->saved;
 }
 
+void look_for(struct look *l, int dir, const char *path)
+{
+	l->path = l->given = path;
+	l->dir = dir;
+	l->saved = errno;
+	l->last = writing || !path;
+	if (!l->last && has_rivals())
+		look_first(l);
+}
+
+/* Can the tree have what the path, perhaps a pattern, names?  The kernel lacks much below
+ * /sys for which nobody needs the tree. */
+static bool is_of_tree(const char *whole)
+{
+	static const char *const tops[] = { "/sys/class/infiniband", "/sys/class/net/",
+					    "/sys/devices/" };
+	static const char never[] = "/sys/devices/system/";
+	size_t plain = strcspn(whole, "*?[\\");
+
+	if (plain < sizeof(sys) - 1 || !strncmp(whole, never, sizeof(never) - 1))
+		return false;
+	for (unsigned i = 0; i < sizeof(tops) / sizeof(*tops); i++) {
+		size_t n = strlen(tops[i]);
+
+		if (!strncmp(whole, tops[i], plain < n ? plain : n))
+			return true;
+	}
+	return false;
+}
+
+/* The kernel has no such file: does the tree? */
+static __attribute__((noinline)) bool look_in_tree(struct look *l)
+{
+	char whole[SYS_MAX];
+
+	find_whole(l, whole);
+	return is_of_tree(whole) && put_ours(l, whole);
+}
+
 bool look_on(struct look *l)
 {
-	char whole[PATH_MAX];
 	int error = errno;
 
 	if (l->last || (error != ENOENT && error != ENOTDIR))
@@ -359,13 +412,8 @@ bool look_on(struct look *l)
 	if (*l->given == '/' && strncmp(l->given, sys, sizeof(sys) - 1) != 0 &&
 	    !strchr("/.", l->given[1]))
 		return false;
-	find_whole(l->dir, l->given, whole);
-	if (!is_below(whole, sys, sizeof(sys) - 1) || !put_ours(l, whole)) {
-		errno = error;
-		return false;
-	}
-	errno = l->saved;
-	return true;
+	errno = look_in_tree(l) ? l->saved : error;
+	return l->path == l->buf;
 }
 
 void look_until_there(struct look *l)

@@ -18,12 +18,16 @@
 
 #include <stddef.h>
 
+/* Signal handlers may open files on a stack of 8 KB: buffers are as long as paths in the
+ * tree, not as long as any path. */
+enum { SYS_MAX = 512, ROOT_MAX = 256 };
+
 struct look {
 	const char *path; /* to try now; the program's own, or in buf */
 	int dir, saved;	  /* errno as it was */
 	bool last;
 	const char *given;
-	char buf[PATH_MAX];
+	char buf[ROOT_MAX + SYS_MAX];
 };
 
 /* Begins; dir: as of openat(). */
