@@ -9,7 +9,7 @@ import shutil
 import pytest
 import lab
 from lab import HANGS, eventually
-from tool import bad, need
+from tool import bad, good, need
 
 CLASS = "/sys/class/infiniband"
 
@@ -120,6 +120,21 @@ def test_a_child_shows_the_files_when_its_parent_has_ended(eth):
             f"  print(os.listdir('{CLASS}'), os.listdir('{CLASS}/{eth.dev}/device/net'))\n")
     out = run(eth, "sh", "-c", f'/usr/bin/python3 -c "{code}"; sleep 0.6')
     assert eth.dev in out and "Traceback" not in out
+
+
+def test_a_directory_stays_for_the_next_program(eth):
+    """The folder in which a program is started stays, although its parent has become that
+    program and another one has removed what nobody holds."""
+    out = run(eth, "sh", "-c", f"cd {CLASS}; exec sh -c 'ls {CLASS}; ls; pwd'")
+    assert out.split() == [eth.dev, eth.dev, CLASS]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or lab.IN_USERNS, reason="only root can become nobody")
+def test_a_process_that_gives_up_root():
+    """It cannot read the folder that it has made before."""
+    code = (f"import os\nroot = os.listdir('{CLASS}')\nos.setgid(65534); os.setuid(65534)\n"
+            f"print(os.listdir('{CLASS}') == root)")
+    assert good("run", "--", "/usr/bin/python3", "-c", code) == "True\n"
 
 
 def test_no_place_for_the_files(eth):

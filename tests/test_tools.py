@@ -490,6 +490,7 @@ PLAIN = """
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -514,36 +515,45 @@ def test_preload_leaves_errno_alone(tmp_path):
 int main(void) { printf("%d", errno); return 0; }""")) == "0"
 
 
-def test_preload_opens_while_another_thread_loads(tmp_path):
-    """A constructor that dlopen() runs waits for another thread, which opens a file."""
+@pytest.mark.parametrize("path, in_constructor", [("/dev/null", 0), ("/sys/nonesuch", 0),
+                                                  ("/sys/class/infiniband/abi_version", 1)])
+def test_preload_opens_while_another_thread_loads(tmp_path, path, in_constructor):
+    """A constructor that dlopen() runs waits for another thread, which opens a file; or it
+    opens one itself while the other thread does."""
     library = tmp_path / "slow.so"
-    library.with_suffix(".c").write_text("""
-#include <unistd.h>
-extern int begun, opened;
+    library.with_suffix(".c").write_text(PLAIN.replace("int begun", "extern int begun") + f"""
 __attribute__((constructor)) static void begin(void)
-{
-	for (__atomic_store_n(&begun, 1, 5); !__atomic_load_n(&opened, 5); usleep(100))
-		;
-}""")
+{{
+	__atomic_store_n(&begun, 1, 5);
+	if ({in_constructor}) {{
+		usleep(200000);
+		open("{path}", O_RDONLY);
+	}}
+	while (!{in_constructor} && !__atomic_load_n(&opened, 5))
+		usleep(100);
+}}""")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, library.with_suffix(".c")],
                    check=True)
-    assert good("run", "--", compiled(tmp_path, """
+    assert good("run", "--", compiled(tmp_path, f"""
 static void *open_one(void *arg)
-{
+{{
 	while (!__atomic_load_n(&begun, 5))
 		usleep(100);
-	if (open("/dev/null", O_RDONLY) >= 0)
-		__atomic_store_n(&opened, 1, 5);
+	open("{path}", O_RDONLY);
+	__atomic_store_n(&opened, 1, 5);
 	return arg;
-}
-
+}}
+""" + """
 int main(int argc, char **argv)
 {
 	pthread_t t;
+	bool done;
 
 	alarm(10);
 	pthread_create(&t, NULL, open_one, NULL);
-	printf("%d", argc > 1 && dlopen(argv[1], RTLD_NOW));
+	done = argc > 1 && dlopen(argv[1], RTLD_NOW);
+	pthread_join(t, NULL);
+	printf("%d", done);
 	return 0;
 }"""), library) == "1"
 

@@ -122,6 +122,8 @@ PUBLIC int chdir(const char *path)
 	do
 		rc = fn ? fn(l.path) : -1;
 	while (rc && look_on(&l));
+	if (!rc && l.path == l.buf)
+		keep_for_programs();
 	return rc;
 }
 

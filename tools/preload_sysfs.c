@@ -33,10 +33,11 @@ enum {
 /* liburnic.so's; see nic/sysfs.h. */
 typedef int write_fn(const char *root, bool live, char where[PATH_MAX]);
 
+static write_fn *_Atomic write_tree;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static write_fn *write_tree;
-static char root[ROOT_MAX]; /* "": there is no tree */
-static int held = -1;	    /* the locked folder */
+static char root[ROOT_MAX];				 /* "": there is no tree */
+static int held = -1;					 /* the locked folder */
 static struct stat held_as;
 static time_t written;
 static bool told;
@@ -175,16 +176,18 @@ __attribute__((destructor)) static void end(void)
 
 /* --- the tree ---------------------------------------------------------------- */
 
-static bool find_writer(void)
+/* Without the lock: a constructor that another thread's dlopen() runs, while this one
+ * waits, may look for files, too. */
+static write_fn *find_writer(void)
 {
-	void *lib;
+	write_fn *found = write_tree;
+	void *lib = found ? NULL : dlopen("liburnic.so", RTLD_NOW | RTLD_LOCAL);
 
-	if (write_tree)
-		return true;
-	lib = dlopen("liburnic.so", RTLD_NOW | RTLD_LOCAL);
-	if (lib)
-		*(void **)&write_tree = dlsym(lib, "sysfs_write");
-	return write_tree;
+	if (lib) {
+		*(void **)&found = dlsym(lib, "sysfs_write");
+		write_tree = found;
+	}
+	return found;
 }
 
 static void before_fork(void)
@@ -197,19 +200,30 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Is there a folder that this process, which may have become another user's, can use? */
+static bool has_root(void)
+{
+	if (!*root || !is_held())
+		return false;
+	if (held_as.st_uid == geteuid() && access(root, F_OK) == 0)
+		return true;
+	close(held);
+	return false;
+}
+
 /* Makes the folder and writes the tree where it is missing or old. */
-static bool write_now(bool live)
+static bool write_now(write_fn *write, bool live)
 {
 	char where[PATH_MAX];
 	time_t now = time(NULL);
-	bool there = *root && is_held() && access(root, F_OK) == 0;
+	bool there = has_root();
 
 	if (there && !live && now - written < AGE)
 		return true;
-	if (!find_writer() || (!there && !make_root()))
+	if (!there && !make_root())
 		return false;
 	live = live && there && now - written < AGE;
-	if (write_tree(root, live, where))
+	if (write(root, live, where))
 		return false;
 	if (!live)
 		written = now;
@@ -220,15 +234,17 @@ static bool write_now(bool live)
 static bool prepare(bool live)
 {
 	static bool watched;
+	write_fn *write;
 	bool done;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	writing = true;
+	write = find_writer();
 	pthread_mutex_lock(&lock);
 	if (!watched)
 		watched = !pthread_atfork(before_fork, after_fork, after_fork);
-	done = write_now(live);
+	done = write && write_now(write, live);
 	pthread_mutex_unlock(&lock);
 	writing = false;
 	pthread_setcancelstate(state, NULL);
@@ -434,6 +450,14 @@ void show_as_sys(char *path)
 		return;
 	memcpy(path, sys, sizeof(sys) - 1);
 	memmove(path + sizeof(sys) - 1, at + len, strlen(at + len) + 1);
+}
+
+void keep_for_programs(void)
+{
+	pthread_mutex_lock(&lock);
+	if (is_held())
+		fcntl(held, F_SETFD, 0);
+	pthread_mutex_unlock(&lock);
 }
 
 bool is_unused_entry(const char *path)

@@ -42,6 +42,10 @@ void look_until_there(struct look *l);
 /* If the path lies in a process's tree (a child may have got its directory there),
  * changes it to what the program knows: below /sys. */
 void show_as_sys(char *path);
+/* The process's directory is in the tree now, and so will be that of programs that it
+ * starts or becomes: they hold the tree, too. */
+void keep_for_programs(void);
+
 /* Is name, which is absent, an entry of a GID table that is not used?  Linux lets a
  * program open it, and then says EINVAL. */
 bool is_unused_entry(const char *path);
