@@ -49,9 +49,9 @@ void probe_programs(struct finding *f)
 		return;
 	}
 	finding(f, OK, "", "",
-		"programs see urnic's devices if `urnic run -- PROGRAM' starts "
-		"them; otherwise they get the system's libibverbs, which knows "
-		"no device of urnic");
+		"`urnic run -- PROGRAM' gives a program urnic's devices; a program "
+		"that is started without it loads the system's libibverbs, which "
+		"does not have them");
 }
 
 static void count_slots(struct finding *f)

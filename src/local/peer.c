@@ -395,9 +395,9 @@ void local_log_counters(struct core *core)
 			 " bytes) carried out by the threads that posted them",
 			 c.at_once, c.at_once_bytes);
 	if (c.out || c.in || c.direct)
-		log_info("same host: %" PRIu64 " records out (%" PRIu64
-			 " bytes), %" PRIu64 " in (%" PRIu64 " bytes), %" PRIu64
-			 " direct copies (%" PRIu64 " bytes)",
+		log_info("same host: sent %" PRIu64 " records (%" PRIu64
+			 " bytes) through shared memory, received %" PRIu64 " (%" PRIu64
+			 " bytes), made %" PRIu64 " direct copies (%" PRIu64 " bytes)",
 			 c.out, c.out_bytes, c.in, c.in_bytes, c.direct, c.direct_bytes);
 }
 
