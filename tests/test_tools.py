@@ -714,3 +714,21 @@ def test_conf_says_where_from(tmp_path):
     assert "local = vm\t(URNIC_LOCAL)\n" in out
     assert "log = warn\t(default)\n" in out
     bad(2, "URNIC_UDP_PORT", "conf", env={"URNIC_UDP_PORT": "0"})
+
+
+def test_conf_as_json(tmp_path):
+    conf = tmp_path / "conf"
+    conf.write_text("[urnic]\nudp_port = 4000\none_gid = on\nlocal = off\n")
+    env = {"URNIC_CONF": str(conf), "URNIC_LOCAL": "vm"}
+    got = json.loads(good("conf", "--json", env=env))
+    assert got["udp_port"] == {"value": "4000", "from": "file", "file": str(conf),
+                               "variable": "URNIC_UDP_PORT", "default": "4791"}
+    assert got["local"] == {"value": "vm", "from": "environment", "variable": "URNIC_LOCAL",
+                            "default": "auto"}
+    assert got["log"] == {"value": "warn", "from": "default", "variable": "URNIC_LOG",
+                          "default": "warn"}
+    said = dict(re.findall(r"^(\w+) = (.*)\t", good("conf", env=env), re.M))
+    assert {key: row["value"] for key, row in got.items()} == said
+    bad(2, "URNIC_UDP_PORT", "conf", "--json", env={"URNIC_UDP_PORT": "0"})
+    bad(2, "URNIC_FAULT", "conf", "--json", env={"URNIC_FAULT": "drip=1"})
+    bad(1, "pcap is not UTF-8", "conf", "--json", env={"URNIC_PCAP": f"{tmp_path}/\udcff"})

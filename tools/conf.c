@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conf.c - urnic conf: prints the configuration, and where each value comes from. */
-#include "sys/conf.h"
-
+/* conf.c - urnic conf: prints the configuration and where each value comes from. */
 #include <argp.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 
+#include "settings.h"
+#include "show.h"
 #include "urnic.h"
 
 static char *list_keys(int key, const char *text, void *input)
@@ -33,14 +37,69 @@ static char *list_keys(int key, const char *text, void *input)
 	return out;
 }
 
+static void print(const struct conf *conf, const struct conf_origin *o)
+{
+	char value[CONF_VALUE];
+
+	for (unsigned i = 0; conf_key(i); i++)
+		printf("%s = %s\t(%s)\n", conf_key(i)->key, conf_value(conf, i, value),
+		       o->from[i] == CONF_ENV	 ? conf_key(i)->env
+		       : o->from[i] == CONF_FILE ? o->path
+						 : "default");
+}
+
+/* Returns false if a value is not UTF-8, as JSON's strings are. */
+static bool print_json(const struct conf *conf, const struct conf_origin *o)
+{
+	static const char *const from[] = {
+		[CONF_DEFAULT] = "default",
+		[CONF_FILE] = "file",
+		[CONF_ENV] = "environment",
+	};
+	json_t *all = json_object();
+	char value[CONF_VALUE];
+
+	for (unsigned i = 0; conf_key(i); i++) {
+		const struct conf_key *k = conf_key(i);
+		json_t *j =
+			json_pack("{ss ss ss* ss ss}", "value",
+				  conf_value(conf, i, value), "from", from[o->from[i]],
+				  "file", o->from[i] == CONF_FILE ? o->path : NULL,
+				  "variable", k->env, "default", k->dflt);
+
+		if (json_object_set_new(all, k->key, j) != 0) {
+			fprintf(stderr,
+				"urnic conf: %s is not UTF-8, so JSON cannot have it\n",
+				k->key);
+			json_decref(all);
+			return false;
+		}
+	}
+	show_json(all);
+	return true;
+}
+
 int cmd_conf(int argc, char **argv)
 {
 	static const struct argp argp = {
+		.options = show_options,
+		.parser = show_parse,
 		.doc = "Show every configuration key, its value and where that"
 		       " comes from.\v",
 		.help_filter = list_keys,
 	};
+	struct conf_origin origin;
+	char err[CONF_ERR];
+	struct conf conf;
+	bool json = false;
 
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
-	return conf_print(stdout) ? EXIT_USAGE : 0;
+	argp_parse(&argp, argc, argv, 0, NULL, &json);
+	if (settings_read(&conf, &origin, err) != 0) {
+		fprintf(stderr, "urnic conf: %s\n", err);
+		return EXIT_USAGE;
+	}
+	if (json)
+		return print_json(&conf, &origin) ? 0 : 1;
+	print(&conf, &origin);
+	return 0;
 }

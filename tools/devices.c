@@ -11,23 +11,10 @@
 #include "core/netport.h"
 #include "loopback.h"
 #include "nic/nic.h"
+#include "show.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
 #include "urnic.h"
-
-static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ 0 },
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != 'j')
-		return ARGP_ERR_UNKNOWN;
-	*(bool *)state->input = true;
-	return 0;
-}
 
 static const char *state_name(enum ibv_port_state s)
 {
@@ -205,8 +192,8 @@ static void print_left_out(void)
 int cmd_devices(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
+		.options = show_options,
+		.parser = show_parse,
 		.doc = "List the devices that verbs programs will see here: name,"
 		       " network interface, state, path MTU, and the GID table"
 		       " with its indices.\vExit status: 1 if there is none.",
@@ -228,9 +215,7 @@ int cmd_devices(int argc, char **argv)
 
 		for (int i = 0; i < n; i++)
 			json_array_append_new(all, json_device(dev[i]));
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-		json_decref(all);
+		show_json(all);
 	} else {
 		printf("%-20s %-15s %-7s %5s  %3s  %s\n", "device", "netdev", "state",
 		       "mtu", "gid", "address");

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "probe.h"
+#include "show.h"
 #include "urnic.h"
 
 static const struct check {
@@ -86,25 +87,11 @@ static void print(const struct check *c, const struct finding *f)
 		printf("%9sto do:  %s\n", "", f->todo);
 }
 
-static const struct argp_option options[] = {
-	{ "json", 'j', NULL, 0, "print JSON", 0 },
-	{ 0 },
-};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-	(void)arg;
-	if (key != 'j')
-		return ARGP_ERR_UNKNOWN;
-	*(bool *)state->input = true;
-	return 0;
-}
-
 int cmd_doctor(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.options = options,
-		.parser = parse,
+		.options = show_options,
+		.parser = show_parse,
 		.doc = "Say whether the configuration is right and what this"
 		       " machine allows and forbids, what that costs and what"
 		       " to do about it.\vEach line is ok, limited or"
@@ -129,10 +116,9 @@ int cmd_doctor(int argc, char **argv)
 						f.detail, "costs", f.cost, "do", f.todo,
 						"vital", (int)checks[i].vital));
 	}
-	if (json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	}
-	json_decref(all);
+	if (json)
+		show_json(all);
+	else
+		json_decref(all);
 	return well ? 0 : 1;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "environment.h"
+#include "show.h"
 #include "urnic.h"
 
 static const struct argp_option options[] = {
@@ -57,9 +58,7 @@ static void print_json(void)
 	json_t *all = json_object();
 
 	environment_each(add_json, all);
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(all);
+	show_json(all);
 }
 
 int cmd_env(int argc, char **argv)

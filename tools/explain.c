@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "show.h"
 #include "urnic.h"
 
 enum { TEXT = 512 };
@@ -129,11 +130,8 @@ int cmd_explain(int argc, char **argv)
 	else
 		for (int i = 0; i < explain_entry_count; i++)
 			show(&explain_entries[i], false);
-	if (found) {
-		json_dumpf(found, stdout, JSON_INDENT(2));
-		putchar('\n');
-		json_decref(found);
-	}
+	if (found)
+		show_json(found);
 	if (!ok)
 		say_unknown(x.text);
 	return ok ? 0 : 1;

@@ -8,6 +8,7 @@
 #include "fabric_control.h"
 #include "fabric_links.h"
 #include "plug/plug.h"
+#include "show.h"
 
 struct listing {
 	bool json;
@@ -65,9 +66,7 @@ int fabric_list(const char *who, bool json)
 	if (json) {
 		json_t *out = json_pack("{sO}", "fabrics", l.all);
 
-		json_dumpf(out, stdout, JSON_INDENT(2));
-		putchar('\n');
-		json_decref(out);
+		show_json(out);
 	} else if (!l.n) {
 		fprintf(stderr,
 			"%s: no fabric runs here; start one, such as `urnic fabric run"

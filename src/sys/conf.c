@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -399,15 +400,15 @@ int conf_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR])
 }
 
 static struct conf the_conf;
-static struct conf_origin the_origin;
 static bool good;
 
 static void read_once(void)
 {
+	struct conf_origin origin;
 	char err[CONF_ERR];
 	int rc;
 
-	if (conf_read(&the_conf, &the_origin, err) != 0) {
+	if (conf_read(&the_conf, &origin, err) != 0) {
 		log_error("%s", err);
 		return;
 	}
@@ -426,51 +427,29 @@ const struct conf *conf_get(void)
 	return good ? &the_conf : NULL;
 }
 
-static void print_value(FILE *to, const struct row *r, const struct conf *c)
+const char *conf_value(const struct conf *conf, unsigned i, char buf[CONF_VALUE])
 {
-	const void *at = (const char *)c + r->offset;
+	const struct row *r = &rows[i];
+	const void *at = (const char *)conf + r->offset;
 
 	switch (r->type) {
 	case TEXT:
 	case LOG:
 	case IDENT:
-		fputs(at, to);
+		snprintf(buf, CONF_VALUE, "%s", (const char *)at);
 		break;
 	case BOOL:
-		fputs(*(const bool *)at ? "yes" : "no", to);
+		snprintf(buf, CONF_VALUE, "%s", *(const bool *)at ? "yes" : "no");
 		break;
 	case PORT:
-		fprintf(to, "%u", *(const uint16_t *)at);
+		snprintf(buf, CONF_VALUE, "%u", *(const uint16_t *)at);
 		break;
 	case LOCAL:
 	case LINK:
 	case SHARE:
 	case FORMAT:
-		fputs(choices[r->type][*(const unsigned *)at], to);
+		snprintf(buf, CONF_VALUE, "%s", choices[r->type][*(const unsigned *)at]);
 		break;
 	}
-}
-
-int conf_print(FILE *to)
-{
-	const struct conf *c = conf_get();
-
-	if (!c)
-		return -EINVAL;
-	for (unsigned i = 0; i < ROWS; i++) {
-		fprintf(to, "%s = ", rows[i].k.key);
-		print_value(to, &rows[i], c);
-		switch (the_origin.from[i]) {
-		case CONF_DEFAULT:
-			fputs("\t(default)\n", to);
-			break;
-		case CONF_FILE:
-			fprintf(to, "\t(%s)\n", the_origin.path);
-			break;
-		case CONF_ENV:
-			fprintf(to, "\t(%s)\n", rows[i].k.env);
-			break;
-		}
-	}
-	return 0;
+	return buf;
 }

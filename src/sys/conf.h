@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 enum conf_local {
 	CONF_LOCAL_OFF,
@@ -69,8 +68,8 @@ const struct conf_key *conf_key(unsigned i);
  * with the reason in err. */
 int conf_check(const char *key, const char *value, char err[CONF_ERR]);
 
-/* Prints one line for each key, with the origin of its value, for the tools.  Returns 0,
- * or -errno after the error was logged. */
-int conf_print(FILE *to);
+/* The value of the i-th key, as the file would have it. */
+enum { CONF_VALUE = 512 };
+const char *conf_value(const struct conf *conf, unsigned i, char buf[CONF_VALUE]);
 
 #endif

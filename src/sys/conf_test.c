@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -216,6 +217,29 @@ static void t_table(void **state)
 	assert_non_null(strstr(err, "nonsense"));
 }
 
+/* Every default is shown as it was set, and so are other values of each type. */
+static void t_value(void **state)
+{
+	char buf[CONF_VALUE];
+
+	(void)state;
+	good();
+	for (unsigned i = 0; conf_key(i); i++)
+		assert_string_equal(conf_value(&c, i, buf), conf_key(i)->dflt);
+	setenv("URNIC_LOCAL", "vm", 1);
+	setenv("URNIC_ONE_GID", "1", 1);
+	setenv("URNIC_UDP_PORT", "65535", 1);
+	good();
+	for (unsigned i = 0; conf_key(i); i++) {
+		const char *env = getenv(conf_key(i)->env);
+
+		assert_string_equal(conf_value(&c, i, buf), !env ? conf_key(i)->dflt
+							    : strcmp(env, "1") == 0
+								    ? "yes"
+								    : env);
+	}
+}
+
 /* conf_get() reports an error in one line on stderr, once. */
 static int get_child(const char *value, char *out, size_t size)
 {
@@ -301,6 +325,7 @@ int main(void)
 		cmocka_unit_test_setup(t_folder, fresh),
 		cmocka_unit_test_setup(t_user_file, fresh),
 		cmocka_unit_test_setup(t_table, fresh),
+		cmocka_unit_test_setup(t_value, fresh),
 		cmocka_unit_test_setup(t_get, fresh),
 	};
 	/* clang-format on */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* show.h - what commands share that print JSON. */
+#ifndef TOOLS_SHOW_H
+#define TOOLS_SHOW_H
+
+#include <argp.h>
+#include <jansson.h>
+
+/* The option --json, for commands that have no other; their input is a bool. */
+extern const struct argp_option show_options[];
+error_t show_parse(int key, char *arg, struct argp_state *state);
+
+/* Prints j and frees it. */
+void show_json(json_t *j);
+
+#endif
