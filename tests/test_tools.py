@@ -6,6 +6,7 @@ import email.utils
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import stat
@@ -732,3 +733,36 @@ def test_conf_as_json(tmp_path):
     bad(2, "URNIC_UDP_PORT", "conf", "--json", env={"URNIC_UDP_PORT": "0"})
     bad(2, "URNIC_FAULT", "conf", "--json", env={"URNIC_FAULT": "drip=1"})
     bad(1, "pcap is not UTF-8", "conf", "--json", env={"URNIC_PCAP": f"{tmp_path}/\udcff"})
+
+
+# Colour
+
+def on_terminal(*args, **env):
+    """What urnic writes to a terminal."""
+    main, terminal = pty.openpty()
+    clean = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    with subprocess.Popen([URNIC, *args], stdout=terminal, env={**clean, "TERM": "xterm", **env}):
+        os.close(terminal)
+        out = b""
+        try:
+            while piece := os.read(main, 4096):
+                out += piece
+        except OSError:     # EIO: nobody has the terminal open any more
+            pass
+        os.close(main)
+    return out.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("command,colour,word", [
+    (["explain", "vendor_err=5"], 1, "ibv_wc.vendor_err 5: TIMEOUT"),
+    (["doctor"], 32, "ok      "),
+    (["devices"], 32, "active "),
+])
+def test_colour_is_for_terminals(command, colour, word):
+    env = {"URNIC_DEVICES": "lo"}
+    assert f"\x1b[{colour}m{word}\x1b[0m" in on_terminal(*command, **env)
+    for refused in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        out = on_terminal(*command, **env, **refused)
+        assert word in out and "\x1b" not in out
+    out = urnic(*command, env={**env, "TERM": "xterm"}).stdout
+    assert word in out and "\x1b" not in out

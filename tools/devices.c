@@ -24,6 +24,13 @@ static const char *state_name(enum ibv_port_state s)
 				     : "down";
 }
 
+static enum colour state_colour(enum ibv_port_state s)
+{
+	return s == IBV_PORT_ACTIVE			   ? GREEN
+	       : s == IBV_PORT_ARMED || s == IBV_PORT_INIT ? YELLOW
+							   : RED;
+}
+
 /* The device's network interface, or "fabric:NAME". */
 static const char *place(struct device *dev, char buf[80])
 {
@@ -129,8 +136,9 @@ static void print_device(struct device *dev)
 	char buf[80];
 
 	device_query_port(dev, 1, &port, sizeof(port));
-	printf("%-20s %-15s %-7s %5u  ", dev->ibv.name, place(dev, buf),
-	       state_name(port.state), mtu_bytes(port.active_mtu));
+	printf("%-20s %-15s %s%-7s%s %5u  ", dev->ibv.name, place(dev, buf),
+	       show_colour(state_colour(port.state)), state_name(port.state),
+	       show_colour(PLAIN), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
 	if (dev->kind != &device_roce) /* a RoCE device's addresses are its GIDs */
 		for_addresses(&row, print_address);

@@ -79,7 +79,14 @@ long probe_number(const char *path)
 
 static void print(const struct check *c, const struct finding *f)
 {
-	printf("%-8s %-25s %s\n", verdict_name[f->verdict], c->name, f->detail);
+	static const enum colour colour[] = {
+		[OK] = GREEN,
+		[LIMITED] = YELLOW,
+		[MISSING] = RED,
+	};
+
+	printf("%s%-8s%s %-25s %s\n", show_colour(colour[f->verdict]),
+	       verdict_name[f->verdict], show_colour(PLAIN), c->name, f->detail);
 	if (f->verdict == OK)
 		return;
 	printf("%9scosts:  %s\n", "", f->cost);

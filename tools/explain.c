@@ -39,7 +39,8 @@ static void show(const struct entry *e, bool full)
 		printf("%-10s %5s  %s\n", explain_kind_name[e->kind], code, e->name);
 		return;
 	}
-	printf("%s%s: %s\n", explain_kind_text[e->kind], code, e->name);
+	printf("%s%s%s: %s%s\n", show_colour(BOLD), explain_kind_text[e->kind], code,
+	       e->name, show_colour(PLAIN));
 	if (explain_spoken(e)[0])
 		printf("  text:   %s\n", explain_spoken(e));
 	printf("  what:   %s\n", e->what);

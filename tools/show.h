@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* show.h - what commands share that print JSON. */
+/* show.h - what commands share that print on standard output: JSON, and words in
+ * colour. */
 #ifndef TOOLS_SHOW_H
 #define TOOLS_SHOW_H
 
@@ -12,5 +13,11 @@ error_t show_parse(int key, char *arg, struct argp_state *state);
 
 /* Prints j and frees it. */
 void show_json(json_t *j);
+
+enum colour { PLAIN, BOLD, GREEN, YELLOW, RED };
+
+/* What begins that colour; empty unless standard output is a terminal and the user wants
+ * colours. */
+const char *show_colour(enum colour c);
 
 #endif
