@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """urnic dump: the objects of a process, which goes on running meanwhile."""
 
+import collections
+import json
 import re
 import signal
 
@@ -64,6 +66,40 @@ def test_every_object_of_a_live_process(netns, way, name):
     dump_moves(ns, client)
 
 
+def as_json(ns, proc):
+    done = ns.run(ns.stage.urnic, "dump", "--json", str(proc.pid))
+    return json.loads(done.out)
+
+
+@pytest.mark.parametrize("device,way", [("roce_lo", "ib"), ("iwarp_lo", "iwarp")])
+def test_the_same_as_json(netns, device, way):
+    """Each line of the text is an object with the line's values."""
+    ns = netns.with_env(URNIC_LOCAL="off", URNIC_DEVICES=device)
+    server = ns.start("rping", "-s", "-a", "127.0.0.1", "-p", "7174")
+    server.wait_dump("listener port 7174 .*: listening")
+    client = ns.start("rping", "-c", "-a", "127.0.0.1", "-p", "7174", "-C", "1000000")
+    client.wait_dump(rf"RC RTS on {device}, {way}(?s:.*): established, active")
+    server.signal(signal.SIGSTOP)   # nothing changes any more but for retransmissions
+    text, objects = next((text, objects) for text, objects in
+                         ((dump(ns, client), as_json(ns, client)) for _ in range(100))
+                         if dump(ns, client) == text)
+    assert re.search(r"^slot (\d+)$", text, re.M)[1] == str(objects.pop("slot"))
+    kinds = re.findall(r"^(?!slot)(\w+) ", text, re.M)
+    assert {kind: len(rows) for kind, rows in objects.items()} == collections.Counter(kinds)
+    for kind, rows in objects.items():
+        for row, lines in zip(rows, re.findall(rf"^{kind} .*(?:\n    .*)*", text, re.M)):
+            assert len(row) > 1 and not [v for v in row.values() if str(v) not in lines], lines
+    qp, = objects["qp"]
+    assert (qp["type"], qp["state"], qp["device"], qp["way"]) == ("RC", "RTS", device, way)
+    assert qp["send_cq"] in [cq["handle"] for cq in objects["cq"]]
+    assert qp["pd"] in [pd["handle"] for pd in objects["pd"]]
+    connection, = objects["connection"]
+    assert (connection["state"], connection["side"]) == ("established", "active")
+    assert connection["qp"] == qp["number"]
+    assert not re.search(r"[{}=]", text)
+    server.signal(signal.SIGCONT)
+
+
 def test_connections_of_rdma_cm(netns):
     server = netns.start("rping", "-s", "-a", "127.0.0.1", "-p", "7174")
     server.wait_dump("listener port 7174 .*: listening")
@@ -125,7 +161,7 @@ try:
         os.pwrite(fd, b"x", 0)
         print("it can be written to")
     except OSError:
-        print("sealed", b"qp 0x" in text)
+        print("sealed", b"qp {number=0x" in text)
 except TimeoutError:
     print("nothing")
 """

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump.c - urnic dump: prints the objects of a process that uses urnic. */
+/* dump.c - urnic dump: prints the objects of a process that uses urnic, as text or as
+ * JSON. */
 #include <argp.h>
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +14,10 @@
 #include "host/host.h"
 #include "host/name.h"
 #include "nic/dump.h"
+#include "show.h"
 #include "sys/clock.h"
 #include "sys/closer.h"
+#include "sys/mark.h"
 #include "sys/user.h"
 #include "urnic.h"
 
@@ -25,7 +29,6 @@ struct asker {
 	bool answered;
 	int error;
 	char *text;
-	size_t len;
 };
 
 static void on_datagram(void *arg, const struct dgram *d)
@@ -47,11 +50,12 @@ static void on_said(void *arg, struct host_said *s)
 {
 	struct asker *a = arg;
 	struct dump_msg m;
+	size_t len;
 
 	if (s->slot != a->slot || a->answered || !dump_is(s, &m) || m.what != DUMP_TEXT)
 		return;
 	a->answered = true;
-	a->text = dump_read(s->fd[0], &a->len);
+	a->text = dump_read(s->fd[0], &len);
 	a->error = m.error ? m.error : a->text ? 0 : -EPROTO;
 }
 
@@ -118,7 +122,56 @@ static bool is_ours(uid_t uid, pid_t pid)
 	return user_is_ours(&self, uid, pid);
 }
 
-static int ask(struct asker *a, pid_t pid)
+/* --- what it answers -------------------------------------------------------- */
+
+static void print(char *text)
+{
+	fwrite(text, 1, mark_drop(text), stdout);
+}
+
+/* A number if it is decimal; keys and addresses are strings. */
+static json_t *json_value(const char *text)
+{
+	size_t n = strspn(text, "0123456789");
+
+	if (!text[n] && n && n < 19)
+		return json_integer(strtoll(text, NULL, 10));
+	return json_string(text);
+}
+
+/* Adds an object to the array of its kind. */
+static json_t *json_object_of(json_t *all, const char *kind)
+{
+	json_t *array = json_object_get(all, kind), *object = json_object();
+
+	if (!json_is_array(array)) {
+		array = json_array();
+		json_object_set_new(all, kind, array);
+	}
+	json_array_append_new(array, object);
+	return object;
+}
+
+/* The first word of a line is an object's kind; lines that begin with a space go on with
+ * the object.  The first line has the slot. */
+static void print_json(char *text)
+{
+	json_t *all = json_object(), *object = NULL;
+	const char *name, *value;
+
+	for (char *line; (line = strsep(&text, "\n"));) {
+		char kind[16];
+
+		snprintf(kind, sizeof(kind), "%.*s", (int)strcspn(line, " :"), line);
+		if (*kind)
+			object = object ? json_object_of(all, kind) : all;
+		while (mark_next(&line, &name, &value))
+			json_object_set_new(object, name, json_value(value));
+	}
+	show_json(all);
+}
+
+static int ask(struct asker *a, pid_t pid, bool json)
 {
 	uid_t uid;
 
@@ -147,25 +200,33 @@ static int ask(struct asker *a, pid_t pid)
 		fprintf(stderr, "urnic dump: process %d: %s\n", (int)pid,
 			strerror(-a->error));
 	else
-		fwrite(a->text, 1, a->len, stdout);
+		(json ? print_json : print)(a->text);
 	return !a->answered || a->error;
 }
 
+struct options {
+	pid_t pid;
+	bool json;
+};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	pid_t *pid = state->input;
+	struct options *o = state->input;
 	char *end;
 	long n;
 
 	switch (key) {
+	case 'j':
+		o->json = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		n = strtol(arg, &end, 10);
-		if (*pid)
+		if (o->pid)
 			argp_error(state, "one process at a time: '%s' is one too many",
 				   arg);
 		if (end == arg || *end || n <= 0 || n > INT32_MAX)
 			argp_error(state, "'%s' is no process id", arg);
-		*pid = (pid_t)n;
+		o->pid = (pid_t)n;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
 		argp_error(state, "no process is named");
@@ -178,6 +239,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_dump(int argc, char **argv)
 {
 	static const struct argp argp = {
+		.options = show_options,
 		.parser = parse,
 		.args_doc = "PID",
 		.doc = "Show the protection domains, regions, windows, address handles,"
@@ -186,16 +248,16 @@ int cmd_dump(int argc, char **argv)
 	};
 	static const struct host_ops ops = { on_datagram, on_gone, on_said, NULL };
 	struct asker a = { .slot = 0 };
-	pid_t pid = 0;
+	struct options o = { .pid = 0 };
 	int rc;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &pid);
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	rc = host_open(&a.host, &ops, &a);
 	if (rc) {
 		fprintf(stderr, "urnic dump: %s\n", strerror(-rc));
 		return 1;
 	}
-	rc = ask(&a, pid);
+	rc = ask(&a, o.pid, o.json);
 	host_close(a.host);
 	free(a.text);
 	return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* describe.c - writes connections and listeners as text, for a dump. */
+/* describe.c - writes connections and listeners as text with marked values, for a dump.
+ */
 #include <stdio.h>
 
 #include "cm/cm_int.h"
@@ -54,10 +55,11 @@ static bool listeners(struct cm *cm, unsigned from, FILE *out)
 		if (i > from + AT_ONCE)
 			return true;
 		fprintf(out,
-			"listener port %u on %s%s: %s, requests that wait %u of %u\n",
+			"listener port {port=%u} on {address=%s}%s: {state=%s}, "
+			"requests that wait {requests=%u} of {backlog=%u}\n",
 			l->service.port,
 			l->service.any ? "any address" : addr_text(l->service.ip, ip),
-			l->service.iwarp ? " (iWARP)" : "",
+			l->service.iwarp ? " ({transport=iWARP})" : "",
 			l->owner ? "listening" : "bound", l->pending + l->asked,
 			l->backlog);
 	}
@@ -76,8 +78,9 @@ static bool roce(struct cm *cm, unsigned from, FILE *out)
 		if (c->state == ST_FREE)
 			continue;
 		fprintf(out,
-			"connection 0x%08x to 0x%08x at %s: %s, %s; QP 0x%06x to QP 0x%06x; "
-			"retries left %u\n",
+			"connection {id=0x%08x} to {peer_id=0x%08x} at {peer=%s}: {state=%s}, "
+			"{side=%s}; QP {qp=0x%06x} to QP {peer_qp=0x%06x}; "
+			"retries left {retries=%u}\n",
 			c->local_id, c->remote_id, addr_text(c->route.dst, peer),
 			state[c->state], c->passive ? "passive" : "active", c->local_qpn,
 			c->remote_qpn, c->retries);
@@ -100,7 +103,9 @@ static bool iwarp(struct cm *cm, unsigned from, FILE *out)
 			continue;
 		if (i > from + AT_ONCE)
 			return true;
-		fprintf(out, "connection (iWARP) to %s, port %u: %s, %s; QP 0x%06x\n",
+		fprintf(out,
+			"connection ({transport=iWARP}) to {peer=%s}, port {port=%u}: {state=%s}, "
+			"{side=%s}; QP {qp=0x%06x}\n",
 			addr_text(c->to.route.dst, peer), c->to.dst_port,
 			iw_state[c->state], c->passive ? "passive" : "active", c->qpn);
 	}

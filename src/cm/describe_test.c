@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cm/iw_fix.h"
+#include "sys/mark.h"
 
 enum { AT_ONCE = 64 }; /* lines of a piece */
 
@@ -24,6 +25,7 @@ static char *describe(struct cm *cm, unsigned *pieces)
 	for (*pieces = 1; cm_describe(cm, &at, out); ++*pieces)
 		;
 	assert_int_equal(fclose(out), 0);
+	mark_drop(text);
 	return text;
 }
 

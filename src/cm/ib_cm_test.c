@@ -6,6 +6,7 @@
 
 #include "cm/fix.h"
 #include "link/dgram.h"
+#include "sys/mark.h"
 
 static int reject(struct prog *p, const char *private)
 {
@@ -445,6 +446,7 @@ static void expect_said(struct cm *cm, const char *fmt, ...)
 	while (cm_describe(cm, &at, out))
 		;
 	assert_int_equal(fclose(out), 0);
+	mark_drop(text);
 	va_start(ap, fmt);
 	vsnprintf(want, sizeof(want), fmt, ap);
 	va_end(ap);

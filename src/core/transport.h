@@ -56,8 +56,8 @@ struct transport {
 	/* Does what is due by now; returns the next deadline or UINT64_MAX. Called
 	 * before output(), and after an output() that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);
-	/* Describes the transport's state: PSNs, retries, what is outstanding; "" if
-	 * there is nothing to say. */
+	/* Describes the transport's state, with marked values (sys/mark.h): PSNs,
+	 * retries, what is outstanding; "" if there is nothing to say. */
 	void (*describe)(const struct qp *qp, char *buf, size_t size);
 	/* Names the peer of a connected QP, and the PSN that it waits for, for a line of
 	 * the log; "" if there is none. NULL: there is never one. */

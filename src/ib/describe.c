@@ -43,13 +43,15 @@ void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 	const struct ib_rsp *s = &q->rsp;
 
 	if (qp->type == IBV_QPT_UD) {
-		snprintf(buf, size, "next PSN %u", r->at.psn);
+		snprintf(buf, size, "next PSN {next_psn=%u}", r->at.psn);
 		return;
 	}
 	snprintf(
 		buf, size,
-		"oldest PSN without an ACK %u, next %u, never sent %u; bytes in flight %u, "
-		"retries left %u, RNR %u; expected PSN %u, MSN %u, answers pending %u",
+		"oldest PSN without an ACK {oldest_psn=%u}, next {next_psn=%u}, "
+		"never sent {new_psn=%u}; bytes in flight {in_flight=%u}, "
+		"retries left {retries=%u}, RNR {rnr_retries=%u}; "
+		"expected PSN {expected_psn=%u}, MSN {msn=%u}, answers pending {answers=%u}",
 		r->una, r->at.psn, r->at.max_psn, r->flight, r->retry_left, r->rnr_left,
 		s->epsn, s->msn, s->resources);
 }

@@ -400,7 +400,7 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 {
 	const struct iw_qp *q = iw_qp((struct qp *)qp);
 
-	snprintf(buf, size, "%s; segment size %zu, CRC %s",
+	snprintf(buf, size, "{stream=%s}; segment size {segment=%zu}, CRC {crc=%s}",
 		 !q->stream   ? "no connection"
 		 : q->closing ? "connection is being closed"
 			      : "connected",

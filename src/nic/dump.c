@@ -19,8 +19,8 @@
 
 enum {
 	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,
-	TEXT_MAX = 64 << 20, /* bytes that an asker accepts */
-	PAUSE_NS = 50000,    /* ns between pieces, in which others have the turn */
+	TEXT_MAX = 128 << 20, /* bytes that an asker accepts */
+	PAUSE_NS = 50000,     /* ns between pieces, in which others have the turn */
 };
 
 static const uint8_t magic[8] = "urnicdmp";

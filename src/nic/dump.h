@@ -6,6 +6,9 @@
  * (host/host.h). The process answers with sealed memory that holds the text, so it
  * writes into no memory of the asker's and waits for no one. It writes the text in
  * pieces, each in a turn of its own, so no other thread waits long.
+ *
+ * Values in the text have names (sys/mark.h). So one format string is both the line that
+ * people read and the object that programs read.
  */
 #ifndef NIC_DUMP_H
 #define NIC_DUMP_H

@@ -8,6 +8,7 @@
 
 #include "core/rq.h"
 #include "nic/dump.h"
+#include "sys/mark.h"
 
 static void expect_line(const char *text, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -35,6 +36,7 @@ static char *dump_of(struct fix *f)
 	while (dump_go_on(&d))
 		;
 	assert_int_equal(fclose(out), 0);
+	mark_drop(text);
 	return text;
 }
 
@@ -182,6 +184,7 @@ static void it_is_written_in_pieces(void **state)
 		}
 	}
 	assert_int_equal(fclose(out), 0);
+	mark_drop(text);
 	assert_in_range(occurs(text, "mr key 0x%08x:", last), 0, 1);
 	for (unsigned i = 1; i < REGIONS; i++)
 		assert_int_equal(occurs(text, "mr key 0x%08x:", mr[i]->ibv.lkey), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump_write.c - writes the objects of a NIC as text.
+/* dump_write.c - writes the objects of a NIC as text with marked values (sys/mark.h).
  *
  * It writes in pieces with other turns in between; objects destroyed meanwhile are left
  * out. QPs and connections stay while the turn is held. All other objects are found in
@@ -24,7 +24,7 @@
 #include "sys/live.h"
 
 enum {
-	MOST = 1 << 16, /* objects of a kind: an asker accepts 64 MiB of text */
+	MOST = 1 << 16, /* objects of a kind: an asker accepts 128 MiB of text */
 	PIECE = 32,	/* objects shown in a turn: about 0.1 ms */
 	PLACES = 4096,	/* number of indices for QPs */
 };
@@ -42,7 +42,7 @@ static bool room(struct dump_text *d)
 static void end_kind(struct dump_text *d, const char *name)
 {
 	if (d->more)
-		fprintf(d->out, "... and %u more (%s)\n", d->more, name);
+		fprintf(d->out, "more: {count=%u} of {kind=%s}\n", d->more, name);
 	d->lines = d->more = 0;
 }
 
@@ -54,8 +54,8 @@ static void show_pd(struct live *l, void *arg)
 	struct dump_text *d = arg;
 
 	if (pd->core == d->core && room(d))
-		fprintf(d->out, "pd %u: used by %u objects\n", pd->ibv.handle,
-			atomic_load(&pd->users));
+		fprintf(d->out, "pd {handle=%u}: used by {users=%u} objects\n",
+			pd->ibv.handle, atomic_load(&pd->users));
 }
 
 static void show_mr(struct live *l, void *arg)
@@ -66,8 +66,9 @@ static void show_mr(struct live *l, void *arg)
 
 	if (mr->core == d->core && !mr->imported && room(d))
 		fprintf(d->out,
-			"mr key 0x%08x: %" PRIu64 " bytes at 0x%" PRIx64
-			" (here 0x%" PRIxPTR "), access 0x%x, pd %u, windows %u\n",
+			"mr key {key=0x%08x}: {length=%" PRIu64
+			"} bytes at {address=0x%" PRIx64 "} (here {here=0x%" PRIxPTR
+			"}), access {access=0x%x}, pd {pd=%u}, windows {windows=%u}\n",
 			k->key, k->length, k->base, (uintptr_t)k->host,
 			(unsigned)k->access, k->pd ? k->pd->ibv.handle : 0,
 			atomic_load(&k->windows) & ~WINDOWS_NONE);
@@ -81,10 +82,11 @@ static void show_mw(struct live *l, void *arg)
 
 	if (mw->core != d->core || !room(d))
 		return;
-	fprintf(d->out, "mw key 0x%08x: type %d", k->key, (int)mw->ibv.type);
+	fprintf(d->out, "mw key {key=0x%08x}: type {type=%d}", k->key, (int)mw->ibv.type);
 	if (k->valid)
 		fprintf(d->out,
-			", %" PRIu64 " bytes at 0x%" PRIx64 ", access 0x%x, QP 0x%06x\n",
+			", {length=%" PRIu64 "} bytes at {address=0x%" PRIx64
+			"}, access {access=0x%x}, QP {qp=0x%06x}\n",
 			k->length, k->base, (unsigned)k->access, k->qpn);
 	else
 		fputs(", not bound\n", d->out);
@@ -97,9 +99,10 @@ static void show_ah(struct live *l, void *arg)
 	struct dump_text *d = arg;
 
 	if (ah->pd->core == d->core && room(d))
-		fprintf(d->out, "ah %u: to %s, sgid_index %u, pd %u\n", ah->ibv.handle,
-			addr_text(ah->attr.grh.dgid.raw, ip), ah->attr.grh.sgid_index,
-			ah->pd->ibv.handle);
+		fprintf(d->out,
+			"ah {handle=%u}: to {to=%s}, sgid_index {sgid_index=%u}, pd {pd=%u}\n",
+			ah->ibv.handle, addr_text(ah->attr.grh.dgid.raw, ip),
+			ah->attr.grh.sgid_index, ah->pd->ibv.handle);
 }
 
 static void show_cq(struct live *l, void *arg)
@@ -110,22 +113,24 @@ static void show_cq(struct live *l, void *arg)
 
 	if (cq->core != d->core || !room(d))
 		return;
-	fprintf(d->out, "cq %u: ", cq->ex.handle);
+	fprintf(d->out, "cq {handle=%u}: ", cq->ex.handle);
 	if (!brief_try(&cq->lock)) {
-		fputs("busy\n", d->out);
+		fputs("{lock=busy}\n", d->out);
 		return;
 	}
-	fprintf(d->out, "entries %u of %u, armed %s%s, used by %u work queues\n",
+	fprintf(d->out,
+		"entries {entries=%u} of {size=%u}, armed {armed=%s}%s, "
+		"used by {users=%u} work queues\n",
 		cq->head - cq->tail, cq->cap, armed[cq->armed],
-		cq->overrun ? ", overrun" : "", atomic_load(&cq->users));
+		cq->overrun ? ", {state=overrun}" : "", atomic_load(&cq->users));
 	brief_give(&cq->lock);
 }
 
 /* Requests that still occupy places although they are executed: docs/queues.md. */
-static void not_returned(struct dump_text *d, uint32_t n)
+static void not_returned(struct dump_text *d, const char *name, uint32_t n)
 {
 	if (n)
-		fprintf(d->out, " (%u more not returned)", n);
+		fprintf(d->out, " ({%s=%u} more not returned)", name, n);
 }
 
 static void show_srq(struct live *l, void *arg)
@@ -135,16 +140,16 @@ static void show_srq(struct live *l, void *arg)
 
 	if (srq->core != d->core || !room(d))
 		return;
-	fprintf(d->out, "srq 0x%06x: ", srq->num);
+	fprintf(d->out, "srq {number=0x%06x}: ", srq->num);
 	if (!lock_try(&srq->lock)) {
-		fputs("busy\n", d->out);
+		fputs("{lock=busy}\n", d->out);
 		return;
 	}
-	fprintf(d->out, "receives %u of %u", srq_rq(srq)->head - srq_rq(srq)->tail,
-		srq_rq(srq)->cap);
-	not_returned(d, srq_rq(srq)->tail - srq_rq(srq)->returned);
-	fprintf(d->out, ", limit %u, pd %u, used by %u QPs\n", srq->limit,
-		srq->pd->ibv.handle, atomic_load(&srq->users));
+	fprintf(d->out, "receives {receives=%u} of {size=%u}",
+		srq_rq(srq)->head - srq_rq(srq)->tail, srq_rq(srq)->cap);
+	not_returned(d, "not_returned", srq_rq(srq)->tail - srq_rq(srq)->returned);
+	fprintf(d->out, ", limit {limit=%u}, pd {pd=%u}, used by {users=%u} QPs\n",
+		srq->limit, srq->pd->ibv.handle, atomic_load(&srq->users));
 	lock_give(&srq->lock);
 }
 
@@ -166,40 +171,43 @@ static void show_queues(struct dump_text *d, const struct qp *qp)
 		fputs("    receives: the XRC SRQ that a request names\n", d->out);
 		return;
 	}
-	fprintf(d->out, "    send queue: %u of %u", qp->sq.head - qp->sq.tail,
-		qp->sq.cap);
-	not_returned(d, qp->sq.tail - qp->sq.returned);
+	fprintf(d->out, "    send queue: {sends=%u} of {send_size=%u}",
+		qp->sq.head - qp->sq.tail, qp->sq.cap);
+	not_returned(d, "sends_not_returned", qp->sq.tail - qp->sq.returned);
 	if (qp->srq) {
-		fprintf(d->out, "; receives: srq 0x%06x", qp->srq->num);
+		fprintf(d->out, "; receives: srq {srq=0x%06x}", qp->srq->num);
 	} else {
-		fprintf(d->out, "; receive queue: %u of %u", qp->rq.head - qp->rq.tail,
-			qp->rq.cap);
-		not_returned(d, qp->rq.tail - qp->rq.returned);
+		fprintf(d->out, "; receive queue: {receives=%u} of {receive_size=%u}",
+			qp->rq.head - qp->rq.tail, qp->rq.cap);
+		not_returned(d, "receives_not_returned", qp->rq.tail - qp->rq.returned);
 	}
-	fprintf(d->out, "; pd %u, cq %u", qp->pd->ibv.handle, qp->send_cq->ex.handle);
+	fprintf(d->out, "; pd {pd=%u}, cq {send_cq=%u}", qp->pd->ibv.handle,
+		qp->send_cq->ex.handle);
 	if (qp->recv_cq)
-		fprintf(d->out, " and %u", qp->recv_cq->ex.handle);
+		fprintf(d->out, " and {receive_cq=%u}", qp->recv_cq->ex.handle);
 	fputc('\n', d->out);
 }
 
 static void show_qp(struct dump_text *d, struct qp *qp)
 {
-	char ip[INET6_ADDRSTRLEN], text[512] = "";
+	char ip[INET6_ADDRSTRLEN], text[640] = "";
 
 	if (!room(d))
 		return;
-	fprintf(d->out, "qp 0x%06x: ", qp->qpn);
+	fprintf(d->out, "qp {number=0x%06x}: ", qp->qpn);
 	if (!lock_try(&qp->lock)) {
-		fputs("busy\n", d->out);
+		fputs("{lock=busy}\n", d->out);
 		return;
 	}
-	fprintf(d->out, "%s %s on %s, %s", qp_type_name(qp->type),
-		qp_state_name(qp->state), qp->dev->ibv.name,
+	fprintf(d->out, "{type=%s} {state=%s} on {device=%s}, {way=%s}",
+		qp_type_name(qp->type), qp_state_name(qp->state), qp->dev->ibv.name,
 		qp->lane ? "local" : qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
-		fprintf(d->out, " to QP 0x%06x at %s", qp->attr.dest_qp_num,
+		fprintf(d->out, " to QP {peer_qp=0x%06x} at {peer=%s}",
+			qp->attr.dest_qp_num,
 			addr_text(qp->attr.ah_attr.grh.dgid.raw, ip));
-	fputs(qp->building ? ", between ibv_wr_start and its end\n" : "\n", d->out);
+	fputs(qp->building ? ", {building=between ibv_wr_start and its end}\n" : "\n",
+	      d->out);
 	show_queues(d, qp);
 	if (qp->transport->describe && qp->state >= IBV_QPS_RTR)
 		qp->transport->describe(qp, text, sizeof(text));
@@ -227,7 +235,7 @@ static bool show_qps(struct dump_text *d)
 void dump_begin(struct dump_text *d, struct core *core, struct cm *cm, FILE *out)
 {
 	*d = (struct dump_text){ .core = core, .cm = cm, .out = out };
-	fprintf(out, "slot %u\n", core->slot);
+	fprintf(out, "slot {slot=%u}\n", core->slot);
 }
 
 bool dump_go_on(struct dump_text *d)

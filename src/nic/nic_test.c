@@ -286,7 +286,7 @@ static int ask_for_a_dump(uint16_t slot)
 		host_run(host);
 	}
 	host_close(host);
-	snprintf(want, sizeof(want), "slot %u\n", slot);
+	snprintf(want, sizeof(want), "slot {slot=%u}\n", slot);
 	rc = rc || a.error || !a.text || !strstr(a.text, want);
 	free(a.text);
 	return rc;

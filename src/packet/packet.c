@@ -363,8 +363,8 @@ static void packet_describe(const struct qp *qp, char *buf, size_t size)
 {
 	const struct packet_qp *q = packet_qp_of(qp);
 
-	snprintf(buf, size, "dropped %llu, not sent %llu", (unsigned long long)q->dropped,
-		 (unsigned long long)q->not_sent);
+	snprintf(buf, size, "dropped {dropped=%llu}, not sent {not_sent=%llu}",
+		 (unsigned long long)q->dropped, (unsigned long long)q->not_sent);
 }
 
 const struct transport packet_transport = {
