@@ -162,13 +162,14 @@ static int must_be_empty(const char *path)
 {
 	DIR *dir = opendir(path);
 	struct dirent *e;
-	int rc = dir ? 0 : -errno;
+	int rc = 0;
 
+	if (!dir)
+		return -errno;
 	while (!rc && (e = readdir(dir)))
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			rc = -ENOTEMPTY;
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	return rc;
 }
 
