@@ -62,13 +62,14 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 
 /* --- MADs that wait ------------------------------------------------------ */
 
-/* Does a process of this host send m by UDP, or to the name of a service, because it does
- * not know whom it is for? What it sent before may have come by host/, and lie there. */
-static bool is_to_anybody(struct cm *cm, const struct cm_route *route,
-			  const struct cm_msg *m)
+/* Is it of a process of this host that did not know whom it is for, and sent it by UDP?
+ * Then another process has forwarded it. */
+static bool is_to_anybody(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 {
-	return !route->dlid && route_is_local(cm, route) &&
-	       (gsi_is_request(m) || !id_slot(m->remote_id));
+	struct cm_msg m;
+
+	return route_is_local(cm, route) && !cm_mad_parse(&m, mad, MAD_LEN) &&
+	       (gsi_is_request(&m) || !id_slot(m.remote_id));
 }
 
 static void put(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
@@ -85,7 +86,7 @@ static void put(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
 void cm_forwarded(struct cm *cm, const struct dgram *d)
 {
 	struct cm_route route = { .ifindex = ip_of(d)->ifindex };
-	struct cm_msg m;
+	const uint8_t *mad = d->iov[0].iov_base;
 
 	if (d->len != MAD_LEN || cm->boxed == BOX_MAX) {
 		cm->counter[CM_RX_MALFORMED] += d->len != MAD_LEN;
@@ -94,21 +95,15 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 	}
 	memcpy(route.src, ip_of(d)->to.ip, sizeof(route.src));
 	memcpy(route.dst, ip_of(d)->from.ip, sizeof(route.dst));
-	put(cm, &route, d->iov[0].iov_base, true,
-	    !cm_mad_parse(&m, d->iov[0].iov_base, MAD_LEN) &&
-			    is_to_anybody(cm, &route, &m)
-		    ? NEVER
-		    : 0);
+	put(cm, &route, mad, true, is_to_anybody(cm, &route, mad) ? NEVER : 0);
 }
 
-/* When all is taken in that had come by host/ before the MAD, there is nothing to wait
- * for.  Where the box is full, the MAD does not wait either. */
+/* It may be to anybody, or host/ had no room for it, or it was sent again. Where the box
+ * is full, it does not wait either. */
 bool forward_wait(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
 		  size_t len, uint64_t now)
 {
-	struct cm_msg m;
-
-	if (!cm->host || cm_mad_parse(&m, mad, len) || !is_to_anybody(cm, route, &m) ||
+	if (!cm->host || len != MAD_LEN || route->dlid || !route_is_local(cm, route) ||
 	    cm->boxed == BOX_MAX)
 		return false;
 	put(cm, route, mad, false, now);
@@ -120,8 +115,8 @@ static void open_box(struct cm *cm, const struct boxed_mad *b, uint64_t now)
 	gsi_take(cm, &b->route, b->mad, MAD_LEN, b->forwarded, now);
 }
 
-/* Called by the engine, so no function of host/ is on the stack. MADs to anybody come
- * last, in the order in which they came. */
+/* Called by the engine, so no function of host/ is on the stack. MADs that
+ * follow others come last, in the order in which they came. */
 void forward_run(struct cm *cm, uint64_t now)
 {
 	unsigned n = 0, done = 0;

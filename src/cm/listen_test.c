@@ -336,7 +336,8 @@ static void server_open(struct server *s)
 
 static void server_close(struct server *s)
 {
-	s->prog->note[2].conn->proto->close(s->prog->note[2].conn, 0);
+	if (s->prog->note[2].type == CM_EV_REQUEST)
+		s->prog->note[2].conn->proto->close(s->prog->note[2].conn, 0);
 	s->prog->conn->proto->close(s->prog->conn, 0);
 	cm_unbind(s->q.cm, s->l);
 	free(s->prog);
@@ -391,6 +392,30 @@ static void a_request_does_not_overtake(void **state)
 	s.q.core.round.heard = 10;
 	cm_run(s.q.cm, 12);
 	assert_in_order(&s);
+	server_close(&s);
+}
+
+/* host/ had no room for a DREQ, which therefore came by UDP. */
+static void an_end_does_not_overtake(void **state)
+{
+	struct server s;
+	struct cm_msg dreq;
+
+	(void)state;
+	server_open(&s);
+	dreq = s.rtu;
+	dreq.type = CM_DREQ;
+	dreq.qpn = 2;
+	s.q.core.round.heard = 0;
+	forward(&s, &s.rtu);
+	give_at(&s.q, &dreq, 10);
+	cm_run(s.q.cm, 10);
+	hear(&s);
+	s.q.core.round.heard = 10;
+	cm_run(s.q.cm, 11);
+	assert_int_equal(s.prog->n, 3);
+	assert_int_equal(s.prog->note[1].type, CM_EV_ESTABLISHED);
+	assert_int_equal(s.prog->note[2].type, CM_EV_DISCONNECTED);
 	server_close(&s);
 }
 
@@ -543,6 +568,7 @@ int main(void)
 		cmocka_unit_test(any_port_is_a_free_one),
 		cmocka_unit_test(a_mad_is_forwarded),
 		cmocka_unit_test(a_request_does_not_overtake),
+		cmocka_unit_test(an_end_does_not_overtake),
 		cmocka_unit_test(a_forwarded_request_does_not_overtake),
 		cmocka_unit_test(a_request_of_another_host_does_not_wait),
 		cmocka_unit_test(a_process_that_lives_or_not),

@@ -62,6 +62,8 @@ void cycles_accept(struct rdma_cm_id *listener, unsigned n);
 int cycles_ask(const char *ip, unsigned port, unsigned n);
 int at_once_serve(const char *ip, unsigned port, unsigned n);
 int at_once_ask(const char *ip, unsigned port, unsigned n);
+int in_turn_serve(const char *ip, unsigned port, unsigned n);
+int in_turn_ask(const char *ip, unsigned port, unsigned n);
 int late_serve(const char *ip, unsigned port, unsigned n);
 int late_ask(const char *ip, unsigned port, unsigned n);
 int crowd_serve(const char *ip, unsigned port);

@@ -38,6 +38,10 @@ int main(int argc, char **argv)
 		return at_once_serve(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "at-once"))
 		return at_once_ask(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "in-turn-serve"))
+		return in_turn_serve(argv[2], port, (unsigned)atoi(last));
+	if (!strcmp(what, "in-turn"))
+		return in_turn_ask(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "late-serve"))
 		return late_serve(argv[2], port, (unsigned)atoi(last));
 	if (!strcmp(what, "late"))
@@ -53,7 +57,8 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "watch"))
 		return deaths_ask(argv[2], port, last);
 	fputs("cm rules|wakes|source-port|bad|races|cancel|threads|forks|hold|refused|crowd IP PORT\n"
-	      "cm serve|ask|at-once-serve|at-once|late-serve|late|many IP PORT N\n"
+	      "cm serve|ask|at-once-serve|at-once|in-turn-serve|in-turn|late-serve|late|many IP "
+	      "PORT N\n"
 	      "cm dying|watch|leaving IP PORT STEP\n",
 	      stderr);
 	return 2;
