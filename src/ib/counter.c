@@ -61,6 +61,18 @@ bool ib_may_tell(struct ib *ib, struct ib_qp *q, enum ib_counter why)
 	return true;
 }
 
+bool ib_tells_drop(struct ib_qp *q, enum refusal why)
+{
+	static_assert(REFUSALS <= 16, "a bit each");
+	const uint16_t bit = (uint16_t)(1u << why);
+
+	if (log_level < LOG_INFO ||
+	    (q->told_drop & bit && !log_allowed(&q->ib->told_drop_at)))
+		return false;
+	q->told_drop |= bit;
+	return true;
+}
+
 void ib_log_counters(struct core *core)
 {
 	char line[IB_COUNTERS * 40] = "";

@@ -242,6 +242,7 @@ struct ib_qp {
 	struct ib_rsp rsp;
 	uint64_t next_at;    /* static rate of the path: sends nothing before */
 	uint32_t told;	     /* for ib_may_tell(): 1 << enum ib_counter */
+	uint16_t told_drop;  /* for ib_tells_drop(): 1 << enum refusal */
 	struct kept *kept;   /* rnr.c: the packet that waits for a receive; or NULL */
 	struct relay *relay; /* XRC, for SRQs of other processes; or NULL */
 };
@@ -288,6 +289,7 @@ struct ib {
 	bool belated;		     /* see ib_input_all() */
 	uint64_t now;		     /* time of the present output() */
 	uint64_t told_at;	     /* for ib_may_tell() */
+	uint64_t told_drop_at;	     /* for ib_tells_drop() */
 	uint64_t late_ns; /* how long a message waits for a receive at most; 0: not */
 	struct ib_xrc xrc;
 	struct hang drops[HANG_DROPS];
@@ -304,6 +306,10 @@ static inline void count(struct ib_qp *q, enum ib_counter c)
 /* May the log be told why a packet is dropped? Anybody may send packets, so each reason
  * is told once for each QP, and one a second at most. q NULL: there is no such QP. */
 bool ib_may_tell(struct ib *ib, struct ib_qp *q, enum ib_counter why);
+/* Is the log told why q drops a message that is for it? Anybody may send datagrams, and a
+ * peer of UC is not held up: so the first for each reason of a QP, and of all others one
+ * a second. */
+bool ib_tells_drop(struct ib_qp *q, enum refusal why);
 
 /* Puts the QP into SQE (sq_only) or ERR, after dropping what its requester has
  * outstanding.  event: the asynchronous event to raise, or -1. */

@@ -13,7 +13,8 @@ static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 {
 	char text[TARGET_WHY_LEN], from[IB_PEER_LEN];
 
-	if (why != REFUSED_PLACE) /* the first packet that was dropped has logged it */
+	/* Of REFUSED_PLACE, the first packet that was dropped has told. */
+	if (why != REFUSED_PLACE && ib_tells_drop(q, why))
 		log_info("QP 0x%06x: %s from %s, PSN %u, %zu bytes: %s; dropped",
 			 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
 			 pkt->payload_len, target_why(&q->rsp.target, why, text));

@@ -2,6 +2,8 @@
 /* UC: no answers; a broken message is dropped as a whole. */
 #include "ib/fix.h"
 
+#include "sys/log_testing.h"
+
 static void sends_and_writes(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_UC, NULL);
@@ -66,6 +68,27 @@ static void no_receive_no_error(void **state)
 	fix_post(f, IBV_WR_SEND, 3, 0, 10, 0);
 	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
 	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+static void a_flood_does_not_fill_the_log(void **state)
+{
+	enum { FLOOD = 100, FEW = 10 };
+	struct fix *f = fix_open(IBV_QPT_UC, NULL);
+	char text[FLOOD * 256];
+	unsigned n = 0;
+
+	(void)state;
+	LOGGED(
+		text, "info", for (unsigned i = 0; i < FLOOD; i++) {
+			fix_post(f, IBV_WR_SEND, i, 0, 10, 0);
+			fix_wc(f, 0, i, IBV_WC_SUCCESS);
+			fix_quiet(f);
+		});
+	for (const char *at = text; (at = strstr(at, "dropped")); at++)
+		n++;
+	assert_in_range(n, 1, FEW);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UC_DROPPED), FLOOD);
 	fix_close(f);
 }
 
@@ -173,6 +196,7 @@ int main(void)
 		cmocka_unit_test(sends_and_writes),
 		cmocka_unit_test(broken_message_is_dropped),
 		cmocka_unit_test(no_receive_no_error),
+		cmocka_unit_test(a_flood_does_not_fill_the_log),
 		cmocka_unit_test(receive_of_an_srq_ends_in_error),
 		cmocka_unit_test(no_receive_nothing_written),
 		cmocka_unit_test(wrong_rkey_is_silent),

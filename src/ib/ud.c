@@ -7,12 +7,13 @@
 
 enum { GRH = LINK_HEAD_LEN };
 
-static void drop(struct ib_qp *q, enum ib_counter c, const struct dgram *d,
+static void drop(struct ib_qp *q, enum refusal reason, const struct dgram *d,
 		 const struct ib_pkt *pkt, const char *why)
 {
-	count(q, c);
-	log_info("QP 0x%06x: %s from QP 0x%06x, %u bytes: %s; dropped", q->qp->qpn,
-		 pkt->op->name, pkt->f.src_qp, d->len, why);
+	count(q, reason == REFUSED_KEY ? IB_RX_QKEY : IB_RX_UD_DROPPED);
+	if (ib_tells_drop(q, reason))
+		log_info("QP 0x%06x: %s from QP 0x%06x, %u bytes: %s; dropped",
+			 q->qp->qpn, pkt->op->name, pkt->f.src_qp, d->len, why);
 }
 
 static enum refusal place(struct ib_qp *q, const struct link_head *head,
@@ -58,19 +59,19 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 
 	if (pkt->f.qkey != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
-		drop(q, IB_RX_QKEY, d, pkt, "its Q_Key is another than the QP's");
+		drop(q, REFUSED_KEY, d, pkt, "its Q_Key is another than the QP's");
 		return;
 	}
 	if (pkt->payload_len > q->mtu) {
-		drop(q, IB_RX_UD_DROPPED, d, pkt, "it is longer than the path MTU");
+		drop(q, REFUSED_LENGTH, d, pkt, "it is longer than the path MTU");
 		return;
 	}
 	if (target_take_recv(q->qp, t)) {
-		drop(q, IB_RX_UD_DROPPED, d, pkt, "no receive is posted");
+		drop(q, REFUSED_NO_RECV, d, pkt, "no receive is posted");
 		return;
 	}
 	if (pkt->payload_len + GRH > t->recv.length) {
-		drop(q, IB_RX_UD_DROPPED, d, pkt, "it is longer than the receive");
+		drop(q, REFUSED_RECV_SHORT, d, pkt, "it is longer than the receive");
 		rsp_give_up(q, now);
 		return;
 	}

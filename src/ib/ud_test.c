@@ -4,6 +4,8 @@
 #include "core/device_testing.h"
 #include "ib/fix.h"
 
+#include "sys/log_testing.h"
+
 static struct ah *to(struct fix *f, int side, const uint8_t gid[16])
 {
 	struct ibv_ah_attr a = { .is_global = 1,
@@ -123,6 +125,42 @@ static void what_does_not_fit(void **state)
 	assert_int_equal(fix_wc(f, 1, 9, IBV_WC_SUCCESS).byte_len, 139);
 	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UD_DROPPED), 2);
 	assert_int_equal(ah_destroy(ah), 0);
+	fix_close(f);
+}
+
+static unsigned lines_of(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* Each reason once, and of what follows a line a second: anybody may send datagrams. */
+static void a_flood_does_not_fill_the_log(void **state)
+{
+	enum { FLOOD = 100, FEW = 10 };
+	struct fix *f = fix_open(IBV_QPT_UD, NULL);
+	struct ib_fields p = {
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.dest_qp = f->p.qp[1]->qpn,
+		.pkey = PKEY_DEFAULT,
+		.qkey = 0x11111111,
+		.src_qp = 5,
+	};
+	char text[FLOOD * 256];
+
+	(void)state;
+	LOGGED(
+		text, "info", for (int i = 0; i < FLOOD; i++) {
+			p.qkey = i % 2 ? 0x11111111 : 0x22222222;
+			sim_inject(f->s, 0, &p, NULL, 0);
+			fix_quiet(f);
+		});
+	assert_in_range(lines_of(text, "no receive is posted; dropped"), 1, FEW);
+	assert_in_range(lines_of(text, "another than the QP's; dropped"), 1, FEW);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UD_DROPPED), FLOOD / 2);
 	fix_close(f);
 }
 
@@ -281,6 +319,7 @@ int main(void)
 		cmocka_unit_test(over_ipv6),
 		cmocka_unit_test(qkeys),
 		cmocka_unit_test(what_does_not_fit),
+		cmocka_unit_test(a_flood_does_not_fill_the_log),
 		cmocka_unit_test(receive_of_an_srq_ends_in_error),
 		cmocka_unit_test(longer_than_the_mtu),
 		cmocka_unit_test(multicast),
