@@ -88,6 +88,17 @@ def test_the_script_shows_the_devices(job, tarball):
     assert "roce_lo" in out
 
 
+def test_the_script_takes_any_name(job, tarball):
+    """A quote, what a shell would run, a colon, a dash; and a CDPATH that leads elsewhere."""
+    (job.folder / "a:b.tar.gz").symlink_to(tarball)
+    (job.folder / "other/here").mkdir(parents=True)
+    for name in ("it's", "a'$(touch${IFS}x)'b", "-here", "here"):
+        ci_setup(job, name, "a:b.tar.gz", CDPATH=str(job.folder / "other"))
+        out = job.bash('. "$PWD/$DIR/environment"; command -v urnic', DIR=name)
+        assert out == f"{job.folder}/{name}/urnic/urnic\n"
+    assert not (job.folder / "x").exists()
+
+
 def test_the_tarball_brings_its_libraries(job, tarball):
     """Beside the C library it needs nothing of the system."""
     ci_setup(job, "here", tarball)
