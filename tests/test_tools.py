@@ -393,6 +393,24 @@ def test_env_prints_what_run_sets(form, read, options):
         assert read(good("env", *form, *options, env=want)) == want
 
 
+def test_env_for_github_ends_no_value_early():
+    """Lines of a value are not taken for its end and for variables."""
+    value = "a\nEND_OF_URNIC_0\nPATH=b\nEND_OF_URNIC\nPATH=c"
+    got = from_github(good("env", "--github", env={"LD_LIBRARY_PATH": value}))
+    assert got["LD_LIBRARY_PATH"].endswith(":" + value)
+    assert "PATH" not in got
+
+
+def test_env_leaves_nothing_out():
+    """A value that JSON cannot hold, and output that cannot be written, are errors."""
+    bad(1, "LD_LIBRARY_PATH is not UTF-8", "env", "--json", env={"LD_LIBRARY_PATH": "/\udcff"})
+    for command in (["env"], ["env", "--json"], ["conf"], ["devices"]):
+        r = subprocess.run(["sh", "-c", '"$@" >/dev/full', "sh", URNIC, *command],
+                           capture_output=True, text=True)
+        assert r.returncode == 1, command
+        assert "standard output cannot be written: No space left" in r.stderr
+
+
 def test_env_makes_programs_see_the_device():
     need("ibv_devices")
     out = subprocess.run(["sh", "-c", f"eval \"$('{URNIC}' env -d lo)\" && ibv_devices"],

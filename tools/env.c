@@ -10,6 +10,8 @@
 #include "show.h"
 #include "urnic.h"
 
+enum { FAILED = 1 };
+
 static const struct argp_option options[] = {
 	{ "github", 'g', NULL, 0, "print lines for the file $GITHUB_ENV", 0 },
 	{ "json", 'j', NULL, 0, "print JSON", 0 },
@@ -39,26 +41,49 @@ static void print_shell(const char *name, const char *value, void *arg)
 	puts("'");
 }
 
+/* The line that ends a value must not be in it. */
 static void print_github(const char *name, const char *value, void *arg)
 {
+	unsigned n = 0;
+	char end[24];
+
 	(void)arg;
+	do
+		snprintf(end, sizeof(end), "END_OF_URNIC_%u", n++);
+	while (strstr(value, end));
 	if (strchr(value, '\n'))
-		printf("%s<<END_OF_URNIC\n%s\nEND_OF_URNIC\n", name, value);
+		printf("%s<<%s\n%s\n%s\n", name, end, value, end);
 	else
 		printf("%s=%s\n", name, value);
 }
 
+struct object {
+	json_t *all;
+	int rc;
+};
+
 static void add_json(const char *name, const char *value, void *arg)
 {
-	json_object_set_new(arg, name, json_string(value));
+	struct object *o = arg;
+
+	if (!json_object_set_new(o->all, name, json_string(value)))
+		return;
+	fprintf(stderr,
+		"urnic env: %s is not UTF-8, which JSON must be; take the form for a shell\n",
+		name);
+	o->rc = FAILED;
 }
 
-static void print_json(void)
+static int print_json(void)
 {
-	json_t *all = json_object();
+	struct object o = { json_object(), 0 };
 
-	environment_each(add_json, all);
-	show_json(all);
+	environment_each(add_json, &o);
+	if (o.rc)
+		json_decref(o.all);
+	else
+		show_json(o.all);
+	return o.rc;
 }
 
 int cmd_env(int argc, char **argv)
@@ -80,8 +105,7 @@ int cmd_env(int argc, char **argv)
 	if (environment_set("urnic env") != 0)
 		return EXIT_USAGE;
 	if (form == 'j')
-		print_json();
-	else
-		environment_each(form == 'g' ? print_github : print_shell, NULL);
+		return print_json();
+	environment_each(form == 'g' ? print_github : print_shell, NULL);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "urnic.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+/* Returns the exit status of a command, or 1 if its output went nowhere. */
+static int written(const char *name, int status)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	fprintf(stderr, "%s: standard output cannot be written: %s\n", name,
+		strerror(errno));
+	return status ? status : 1;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -114,5 +125,5 @@ int main(int argc, char **argv)
 	cmd = find(argv[at]);
 	snprintf(name, sizeof(name), "urnic %s", cmd->name);
 	argv[at] = name;
-	return cmd->run(argc - at, argv + at);
+	return written(name, cmd->run(argc - at, argv + at));
 }
