@@ -183,6 +183,11 @@ def test_wrong_directories(tmp_path):
     (full / "theirs").touch()
     bad(1, "name an empty directory", "sysfs", str(full))
     assert [p.name for p in full.iterdir()] == ["theirs"]
+    everybodys = tmp_path / "everybodys"
+    everybodys.mkdir()
+    everybodys.chmod(0o1777)
+    bad(1, "name a directory of your own", "sysfs", str(everybodys))
+    everybodys.rmdir()
     bad(1, "none/x: No such file or directory", "sysfs", str(tmp_path / "none/x"))
     bad(1, "theirs: Not a directory", "sysfs", str(full / "theirs"))
     bad(1, "x: ", "sysfs", "/proc/x")

@@ -56,6 +56,11 @@ void sysfs_tell(const char *name, const char *dir, const char *where, int rc)
 			"%s: %s has files that are not urnic's; name an empty directory, or "
 			"one that does not exist\n",
 			name, dir);
+	else if (rc == -EPERM && !strcmp(where, dir))
+		fprintf(stderr,
+			"%s: %s is another user's, or everybody may write there; name a "
+			"directory of your own, or one that does not exist\n",
+			name, dir);
 	else
 		fprintf(stderr, "%s: %s: %s\n", name, *where ? where : dir,
 			strerror(-rc));

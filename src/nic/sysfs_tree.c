@@ -173,15 +173,25 @@ static int must_be_empty(const char *path)
 	return rc;
 }
 
+/* Another user could put links in the way, at any time. */
+static int must_be_own(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		return -errno;
+	return st.st_uid != geteuid() || st.st_mode & S_IWOTH ? -EPERM : 0;
+}
+
 /* Marks the folder as a tree's; what is older than the mark is not of this round. */
 static int put_mark(struct tree *t)
 {
 	char path[PATH_MAX + 80];
-	int rc = 0;
+	int rc = t->made ? 0 : must_be_own(t->path);
 
 	snprintf(path, sizeof(path), "%s/%s", t->path, mark);
 	t->fresh = access(path, F_OK) != 0;
-	if (t->fresh && !t->made)
+	if (!rc && t->fresh && !t->made)
 		rc = must_be_empty(t->path);
 	if (!rc)
 		rc = put(path, "urnic's: what is here is written anew and removed\n");

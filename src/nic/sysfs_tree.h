@@ -28,7 +28,8 @@ struct tree {
 };
 
 /* Begins a round in the folder root, which is made if only its last part is missing.
- * -ENOTEMPTY: the folder has files that are no tree's.  live: a tree is there already;
+ * -ENOTEMPTY: the folder has files that are no tree's; -EPERM: others may write there.
+ * live: a tree is there already;
  * only what the caller writes while t->live is set is written. */
 void tree_begin(struct tree *t, const char *root, bool live);
 /* Enters a subfolder; returns what tree_leave() needs. */

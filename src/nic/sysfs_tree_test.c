@@ -151,6 +151,24 @@ static void a_folder_of_others_is_left_alone(void **state)
 	assert_int_equal(put_round(f, "1", "2"), 0);
 }
 
+static void a_folder_where_others_write_is_refused(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(put_round(f, "1", "2"), 0);
+	assert_int_equal(chmod(f->root, 01777), 0);
+	assert_int_equal(put_round(f, "3", "4"), -EPERM);
+	assert_string_equal(text_of(f, "a/one"), "1\n");
+	assert_int_equal(chmod(f->root, 0755), 0);
+	if (geteuid() != 0)
+		return;
+	assert_int_equal(chown(f->root, 1, 1), 0);
+	assert_int_equal(put_round(f, "3", "4"), -EPERM);
+	assert_string_equal(text_of(f, "a/one"), "1\n");
+	assert_int_equal(chown(f->root, 0, 0), 0);
+	assert_int_equal(put_round(f, "3", "4"), 0);
+}
+
 static void nothing_stays_of_a_failed_round(void **state)
 {
 	static const char *const bad[] = { "", ".", "..", ".x", "a/b", "/a" };
@@ -199,6 +217,7 @@ int main(void)
 		TEST(a_round_replaces_the_last),
 		TEST(a_live_round_writes_what_changes),
 		TEST(a_folder_of_others_is_left_alone),
+		TEST(a_folder_where_others_write_is_refused),
 		TEST(nothing_stays_of_a_failed_round),
 		TEST(the_first_error_is_told),
 	};
