@@ -5,7 +5,8 @@
  * other thread is in the middle of a change while the process is copied.
  *
  * A signal handler may fork, too, and may have interrupted one of our calls, which holds
- * some of the locks, or one that the holder of another lock waits for.  Then nothing is
+ * some of the locks, or one that the holder of another lock waits for (the engine waits
+ * with the turn for the lock of rdma_cm's channels).  Then nothing is
  * waited for without end: a lock that may be the thread's own is tried once, another for
  * some milliseconds.  The child makes a lock that it has not got anew.  What it guards
  * can be read at every instruction of the thread that changes it, or the thread blocks
@@ -22,6 +23,7 @@
 #include "nic/registry.h"
 #include "sys/cancel.h"
 #include "sys/guard.h"
+#include "sys/held.h"
 #include "sys/inside.h"
 #include "sys/live.h"
 
@@ -50,7 +52,7 @@ NO_TSA static void take_all(enum lock_how mine, enum lock_how other)
 /* Cancellation is held off too, since fork() is no cancellation point. */
 static void before_fork(void)
 {
-	const bool nested = inside_calls > 0;
+	const bool nested = inside_calls > 0 || held.depth > 0;
 	sigset_t signals;
 	int cancel = cancel_hold();
 

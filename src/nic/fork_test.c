@@ -23,6 +23,7 @@
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "sys/guard.h"
+#include "sys/held.h"
 #include "sys/inside.h"
 #include "sys/live.h"
 #include "sys/netns_testing.h"
@@ -152,6 +153,54 @@ NO_TSA __attribute__((unused)) static void nor_those_whose_holders_wait_for_it(
 	nic_close(nic);
 }
 
+static pthread_mutex_t of_a_channel = PTHREAD_MUTEX_INITIALIZER;
+
+/* The engine tells a program of rdma_cm something: it has the turn, and waits for the
+ * lock of the channels. */
+NO_TSA __attribute__((unused)) static void *turn_and_wait(void *arg)
+{
+	struct core *core = arg;
+
+	turn_take(&core->turn);
+	atomic_store(&has_locks, true);
+	pthread_mutex_lock(&of_a_channel);
+	pthread_mutex_unlock(&of_a_channel);
+	turn_give(&core->turn);
+	return NULL;
+}
+
+/* The handler has interrupted a call of rdma_cm, and not of verbs. */
+NO_TSA __attribute__((unused)) static void nor_is_a_call_of_rdma_cm_waited_for(
+	void **state)
+{
+	struct context ctx = { .dead = false };
+	struct core *core;
+	struct nic *nic;
+	pthread_t t;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(nic_open(&nic), 0);
+	core = nic_core(nic);
+	list_add_tail(&core->contexts, &ctx.node);
+	fflush(NULL);
+	atomic_store(&has_locks, false);
+	held_begin();
+	pthread_mutex_lock(&of_a_channel);
+	assert_int_equal(pthread_create(&t, NULL, turn_and_wait, core), 0);
+	while (!atomic_load(&has_locks))
+		sched_yield();
+	pid = fork();
+	if (pid == 0)
+		_exit(look_as_child(nic, &ctx));
+	pthread_mutex_unlock(&of_a_channel);
+	held_end();
+	assert_int_equal(pthread_join(t, NULL), 0);
+	expect_good_child(pid);
+	list_del(&ctx.node);
+	nic_close(nic);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -159,6 +208,7 @@ int main(void)
 		/* It takes fork handlers for signal handlers. */
 		cmocka_unit_test(its_own_locks_are_not_waited_for),
 		cmocka_unit_test(nor_those_whose_holders_wait_for_it),
+		cmocka_unit_test(nor_is_a_call_of_rdma_cm_waited_for),
 #endif
 	};
 
