@@ -201,7 +201,7 @@ def test_raw_ethernet(netns_pair, row):
     program, *options = RAW_ETHERNET[row]
     words = [program, "-d", pair.a.dev, *options]
     server = end(pair.a, "raw").start(*words, "--server", "-B", a, "-E", b)
-    server.wait_dump(r"raw packet RT[RS] on.*\n.*receive queue: [1-9]")
+    server.wait_dump(r"RAW_PACKET RT[RS] on.*\n.*receive queue: [1-9]")
     client = end(pair.b, "raw").start(*words, "--client", "-B", b, "-E", a)
     assert client.wait(lab.HANGS) == 0 and server.wait(lab.HANGS) == 0, \
         client.describe() + server.describe()
