@@ -4,7 +4,7 @@ processes of one host, and at an adapter of a fabric.
 
 tests/conformance/pyverbs.tsv lists every test with its class; skips.tsv lists the tests that skip
 themselves, the devices where they do, and the reason.  A test fails if it skips without being in
-skips.tsv, or runs although it is there.  So docs/conformance.md, which is made from these tables,
+skips.tsv, or runs although it is there.  So docs/dev/conformance.md, which is made from these tables,
 is what was found.  conftest.py prints the result, one line for each class.
 
 conformance/runner.py runs the tests of one way, each in a process of its own and twice there; a
@@ -140,8 +140,8 @@ def test_the_table_has_every_test(suite):
 
 
 def test_the_page_is_of_the_tables():
-    """docs/conformance.md is what `tests/conformance/page.py` prints."""
-    assert (HERE.parent.parent / "docs/conformance.md").read_text() == page.page()
+    """docs/dev/conformance.md is what `tests/conformance/page.py` prints."""
+    assert (HERE.parent.parent / "docs/dev/conformance.md").read_text() == page.page()
 
 
 @pytest.mark.parametrize("way, test", [pytest.param(w, t, marks=here(w))

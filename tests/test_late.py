@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that live by hardware's timing: their receives are posted a little after the messages
 come, and their connections have rnr_retry 0.  A message waits 2 to 120 ms for its receive
-(docs/ib.md), so these programs need processors that are not taken from them for longer: the tests
+(docs/dev/ib.md), so these programs need processors that are not taken from them for longer: the tests
 run alone."""
 
 import re
@@ -29,7 +29,7 @@ def test_receives(shared_pair, ours, place, family):  # noqa: F811
 
 @pytest.mark.parametrize("place,family", [("pair", "v4"), ("pair", "v6"), ("host", "v4")])
 def test_receives_of_iwarp(shared_pair, ours, place, family):  # noqa: F811
-    """The same over iWARP, where no RNR exists: TCP waits (docs/iwarp.md)."""
+    """The same over iWARP, where no RNR exists: TCP waits (docs/dev/iwarp.md)."""
     *both, ip = stand(shared_pair(), place, family)
     server_ns, client_ns = (ns.with_env(URNIC_DEVICES="iwarp_eth0") for ns in both)
     port = str(lab.next_port())

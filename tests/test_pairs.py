@@ -22,7 +22,7 @@ DIFFERS = page.differs()
 
 # siw's outcomes that depend on chance, each with the outcome that it counts as.  SENDs may
 # complete before a READ that was posted before them.  A request that has gone out whole fails if
-# B's FIN arrives before siw's sender runs again (docs/iwarp.md).
+# B's FIN arrives before siw's sender runs again (docs/dev/iwarp.md).
 SIW_CHANCE = {
     " DISORDER": "",
     "OK LOC_QP_OP, FLUSH*2, RESET QP_FATAL": "OK*2, FLUSH*2, RESET",

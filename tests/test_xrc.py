@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """XRC domains of several processes: requests for SRQs of processes other than the target QP's,
-and what becomes of them when one of these processes stops or ends (tests/xrc/xrc.c, docs/xrc.md).
+and what becomes of them when one of these processes stops or ends (tests/xrc/xrc.c, docs/dev/xrc.md).
 """
 
 import pathlib

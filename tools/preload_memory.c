@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* preload_memory.c - tells liburnic what a program does to its memory, before the program
- * could notice that some of it is a file's (sys/preloaded.h; docs/direct.md, "Private
+ * could notice that some of it is a file's (sys/preloaded.h; docs/dev/direct.md, "Private
  * memory").
  *
  * Until liburnic asks to be told, and for memory that is not a file's, each function here

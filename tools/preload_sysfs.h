@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* preload_sysfs.h - which file a program gets that names one of /sys (docs/sysfs.md).
+/* preload_sysfs.h - which file a program gets that names one of /sys (docs/dev/sysfs.md).
  *
  * A function that takes a path calls libc's with each path that look_for() and look_on()
  * give until it succeeds:

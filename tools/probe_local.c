@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* probe_local.c - finds by which way processes of this host will reach each other, and
- * why. docs/local.md describes the ways. */
+ * why. docs/dev/local.md describes the ways. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gsi.c - the MADs that come in by QP1 and which process each is for (docs/cm.md), and
- * the way out. A host has one QP1 on Ethernet, and any of its processes may be given a
- * MAD for another. */
+/* gsi.c - the MADs that come in by QP1 and which process each is for (docs/dev/cm.md),
+ * and the way out. A host has one QP1 on Ethernet, and any of its processes may be given
+ * a MAD for another. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iw_int.h - what the files of iWARP's connection setup share. Included inside cm/ only;
- * read docs/cm.md first. */
+ * read docs/dev/cm.md first. */
 #ifndef CM_IW_INT_H
 #define CM_IW_INT_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* listen.c - listeners, and the names by which other processes of the host find them
- * (docs/cm.md). */
+ * (docs/dev/cm.md). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

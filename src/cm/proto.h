@@ -3,7 +3,7 @@
  * the events that it reports.
  *
  * All functions are called with the engine's turn held and are given the time; none
- * blocks, and only connect() and attach() allocate. See docs/cm.md. */
+ * blocks, and only connect() and attach() allocate. See docs/dev/cm.md. */
 #ifndef CM_PROTO_H
 #define CM_PROTO_H
 

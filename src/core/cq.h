@@ -8,7 +8,7 @@
  * instead.
  *
  * An entry holds places of the queue whose work it completes. They return to that queue
- * when the entry leaves the ring: docs/queues.md.
+ * when the entry leaves the ring: docs/dev/queues.md.
  */
 #ifndef CORE_CQ_H
 #define CORE_CQ_H

@@ -68,8 +68,8 @@ struct exports {
 void exports_put_mr(struct core *core, const struct mkey *mk);
 void exports_del_mr(struct core *core, uint32_t key);
 void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *e);
-/* The QP fails: another process that copies what the QP sends (docs/lane.md) must not use
- * what it copied from now on.  Call it before the program learns of a failed request,
+/* The QP fails: another process that copies what the QP sends (docs/dev/lane.md) must not
+ * use what it copied from now on.  Call it before the program learns of a failed request,
  * whose memory it may then use again. */
 void exports_shut_qp(struct core *core, uint32_t qpn);
 

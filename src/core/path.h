@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* path.h - the path of packets, from a connected QP or an address handle, and address
- * handles themselves (docs/paths.md). */
+ * handles themselves (docs/dev/paths.md). */
 #ifndef CORE_PATH_H
 #define CORE_PATH_H
 

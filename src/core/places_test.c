@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When places of queues return: docs/queues.md. */
+/* When places of queues return: docs/dev/queues.md. */
 #include "core/complete.h"
 #include "core/qp_fixture.h"
 #include "sys/rand.h"

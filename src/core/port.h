@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* port.h - the attributes of a port, which its owner fills: a network interface or a
- * fabric (docs/paths.md). */
+ * fabric (docs/dev/paths.md). */
 #ifndef CORE_PORT_H
 #define CORE_PORT_H
 

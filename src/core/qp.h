@@ -82,7 +82,7 @@ struct sq {
 	 * them: the next one holds their places, too. */
 	uint32_t uncovered;
 	/* Places whose completions the program has, free-running: head - returned are
-	 * occupied. Written under send_cq->lock (docs/queues.md). */
+	 * occupied. Written under send_cq->lock (docs/dev/queues.md). */
 	_Atomic uint32_t returned;
 	/* For the posting thread, with or without the lock: core/post_build.c. */
 	uint32_t draft;	     /* one past the last draft; head if there is none */

@@ -33,7 +33,7 @@ struct rq {
 	uint32_t cap, max_sge; /* cap: places, as many as were asked for */
 	uint32_t head, tail;   /* next to post, next to take; free-running */
 	/* Places whose completions the program has, free-running: head - returned are
-	 * occupied. Written as docs/queues.md says. */
+	 * occupied. Written as docs/dev/queues.md says. */
 	_Atomic uint32_t returned;
 	struct rwqe_head {
 		uint64_t wr_id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* share.h - messages about XRC target QPs that were opened by number (ibv_open_qp),
  * between the QP's process and the openers in this or other processes of the domain.
- * See docs/xrc.md. Turn held.
+ * See docs/dev/xrc.md. Turn held.
  */
 #ifndef CORE_SHARE_H
 #define CORE_SHARE_H

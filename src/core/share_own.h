@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* share_own.h - what the two ends of an opened XRC target QP share: the QP's process
  * (shared.c) and the processes that opened it (opened.c). Inside core/ only; see
- * docs/xrc.md. Everything is under the turn unless it says otherwise.
+ * docs/dev/xrc.md. Everything is under the turn unless it says otherwise.
  */
 #ifndef CORE_SHARE_OWN_H
 #define CORE_SHARE_OWN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xrc.h - extended reliable connected transport (IBTA vol. 1, annex A14): domains, and
- * what a target QP borrows from the SRQ that a request names. See docs/xrc.md.
+ * what a target QP borrows from the SRQ that a request names. See docs/dev/xrc.md.
  */
 #ifndef CORE_XRC_H
 #define CORE_XRC_H

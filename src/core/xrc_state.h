@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xrc_state.h - what a NIC keeps of XRC (docs/xrc.md): its domains, the QPs that execute
- * requests for target QPs of other processes, and how it learns of other processes.
+/* xrc_state.h - what a NIC keeps of XRC (docs/dev/xrc.md): its domains, the QPs that
+ * execute requests for target QPs of other processes, and how it learns of other
+ * processes.
  */
 #ifndef CORE_XRC_STATE_H
 #define CORE_XRC_STATE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* direct.h - reading and writing memory of other processes of the host without their
  * help: what they export (core/exports.h), the copies, and how control calls of both
- * sides wait for copies in progress. docs/direct.md is the page to read first. A
+ * sides wait for copies in progress. docs/dev/direct.md is the page to read first. A
  * process or thread is "inside" a region while it may read or write it.
  *
  * Everything is under the turn; what belongs to a QP is under qp->lock too.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* gate.c - the page through which a peer reaches this process's memory, and how
- * control calls wait for processes inside (docs/direct.md, "Leaving"). Each peer has
+ * control calls wait for processes inside (docs/dev/direct.md, "Leaving"). Each peer has
  * its own page.
  *
  * A peer's WRITE is one system call, which the kernel executes in order: a count into

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* movable.h - decides which memory of this process may be replaced by other pages at
- * the same address (docs/direct.md, "Private memory"): the memory must be ordinary,
+ * the same address (docs/dev/direct.md, "Private memory"): the memory must be ordinary,
  * and nothing may touch it meanwhile.
  */
 #ifndef DIRECT_MOVABLE_H

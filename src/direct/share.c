@@ -30,8 +30,8 @@ enum {
 	LOOKED_MIB = 20 << 10,
 };
 
-/* Longer regions stay private: docs/direct.md has the cost of registration, and a fork
- * copies all runs. */
+/* Longer regions stay private: docs/dev/direct.md has the cost of registration, and a
+ * fork copies all runs. */
 #define LONGEST (UINT64_C(16) << 20)
 #define MOST	(UINT64_C(256) << 20)
 /* Bytes copied for children after which sharing stops. */

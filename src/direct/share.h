@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* share.h - makes private memory of regions mappable by other processes, by turning it
- * into file pages (docs/direct.md, "Private memory"). The state is the process's, not
+ * into file pages (docs/dev/direct.md, "Private memory"). The state is the process's, not
  * a NIC's.
  */
 #ifndef DIRECT_SHARE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* claim.h - a claim for a slot of the reserve: a socket that listens on the name
- * urnic/<slot>/<tag>; how to make and find claims. For reserve.c; docs/host.md has the
- * rules. */
+ * urnic/<slot>/<tag>; how to make and find claims. For reserve.c; docs/dev/host.md has
+ * the rules. */
 #ifndef HOST_CLAIM_H
 #define HOST_CLAIM_H
 

@@ -4,10 +4,10 @@
  * A process owns a slot (1..1022) by listening on the abstract SOCK_SEQPACKET name
  * "\0urnic/<slot>", which the kernel scopes to the network namespace and removes with
  * its owner; or, if all names are taken, by the strongest claim for a slot of the
- * reserve. docs/host.md has the rules. One connection for each pair of processes carries
- * all their messages: datagrams that came to the wrong process, local's handshake, the
- * requests and answers of `urnic dump', and XRC's requests. Every message begins with a
- * version.
+ * reserve. docs/dev/host.md has the rules. One connection for each pair of processes
+ * carries all their messages: datagrams that came to the wrong process, local's
+ * handshake, the requests and answers of `urnic dump', and XRC's requests. Every message
+ * begins with a version.
  *
  * The holder of the engine's turn makes all calls; none blocks. host_run() calls ops.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* reserve.c - see reserve.h, docs/host.md. */
+/* reserve.c - see reserve.h, docs/dev/host.md. */
 #include "host/reserve.h"
 
 #include <errno.h>

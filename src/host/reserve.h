@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* reserve.h - slots for processes that find no free name. Nobody can squat these;
- * docs/host.md has the rules and their reasons. */
+ * docs/dev/host.md has the rules and their reasons. */
 #ifndef HOST_RESERVE_H
 #define HOST_RESERVE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* carry.c - executes requests that a target QP of another process has passed on, here in
- * the process of the SRQ that they name; see relay.c and docs/xrc.md.
+ * the process of the SRQ that they name; see relay.c and docs/dev/xrc.md.
  *
  * For each such QP there is a stand-in, which keeps the state between the packets of a
  * message: the receive under way, the place of a WRITE.  It has no PSNs and answers

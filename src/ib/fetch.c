@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fetch.c - fetches payload of a READ response from another process.  Only the next part
- * of the oldest READ is fetched, when it is to go out; see relay.h and docs/xrc.md. */
+ * of the oldest READ is fetched, when it is to go out; see relay.h and docs/dev/xrc.md.
+ */
 #include <string.h>
 
 #include "core/due.h"

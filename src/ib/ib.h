@@ -52,8 +52,8 @@ bool ib_lane_message(struct core *core, const struct lane *l,
 		     const struct lane_from *from, const struct lane_short *s,
 		     const uint8_t *payload, uint32_t len, uint64_t now);
 
-/* XRC between processes (docs/xrc.md).  ib_xrc_open() gives the transport pass(), which
- * sends a message to the process that owns slot.  pass() returns 0, -EAGAIN (the
+/* XRC between processes (docs/dev/xrc.md).  ib_xrc_open() gives the transport pass(),
+ * which sends a message to the process that owns slot.  pass() returns 0, -EAGAIN (the
  * connection is full), -ESRCH (no process of this user has the slot) or -EFAULT.
  * ib_xrc_heard() takes in a message of such a process.  All need the turn. */
 void ib_xrc_open(struct core *core,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_qp.h - what the files of ib/ share: the two halves of a QP, the datagrams that
- * they make, and the NIC's own state.  Inside ib/ only; read docs/ib.md first.
+ * they make, and the NIC's own state.  Inside ib/ only; read docs/dev/ib.md first.
  *
  * Everything here needs the engine's turn; the state of a QP needs qp->lock as well. */
 #ifndef IB_IB_QP_H

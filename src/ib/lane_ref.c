@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane_ref.c - SENDs by reference: a packet says where in the sender's memory its payload
  * lies, and the responder copies it from there into the receive: one copy in place of
- * two (docs/lane.md). */
+ * two (docs/dev/lane.md). */
 #include "core/mkey.h"
 #include "core/sgl.h"
 #include "direct/direct.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* on_lane.h - what a QP on a lane does in place of, or besides, what it does on a link
- * (docs/lane.md): lane.c, lane_in.c, lane_ref.c, lane_send.c, lane_wr.c. */
+ * (docs/dev/lane.md): lane.c, lane_in.c, lane_ref.c, lane_send.c, lane_wr.c. */
 #ifndef IB_ON_LANE_H
 #define IB_ON_LANE_H
 

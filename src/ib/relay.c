@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* relay.c - requests that come to a target QP of XRC and name an SRQ of another
- * process: they are passed on to that process (carry.c) and answered here; docs/xrc.md.
+ * process: they are passed on to that process (carry.c) and answered here;
+ * docs/dev/xrc.md.
  *
  * The waiting packets are a queue in PSN order.  The responder's epsn stays at the first
  * of them and moves on only when that one was executed, so every ACK, NAK and RNR NAK

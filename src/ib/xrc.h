@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xrc.h - XRC between processes: a target QP here takes requests for SRQs of other
  * processes of the domain, and other processes pass on requests for SRQs here.  Inside
- * ib/ only; see docs/xrc.md.  All need the turn; a function with a QP needs its
+ * ib/ only; see docs/dev/xrc.md.  All need the turn; a function with a QP needs its
  * qp->lock, too. */
 #ifndef IB_XRC_H
 #define IB_XRC_H

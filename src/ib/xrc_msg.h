@@ -5,7 +5,7 @@
  *
  * Both ends run on one machine, so integers are in its byte order.  The sender is a
  * process of this user, but is not trusted: lengths and numbers are checked.
- * docs/xrc.md has the rules. */
+ * docs/dev/xrc.md has the rules. */
 #ifndef IB_XRC_MSG_H
 #define IB_XRC_MSG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_qp.h - what the files of iwarp/ share.  Inside iwarp/ only; read docs/iwarp.md
+/* iw_qp.h - what the files of iwarp/ share.  Inside iwarp/ only; read docs/dev/iwarp.md
  * first.
  *
  * Everything here needs the engine's turn; the state of a QP needs qp->lock as well. */
@@ -86,7 +86,7 @@ struct iw_term {
 #define LAST_NS                                                                          \
 	1000000000ull /* for what has begun to go out, and then for the peer's FIN */
 
-/* How long a message waits for its receive: docs/iwarp.md. */
+/* How long a message waits for its receive: docs/dev/iwarp.md. */
 #define RECV_WAIT_NS 1000000000ull
 
 enum iw_life {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* late.c - a message that finds no receive waits for one (docs/iwarp.md).
+/* late.c - a message that finds no receive waits for one (docs/dev/iwarp.md).
  *
  * Its first FPDU waits in the stash, the bytes that were received behind it in memory of
  * the QP's own, and what follows them in the socket: the QP takes no bytes until the

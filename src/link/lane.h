@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane.h - a lane: packets to one other process of this host, written where that process
- * reads them (docs/lane.md). A connected QP may use a lane in place of its path's link.
+ * reads them (docs/dev/lane.md). A connected QP may use a lane in place of its path's
+ * link.
  *
  * A lane loses and reorders nothing, and writing a packet sends it. But a lane can be
  * full or not yet up, and it dies with the other process. It carries headers as values,

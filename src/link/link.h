@@ -4,8 +4,8 @@
  * udp.c, raw.c (packet sockets, around udp.c), adapter.c (a fabric) and loop.c (tests)
  * reach another host or process. fault.c and pcap.c wrap any other link. The outermost,
  * roce.c or lid.c, makes packets of the datagrams and knows what addresses mean
- * (docs/paths.md). The holder of the engine's turn makes all calls but resolve(), which
- * any thread may make; none blocks.
+ * (docs/dev/paths.md). The holder of the engine's turn makes all calls but resolve(),
+ * which any thread may make; none blocks.
  */
 #ifndef LINK_LINK_H
 #define LINK_LINK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* handshake.c - how two processes agree on a pipe (docs/local.md). */
+/* handshake.c - how two processes agree on a pipe (docs/dev/local.md). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>

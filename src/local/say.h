@@ -6,7 +6,8 @@
 
 #include "local/peer.h"
 
-/* The kinds of message (docs/local.md).  A refusal has the same form in all versions. */
+/* The kinds of message (docs/dev/local.md).  A refusal has the same form in all versions.
+ */
 enum say {
 	SAY_NOTHING,
 	SAY_ASK,

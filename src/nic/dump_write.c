@@ -126,7 +126,7 @@ static void show_cq(struct live *l, void *arg)
 	brief_give(&cq->lock);
 }
 
-/* Requests that still occupy places although they are executed: docs/queues.md. */
+/* Requests that still occupy places although they are executed: docs/dev/queues.md. */
 static void not_returned(struct dump_text *d, const char *name, uint32_t n)
 {
 	if (n)

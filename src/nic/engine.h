@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* engine.h - the engine of one NIC: receives datagrams, runs timers and sends datagrams,
- * in bounded turns. Inside nic/ only; docs/architecture.md says which threads drive it
- * and why. */
+ * in bounded turns. Inside nic/ only; docs/dev/architecture.md says which threads drive
+ * it and why. */
 #ifndef NIC_ENGINE_H
 #define NIC_ENGINE_H
 

@@ -13,8 +13,8 @@
 bool pick_has(const char *list, const char *name);
 
 /* Does the list give interface i of the n a device of that kind? An empty list, or an
- * interface's name, selects only the kinds that need not be named (docs/cm.md says why).
- * An empty list leaves loopback's device out where another interface runs: no other
+ * interface's name, selects only the kinds that need not be named (docs/dev/cm.md says
+ * why). An empty list leaves loopback's device out where another interface runs: no other
  * host can reach it, and a program that takes every device (UCX) would offer it to its
  * peers all the same. */
 bool pick_device(const char *list, const struct netdev *net, int n, int i,

@@ -209,7 +209,8 @@ static const char *local_is_off(const struct conf *conf)
 
 /* Starts to share private memory, if the program will not notice: liburnic-map.so reports
  * what it does to such memory. `map' shares it without that library, too, and then the
- * program may notice (docs/direct.md). Returns NULL, or why private memory stays so. */
+ * program may notice (docs/dev/direct.md). Returns NULL, or why private memory stays so.
+ */
 static const char *share_private(struct core *core, enum conf_local way)
 {
 	enum notice notice;

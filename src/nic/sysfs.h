@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sysfs.h - the files that Linux would have of urnic's devices in /sys (docs/sysfs.md).
- * One description of a device and one function that writes it serve the preload library,
- * `urnic sysfs' and `urnic fabric sysfs'. */
+/* sysfs.h - the files that Linux would have of urnic's devices in /sys
+ * (docs/dev/sysfs.md). One description of a device and one function that writes it serve
+ * the preload library, `urnic sysfs' and `urnic fabric sysfs'. */
 #ifndef NIC_SYSFS_H
 #define NIC_SYSFS_H
 

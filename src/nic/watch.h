@@ -2,7 +2,7 @@
 /* watch.h - decides who takes input in, the engine's thread or the threads that poll,
  * and when a polling thread gives up its processor.
  *
- * All functions depend on events and time only. docs/driver.md has the table.
+ * All functions depend on events and time only. docs/dev/driver.md has the table.
  */
 #ifndef NIC_WATCH_H
 #define NIC_WATCH_H

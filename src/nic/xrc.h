@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xrc.h - XRC domains shared by several processes (docs/xrc.md): what core and ib ask of
- * other processes of this host. */
+/* xrc.h - XRC domains shared by several processes (docs/dev/xrc.md): what core and ib ask
+ * of other processes of this host. */
 #ifndef NIC_XRC_H
 #define NIC_XRC_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* event.h - turns what the CM reports into the events that the program reads. The
- * reader's thread also moves the QP through its states (docs/cm.md). */
+ * reader's thread also moves the QP through its states (docs/dev/cm.md). */
 #ifndef RDMACM_EVENT_H
 #define RDMACM_EVENT_H
 

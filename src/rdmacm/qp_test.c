@@ -90,7 +90,7 @@ static void shared_receives(void **state)
 }
 
 /* A QP may be busy: a peer may still be reading or writing memory that it gives access to
- * (docs/direct.md). */
+ * (docs/dev/direct.md). */
 static void one_that_stays(void **state)
 {
 	struct cma_id *id = fix_resolved(NULL, RDMA_PS_TCP, "127.0.0.1", 7174);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* close.h - the end of a stream socket: shutdown, close, and what remains to do after
- * close. See "Closing" in docs/rsocket.md. */
+ * close. See "Closing" in docs/dev/rsocket.md. */
 #ifndef RSOCKET_CLOSE_H
 #define RSOCKET_CLOSE_H
 

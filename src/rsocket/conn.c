@@ -131,7 +131,7 @@ void rsock_conn_grant(struct rsock_stream *st)
 /* --- receiving ----------------------------------------------------------- */
 
 /* The peer sends nothing more. On iWARP it waits for our end of the TCP connection (see
- * "Closing" in docs/rsocket.md). */
+ * "Closing" in docs/dev/rsocket.md). */
 static void on_disconnect(struct rsock_stream *st)
 {
 	st->read_end = st->write_end = st->peer_disconnected = true;

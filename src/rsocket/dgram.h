@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dgram.h - SOCK_DGRAM sockets. Each has a UDP socket, by which the ends learn of each
- * other's QPs, and which carries what the QPs cannot. See docs/rsocket.md. */
+ * other's QPs, and which carries what the QPs cannot. See docs/dev/rsocket.md. */
 #ifndef RSOCKET_DGRAM_H
 #define RSOCKET_DGRAM_H
 

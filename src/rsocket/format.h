@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* format.h - the formats of rsockets on the wire: private data, immediates, entries that
- * the peer writes, headers of datagrams. See docs/rsocket.md and rdma-core's "rsocket
+ * the peer writes, headers of datagrams. See docs/dev/rsocket.md and rdma-core's "rsocket
  * Protocol and Design Guide". */
 #ifndef RSOCKET_FORMAT_H
 #define RSOCKET_FORMAT_H

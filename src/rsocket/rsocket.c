@@ -22,8 +22,8 @@ static _Thread_local struct {
 	bool backlogs, sleepers, table;
 } has __attribute__((tls_model("initial-exec")));
 
-/* Takes the locks in their order (docs/rsocket.md). No verbs call is made under any of
- * them: the NIC's own fork handlers may have run before, and hold its locks. */
+/* Takes the locks in their order (docs/dev/rsocket.md). No verbs call is made under any
+ * of them: the NIC's own fork handlers may have run before, and hold its locks. */
 static void forking(void)
 {
 	has.backlogs = rsock_backlogs_lock();

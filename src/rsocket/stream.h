@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* stream.h - one end of a stream: credits, the receive and send buffers, iomaps. It calls
  * no verbs: immediates and completions go in, RDMA WRITEs to be posted come out. See
- * docs/rsocket.md; implemented by stream.c, tx.c, rx.c and iomap.c. */
+ * docs/dev/rsocket.md; implemented by stream.c, tx.c, rx.c and iomap.c. */
 #ifndef RSOCKET_STREAM_H
 #define RSOCKET_STREAM_H
 

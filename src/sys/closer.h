@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* closer.h - a thread that closes descriptors which another user has sent: that user can
- * make close(2) take as long as he likes (docs/host.md). */
+ * make close(2) take as long as he likes (docs/dev/host.md). */
 #ifndef SYS_CLOSER_H
 #define SYS_CLOSER_H
 

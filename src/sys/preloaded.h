@@ -3,8 +3,8 @@
  *
  * That library stands before libc's madvise(), mremap(), clone() and others.  If it is of
  * the same release, liburnic asks it to report those calls that concern memory backed by
- * a file of ours (docs/direct.md, "Private memory").  The functions below may be called
- * from any thread, from a signal handler, and from within malloc(). */
+ * a file of ours (docs/dev/direct.md, "Private memory").  The functions below may be
+ * called from any thread, from a signal handler, and from within malloc(). */
 #ifndef SYS_PRELOADED_H
 #define SYS_PRELOADED_H
 

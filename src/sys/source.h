@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* source.h - what the engine of a NIC serves beside QPs: anything that brings input, has
- * timers, or must be told when output has ended.  docs/driver.md says who calls which
+ * timers, or must be told when output has ended.  docs/dev/driver.md says who calls which
  * function when.
  *
  * A source fills in the functions that it has.  Unless one says otherwise, they are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* places.c - a place of a queue is occupied until the completion that covers its request
- * is polled; so a CQ as large as its queues does not overrun. docs/queues.md. */
+ * is polled; so a CQ as large as its queues does not overrun. docs/dev/queues.md. */
 #include "../pairs/pairs.h"
 #include "feature.h"
 
