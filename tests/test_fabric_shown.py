@@ -333,8 +333,7 @@ def test_sysfs_of_a_forged_fabric(netns, name, counter, status):
     """A fabric's names of adapters and counters cannot make `urnic fabric sysfs` write outside
     its folder."""
     top = netns.stage.tmp / f"forged{random.getrandbits(40):x}"
-    (top / "in").mkdir(parents=True)
-    (top / "in").chmod(0o777)
+    top.mkdir()
     top.chmod(0o777)
     forged = netns.start("/usr/bin/python3", "-c", FORGED, name, counter)
     forged.wait_output("ready")
@@ -344,7 +343,7 @@ def test_sysfs_of_a_forged_fabric(netns, name, counter, status):
     assert (": Bad message" in end.out) == bool(status), end.out
     assert forged.running()
     made_ = {str(p.relative_to(top)) for p in top.rglob("*")}
-    assert made_ == {"in"} or not status
+    assert not made_ or not status
     assert all(p == "in" or p.startswith("in/") for p in made_), made_
     assert not [p for p in made_ if "escaped" in p or "hidden" in p]
     assert any(p.endswith("/ib_a/ports/1/counters/link_downed") for p in made_) == (not status)

@@ -32,6 +32,8 @@ struct slot {
 	enum kind kind;
 	bool busy;
 	unsigned waits; /* completions still to come */
+	bool answers,
+		owes; /* the peer: an answer is under way; another one is to follow */
 	uint64_t seed, len;
 	uint8_t *out, *back;  /* local memory, `room` bytes each */
 	uint64_t room, arena; /* size of each, and its place in an arena */

@@ -13,6 +13,8 @@
 #include "peer.h"
 #include "stress.h"
 
+static const uint64_t ANSWER = 1ull << 63; /* in the wr_id of an answer */
+
 /* --- posting ------------------------------------------------------------- */
 
 static unsigned cut(struct ibv_sge *sge, const uint8_t *at, uint64_t len)
@@ -190,14 +192,39 @@ static void finished(int q, int i)
 	one_wait_less(t);
 }
 
-/* The peer's WRITE with imm is checked and answered with a bare SEND of imm
- * 0x80000000 | slot, so that it may use the slot again. */
-static void got_write(int q, uint32_t i)
+/* Tells the peer by a bare SEND of imm 0x80000000 | slot that it may use the slot again.
+ * The send queue has room for one answer of each slot, so the next one waits for the
+ * completion of the last. */
+static void answer(int q, int i)
 {
 	struct ibv_send_wr wr = {
-		.wr_id = UINT64_MAX, .opcode = IBV_WR_SEND_WITH_IMM,
-		.imm_data = htonl(0x80000000u | i),
+		.wr_id = ANSWER | (uint64_t)q << 16 | (uint64_t)i,
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = htonl(0x80000000u | (uint32_t)i),
 	}, *bad;
+	struct slot *t = &s.conn[q].slot[i];
+
+	t->owes = t->answers;
+	if (t->answers)
+		return;
+	t->answers = true;
+	if (ibv_post_send(s.conn[q].qp, &wr, &bad))
+		err(1, "answer");
+}
+
+static void answered(int q, int i)
+{
+	struct slot *t = &s.conn[q].slot[i];
+
+	t->answers = false;
+	if (t->owes)
+		answer(q, i);
+}
+
+/* The peer's WRITE with imm is checked and answered. */
+static void got_write(int q, uint32_t i)
+{
 	struct slot *t = &s.conn[q].slot[i % SLOTS];
 	const uint8_t *arena = s.arena + t->arena, *tail = arena + t->room - HEAD;
 	uint64_t seed, len, at;
@@ -207,8 +234,7 @@ static void got_write(int q, uint32_t i)
 	at = len <= t->room - HEAD ? pattern_check(arena, len, seed) : 0;
 	if (at != len)
 		wrong("WRITE with imm", q, seed, len, at);
-	if (ibv_post_send(s.conn[q].qp, &wr, &bad))
-		err(1, "answer");
+	answer(q, (int)(i % SLOTS));
 }
 
 static void got_send(int q, int i, const struct ibv_wc *wc)
@@ -247,7 +273,9 @@ static bool drain_cq(void)
 			got_write(q, ntohl(wc[k].imm_data));
 		else if (wc[k].opcode == IBV_WC_RECV)
 			got_send(q, i, &wc[k]);
-		else if (wc[k].wr_id != UINT64_MAX)
+		else if (wc[k].wr_id & ANSWER)
+			answered(q, i);
+		else
 			finished(q, i);
 		if (wc[k].opcode & IBV_WC_RECV) {
 			s.received++;
