@@ -36,8 +36,11 @@ void hang_psn(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	const struct ib_rsp *s = &q->rsp;
 	char from[IB_PEER_LEN];
 
-	/* Behind a message that waits for its receive there are packets, too. */
-	if (s->late.until || (s->late.refused && s->late.refused_psn == s->epsn))
+	/* A PSN that was agreed on wrongly shows before the first packet is taken; later
+	 * ones are lost packets and duplicates.  Behind a message that waits for its
+	 * receive there are packets, too. */
+	if (s->prev || s->late.until ||
+	    (s->late.refused && s->late.refused_psn == s->epsn))
 		return;
 	if (hang_seen(&q->rsp.astray, s->epsn, now))
 		log_hint(
