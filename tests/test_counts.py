@@ -26,6 +26,8 @@ UDP = {"URNIC_LOCAL": "off"}
 #
 # one_sided: posting and polling in this process; the other process does nothing.  two_qps: both
 # ends together; a round of its ping-pong is two SENDs, a WRITE of 16 KiB is 16 packets.
+# A poller that gets completions goes on polling, so a ping-pong has empty polls, more of them on a
+# busy machine.
 ROWS = [
     ("write-mapped", "one_sided", "-s write 8", {}, 459, 0),
     ("read-mapped", "one_sided", "-s read 8", {}, 481, 0),
@@ -34,7 +36,7 @@ ROWS = [
     ("write", "one_sided", "write 8", {}, 2430, 1),
     ("read", "one_sided", "read 8", {}, 2500, 1),
     ("write-64K", "one_sided", "write 65536", {}, 2450, 1),
-    ("send-pingpong", "two_qps", "8", {}, 5350, 0),
+    ("send-pingpong", "two_qps", "8", {}, 6200, 0),
     ("send-list", "two_qps", "-l 16 8", {}, 1320, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 4100, 0.3),
     ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 62300, 1),
