@@ -46,14 +46,16 @@ class Way(NamedTuple):
 
 
 # roce-lo is for rdma_cm alone: an id that is bound to 127.0.0.1 must have a device, which it has
-# if roce_lo is the only one.
+# if roce_lo is the only one.  ib goes without the library that shows urnic's own /sys, where an
+# InfiniBand device has no network interface.
 WAYS = {
     "roce": Way("roce", "roce_eth0", "eth0"),
     "roce-udp": Way("roce", "roce_eth0", "eth0", {"URNIC_LOCAL": "off"}),
     "roce-lo": Way("roce", "roce_lo", "lo"),
     "iwarp": Way("iwarp", "iwarp_eth0", "eth0"),
     "ib": Way("ib", "ib_node1", "eth0", within=("fabric", "exec", "-s", "{settings}", "star:2", "--",
-                                                "env", "URNIC_HCA=node1")),
+                                                "env", "LD_PRELOAD={lib}/liburnic-map.so",
+                                                "URNIC_HCA=node1")),
 }
 LO = "test_rdmacm."
 # These skip themselves unless they are root's.
@@ -90,7 +92,8 @@ def batch(ns, suite, runner, way, tests, user):
                          CLASS.format(how.device, how.net), "sh"])
     settings = ns.stage.path / "conformance.conf"
     settings.write_text(f"[node1]\naddress = {ns.ip4}\n")
-    within = [ns.stage.urnic, *(w.format(settings=settings) for w in how.within)] if how.within else []
+    within = [ns.stage.urnic, *(w.format(settings=settings, lib=ns.stage.lib) for w in how.within)] \
+        if how.within else []
     env = {} if how.within else {"URNIC_DEVICES": how.device}
     proc = ns.run(*within, "/usr/bin/python3", "-B", runner, suite, TIMES, "--dev", how.device,
                   *(["--nobody"] if user else []), "--", *tests, check=False, user=user, env={**env, **how.env}, timeout=MANY)
