@@ -310,7 +310,7 @@ import ctypes, os, sys
 def state():
     return (sorted(os.listdir("/proc/self/fd")), os.listdir("/proc/self/task"))
 def handlers():
-    return [l for l in open("/proc/self/status") if l.startswith("Sig")]
+    return [l for l in open("/proc/self/status") if l.startswith(("SigBlk", "SigIgn", "SigCgt"))]
 before, caught = state(), handlers()
 for path in sys.argv[1:]:
     ctypes.CDLL(path, ctypes.RTLD_GLOBAL | os.RTLD_NOW)
