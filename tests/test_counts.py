@@ -14,6 +14,8 @@ import lab
 import pytest
 from tool import need
 
+pytestmark = pytest.mark.alone      # a poller's share of the work depends on what else runs
+
 ROUNDS = 20             # a run does ROUNDS times COUNT operations: tests/bench/one_sided.c, two_qps.c
 FEW, MORE = 32, 512     # COUNT of the two runs; each is a multiple of the lists' lengths
 
