@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,47 +213,6 @@ static void not_ready(void)
 	send_from(0, IBV_WR_SEND, 0);
 }
 
-/* The completion is there, nothing is armed, and the program sleeps. */
-static void not_armed(void)
-{
-	good();
-	post_recv(1);
-	send_from(0, IBV_WR_SEND, 0);
-	event();
-}
-
-static void *send_later(void *arg)
-{
-	(void)arg;
-	sleep(1);
-	send_from(0, IBV_WR_SEND, 0);
-	return NULL;
-}
-
-/* The program sleeps first, and then the completion comes. */
-static void not_armed_before(void)
-{
-	pthread_t t;
-
-	good();
-	post_recv(1);
-	MUST(!pthread_create(&t, NULL, send_later, NULL));
-	event();
-}
-
-/* The event told of the completion, and the program arms and does not poll. */
-static void not_polled(void)
-{
-	connect_qps();
-	post_recv(1);
-	MUST(!ibv_req_notify_cq(cq[1], 0));
-	send_from(0, IBV_WR_SEND, 0);
-	MUST(event() == cq[1]);
-	ibv_ack_cq_events(cq[1], 1);
-	MUST(!ibv_req_notify_cq(cq[1], 0));
-	event();
-}
-
 static void cq_events(void)
 {
 	connect_qps();
@@ -309,19 +267,11 @@ static const struct {
 	const char *name;
 	void (*does)(void);
 } whats[] = {
-	{ "good", good },
-	{ "wrong-rkey", wrong_rkey },
-	{ "flushed", flushed },
-	{ "no-receive", no_receive },
-	{ "wrong-psn", wrong_psn },
-	{ "wrong-qpn", wrong_qpn },
-	{ "not-ready", not_ready },
-	{ "not-armed", not_armed },
-	{ "not-armed-before", not_armed_before },
-	{ "not-polled", not_polled },
-	{ "cq-events", cq_events },
-	{ "qp-events", qp_events },
-	{ "srq-events", srq_events },
+	{ "good", good },	    { "wrong-rkey", wrong_rkey },
+	{ "flushed", flushed },	    { "no-receive", no_receive },
+	{ "wrong-psn", wrong_psn }, { "wrong-qpn", wrong_qpn },
+	{ "not-ready", not_ready }, { "cq-events", cq_events },
+	{ "qp-events", qp_events }, { "srq-events", srq_events },
 	{ "id-events", id_events },
 };
 
