@@ -28,6 +28,35 @@
 #include "sys/live.h"
 #include "sys/netns_testing.h"
 
+/* A NIC with a context, as a program has opened it. */
+struct fix {
+	struct nic *nic;
+	struct core *core;
+	struct context ctx;
+};
+
+NO_TSA __attribute__((unused)) static int setup(void **state)
+{
+	static struct fix f;
+
+	f.ctx.dead = false;
+	assert_int_equal(nic_open(&f.nic), 0);
+	f.core = nic_core(f.nic);
+	list_add_tail(&f.core->contexts, &f.ctx.node);
+	fflush(NULL);
+	*state = &f;
+	return 0;
+}
+
+NO_TSA __attribute__((unused)) static int teardown(void **state)
+{
+	struct fix *f = *state;
+
+	list_del(&f->ctx.node);
+	nic_close(f->nic);
+	return 0;
+}
+
 static bool blocks_signals(void)
 {
 	sigset_t now;
@@ -37,22 +66,31 @@ static bool blocks_signals(void)
 }
 
 /* In the child: exit statuses tell the first thing that is wrong. */
-NO_TSA static int look_as_child(struct nic *nic, const struct context *ctx)
+NO_TSA static int look_as_child(const struct fix *f)
 {
-	struct core *core = nic_core(nic);
+	struct core *core = f->core;
 	struct nic *own;
 
-	if (!ctx->dead || !core->dead)
+	if (!f->ctx.dead || !core->dead)
 		return 1;
 	if (!turn_try(&core->turn) || !lock_try(&core->lock) ||
 	    !lock_try(&core->mkeys.lock))
 		return 2;
 	if (blocks_signals())
 		return 3;
-	if (nic_open(&own) || own == nic)
+	if (nic_open(&own) || own == f->nic)
 		return 4;
 	nic_close(own);
 	return 0;
+}
+
+static pid_t fork_and_look(const struct fix *f)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(look_as_child(f));
+	return pid;
 }
 
 static void expect_good_child(pid_t pid)
@@ -66,25 +104,17 @@ static void expect_good_child(pid_t pid)
 /* All locks that a call may hold when a signal comes are held, and stay so. */
 NO_TSA __attribute__((unused)) static void its_own_locks_are_not_waited_for(void **state)
 {
-	struct context ctx = { .dead = false };
-	struct core *core;
-	struct nic *nic;
+	struct fix *f = *state;
+	struct core *core = f->core;
 	pid_t pid;
 
-	(void)state;
-	assert_int_equal(nic_open(&nic), 0);
-	core = nic_core(nic);
-	list_add_tail(&core->contexts, &ctx.node);
-	fflush(NULL);
 	inside_begin();
 	assert_true(share_hold(LOCK_SURELY));
 	turn_take(&core->turn);
 	lock_take(&core->lock);
 	assert_true(mkeys_hold(&core->mkeys, LOCK_SURELY));
 	assert_true(live_hold(LOCK_SURELY));
-	pid = fork();
-	if (pid == 0)
-		_exit(look_as_child(nic, &ctx));
+	pid = fork_and_look(f);
 	assert_false(live_hold(LOCK_IF_FREE));
 	assert_false(mkeys_hold(&core->mkeys, LOCK_IF_FREE));
 	assert_false(lock_try(&core->lock));
@@ -98,9 +128,7 @@ NO_TSA __attribute__((unused)) static void its_own_locks_are_not_waited_for(void
 	share_let_go();
 	inside_end();
 	expect_good_child(pid);
-	assert_false(ctx.dead);
-	list_del(&ctx.node);
-	nic_close(nic);
+	assert_false(f->ctx.dead);
 }
 
 static atomic_bool has_locks;
@@ -126,31 +154,21 @@ NO_TSA __attribute__((unused)) static void *take_and_wait(void *arg)
 NO_TSA __attribute__((unused)) static void nor_those_whose_holders_wait_for_it(
 	void **state)
 {
-	struct context ctx = { .dead = false };
-	struct core *core;
-	struct nic *nic;
+	struct fix *f = *state;
+	struct core *core = f->core;
 	pthread_t t;
 	pid_t pid;
 
-	(void)state;
-	assert_int_equal(nic_open(&nic), 0);
-	core = nic_core(nic);
-	list_add_tail(&core->contexts, &ctx.node);
-	fflush(NULL);
 	inside_begin();
 	turn_take(&core->turn);
 	assert_int_equal(pthread_create(&t, NULL, take_and_wait, core), 0);
 	while (!atomic_load(&has_locks))
 		sched_yield();
-	pid = fork();
-	if (pid == 0)
-		_exit(look_as_child(nic, &ctx));
+	pid = fork_and_look(f);
 	turn_give(&core->turn);
 	inside_end();
 	assert_int_equal(pthread_join(t, NULL), 0);
 	expect_good_child(pid);
-	list_del(&ctx.node);
-	nic_close(nic);
 }
 
 static pthread_mutex_t of_a_channel = PTHREAD_MUTEX_INITIALIZER;
@@ -173,42 +191,34 @@ NO_TSA __attribute__((unused)) static void *turn_and_wait(void *arg)
 NO_TSA __attribute__((unused)) static void nor_is_a_call_of_rdma_cm_waited_for(
 	void **state)
 {
-	struct context ctx = { .dead = false };
-	struct core *core;
-	struct nic *nic;
+	struct fix *f = *state;
+	struct core *core = f->core;
 	pthread_t t;
 	pid_t pid;
 
-	(void)state;
-	assert_int_equal(nic_open(&nic), 0);
-	core = nic_core(nic);
-	list_add_tail(&core->contexts, &ctx.node);
-	fflush(NULL);
 	atomic_store(&has_locks, false);
 	held_begin();
 	pthread_mutex_lock(&of_a_channel);
 	assert_int_equal(pthread_create(&t, NULL, turn_and_wait, core), 0);
 	while (!atomic_load(&has_locks))
 		sched_yield();
-	pid = fork();
-	if (pid == 0)
-		_exit(look_as_child(nic, &ctx));
+	pid = fork_and_look(f);
 	pthread_mutex_unlock(&of_a_channel);
 	held_end();
 	assert_int_equal(pthread_join(t, NULL), 0);
 	expect_good_child(pid);
-	list_del(&ctx.node);
-	nic_close(nic);
 }
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #ifndef __SANITIZE_THREAD__
 		/* It takes fork handlers for signal handlers. */
-		cmocka_unit_test(its_own_locks_are_not_waited_for),
-		cmocka_unit_test(nor_those_whose_holders_wait_for_it),
-		cmocka_unit_test(nor_is_a_call_of_rdma_cm_waited_for),
+		TEST(its_own_locks_are_not_waited_for),
+		TEST(nor_those_whose_holders_wait_for_it),
+		TEST(nor_is_a_call_of_rdma_cm_waited_for),
 #endif
 	};
 
