@@ -90,22 +90,30 @@ static struct cm_target peer_of(struct sim *s, int side, uint16_t dlid)
 	return to;
 }
 
+static struct cm_listener *listen_at_second(struct sim *s, struct prog *b)
+{
+	struct cm_service service = {
+		.space = SPACE, .port = PORT, .any = true, .v6 = true
+	};
+	struct cm_listener *l;
+
+	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
+	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b->owner), 0);
+	return l;
+}
+
 static void two_ports_connect(void **state)
 {
 	struct sim *s = open_both();
 	const uint16_t lid = device_lid(s->node[1].dev);
 	const struct cm_target to = peer_of(s, 0, lid);
 	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
-	struct cm_service service = {
-		.space = SPACE, .port = PORT, .any = true, .v6 = true
-	};
 	struct prog a = { .owner = { on_event } }, b = { .owner = { on_event } };
 	struct cm_listener *l;
 	struct cm_conn *c;
 
 	(void)state;
-	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
-	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b.owner), 0);
+	l = listen_at_second(s, &b);
 	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
 					     s->now),
 			 0);
@@ -143,16 +151,12 @@ static void no_such_mtu(void **state)
 	struct sim *s = open_both();
 	struct cm_target to = peer_of(s, 0, device_lid(s->node[1].dev));
 	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
-	struct cm_service service = {
-		.space = SPACE, .port = PORT, .any = true, .v6 = true
-	};
 	struct prog a = { .owner = { on_event } }, b = { .owner = { on_event } };
 	struct cm_listener *l;
 	struct cm_conn *c;
 
 	(void)state;
-	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
-	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b.owner), 0);
+	l = listen_at_second(s, &b);
 	to.mtu = 15;
 	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
 					     s->now),
@@ -201,9 +205,6 @@ static void a_connection_in_another_partition(void **state)
 	struct sim *s = open_both();
 	const struct cm_target to = peer_of(s, 0, device_lid(s->node[1].dev));
 	const struct cm_param self = { .qpn = 0xa00001, .ack_timeout = 14 };
-	struct cm_service service = {
-		.space = SPACE, .port = PORT, .any = true, .v6 = true
-	};
 	struct prog a = { .owner = { on_event } }, b = { .owner = { on_event } };
 	struct cm_listener *l;
 	struct cm_conn *c;
@@ -211,8 +212,7 @@ static void a_connection_in_another_partition(void **state)
 	(void)state;
 	fill(s, 0, 0x0009, 0);
 	fill(s, 1, 0xffff, 0x8009);
-	assert_int_equal(cm_bind(cm_of(s, 1), &service, &l), 0);
-	assert_int_equal(cm_listen(cm_of(s, 1), l, 1, false, &b.owner), 0);
+	l = listen_at_second(s, &b);
 	assert_int_equal(gsi_pkey(cm_of(s, 0), &to.route), 0x0009);
 	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
 					     s->now),
