@@ -19,6 +19,8 @@ from tool import need
 sys.path.insert(0, str(ROOT / "tests/bench"))
 import bench  # noqa: E402
 import parse  # noqa: E402
+import figures  # noqa: E402
+import gains  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
 import rows  # noqa: E402
@@ -136,8 +138,12 @@ def test_spread_of_runs():
 
 # --- rows -----------------------------------------------------------------------------
 
+def cells(rounds, *table):
+    return [line.cells() for line in rows.Runner(rounds).table("rows", list(table))]
+
+
 def told(row, rounds=3):
-    return rows.Runner(rounds).table("rows", [row])
+    return cells(rounds, row)
 
 
 def test_rounds_alternate():
@@ -160,7 +166,7 @@ def test_rows_share_the_runs_of_what_they_share():
     ours = {"a": one("a", 2)}
     pair = [rows.Row("w", "us", ours, name, one(name, value), stats.at_most(1))
             for name, value in (("x", 1), ("y", 4))]
-    lines = rows.Runner(2).table("rows", [*pair, rows.Row("v", "us", {"": one("b", 1)}, once=True)])
+    lines = cells(2, *pair, rows.Row("v", "us", {"": one("b", 1)}, once=True))
     assert order == ["x", "y", "a"] * 2 + ["b"]
     assert [(line[0], line[3], line[5]) for line in lines] == [
         ("w, a", "2.00", "NO"), ("w, a", "0.500", "yes"), ("v", "", "")]
@@ -237,7 +243,7 @@ def test_vms_figures_do_not_depend_on_perftest_s_clock():
 def test_vms_take_turns(two_vms):
     """Each round of a row has the driver's run and urnic's, which no driver is loaded beside."""
     row = next(iter(targets.two_vms(two_vms)))
-    line, = rows.Runner(2).table("rows", [row])
+    line, = cells(2, row)
     assert "ib_send_lat, 8 B, RoCE v2" in line[0] and ("TCG" in line[0] or "KVM" in line[0])
     assert line[1:] == ("1000 us (p99 2000, worst 1000)", "rdma_rxe: 1000 us (p99 2000, worst 1000)", "1.00",
                         "<= 1", "yes")
@@ -254,7 +260,7 @@ def test_vms_that_cannot_be_started(monkeypatch):
         tries.append(1)
         raise AssertionError("peer-vm ('build',): text\npeer-vm: no Debian package lists | none")
     monkeypatch.setattr(vms.peervm, "PeerVM", no_vm)
-    lines = rows.Runner(2).table("rows", list(targets.two_vms(vms.TwoVMs(None))))
+    lines = cells(2, *targets.two_vms(vms.TwoVMs(None)))
     why = "not run: peer-vm: no Debian package lists / none"
     assert len(lines) == 6 and len(tries) == 1
     assert {line[1:4] + line[5:] for line in lines} == {(why, f"{name}: {why}", "", "")
@@ -263,8 +269,12 @@ def test_vms_that_cannot_be_started(monkeypatch):
 
 def test_a_program_that_fails_in_a_vm(two_vms):
     two_vms.vm.finish = lambda job, seconds: (1, "Couldn't listen to port\n")
-    line, = rows.Runner(2).table("rows", [next(iter(targets.two_vms(two_vms)))])
+    line, = cells(2, next(iter(targets.two_vms(two_vms))))
     assert "server: 1 (Couldn't listen to port)" in line[1] and line[5] == "NO"
+
+
+NOWHERE = types.SimpleNamespace(
+    with_=lambda **_: NOWHERE, with_env=lambda **_: NOWHERE, inner=[], ip4="", dev="", name="")
 
 
 # --- tables and plots -------------------------------------------------------------------
@@ -279,10 +289,10 @@ def chart():
 def test_charts():
     c = chart()
     c.measure(rows.Runner(2), [8, 4096])
-    head, lines = sizes.table(c)
-    assert head == ("", "urnic", "yard_stick", "broken")
-    assert lines == [("8 B", "1.00", "2.00", "-"), ("4 KiB", "512", "2.00", "-")]
-    assert "broken: failed" in report.chart_section(c)
+    text = report.chart_section(c.figures())
+    assert "|  | urnic | yard_stick | broken |" in text
+    assert "| 8 B | 1.00 | 2.00 | - |\n| 4 KiB | 512 | 2.00 | - |\n" in text
+    assert "broken: failed" in text
 
 
 def test_plots_are_small_and_always_the_same(tmp_path):
@@ -291,10 +301,130 @@ def test_plots_are_small_and_always_the_same(tmp_path):
     c.measure(rows.Runner(1), stats.SIZES)
     texts = []
     for name in ("a.svg", "b.svg"):
-        assert report.plot(c, tmp_path / name)
+        assert report.plot(c.figures(), tmp_path / name)
         texts.append((tmp_path / name).read_text())
     assert texts[0] == texts[1] and "yard_stick" in texts[0] and "broken" not in texts[0]
     assert len(texts[0]) < 40000 and "font-face" not in texts[0]
+
+
+# --- the page from recorded figures ------------------------------------------------------
+
+def line(what, ours, yard_name="", yard=None, ratio=None, unit="us", when="2026-01-01", **kw):
+    return figures.Line(what, unit, unit == "us", figures.Figure(ours), yard_name,
+                        yard and figures.Figure(yard), ratio, when=when, **kw)
+
+
+def curve(name, points, when="2026-01-01", **kw):
+    return figures.Curve(name, {size: (value, value) for size, value in points.items()}, when=when, **kw)
+
+
+def recorded():
+    """A few figures, as a whole bench has them."""
+    return figures.Figures(5, {"2026-01-01": "a machine"}, {
+        "targets": [
+            line("one host, ib_write_lat, 8 B, map", 0.09, "UCX posix, ucp_put_lat", 0.06, 1.5, goal="<= 1", met="NO"),
+            line("one host, ib_write_lat, 8 B, auto", 2.4, "UCX posix, ucp_put_lat", 0.06, 40),
+            line("one host, ib_write_lat, 8 B, map", 0.09, "a cache line, one way", 0.05, 1.8),
+            line("veth, rdma_cm connections, RoCE v2", 7000, "TCP", 10000, 0.7, unit="/s")],
+        "spread": [figures.Spread(["ib_send_lat", *"1234567", "", "yes"], "2026-01-01")],
+    }, {"one-host": [figures.Chart("one-host-latency", "One host: ib_send_lat", "us", [
+        curve("urnic map", {8: 0.4, 64: 0.5}), curve("urnic auto", {8: 0.2}),
+        curve("TCP that spins", {8: 4.0}, limit=True)])]})
+
+
+def test_the_page_begins_with_what_a_user_gets():
+    text = report.page(recorded())
+    heads = re.findall(r"^#+ .*$", text, re.M)
+    assert heads == ["# Performance", "## What you get", "## For developers", "### Targets",
+                     "### One host, by size", "#### One host: ib_send_lat, us", "### Spread"]
+    mine = text[:text.index("## For developers")]
+    assert ("| one host: 8-byte WRITE, latency | UCX, shared memory: 0.060 us | 0.090 us | 1.5 times as long "
+            "| 2.40 us | 40 times as long |\n") in mine
+    assert ("| one host: 8-byte SEND, latency | TCP, loopback interface: 4.00 us | 0.400 us | 10 times as fast "
+            "| 0.200 us | 20 times as fast |\n") in mine
+    assert "| two hosts: connections a second, by rdma_cm | TCP: 10000 /s | 7000 /s | 70 % | the same |  |\n" in mine
+    assert "goal" not in mine and "NO" not in mine and "- 2026-01-01: a machine" in mine
+    assert "Measured on 2026-01-01." in mine and "measured on |" not in text
+
+
+@pytest.mark.parametrize("ratio, less, text", [
+    (1, True, "the same"), (0.96, False, "the same"), (1.5, True, "1.5 times as long"),
+    (0.4, True, "2.5 times as fast"), (616, True, "616 times as long"), (4.63, False, "4.6 times as much"),
+    (0.82, False, "82 %"), (0.004, False, "0.4 %")])
+def test_ratios_in_words(ratio, less, text):
+    assert gains.words(ratio, less) == text
+
+
+def test_what_failed_is_no_gain():
+    got = recorded()
+    got.tables["targets"][0].ours = figures.Figure(reason="failed: no device")
+    assert "8-byte WRITE" not in "".join(cells[0] for cells, _ in gains.table(got))
+
+
+def test_each_gain_is_a_figure_of_the_bench(monkeypatch):
+    """The names that the first table chooses by are names of rows and curves."""
+    monkeypatch.setattr(stats, "SIZES", [8])
+    p = peers.Programs(types.SimpleNamespace(urnic=""), *[types.SimpleNamespace(
+        a=NOWHERE, b=NOWHERE)] * 2)
+    got = figures.Figures()
+    for name, module in (("targets", targets.rows(p, vms.TwoVMs(None))), ("connections", bench.connections.rows(p))):
+        got.tables[name] = [line(f"{row.what}, {way}" if way else row.what, 1, row.yard_name, 1, 1, row.unit)
+                            for row in module for way in row.ours]
+    for name, charts in (("one-host", sizes.one_host(p)), ("two-hosts", sizes.two_hosts(p))):
+        got.charts[name] = [figures.Chart(c.name, c.title, c.unit, [
+            curve(path.name, {8: 1}, limit=path.limit) for path in c.paths]) for c in charts]
+    assert len(gains.table(got)) == len(gains.GAINS)
+    assert not [cells for cells, _ in gains.table(got) if "-" in cells]
+    assert [len(c.curves) for c in gains.plots(got)] == [len(wanted) for *_, wanted in gains.PLOTS]
+
+
+def test_figures_are_kept_as_they_are():
+    assert figures.Figures.load(recorded().dump()) == recorded()
+
+
+def test_figures_of_another_day_say_so():
+    got = recorded()
+    old = recorded()
+    got.merge(figures.Figures(1, {"2026-02-02": "another load"}, {"targets": [
+        line("one host, ib_write_lat, 8 B, map", 0.12, "UCX posix, ucp_put_lat", 0.06, 2.0, when="2026-02-02")],
+        "spread": []}, {"one-host": [figures.Chart("one-host-latency", "", "us", [
+            curve("urnic map", {8: 0.3}, when="2026-02-02")])]}))
+    assert [x.ours.middle for x in got.tables["targets"]] == [0.12, *(x.ours.middle for x in old.tables["targets"][1:])]
+    text = report.page(got)
+    assert "- 2026-01-01: a machine\n- 2026-02-02: another load\n" in text
+    assert re.search(r"\| one host: 8-byte WRITE, latency .*0.120 us \| 2.0 times as long .*\| 2026-02-02 \|", text)
+    assert re.search(r"\| one host, ib_write_lat, 8 B, auto .*\| 2026-01-01 \|", text)
+    assert "Measured on 2026-02-02; on 2026-01-01: urnic auto, TCP that spins.\n" in text
+    got.merge(figures.Figures(1, {}, {name: [figures.dataclasses.replace(x, when="2026-02-02") for x in table]
+                                      for name, table in got.tables.items()},
+                              {name: [figures.dataclasses.replace(c, curves=[
+                                  figures.dataclasses.replace(x, when="2026-02-02") for x in c.curves])
+                                  for c in charts] for name, charts in got.charts.items()}))
+    assert list(got.machines) == ["2026-02-02"]
+
+
+def test_the_page_is_of_its_figures(tmp_path):
+    """docs/performance.md is what `scripts/bench --page` makes of docs/performance.json."""
+    need("gnuplot")
+    docs = ROOT / "docs"
+    bench.write(bench.kept(docs), tmp_path)
+    assert {p.name: p.read_text() for p in tmp_path.iterdir() if p.suffix != ".svg"} == {
+        p.name: p.read_text() for p in docs.glob("performance*") if p.suffix != ".svg"}
+    assert {p.name for p in tmp_path.iterdir()} == {p.name for p in docs.glob("performance*")}
+
+
+def test_figures_that_are_kept_take_the_place_of_others(monkeypatch, tmp_path):
+    bench.write(recorded(), tmp_path)
+    fresh = figures.Figures(5, {"2026-02-02": "another load"}, {"targets": [
+        line("one host, ib_write_lat, 8 B, map", 0.12, "UCX posix, ucp_put_lat", 0.06, 2.0, when="2026-02-02")]})
+    monkeypatch.setattr(bench, "measured", lambda args: fresh)
+    before = (tmp_path / bench.FIGURES).read_text()
+    for words, changes in ((["--only", "targets"], False), (["--only", "targets", "--keep"], True)):
+        monkeypatch.setattr(sys, "argv", ["bench", *words])
+        bench.main(tmp_path)
+        assert ((tmp_path / bench.FIGURES).read_text() != before) == changes
+    text = (tmp_path / bench.PAGE).read_text()
+    assert "0.120 us" in text and "| one host, ib_write_lat, 8 B, auto | 2.40 us |" in text
 
 
 def test_files_are_written_all_or_none(tmp_path):
@@ -353,11 +483,13 @@ def test_vms_that_qemu_does_not_start():
     assert re.search(r"not run: .*none-such \| rdma_rxe: not run", done.stdout), done.stdout + done.stderr
 
 
-def test_no_such_section(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["bench", "--only", "hosts"])
+@pytest.mark.parametrize("words, says", [(["--only", "hosts"], "targets"), (["--keep"], "--only"),
+                                         (["--keep", "--quick", "--only", "spread"], "--quick")])
+def test_what_cannot_be_asked_for(monkeypatch, capsys, words, says):
+    monkeypatch.setattr(sys, "argv", ["bench", *words])
     with pytest.raises(SystemExit):
         bench.arguments()
-    assert "targets" in capsys.readouterr().err
+    assert says in capsys.readouterr().err
 
 
 def test_what_is_interrupted_leaves_the_page(monkeypatch, tmp_path):

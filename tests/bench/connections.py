@@ -28,6 +28,7 @@ def rows(p):
                       {way: lambda ns=ns, n=n: p.qp_kib(ns, n)}, goal=Goal(64, less=True), once=True)
         yield Row("a SEND and a WRITE of 1 GiB, compared", "GB/s",
                   {way: lambda ns=ns: p.many(ns, "message", 1 << 30, ns.dev, 1)}, once=True)
+    yield Row("processor time of a process that waits", "%", {"": lambda: p.idle(client)}, once=True)
     for n in (1000, 1_000_000):
         for unit in ("us", "kib"):
             yield Row(f"a memory region, the last tenth of {n:,}", "KiB" if unit == "kib" else unit,

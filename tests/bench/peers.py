@@ -5,7 +5,9 @@ A place is (server, client): the namespaces of tests/lab.py in which the two end
 """
 
 import os
+import pathlib
 import re
+import time
 
 import lab
 import parse
@@ -14,6 +16,12 @@ from stats import KIB, MIB
 WAYS = ("map", "auto", "pipe", "off")       # values of URNIC_LOCAL
 MTU_PAYLOAD = {1500: 1024, 9000: 4096}      # interface MTU: path MTU
 SHORT, LONG = 60, 180
+
+
+def processor_ns(pid):
+    """The processor time of all threads of a process."""
+    return sum(int(task.read_text().split()[0])
+               for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 class Programs:
@@ -104,6 +112,18 @@ class Programs:
 
     def many(self, ns, *words):
         return self.number(ns, "bench/many", *words, library=True)
+
+    def idle(self, ns, seconds=5):
+        """The share of a processor, in %, of a process that has posted receives to a QP and waits in
+        accept()."""
+        port = lab.next_port()
+        proc = ns.start("ibv_rc_pingpong", "-d", ns.dev, "-g", "1", "-p", str(port))
+        proc.wait_listening(port)
+        before = processor_ns(proc.popen.pid)
+        time.sleep(seconds)
+        took = processor_ns(proc.popen.pid) - before
+        proc.kill()
+        return took / seconds / 1e7
 
     def cycles(self, server, client, count=1000, events="inside"):
         """rdma_cm connections a second.  The programs wait for events "inside"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 import stats
+from figures import Figure, Line
 
 
 class NotRun(Exception):
@@ -68,17 +69,12 @@ class Taken:
         if tail is not None:
             self.tails.append(tail)
 
-    def cell(self, unit, less):
+    def figure(self, less):
         if self.reason:
-            return self.reason.replace("|", "/")
+            return Figure(reason=self.reason)
         middle, worst = stats.spread(self.values, less)
-        more = []
-        if self.tails:
-            more.append(f"p99 {stats.number(stats.spread(self.tails, True)[0])}")
-        if len(self.values) > 1:
-            more.append(f"worst {stats.number(worst)}")
-        text = f"{stats.number(middle)} {unit}".rstrip()
-        return text + (f" ({', '.join(more)})" if more else "")
+        return Figure(middle, worst if len(self.values) > 1 else None,
+                      stats.spread(self.tails, True)[0] if self.tails else None)
 
 
 class Runner:
@@ -100,7 +96,7 @@ class Runner:
         return all_taken
 
     def together(self, rows):
-        """The table's lines for rows with the same `ours`, which runs once in a round, beside the
+        """The lines of rows with the same `ours`, which runs once in a round, beside the
         yardsticks of all these rows."""
         first = rows[0]
         yards = [row for row in rows if row.yard]
@@ -117,11 +113,9 @@ class Runner:
         met = ""
         if row.goal and not ours.not_run and not (yard and yard.not_run):
             met = "yes" if whole and row.goal.met(pairs) else "NO"
-        return (f"{row.what}, {way}" if way else row.what,
-                ours.cell(row.unit, row.less),
-                f"{row.yard_name}: {yard.cell(row.unit, row.less)}" if yard else "",
-                stats.number(stats.ratio_of(pairs)) if yard and whole else "",
-                str(row.goal or ""), met)
+        return Line(f"{row.what}, {way}" if way else row.what, row.unit, row.less, ours.figure(row.less),
+                    row.yard_name, yard.figure(row.less) if yard else None,
+                    stats.ratio_of(pairs) if yard and whole else None, str(row.goal or ""), met)
 
     def table(self, name, rows):
         lines = []
@@ -129,6 +123,6 @@ class Runner:
             group = list(group)
             self.say(f"{name} {len(lines)} lines of {sum(max(1, len(r.ours)) for r in rows)}: {group[0].what}")
             for line in self.together(group):
-                self.say("    " + " | ".join(line))
+                self.say("    " + " | ".join(line.cells()))
                 lines.append(line)
         return lines

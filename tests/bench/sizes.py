@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 import fabric
+import figures
 import rows
 import stats
 from peers import WAYS
@@ -28,7 +29,7 @@ class Path:
 
 @dataclass
 class Chart:
-    """A table and a plot, with a line for each path."""
+    """What a table and a plot over sizes are made of."""
     name: str                       # of the plot's file
     title: str
     unit: str
@@ -60,8 +61,11 @@ class Chart:
                 path.values.setdefault(size, []).append(
                     value[0] if isinstance(value, tuple) else value)
 
-    def points(self, path):
-        return {size: stats.spread(v, self.less) for size, v in sorted(path.values.items())}
+    def figures(self):
+        return figures.Chart(self.name, self.title, self.unit, [
+            figures.Curve(path.name,
+                          {size: stats.spread(v, self.less) for size, v in sorted(path.values.items())},
+                          path.limit, path.reason) for path in self.paths])
 
 
 def each(measure):
@@ -152,19 +156,3 @@ def two_hosts(p):
         Path("UCX tcp, tag_bw", ucx_bw(p, "tcp", "tag_bw", p.wire()), True),
         Path("iperf3, TCP", each(lambda size: MB * p.iperf(size=size)), True),
         Path("UDP by GSO, copy and CRC", lambda sizes: dict.fromkeys(sizes, MB * p.udp_floor(1500)), True)])
-
-
-def table(chart):
-    """(head, lines) of the chart's table; a cell has the median of the rounds, and the worst
-    one."""
-    points = [chart.points(path) for path in chart.paths]
-    lines = [(stats.size_name(size), *(cell(p.get(size)) for p in points))
-             for size in SIZES if any(size in p for p in points)]
-    return ("", *(path.name for path in chart.paths)), lines
-
-
-def cell(point):
-    if point is None:
-        return "-"
-    middle, worst = map(stats.number, point)
-    return middle if middle == worst else f"{middle} ({worst})"

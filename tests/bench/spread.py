@@ -2,6 +2,7 @@
 """How far runs differ, with each end on its own processor and where the scheduler puts it."""
 
 import stats
+from figures import Spread
 
 RUNS = 20
 GOAL = 1.5
@@ -40,7 +41,8 @@ def measure(p, runner, quick, wanted=lambda what: True):
         pinned, unpinned = runner.alternate([lambda run=run: run(True), lambda run=run: run(False)],
                                             2 if quick else RUNS)
         reason = pinned.reason or unpinned.reason
-        lines.append((what, reason.replace("|", "/"), *[""] * (len(HEAD) - 3), "NO") if reason else
-                     compare(what, unit, less, pinned.values, unpinned.values))
-        runner.say("    " + " | ".join(lines[-1]))
+        cells = ((what, reason.replace("|", "/"), *[""] * (len(HEAD) - 3), "NO") if reason else
+                 compare(what, unit, less, pinned.values, unpinned.values))
+        runner.say("    " + " | ".join(cells))
+        lines.append(Spread(list(cells)))
     return lines
