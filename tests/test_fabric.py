@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Commands to a fabric, and what can go wrong.
 
-Programs run as nobody.  docs/fabric.md describes the fabric.
+Programs run as nobody.  docs/dev/fabric.md describes the fabric.
 """
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A fabric's adapter as programs see it: device, ports, GIDs and events.
 
-docs/fabric.md describes the fabric.
+docs/dev/fabric.md describes the fabric.
 """
 
 import json

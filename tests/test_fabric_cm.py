@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """rdma_cm at a fabric's adapters: addresses come from the fabric's directory, paths from OpenSM,
-and messages go from QP1 to QP1 by LIDs.  See docs/fabric.md."""
+and messages go from QP1 to QP1 by LIDs.  See docs/dev/fabric.md."""
 
 import re
 import signal

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Unmodified programs at a fabric's adapters exchange data, as user nobody.
 
-docs/fabric.md describes the fabric.
+docs/dev/fabric.md describes the fabric.
 """
 
 import json

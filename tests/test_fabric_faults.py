@@ -2,7 +2,7 @@
 """What programs at a fabric's adapters outlive: faulty and pulled cables, another subnet manager,
 and the death of a program or of the fabric.
 
-docs/fabric.md describes the fabric.
+docs/dev/fabric.md describes the fabric.
 """
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Flow control and VL arbitration between programs at a fabric's adapters.
 
-docs/fabric.md describes the fabric.
+docs/dev/fabric.md describes the fabric.
 """
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Credit loops: ibdmchk finds them in OpenSM's tables, and traffic stops by them.
 
-docs/fabric.md describes the fabric.
+docs/dev/fabric.md describes the fabric.
 """
 
 import json

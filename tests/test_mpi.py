@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Open MPI, unmodified, over UCX: each rank sends to each other one, and checks the data.
 
-On a fabric each rank has an adapter of its own (docs/fabric.md).
+On a fabric each rank has an adapter of its own (docs/dev/fabric.md).
 """
 
 import re

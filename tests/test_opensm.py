@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A fabric with Debian's OpenSM and infiniband-diags on it, unmodified.
 
-Programs run as nobody.  docs/fabric.md describes the fabric.
+Programs run as nobody.  docs/dev/fabric.md describes the fabric.
 """
 
 import errno

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """libibumad.so.3 as Debian's programs see it, and several programs at one adapter.
 
-Programs run as nobody.  docs/fabric.md describes the fabric.
+Programs run as nobody.  docs/dev/fabric.md describes the fabric.
 """
 
 import ctypes

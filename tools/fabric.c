@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fabric.c - urnic fabric: InfiniBand subnets on this machine (docs/fabric.md). */
+/* fabric.c - urnic fabric: InfiniBand subnets on this machine (docs/dev/fabric.md). */
 #include <argp.h>
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tm.c - the tag list of an SRQ, and matching messages to tags (docs/tag-matching.md). */
+/* tm.c - the tag list of an SRQ, and matching messages to tags
+ * (docs/dev/tag-matching.md). */
 #include "core/tm.h"
 
 #include <endian.h>

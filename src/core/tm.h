@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* tm.h - tag matching: the list of tags of an SRQ (tm.c), and the data that a QP READs
- * for a rendezvous (tm_rndv.c). See docs/tag-matching.md.
+ * for a rendezvous (tm_rndv.c). See docs/dev/tag-matching.md.
  */
 #ifndef CORE_TM_H
 #define CORE_TM_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* tm_rndv.c - a matched rendezvous: the QP READs the data and SENDs the FIN, by
- * requests of its own in its send queue (docs/tag-matching.md).
+ * requests of its own in its send queue (docs/dev/tag-matching.md).
  *
  * Such a request is posted behind the program's. A rendezvous waits in qp->rndv while
  * the program builds requests (core/post_build.c), since the places there are the

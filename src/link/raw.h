@@ -2,8 +2,8 @@
 /* raw.h - wraps a link of UDP sockets and adds packet sockets (AF_PACKET). Packets for
  * this process's QPs on a covered interface are received from the packet socket, with
  * their real headers; packets to a neighbour whose MAC address the kernel knows are sent
- * by one. All others use the UDP link (docs/raw.md). RoCE v1 uses packet sockets alone
- * and waits for the neighbour's MAC address.
+ * by one. All others use the UDP link (docs/dev/raw.md). RoCE v1 uses packet sockets
+ * alone and waits for the neighbour's MAC address.
  *
  * CAP_NET_RAW in the network namespace is needed only when the link is opened.
  */

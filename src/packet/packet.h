@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* packet.h - raw packet QPs (IBV_QPT_RAW_PACKET), which send and receive whole
  * Ethernet frames by packet sockets (AF_PACKET), and the rules that choose a QP for
- * each received frame. See docs/raw.md.
+ * each received frame. See docs/dev/raw.md.
  */
 #ifndef PACKET_PACKET_H
 #define PACKET_PACKET_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* plug.h - the messages between a program and the process of a fabric, and the calls by
- * which the program uses a fabric's adapters.  docs/fabric.md describes fabrics.
+ * which the program uses a fabric's adapters.  docs/dev/fabric.md describes fabrics.
  *
  * A fabric is named NAME or UID:NAME; an adapter is named as topo_find_ca() takes it.
  * Unless a call says otherwise, it returns 0, or -errno: -ENOENT: no such fabric runs;
