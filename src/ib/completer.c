@@ -44,6 +44,7 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->q
 	struct ib_req *r = &q->req;
 
 	count(q, IB_RX_RNR);
+	hang_heard(q);
 	if (r->at.psn == r->una) /* already waiting for the RNR timer */
 		return;
 	if (q->qp->attr.rnr_retry != 7) { /* 7: for ever */
@@ -66,6 +67,7 @@ static void nak(struct ib_qp *q, unsigned code, bool progressed, uint64_t now)
 	enum nak_code c = (enum nak_code)code;
 
 	count(q, IB_RX_NAK);
+	hang_heard(q);
 	switch (c) {
 	case NAK_PSN_SEQUENCE:
 		sequence_nak(q, progressed, now);
@@ -257,12 +259,12 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	/* A ghost: no outstanding packet has this PSN. */
 	if (psn_off(psn, r->una) >= psn_off(r->at.max_psn, r->una)) {
 		count(q, IB_RX_STALE);
+		hang_heard(q);
 		return;
 	}
-	if (pkt->f.by_value && lane_by_value(q, psn, now))
-		;
-	else if (pkt->f.again && lane_again(q, psn, now))
-		;
+	if ((pkt->f.by_value && lane_by_value(q, psn, now)) ||
+	    (pkt->f.again && lane_again(q, psn, now)))
+		hang_heard(q);
 	else if (pkt->op->kind == IB_ACK)
 		acknowledge(q, psn, pkt->f.syndrome, now);
 	else

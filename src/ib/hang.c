@@ -2,6 +2,7 @@
 /* hang.c - see hang.h. */
 #include "ib/hang.h"
 
+#include "core/wr_op.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
@@ -18,6 +19,29 @@ void hang_rnr(struct ib_qp *q, uint64_t now)
 			"QP 0x%06x: for 1 s the peer has had no receive for PSN %u (RNR), "
 			"and %u send requests wait here: does %s post receives?",
 			qp->qpn, r->una, qp->sq.head - qp->sq.tail, ib_peer_text(q, to));
+}
+
+/* Where the timeout is long enough, or there is none, this comes before the failure. */
+void hang_silent(struct ib_qp *q, uint64_t now)
+{
+	struct qp *qp = q->qp;
+	struct ib_req *r = &q->req;
+	char to[IB_PEER_LEN];
+
+	qp_is_held(qp);
+	if (hang_seen(&r->silent, r->una, now))
+		log_hint(
+			"QP 0x%06x: for 1 s nothing has come from %s, to which a request "
+			"(%s, PSN %u) was sent again and again: does its process run, "
+			"and are QP number, address and PSNs right?%s",
+			qp->qpn, ib_peer_text(q, to),
+			wr_op(sq_at(&qp->sq, qp->sq.tail)->opcode)->name, r->una,
+			ack_timeout_ns(qp) ? "" : " (timeout 0: this QP never gives up)");
+}
+
+void hang_heard(struct ib_qp *q)
+{
+	q->req.silent.n = 0;
 }
 
 void hang_no_recv(struct ib_qp *q, uint64_t now)

@@ -136,7 +136,7 @@ struct ib_req {
 	/* The link takes nothing: when it was last asked (0: it took the last packet),
 	 * and for how long, ns. */
 	uint64_t refused_at, stuck;
-	struct hang rnr;
+	struct hang rnr, silent;
 	uint64_t srtt, rtt_at; /* ns; rtt_at 0: no measurement runs */
 	uint32_t rtt_psn;
 	/* Syndrome of a NAK that overtook responses which the peer had sent before; 0:

@@ -3,6 +3,7 @@
  * again.  Also its timers, and how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
 #include "core/due.h"
 #include "core/timeout.h"
+#include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
@@ -329,11 +330,12 @@ bool req_is_stuck(struct ib_qp *q, uint64_t now)
 
 /* Nothing was heard for a while: the end of what was sent, or the answer, may be lost.
  * Sends again without using up a retry. */
-static void probe(struct ib_qp *q, uint64_t now)
+static void probe(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
 	count(q, IB_TX_PROBE);
+	hang_silent(q, now);
 	if (r->probes < UINT8_MAX)
 		r->probes++;
 	send_again(q);
