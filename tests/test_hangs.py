@@ -10,6 +10,12 @@ import subprocess
 import lab
 import pytest
 
+SILENT = (r"QP 0x\w+: for 1 s nothing has come from QP 0x\w+ at ADDRESS, to which a request \(SEND, PSN 7\) "
+          r"was sent again and again: does its process run, and are QP number, address and PSNs right\? "
+          r"\(timeout 0: this QP never gives up\)")
+WAITS = (r"completion queue \d+: for 1 s a thread has slept in ibv_get_cq_event\(\) while 1 entries "
+         r"wait to be polled; the queue HOW: arm it \(ibv_req_notify_cq\), then poll until it is "
+         r"empty, and then wait")
 LINES = {
     "no-receive": [
         r"QP 0x(\w+): for 1 s there has been no receive here for a message \(PSN 7, answered with "
@@ -21,10 +27,17 @@ LINES = {
         r"0x\w+ at 10\.88\.0\.1.*: is rq_psn here the peer's sq_psn\?"],
     "wrong-qpn": [
         r"QP 0x\w+: for 1 s packets from (10\.88\.0\.1|QP 0x\w+ of this host) have been dropped "
-        r"\(SEND_ONLY, PSN 7\): this process has no such QP .*"],
+        r"\(SEND_ONLY, PSN 7\): this process has no such QP .*",
+        SILENT.replace("ADDRESS", r"10\.88\.0\.1.*")],
     "not-ready": [
         r"QP 0x\w+: for 1 s packets from (10\.88\.0\.1|QP 0x\w+ of this host) have been dropped "
-        r"\(SEND_ONLY, PSN 7\): the QP takes packets from RTR on, and not in ERR"],
+        r"\(SEND_ONLY, PSN 7\): the QP takes packets from RTR on, and not in ERR",
+        SILENT.replace("ADDRESS", r"10\.88\.0\.1.*")],
+    "no-peer": [SILENT.replace("ADDRESS", r"10\.88\.0\.99")],
+    "never-armed": [WAITS.replace("HOW", "was never armed")],
+    "not-armed-again": [WAITS.replace("HOW", "is not armed")],
+    "not-polled": [WAITS.replace("HOW", "has raised its event for them")],
+    "not-solicited": [WAITS.replace("HOW", "is armed for solicited entries only")],
     "cq-events": [
         r"destroy_cq waits: the program has fetched 1 events of completion queue \d+ and "
         r"acknowledged 0 \(ibv_ack_cq_events\)"],
@@ -97,7 +110,7 @@ def test_the_first_failure_is_said_once(start, way):
     assert "urnic[" not in proc.out
 
 
-@pytest.mark.parametrize("what", ["good", "flushed"])
+@pytest.mark.parametrize("what", ["good", "flushed", "armed-late", "waits-well"])
 def test_an_ordinary_end_says_nothing(start, what):
     proc = start("host", what)
     proc.wait_output("done")

@@ -3,7 +3,9 @@
 #include "core/event.h"
 
 #include "abi/abi.h"
+#include "core/asleep.h"
 #include "core/cq.h"
+#include "nic/nic.h"
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 {
@@ -21,6 +23,23 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 	return abi_leave(channel_destroy(channel_of(ibv)));
 }
 
+/* Waits for an event's token. */
+static int wait_for_token(struct channel *ch)
+{
+	bool in_vain;
+	int rc;
+
+	inside_begin();
+	in_vain = asleep_begin(ch);
+	abi_end();
+	pthread_cleanup_push(asleep_end, ch);
+	if (in_vain)
+		nic_doubts(abi_of(ch->ibv.context)->nic);
+	rc = event_queue_wait(&ch->queue);
+	pthread_cleanup_pop(1);
+	return rc;
+}
+
 /* get_cq_event() and get_async_event() sleep before abi_enter(), unless the program made
  * the descriptor O_NONBLOCK, so that signal handlers may poll meanwhile. They sleep in
  * read(), which continues after a handler with SA_RESTART, as programs expect. */
@@ -30,8 +49,7 @@ static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
 	int rc;
 
 	do {
-		rc = abi_of(ctx)->ctx.dead ? -EIO
-					   : event_queue_wait(&channel_of(ibv)->queue);
+		rc = abi_of(ctx)->ctx.dead ? -EIO : wait_for_token(channel_of(ibv));
 		if (rc)
 			return rc;
 		if (!abi_enter(ctx))

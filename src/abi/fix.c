@@ -188,6 +188,12 @@ void nic_armed(struct nic *nic)
 	say("armed");
 }
 
+void nic_doubts(struct nic *nic)
+{
+	is_ours(nic);
+	say("doubts");
+}
+
 int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
 {
 	is_ours(nic);

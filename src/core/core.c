@@ -30,6 +30,8 @@ int core_init(struct core *core, uint16_t slot)
 	list_init(&core->dm_list);
 	list_init(&core->mcast);
 	list_init(&core->contexts);
+	list_init(&core->sleepers);
+	core->look_at = NEVER;
 	list_init(&core->windows);
 	list_init(&core->qp1s);
 	list_init(&core->xrc.domains);

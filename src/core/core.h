@@ -43,6 +43,8 @@ struct core {
 	struct list windows; /* under the turn: core/mr.h */
 	struct list qp1s;    /* core/qp1.h; written under the turn */
 	struct xrc_state xrc;
+	struct list sleepers;	  /* channels that core/asleep.c watches */
+	_Atomic uint64_t look_at; /* when it looks at them, or NEVER */
 
 	/* For the rooms above core: */
 	void *kept[CORE_ROOMS];	 /* their state: core/room.h */

@@ -40,10 +40,19 @@ static int make_ring(struct pd *in, int cqe, struct cqe **ring)
 	return *ring ? 0 : -ENOMEM;
 }
 
-static void count_in_channel(struct channel *ch, int by)
+static void enter_channel(struct channel *ch, struct cq *cq)
 {
 	lock_take(&ch->queue.lock);
-	ch->ibv.refcnt += by;
+	ch->ibv.refcnt++;
+	list_add_tail(&ch->asleep.cqs, &cq->in_channel);
+	lock_give(&ch->queue.lock);
+}
+
+static void leave_channel(struct channel *ch, struct cq *cq)
+{
+	lock_take(&ch->queue.lock);
+	ch->ibv.refcnt--;
+	list_del(&cq->in_channel);
 	lock_give(&ch->queue.lock);
 }
 
@@ -84,7 +93,7 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 	pthread_cond_init(&cq->ex.cond, NULL);
 	if (ch) {
 		cq->ex.channel = &ch->ibv;
-		count_in_channel(ch, 1);
+		enter_channel(ch, cq);
 	}
 	live_add(&cq->live, LIVE_CQ, ctx->ibv);
 	*out = cq;
@@ -133,7 +142,7 @@ int cq_destroy(struct cq *cq)
 	if (cq->channel) {
 		channel_drop(cq->channel, cq);
 		wait_for_acks(cq);
-		count_in_channel(cq->channel, -1);
+		leave_channel(cq->channel, cq);
 	}
 	async_forget(cq->ctx, &cq->ex);
 	count_down(&cq->core->counts.cqs);
@@ -225,11 +234,16 @@ static bool untold(const struct cq *cq, enum cq_wants what) REQUIRES(cq->lock)
 	       (what == CQ_ANY || (what == CQ_SOLICITED && cq->solicited - tail(cq) < n));
 }
 
+static void set_armed(struct cq *cq, enum cq_wants to) REQUIRES(cq->lock)
+{
+	atomic_store_explicit(&cq->armed, to, memory_order_relaxed);
+}
+
 /* Counts the event, which the caller raises when it has given the lock. Returns false if
  * there is no channel to raise it on. */
 static bool wake(struct cq *cq) REQUIRES(cq->lock)
 {
-	cq->armed = CQ_IDLE;
+	set_armed(cq, CQ_IDLE);
 	cq->owed = CQ_IDLE;
 	cq->told += cq->channel != NULL;
 	return cq->channel;
@@ -252,15 +266,16 @@ int cq_arm(struct cq *cq, bool solicited_only)
 {
 	bool now;
 
+	atomic_store_explicit(&cq->armer, pthread_self(), memory_order_relaxed);
 	brief_take(&cq->lock);
 	/* Arming for solicited events does not weaken an earlier request for any
 	 * event. */
 	if (!solicited_only)
-		cq->armed = CQ_ANY;
-	else if (cq->armed == CQ_IDLE)
-		cq->armed = CQ_SOLICITED;
-	if (untold(cq, cq->armed))
-		cq->owed = cq->armed;
+		set_armed(cq, CQ_ANY);
+	else if (cq_armed(cq) == CQ_IDLE)
+		set_armed(cq, CQ_SOLICITED);
+	if (untold(cq, cq_armed(cq)))
+		cq->owed = cq_armed(cq);
 	now = is_due(cq) && wake(cq);
 	brief_give(&cq->lock);
 	if (now)
@@ -272,6 +287,7 @@ void cq_polled(struct cq *cq)
 {
 	bool now;
 
+	atomic_store_explicit(&cq->taker, pthread_self(), memory_order_relaxed);
 	brief_take(&cq->lock);
 	now = untold(cq, cq->owed) && wake(cq);
 	cq->owed = CQ_IDLE;
@@ -369,8 +385,8 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 		set_head(cq, h + 1);
 		if (solicited)
 			cq->solicited = h;
-		now = (cq->armed == CQ_ANY || (cq->armed == CQ_SOLICITED && solicited) ||
-		       is_due(cq)) &&
+		now = (cq_armed(cq) == CQ_ANY ||
+		       (cq_armed(cq) == CQ_SOLICITED && solicited) || is_due(cq)) &&
 		      wake(cq);
 	}
 	brief_give(&cq->lock);

@@ -75,6 +75,8 @@ static inline void cqe_leaves(const struct cqe *e)
 		atomic_fetch_add_explicit(e->queue, 1, memory_order_relaxed);
 }
 
+enum cq_wants { CQ_IDLE, CQ_SOLICITED, CQ_ANY };
+
 struct cq {
 	struct live live;
 	struct ibv_cq_ex ex; /* an ibv_cq is its head */
@@ -89,8 +91,7 @@ struct cq {
 	_Atomic uint32_t head, tail;
 	/* owed: what the last arm was for, if an event may be due when the next poll has
 	 * ended; see cq_arm(). */
-	enum cq_wants { CQ_IDLE, CQ_SOLICITED, CQ_ANY } armed;
-	_Atomic(enum cq_wants) owed;
+	_Atomic(enum cq_wants) armed, owed;
 	uint32_t told;	    /* number of waiting entries that events have told of */
 	uint32_t solicited; /* index of the newest entry that is solicited or failed */
 	bool overrun, ignore_overrun;
@@ -100,6 +101,11 @@ struct cq {
 	struct list event_node; /* in channel->queue.waiting */
 	unsigned events_queued; /* raised, not fetched yet */
 	unsigned events_got;	/* fetched since creation */
+	struct list in_channel; /* channel->asleep.cqs */
+	uint32_t left_at;	/* the oldest entry when core/asleep.c looked last, */
+	bool left;		/* if there was one */
+	/* The threads that armed it last, and polled last after an event; 0: none. */
+	_Atomic(pthread_t) armer, taker;
 	/* For abi/cq_ex.c, between start_poll and end_poll. The reader needs its own
 	 * lock because the program may post meanwhile, which may complete work on this
 	 * CQ. */
@@ -136,6 +142,11 @@ void cq_ack_all(struct cq *cq); /* acknowledges all events: the context is closi
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc); /* number of entries, or -errno */
 bool cq_pop(struct cq *cq, struct cqe *out);	      /* the oldest entry; false: none */
+
+static inline enum cq_wants cq_armed(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->armed, memory_order_relaxed);
+}
 
 /* Reads without the lock: an entry added at the same moment is found by the next poll. */
 static inline bool cq_empty(struct cq *cq)
@@ -189,7 +200,7 @@ static inline NO_TSA struct cqe *cq_begin(struct cq *cq)
 	h = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (__builtin_expect(h - atomic_load_explicit(&cq->tail, memory_order_relaxed) <
 					     cq->cap &&
-				     cq->armed == CQ_IDLE && !cq->overrun,
+				     cq_armed(cq) == CQ_IDLE && !cq->overrun,
 			     1))
 		return &cq->ring[h & (cq->size - 1)];
 	brief_give(&cq->lock);

@@ -110,6 +110,8 @@ int channel_create(struct context *ctx, struct channel **out)
 		free(ch);
 		return rc;
 	}
+	list_init(&ch->asleep.cqs);
+	list_init(&ch->asleep.node);
 	ch->ctx = ctx;
 	ch->ibv.context = ctx->ibv;
 	ch->ibv.fd = ch->queue.fd;
@@ -128,6 +130,9 @@ int channel_destroy(struct channel *ch)
 	if (busy)
 		return -EBUSY;
 	live_del(&ch->live);
+	lock_take(&ch->ctx->core->lock);
+	list_del(&ch->asleep.node);
+	lock_give(&ch->ctx->core->lock);
 	event_queue_fini(&ch->queue);
 	context_free(ch->ctx, ch);
 	return 0;

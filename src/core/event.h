@@ -39,11 +39,28 @@ struct async {
 	void *element; /* NULL: the port or the device */
 };
 
+/* The threads that wait for an event of a channel: for core/asleep.c, and who adds to and
+ * takes from its lists. */
+struct asleep {
+	/* Under the lock of the channel's queue: */
+	struct list cqs;    /* of the channel, by cq->in_channel */
+	pthread_t who;	    /* the thread that waits, or waited last; 0: none did */
+	bool several;	    /* different threads have waited */
+	uint32_t sleeps;    /* how often a thread has gone to sleep */
+	_Atomic uint32_t n; /* threads that sleep */
+	/* Under core->lock: */
+	struct list node; /* in core->sleepers */
+	bool watched;
+	uint32_t since; /* `sleeps' when it was looked at last */
+	uint64_t look_at, step;
+};
+
 struct channel {
 	struct live live;
 	struct ibv_comp_channel ibv; /* ibv.fd is queue.fd */
 	struct context *ctx;
 	struct event_queue queue;
+	struct asleep asleep;
 };
 
 /* One opened device. abi/ embeds it next to the verbs_context. */

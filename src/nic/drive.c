@@ -410,6 +410,11 @@ int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
 	return rc;
 }
 
+void nic_doubts(struct nic *nic)
+{
+	engine_kick(&nic->engine);
+}
+
 void nic_armed(struct nic *nic)
 {
 	struct engine *e = &nic->engine;

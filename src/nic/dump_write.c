@@ -121,7 +121,7 @@ static void show_cq(struct live *l, void *arg)
 	fprintf(d->out,
 		"entries {entries=%u} of {size=%u}, armed {armed=%s}%s, "
 		"used by {users=%u} work queues\n",
-		cq->head - cq->tail, cq->cap, armed[cq->armed],
+		cq->head - cq->tail, cq->cap, armed[cq_armed(cq)],
 		cq->overrun ? ", {state=overrun}" : "", atomic_load(&cq->users));
 	brief_give(&cq->lock);
 }

@@ -66,6 +66,10 @@ void nic_polled(struct nic *nic);
 /* A completion queue was armed: the program may sleep from now on. */
 void nic_armed(struct nic *nic);
 
+/* A thread is about to sleep in vain, it seems: the engine looks later
+ * (core/asleep.h). */
+void nic_doubts(struct nic *nic);
+
 /* The caller is about to sleep until has(arg), which makes fd readable. Looks for input
  * for WATCH_AWAIT_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS, and
  * takes in itself what comes: a peer that answers soon wakes one thread, or none. Returns

@@ -7,6 +7,7 @@
 #include "nic/sources.h"
 
 #include "cm/cm.h"
+#include "core/asleep.h"
 #include "core/core.h"
 #include "host/host.h"
 #include "local/local.h"
@@ -23,7 +24,7 @@
 /* In the order in which input is taken in. TCP sockets of connection management are
  * looked at first (CM_LOOK) and read last (CM), so that a peer which disconnects and
  * connects again is seen in that order. The links (nic/links.h) come after CM_LOOK. */
-enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC };
+enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC, ASLEEP };
 
 static struct nic *nic_of(struct source *s, enum which i)
 {
@@ -307,6 +308,19 @@ static void xrc_run(struct source *s, uint64_t now)
 	xrc_run_all(nic_of(s, XRC), now);
 }
 
+/* --- threads that wait in vain --------------------------------------------- */
+
+static uint64_t sleepers_deadline(struct source *s, uint64_t now)
+{
+	(void)now;
+	return asleep_deadline(&nic_of(s, ASLEEP)->core);
+}
+
+static void look_at_sleepers(struct source *s, uint64_t now)
+{
+	asleep_look(&nic_of(s, ASLEEP)->core, now);
+}
+
 /* --- the table ----------------------------------------------------------- */
 
 /* clang-format off */
@@ -328,6 +342,8 @@ static const struct source_ops ops[SOURCES] = {
 		      .run = packet_run, .deadline = packet_deadline, .fds = packet_fds,
 		      .forked = packets_fork },
 	[XRC] = { SOURCE_SOCKETS, .run = xrc_run, .deadline = xrc_deadline },
+	[ASLEEP] = { SOURCE_SOCKETS, .run = look_at_sleepers,
+		     .deadline = sleepers_deadline },
 	[INTERFACES] = { SOURCE_SOCKETS, .fds = interface_fds, .told = interfaces_told,
 			 .forked = interfaces_forked },
 };

@@ -4,10 +4,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MUST(cond)                                                                       \
@@ -152,6 +154,12 @@ static struct ibv_cq *event(void)
 	return of;
 }
 
+static void say_done(void)
+{
+	puts("done");
+	fflush(stdout);
+}
+
 /* --- what goes wrong ------------------------------------------------------- */
 
 static void good(void)
@@ -248,6 +256,129 @@ static void srq_events(void)
 	ibv_destroy_srq(srq);
 }
 
+/* Nobody has the address. */
+static void no_peer(void)
+{
+	gid.raw[15] = 99;
+	to_rtr(0, qp[1]->qp_num, PSN);
+	to_rts(0);
+	send_from(0, IBV_WR_SEND, 0);
+}
+
+/* --- waiting for completions ------------------------------------------------- */
+
+static void arm(int i, int solicited_only)
+{
+	MUST(!ibv_req_notify_cq(cq[i], solicited_only));
+}
+
+static int poll_all(int i)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	while (ibv_poll_cq(cq[i], 1, &wc) == 1)
+		n++;
+	return n;
+}
+
+/* QP 1 has received a message, and its completion waits. */
+static void receive_one(void)
+{
+	connect_qps();
+	post_recv(1);
+	send_from(0, IBV_WR_SEND, 0);
+	MUST(completion(0).status == IBV_WC_SUCCESS);
+}
+
+static void never_armed(void)
+{
+	receive_one();
+	say_done();
+	event();
+}
+
+/* The next message comes before the queue is armed again, and nobody looks for it. */
+static void not_armed_again(void)
+{
+	connect_qps();
+	post_recv(1);
+	post_recv(1);
+	arm(1, 0);
+	send_from(0, IBV_WR_SEND, 0);
+	MUST(event() == cq[1]);
+	completion(1);
+	send_from(0, IBV_WR_SEND, 0);
+	say_done();
+	event();
+}
+
+static void not_polled(void)
+{
+	connect_qps();
+	post_recv(1);
+	arm(1, 0);
+	send_from(0, IBV_WR_SEND, 0);
+	MUST(event() == cq[1]);
+	arm(1, 0);
+	say_done();
+	event();
+}
+
+static void not_solicited(void)
+{
+	connect_qps();
+	post_recv(1);
+	arm(1, 1);
+	send_from(0, IBV_WR_SEND, 0);
+	say_done();
+	event();
+}
+
+/* InfiniBand promises no event for what has come before the arm; urnic raises one. */
+static void armed_late(void)
+{
+	receive_one();
+	arm(1, 0);
+	MUST(event() == cq[1]);
+	MUST(poll_all(1) == 1);
+}
+
+static void *send_late(void *arg)
+{
+	const struct timespec pause = { 2, 500000000 };
+
+	(void)arg;
+	nanosleep(&pause, NULL);
+	send_from(0, IBV_WR_SEND, 0);
+	return NULL;
+}
+
+/* Arms, polls until the queue is empty, and waits: for longer than a second, while the
+ * completion of a SEND that nobody waits for stays where it is. */
+static void waits_well(void)
+{
+	pthread_t sender;
+	unsigned events = 0;
+	int got = 0;
+
+	connect_qps();
+	for (int i = 0; i < 2; i++)
+		post_recv(1);
+	send_from(0, IBV_WR_SEND, 0);
+	MUST(!pthread_create(&sender, NULL, send_late, NULL));
+	while (got < 2) {
+		arm(1, 0);
+		got += poll_all(1);
+		if (got == 2)
+			break;
+		MUST(event() == cq[1]);
+		events++;
+	}
+	MUST(!pthread_join(sender, NULL));
+	ibv_ack_cq_events(cq[1], events);
+}
+
 static void id_events(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -267,12 +398,24 @@ static const struct {
 	const char *name;
 	void (*does)(void);
 } whats[] = {
-	{ "good", good },	    { "wrong-rkey", wrong_rkey },
-	{ "flushed", flushed },	    { "no-receive", no_receive },
-	{ "wrong-psn", wrong_psn }, { "wrong-qpn", wrong_qpn },
-	{ "not-ready", not_ready }, { "cq-events", cq_events },
-	{ "qp-events", qp_events }, { "srq-events", srq_events },
+	{ "good", good },
+	{ "wrong-rkey", wrong_rkey },
+	{ "flushed", flushed },
+	{ "no-receive", no_receive },
+	{ "wrong-psn", wrong_psn },
+	{ "wrong-qpn", wrong_qpn },
+	{ "not-ready", not_ready },
+	{ "cq-events", cq_events },
+	{ "qp-events", qp_events },
+	{ "srq-events", srq_events },
 	{ "id-events", id_events },
+	{ "no-peer", no_peer },
+	{ "never-armed", never_armed },
+	{ "not-armed-again", not_armed_again },
+	{ "not-polled", not_polled },
+	{ "not-solicited", not_solicited },
+	{ "armed-late", armed_late },
+	{ "waits-well", waits_well },
 };
 
 int main(int argc, char **argv)
@@ -284,8 +427,7 @@ int main(int argc, char **argv)
 		if (strcmp(whats[i].name, argv[3]) != 0)
 			continue;
 		whats[i].does();
-		puts("done");
-		fflush(stdout);
+		say_done();
 		(void)!read(STDIN_FILENO, buf, 1);
 		return 0;
 	}
