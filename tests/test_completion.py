@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Completion of urnic(1) in bash and zsh, which both read the text of --help."""
 
+import os
+import pty
 import re
+import select
+import signal
 import subprocess
 
 import pytest
@@ -100,3 +104,66 @@ def test_zsh_offers_options():
     assert "--log=[error, warn, info or debug]:LEVEL  FILE :(error warn info debug)" in rest
     assert any(re.fullmatch(r"-c\+\[.*\]:FILE:_files", line) for line in rest)
     assert rest[-1] == "*::program:_normal"
+
+
+# At a terminal: what the shell puts into the line
+
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], f". '{FILES}/urnic.bash'"),
+    "zsh": (["zsh", "-f", "-i"], f"fpath=('{FILES}' $fpath); autoload -U compinit; "
+                                 "compinit -u -d $HOME/.dump"),
+}
+
+
+def typed(shell, text, home):
+    """The words of a line after somebody has typed the text and pressed Tab, as the shell
+    hands them to a command."""
+    words, setup = SHELLS[shell]
+    need(shell)
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.chdir(home)
+        os.execvpe(words[0], words, {"PATH": f"{home}/bin:{os.environ['PATH']}", "HOME": str(home),
+                                     "TERM": "dumb", "INPUTRC": "/dev/null"})
+    out = b""
+
+    def read(until):
+        nonlocal out
+        while until not in out:
+            assert select.select([fd], [], [], 60)[0], out
+            out += os.read(fd, 4096)
+    try:
+        os.write(fd, f"{setup}; echo REA''DY\n".encode())
+        read(b"READY")
+        # the words are an argument of printf instead of being run
+        os.write(fd, f"{text}\t\x01printf '<%s>\\n' \x05; echo EN''D\n".encode())
+        read(b"END")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(fd)
+    return re.findall(r"^<(.*)>\r?$", out.decode(), re.M)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_names_of_files_are_quoted(shell, tmp_path):
+    """What a shell would take for two words, a quote or a command stays the name of a file."""
+    names = ["two words", "it's", "run$(touch${IFS}x)", "*"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/urnic").symlink_to(URNIC)
+    for name in names:
+        (tmp_path / name).touch()
+    for begun, name in (("two", 0), (r"two\ w", 0), ("'two w", 0), ("i", 1), ("r", 2), (r"\*", 3)):
+        for words in (["run", "--conf"], ["explain"]):
+            text = " ".join(["urnic", *words, begun])
+            assert typed(shell, text, tmp_path) == ["urnic", *words, names[name]], text
+    assert typed(shell, "urnic run --conf=two", tmp_path)[-1] == "--conf=two words"
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_urnic_in_the_home_directory(shell, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/urnic").symlink_to(URNIC)
+    assert typed(shell, "~/bin/urnic run --ident", tmp_path) == \
+        [f"{tmp_path}/bin/urnic", "run", "--identity"]

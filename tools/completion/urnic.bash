@@ -26,10 +26,16 @@ _urnic_reply() { # _urnic_reply COMPGEN'S WORDS...
 	mapfile -t COMPREPLY < <(compgen "$@" -- "$cur")
 }
 
+# Offers files, whose names bash then quotes.
+_urnic_files() {
+	compopt -o filenames 2>/dev/null # fails where no completion is under way
+	_urnic_reply -f
+}
+
 # Completes the value of an option.
 _urnic_value() { # _urnic_value ARGUMENT TEXT
 	case $1 in
-	*FILE | DIR | TOPOLOGY) _urnic_reply -f ;;
+	*FILE | DIR | TOPOLOGY) _urnic_files ;;
 	*) _urnic_reply -W "$(_urnic_values <<<"$2")" ;;
 	esac
 }
@@ -48,8 +54,8 @@ _urnic_takes() { # _urnic_takes WORD; sets argument and text
 }
 
 _urnic() {
-	local cur=${COMP_WORDS[COMP_CWORD]} command=("${COMP_WORDS[0]}") help options argument text
-	local at=1 word names
+	local cur=${COMP_WORDS[COMP_CWORD]} help options argument text at=1 word names
+	local command=("${COMP_WORDS[0]/#\~\//$HOME/}")
 
 	COMPREPLY=()
 	help=$(_urnic_help "${command[@]}")
@@ -90,10 +96,10 @@ _urnic() {
 		if ((at == COMP_CWORD)) && [ "${command[1]}" = run ]; then
 			_urnic_reply -c
 		else
-			_urnic_reply -f
+			_urnic_files
 		fi
 	else
-		_urnic_reply -f
+		_urnic_files
 	fi
 }
 complete -F _urnic urnic
