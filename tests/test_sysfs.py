@@ -31,6 +31,8 @@ def test_every_function_finds_the_files(eth):
                  "__openat64_2", "openat root", "openat dir", "open here", "fopen", "fopen64",
                  "freopen", "freopen64"):
         assert said.pop(name) == "1: CA", name
+    for name in ("open", "open64", "openat", "openat64"):
+        assert said.pop(f"mode of {name}") == "kept", name
     for name in ("chdir", "fchdir"):
         assert said.pop(name) == "done"
     for name, kind in (("stat", "file"), ("stat64", "folder"), ("lstat", "link"),

@@ -6,7 +6,6 @@
 #include "preload_sysfs.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -67,57 +66,41 @@ static int do_openat(struct real *r, int dir, const char *path, int flags, mode_
 	return fd < 0 ? open_unused(&l, flags) : fd;
 }
 
-static mode_t mode_of(int flags, va_list ap)
-{
-	return flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? va_arg(ap, mode_t) : 0;
-}
+/* The C library takes mode as a variable argument, which is passed where a named one is
+ * on every machine that urnic is built for; it is read only if flags ask for it. */
+PUBLIC int open_file(const char *path, int flags, mode_t mode) __asm__("open");
+PUBLIC int open64_file(const char *path, int flags, mode_t mode) __asm__("open64");
+PUBLIC int openat_file(int dir, const char *path, int flags,
+		       mode_t mode) __asm__("openat");
+PUBLIC int openat64_file(int dir, const char *path, int flags,
+			 mode_t mode) __asm__("openat64");
 
-PUBLIC int open(const char *path, int flags, ...)
+int open_file(const char *path, int flags, mode_t mode)
 {
 	REAL(r, "open");
-	va_list ap;
-	int fd;
 
-	va_start(ap, flags);
-	fd = do_open(&r, path, flags, mode_of(flags, ap));
-	va_end(ap);
-	return fd;
+	return do_open(&r, path, flags, mode);
 }
 
-PUBLIC int open64(const char *path, int flags, ...)
+int open64_file(const char *path, int flags, mode_t mode)
 {
 	REAL(r, "open64");
-	va_list ap;
-	int fd;
 
-	va_start(ap, flags);
-	fd = do_open(&r, path, flags, mode_of(flags, ap));
-	va_end(ap);
-	return fd;
+	return do_open(&r, path, flags, mode);
 }
 
-PUBLIC int openat(int dir, const char *path, int flags, ...)
+int openat_file(int dir, const char *path, int flags, mode_t mode)
 {
 	REAL(r, "openat");
-	va_list ap;
-	int fd;
 
-	va_start(ap, flags);
-	fd = do_openat(&r, dir, path, flags, mode_of(flags, ap));
-	va_end(ap);
-	return fd;
+	return do_openat(&r, dir, path, flags, mode);
 }
 
-PUBLIC int openat64(int dir, const char *path, int flags, ...)
+int openat64_file(int dir, const char *path, int flags, mode_t mode)
 {
 	REAL(r, "openat64");
-	va_list ap;
-	int fd;
 
-	va_start(ap, flags);
-	fd = do_openat(&r, dir, path, flags, mode_of(flags, ap));
-	va_end(ap);
-	return fd;
+	return do_openat(&r, dir, path, flags, mode);
 }
 
 /* What a call becomes with _FORTIFY_SOURCE if it has no mode. */

@@ -72,6 +72,32 @@ static void opens(void)
 	say_stream("freopen64", freopen64(file, "r", f));
 }
 
+/* A file that is made gets the mode, the variable argument. */
+static void modes(void)
+{
+	static const char *const names[] = { "mode of open", "mode of open64",
+					     "mode of openat", "mode of openat64" };
+	const int flags = O_RDWR | O_CREAT | O_EXCL;
+	char path[40];
+	struct stat st;
+	int fd;
+
+	umask(0);
+	for (unsigned i = 0; i < 4; i++) {
+		const mode_t mode = 0640 + i;
+
+		snprintf(path, sizeof(path), "/tmp/readers-%d", getpid());
+		fd = i == 0   ? open(path, flags, mode)
+		     : i == 1 ? open64(path, flags, mode)
+		     : i == 2 ? openat(AT_FDCWD, path, flags, mode)
+			      : openat64(AT_FDCWD, path, flags, mode);
+		say(names[i], fd >= 0 && !fstat(fd, &st) && (st.st_mode & 0777) == mode
+				      ? "kept"
+				      : NULL);
+		unlink(path);
+	}
+}
+
 static const char *kind(int rc, unsigned mode)
 {
 	return rc ? NULL : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "folder";
@@ -215,6 +241,7 @@ int main(int argc, char **argv)
 	snprintf(dev, sizeof(dev), "%.120s/device", dir);
 	snprintf(at_root, sizeof(at_root), "%s", file + 1);
 	opens();
+	modes();
 	stats();
 	links();
 	walks();
