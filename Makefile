@@ -19,6 +19,11 @@ BASH := bash-completion/completions/urnic
 ZSH := zsh/site-functions/_urnic
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
+# A space would divide a path in two, and install into the wrong place.
+ifneq ($(words [$(DESTDIR)$(PREFIX)]),1)
+$(error DESTDIR and PREFIX must be paths without a space: "$(DESTDIR)$(PREFIX)")
+endif
+
 .PHONY: build product tests install uninstall tarball deb check check-full demo bench format clean help
 
 build:

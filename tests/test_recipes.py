@@ -120,6 +120,10 @@ def test_the_script_says_what_is_wrong(job, tarball, tmp_path):
     written = tmp_path / "written"
     err = ci_setup(job, "c", tarball, "--log", "loud", status=1, GITHUB_ENV=str(written))
     assert "'loud'" in err
+    # the dynamic loader and make would take it for two
+    for source in ("", tarball):
+        assert "space" in ci_setup(job, "two words", source, status=1, GITHUB_ENV=str(written))
+    assert not (tmp_path / "two").exists() and not list(tmp_path.glob("two words/environment*"))
     # no device: an interface that does not exist
     err = ci_setup(job, "d", tarball, "--devices", "nonesuch", status=1, GITHUB_ENV=str(written))
     assert "no interface with an address is called so" in err
