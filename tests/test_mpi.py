@@ -35,6 +35,18 @@ def test_a_rank_at_each_adapter(netns, transport):
     assert used == {(f"{transport}_verbs", f"ib_node{i}") for i in range(8)}
 
 
+@pytest.mark.parametrize("mpirun", [MPIRUN[:5], ["mpirun.mpich"]], ids=["openmpi", "mpich"])
+def test_a_launcher_is_told_nothing(netns, mpirun):
+    """It has no rank, but hwloc in it reads /sys."""
+    need(mpirun[0])
+    f = Fabric(netns, made("star:2"))
+    f.opensm("node0")
+    place = f.at("rank")
+    proc = place.run(place.stage.urnic, "run", "--", *mpirun, "-n", "2", "ls",
+                     "/sys/class/infiniband", library=False)
+    assert sorted(proc.out.split()) == ["ib_node0", "ib_node1"]
+
+
 @pytest.mark.parametrize("transport", ["rc", "ud"])
 def test_one_host(netns, transport):
     used = run(netns, 4, transport, UCX_NET_DEVICES="roce_lo:1")

@@ -140,10 +140,44 @@ def test_a_process_that_gives_up_root():
 
 
 def test_no_place_for_the_files(eth):
+    """A program that has loaded verbs is told why it finds no files, once."""
     ns = eth.with_(outer=["unshare", "-m", "sh", "-c", "mount --bind -o ro /dev/shm /dev/shm && "
                           "mount --bind -o ro /tmp /tmp && exec \"$@\"", "sh"])
+    code = (f"import ctypes, os\nctypes.CDLL('libibverbs.so.1')\n"
+            f"for i in range(2):\n  print(os.path.exists('{CLASS}'))")
+    out = run(ns, "/usr/bin/python3", "-c", code)
+    assert out.count("set TMPDIR to one that can be written") == out.count("urnic") == 1, out
+    assert out.count("False") == 2
     out = run(ns, "ls", CLASS, check=False)
-    assert "set TMPDIR to one that can be written" in out and "No such file" in out
+    assert "No such file" in out and "urnic" not in out
+
+
+# Programs that read /sys by the way
+
+def test_who_wants_no_device_is_told_nothing(netns):
+    """Why there is no device is said to those who ask verbs for one."""
+    for env, why in (({"URNIC_HCA": "rank"}, "which rank this process is"),
+                     ({"URNIC_HCA": "a", "URNIC_FABRIC": "nonesuch"}, "no such fabric runs here"),
+                     ({"URNIC_DEVICES": "nonesuch"}, "and so there is no device")):
+        words = ["env", *(f"{k}={v}" for k, v in env.items())]
+        assert run(netns, *words, "ls", CLASS) == "", env
+        assert run(netns, *words, "sh", "-c", f"ls -R {CLASS}; test -d {CLASS}").split() == [
+            f"{CLASS}:"], env
+        # and also if the same process has read /sys before
+        code = (f"import ctypes, os; print(os.listdir('{CLASS}'), flush=True); "
+                "ctypes.CDLL('libibverbs.so.1').ibv_get_device_list(None)")
+        out = run(netns, *words, "/usr/bin/python3", "-c", code)
+        assert out.startswith("[]\n") and why in out, out
+
+
+def test_a_reader_opens_no_device(eth):
+    """It starts no thread, holds no socket, and one descriptor: that of the folder."""
+    code = (f"import os\nbefore = set(os.listdir('/proc/self/fd'))\n"
+            f"open('{CLASS}/{eth.dev}/ports/1/state').read()\nos.listdir('{CLASS}')\n"
+            "print(len(os.listdir('/proc/self/task')), *(os.readlink('/proc/self/fd/' + d)"
+            " for d in set(os.listdir('/proc/self/fd')) - before if int(d) > 9))")
+    threads, held = run(eth, "/usr/bin/python3", "-c", code).split()
+    assert threads == "1" and re.search(r"/urnic-sysfs-\w{6}$", held)
 
 
 # urnic sysfs

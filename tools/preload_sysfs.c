@@ -40,7 +40,6 @@ static char root[ROOT_MAX];				 /* "": there is no tree */
 static int held = -1;					 /* the locked folder */
 static struct stat held_as;
 static time_t written;
-static bool told;
 
 /* Writing the tree calls functions of this library. */
 static __thread bool writing;
@@ -152,16 +151,25 @@ static bool make_in(const char *base)
 
 static bool make_root(void)
 {
-	if (make_in(secure_getenv("XDG_RUNTIME_DIR")) || make_in("/dev/shm") ||
-	    make_in(secure_getenv("TMPDIR")) || make_in("/tmp"))
-		return true;
-	if (!told)
+	return make_in(secure_getenv("XDG_RUNTIME_DIR")) || make_in("/dev/shm") ||
+	       make_in(secure_getenv("TMPDIR")) || make_in("/tmp");
+}
+
+/* Says once why the program finds no files, if it has loaded verbs: others read /sys for
+ * other reasons. */
+static void tell_no_place(void)
+{
+	static _Atomic bool told;
+	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	if (!verbs)
+		return;
+	dlclose(verbs);
+	if (!atomic_exchange(&told, true))
 		fprintf(stderr,
 			"urnic: /sys/class/infiniband cannot be shown: no directory "
 			"can be made in XDG_RUNTIME_DIR, /dev/shm, TMPDIR or /tmp; set "
 			"TMPDIR to one that can be written\n");
-	told = true;
-	return false;
 }
 
 /* Removes the folder, unless a child of this process still has it. */
@@ -235,7 +243,7 @@ static bool prepare(bool live)
 {
 	static bool watched;
 	write_fn *write;
-	bool done;
+	bool done, placeless;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
@@ -245,7 +253,10 @@ static bool prepare(bool live)
 	if (!watched)
 		watched = !pthread_atfork(before_fork, after_fork, after_fork);
 	done = write && write_now(write, live);
+	placeless = write && !done && !*root;
 	pthread_mutex_unlock(&lock);
+	if (placeless)
+		tell_no_place();
 	writing = false;
 	pthread_setcancelstate(state, NULL);
 	return done;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "nic/nic.h"
 #include "sys/conf.h"
 #include "urnic.h"
 
@@ -94,6 +95,16 @@ static int render(void *arg)
 	return rc ? 1 : 0;
 }
 
+/* Has the library say why there is no device, which sysfs_write() does not. */
+static void tell_missing(void)
+{
+	struct device **dev;
+	int n;
+
+	if (nic_devices(&dev, &n) == 0)
+		free(dev);
+}
+
 int cmd_sysfs(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &sysfs_argp, 0, NULL, 0 },
@@ -114,5 +125,6 @@ int cmd_sysfs(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &job);
 	if (!conf_get())
 		return EXIT_USAGE;
+	tell_missing();
 	return sysfs_follow(&job, render, &job);
 }

@@ -86,7 +86,7 @@ static int make(const struct plug_ca *ca, const struct identity *id,
 	return 0;
 }
 
-int hca_look(const char *fabric, const char *hca, const struct identity *id,
+int hca_look(const char *fabric, const char *hca, const struct identity *id, bool says,
 	     struct device **dev, unsigned *changes)
 {
 	static bool told;
@@ -99,10 +99,10 @@ int hca_look(const char *fabric, const char *hca, const struct identity *id,
 		rc = plug_port(fabric, hca, HCA_PORT, &p);
 	*changes = 0;
 	if (rc) {
-		if (!told)
+		if (says && !told)
 			log_error("adapter %s of fabric %s: %s", hca, fabric,
 				  plug_why(rc));
-		told = true;
+		told = told || says;
 		return -EIO;
 	}
 	hca_fill(&port, &p);

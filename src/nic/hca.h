@@ -14,8 +14,8 @@ void hca_fill(struct port *out, const struct plug_port *p);
 
 /* Asks the fabric about its adapter and makes a device of it, or updates *dev (NULL:
  * make one). changes: see device_fill(). Returns 0; -EIO if there is no such adapter,
- * which is logged once, and the device is down; -ENOMEM. */
-int hca_look(const char *fabric, const char *hca, const struct identity *id,
+ * which is logged once if says, and the device is down; -ENOMEM. */
+int hca_look(const char *fabric, const char *hca, const struct identity *id, bool says,
 	     struct device **dev, unsigned *changes);
 
 #endif

@@ -125,17 +125,17 @@ static void a_device_is_made_once(void **state)
 
 	(void)state;
 	assert_int_equal(plug_ca(name, "H-a", &ca), 0);
-	assert_int_equal(hca_look(name, "H-a", &id, &dev, &changes), 0);
+	assert_int_equal(hca_look(name, "H-a", &id, true, &dev, &changes), 0);
 	assert_int_equal(changes, 0);
 	assert_ptr_equal(dev->kind, &device_ib);
 	assert_int_equal(dev->ports, 2);
 	assert_non_null(strstr(dev->ibv.name, ca.name));
 	first = dev;
-	assert_int_equal(hca_look(name, "H-a", &id, &dev, &changes), 0);
+	assert_int_equal(hca_look(name, "H-a", &id, true, &dev, &changes), 0);
 	assert_ptr_equal(dev, first);
 	assert_int_equal(changes, 0);
 	dev->port.lid = 77; /* the port has changed since */
-	assert_int_equal(hca_look(name, "H-a", &id, &dev, &changes), 0);
+	assert_int_equal(hca_look(name, "H-a", &id, true, &dev, &changes), 0);
 	assert_true(changes & PORT_LID);
 	free(dev);
 }
@@ -147,10 +147,11 @@ static void an_adapter_that_is_not_there(void **state)
 	unsigned changes = 99;
 
 	(void)state;
-	assert_int_equal(hca_look(name, "H-b", &id, &dev, &changes), -EIO);
+	assert_int_equal(hca_look(name, "H-b", &id, true, &dev, &changes), -EIO);
 	assert_int_equal(changes, 0);
 	assert_null(dev);
-	assert_int_equal(hca_look("no-such-fabric", "H-a", &id, &dev, &changes), -EIO);
+	assert_int_equal(hca_look("no-such-fabric", "H-a", &id, true, &dev, &changes),
+			 -EIO);
 	assert_null(dev);
 }
 

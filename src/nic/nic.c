@@ -63,7 +63,7 @@ struct link *nic_link(struct nic *nic, const struct device *dev)
 int nic_devices(struct device ***out, int *n)
 {
 	nic_watch_forks();
-	return registry_devices(out, n);
+	return registry_devices(true, out, n);
 }
 
 /* --- using it ------------------------------------------------------------ */

@@ -263,7 +263,7 @@ static int add_or_update(const struct look *look) REQUIRES(registry_lock)
 
 /* Updates the adapter's device. While a NIC is open the fabric itself sends the changes,
  * in order (adapter.c). */
-static int look_at_hca(void) REQUIRES(registry_lock)
+static int look_at_hca(bool says) REQUIRES(registry_lock)
 {
 	const struct conf *conf = conf_get();
 	struct ident ident;
@@ -276,7 +276,7 @@ static int look_at_hca(void) REQUIRES(registry_lock)
 	hca_here = false;
 	if (rc || !conf->hca[0])
 		return rc;
-	rc = hca_look(conf->fabric, conf->hca, &id, &hca, &changes);
+	rc = hca_look(conf->fabric, conf->hca, &id, says, &hca, &changes);
 	if (rc)
 		return rc == -EIO ? 0 : rc;
 	hca_here = true;
@@ -322,7 +322,7 @@ static void end(const sigset_t *was) RELEASES(registry_lock)
 	signals_let(was);
 }
 
-static int refresh(void) REQUIRES(registry_lock)
+static int refresh(bool says) REQUIRES(registry_lock)
 {
 	struct look look;
 	int rc;
@@ -336,7 +336,8 @@ static int refresh(void) REQUIRES(registry_lock)
 	rc = note_addresses(look.net, look.n);
 	if (!rc)
 		rc = add_or_update(&look);
-	say_unknown(look.net, look.n);
+	if (says)
+		say_unknown(look.net, look.n);
 	list_for(node, &all)
 	{
 		struct net_device *nd =
@@ -407,7 +408,7 @@ int registry_refresh(void)
 	int rc;
 
 	begin(&was);
-	rc = refresh();
+	rc = refresh(true);
 	end(&was);
 	return rc;
 }
@@ -442,7 +443,7 @@ static bool is_listed(struct device *dev) REQUIRES(registry_lock)
 	return nd->present && (dev->kind->named || nd->net.ifindex != left_out);
 }
 
-int registry_devices(struct device ***out, int *n)
+int registry_devices(bool says, struct device ***out, int *n)
 {
 	struct device **v;
 	size_t count = 0, first;
@@ -450,9 +451,9 @@ int registry_devices(struct device ***out, int *n)
 	int rc;
 
 	begin(&was);
-	rc = refresh();
+	rc = refresh(says);
 	if (!rc)
-		rc = look_at_hca();
+		rc = look_at_hca(says);
 	if (rc)
 		goto unlock;
 	list_for(node, &all) count++;

@@ -13,8 +13,9 @@
 struct core;
 struct device;
 
-/* See nic_devices(). */
-int registry_devices(struct device ***out, int *n);
+/* See nic_devices(). says: logs, once, why a device is not there; false for those who
+ * may want none, as programs that read /sys do. */
+int registry_devices(bool says, struct device ***out, int *n);
 /* Reads the interfaces again and turns changes into events. Returns 0 or -errno. */
 int registry_refresh(void);
 /* Sends events to the contexts of core; NULL: none is open. The first call of

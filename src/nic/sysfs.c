@@ -13,6 +13,8 @@
 #include "core/netport.h"
 #include "nic/hca.h"
 #include "nic/nic.h"
+#include "nic/nic_own.h"
+#include "nic/registry.h"
 #include "nic/tally.h"
 #include "plug/plug.h"
 #include "sys/conf.h"
@@ -486,7 +488,8 @@ int sysfs_write(const char *root, bool live, char where[PATH_MAX])
 	int n = 0, rc, end;
 
 	*where = '\0';
-	rc = s ? conf ? nic_devices(&dev, &n) : -EINVAL : -ENOMEM;
+	nic_watch_forks();
+	rc = s ? conf ? registry_devices(false, &dev, &n) : -EINVAL : -ENOMEM;
 	if (rc) {
 		free(s);
 		return rc;

@@ -48,8 +48,9 @@ int sysfs_end(struct sysfs *s);
 int sysfs_put_adapter(struct sysfs *s, const char *fabric, const char *hca,
 		      const struct identity *id, unsigned index, const char *uverbs);
 
-/* Writes the devices of this process, as ibv_get_device_list() has them. Returns 0, or
- * -errno with the path, if any, in where. */
+/* Writes the devices of this process, as ibv_get_device_list() has them, but says
+ * nothing of those that are not there: who reads /sys may want none. Returns 0, or -errno
+ * with the path, if any, in where. */
 int sysfs_write(const char *root, bool live, char where[PATH_MAX]);
 
 /* The folder of the device's PCI function below /sys, e.g.
