@@ -180,6 +180,46 @@ def test_a_reader_opens_no_device(eth):
     assert threads == "1" and re.search(r"/urnic-sysfs-\w{6}$", held)
 
 
+# A host with an RNIC
+
+# Another /sys/class, with a device of the kernel's in it and below the last PCI function
+RNIC = """
+mount -t tmpfs tmpfs /mnt && mkdir /mnt/net && mount --bind /sys/class/net /mnt/net
+mount -t tmpfs tmpfs /sys/class && mkdir /sys/class/net && mount --move /mnt/net /sys/class/net
+function=$(ls -d /sys/bus/pci/devices/* 2>/dev/null | tail -n 1)
+[ -z "$function" ] || mount -t tmpfs tmpfs $function/
+for d in /sys/class ${function:+$function/}; do
+    mkdir -p $d/infiniband/mlx5_0/ports/1 $d/infiniband_verbs/uverbs0 $d/infiniband_mad/umad0
+    echo "1: CA" >$d/infiniband/mlx5_0/node_type
+    echo mlx5_0 >$d/infiniband_verbs/uverbs0/ibdev
+done
+exec "$@"
+"""
+
+
+def test_a_host_with_an_rnic(eth):
+    """Programs see in /sys what they see by verbs: urnic's devices alone."""
+    host = eth.with_(outer=["unshare", "-m", "sh", "-ec", RNIC, "sh"])
+    look = f"ls -d {CLASS}*/* /sys/bus/pci/devices/*/infiniband*/*"
+    theirs = host.run("sh", "-c", f"{look}; cat {CLASS}/*/node_type", library=False,
+                      check=False).out.split()
+    assert f"{CLASS}/mlx5_0" in theirs and f"{CLASS}_verbs/uverbs0" in theirs
+    ours = run(host, "sh", "-c", look, check=False).split("\n")
+    assert [p for p in ours if p.startswith("/sys")] == [
+        f"{CLASS}/{eth.dev}", f"{CLASS}_mad/abi_version", f"{CLASS}_verbs/abi_version",
+        f"{CLASS}_verbs/uverbs0"], ours
+    for path in ("class/infiniband/mlx5_0", "class/infiniband/mlx5_0/node_type",
+                 "class/infiniband_mad/umad0", "bus/pci/devices/*/infiniband/mlx5_0"):
+        out = run(host, "bash", "-c", f"cat /sys/{path}", check=False)
+        assert "No such file" in out, path
+    # each function of the C library, and what else there is of the kernel's
+    words = [eth.stage.tool("sysfs/readers"), eth.dev]
+    assert run(host, *words) == run(eth, *words)
+    assert run(host, "cat", f"{CLASS}_verbs/uverbs0/ibdev", "/sys/class/net/eth0/type") == \
+        f"{eth.dev}\n1\n"
+    assert run(host, "ls", "/sys/class/net/eth0/device/infiniband") == f"{eth.dev}\n"
+
+
 # urnic sysfs
 
 def test_sysfs_writes_the_same(eth, tmp_path):

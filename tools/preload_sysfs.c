@@ -338,16 +338,22 @@ static void find_whole(struct look *l, char whole[SYS_MAX])
 		*whole = '\0';
 }
 
-/* The path belongs to urnic whether or not the kernel has such a file. */
+/* The path belongs to urnic whether or not the kernel has such a file: it is that of a
+ * class, or of the devices of an interface or PCI function. */
 static bool is_ours(const char *whole)
 {
-	static const char *const more[] = { "", "_verbs", "_mad" };
+	static const char *const parts[] = { "/infiniband", "/infiniband_verbs",
+					     "/infiniband_mad" };
+	static const char *const tops[] = { "/sys/class/infiniband", "/sys/class/net/",
+					    "/sys/devices/", "/sys/bus/pci/devices/" };
+	bool top = false;
 
-	if (strncmp(whole, class, sizeof(class) - 1) != 0)
-		return false;
-	for (unsigned i = 0; i < sizeof(more) / sizeof(*more); i++)
-		if (is_below(whole + sizeof(class) - 1, more[i], strlen(more[i])))
-			return true;
+	for (unsigned i = 0; i < sizeof(tops) / sizeof(*tops); i++)
+		top = top || !strncmp(whole, tops[i], strlen(tops[i]));
+	for (const char *at = whole; top && (at = strstr(at, parts[0])); at++)
+		for (unsigned i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+			if (is_below(at, parts[i], strlen(parts[i])))
+				return true;
 	return false;
 }
 
