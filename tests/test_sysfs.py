@@ -423,3 +423,39 @@ def test_scripts(eth):
 def test_ucx_takes_the_interface_for_rdma(eth):
     """UCX's tests of rdma_cm use an interface that has a device in /sys/class/net."""
     assert run(eth, "ls", "/sys/class/net/eth0/device/infiniband").split() == [eth.dev]
+
+
+def test_what_nccl_asks_for(eth):
+    """tests/sysfs/nccl.c has the steps."""
+    out = run(eth, eth.stage.tool("sysfs/nccl"))
+    said = dict(line.split(": ", 1) for line in out.splitlines())
+    assert said["name"] == eth.dev and said["state"] == "4"
+    # a made-up function: a card of its own, which is found from its bus, too
+    function = said["function"]
+    assert re.fullmatch(r"/sys/devices/pci.*/ff\w\w:\w\w:00\.0", function), function
+    assert said["card"] == said["from its bus"] == said["by its name"] == function
+    assert said["subsystem"] == "/sys/bus/pci"
+    assert said["class"] == "0x020000" and said["max_link_speed"].endswith("GT/s PCIe")
+    for name in ("vendor", "device", "subsystem_vendor"):
+        assert re.fullmatch("0x[0-9a-f]{4}", said[name]), name
+    assert re.fullmatch(r"-?\d+", said["numa_node"]) and int(said["max_link_width"]) > 0
+    assert [said[f"gid {i}"] for i in range(4)] == [*["RoCE v2"] * 3, "Invalid argument"]
+    assert said["GID index"] == "1"
+    assert (said["relaxed ordering"], said["DMA-buf"]) == ("yes", "Operation not supported")
+    assert said["flush"] == "done"
+    # two devices are not the ports of one card
+    out = run(eth, eth.stage.tool("sysfs/nccl"), env={"URNIC_DEVICES": "eth0,lo"})
+    cards = re.findall("^card: (/sys/.*)$", out, re.M)
+    assert len(set(cards)) == 2, out
+
+
+def test_the_bus_lists_what_the_kernel_has(eth):
+    """A function that is made up is found by its name, but is not in lists of the bus."""
+    for path in ("/sys/bus/pci/devices", "/sys/class/pci_bus"):
+        assert run(eth, "ls", path, check=False) == eth.run("ls", path, library=False,
+                                                           check=False).out
+    real = run(eth, "realpath", f"{CLASS}/{eth.dev}/device").strip()
+    name = real.rsplit("/", 1)[1]
+    assert run(eth, "bash", "-c", f"realpath /sys/bus/pci/devices/{name} /sys/class/pci_bus/"
+               f"{name[:7]}/../..; ls /sys/bus/pci/devices/{name}/infiniband").split() == \
+        [real, os.path.dirname(real), eth.dev]

@@ -406,6 +406,21 @@ void look_for(struct look *l, int dir, const char *path)
 		look_first(l);
 }
 
+/* Below the bus and its class, which the kernel lists, the tree has functions in domains
+ * of ours (nic/sysfs_pci.c), and the devices of the kernel's functions. */
+static bool is_of_bus(const char *whole)
+{
+	static const char functions[] = "/sys/bus/pci/devices/",
+			  buses[] = "/sys/class/pci_bus/ff";
+
+	if (!strncmp(whole, buses, sizeof(buses) - 1))
+		return true;
+	if (strncmp(whole, functions, sizeof(functions) - 1) != 0)
+		return false;
+	return !strncmp(whole + sizeof(functions) - 1, "ff", 2) ||
+	       strstr(whole, "/infiniband");
+}
+
 /* Can the tree have what the path, perhaps a pattern, names?  The kernel lacks much below
  * /sys for which nobody needs the tree. */
 static bool is_of_tree(const char *whole)
@@ -423,7 +438,7 @@ static bool is_of_tree(const char *whole)
 		if (!strncmp(whole, tops[i], plain < n ? plain : n))
 			return true;
 	}
-	return false;
+	return is_of_bus(whole);
 }
 
 /* The kernel has no such file: does the tree? */

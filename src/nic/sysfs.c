@@ -320,6 +320,7 @@ void sysfs_put(struct sysfs *s, const struct sysfs_dev *d)
 	put_class(t, "infiniband", d->name, pci);
 	if (d->uverbs)
 		put_class(t, "infiniband_verbs", d->uverbs, pci);
+	sysfs_pci_ways(t, pci);
 	if (d->netdev)
 		put_netdev_link(t, d, pci);
 	else

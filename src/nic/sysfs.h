@@ -59,5 +59,8 @@ int sysfs_write(const char *root, bool live, char where[PATH_MAX]);
 void sysfs_pci_path(const struct sysfs_dev *d, char path[PATH_MAX]);
 /* Fills that folder, which is entered. */
 void sysfs_pci_put(struct tree *t, const struct sysfs_dev *d, const char *path);
+/* Writes the other paths that lead to the folder: bus/pci/devices/FUNCTION and
+ * class/pci_bus/BUS, from which programs go up to the function. */
+void sysfs_pci_ways(struct tree *t, const char *path);
 
 #endif

@@ -4,7 +4,9 @@
  * A made-up function is one of its own for each device, since scripts compare the file
  * `resource' of devices and interfaces, and tests take the only name in `net'. It lies
  * below the host's first bridge, from which programs then learn how far away it is from
- * processors and GPUs. Its bus is in the domain ffff, where hardware has none. */
+ * processors and GPUs. It is alone on a bus, since NCCL takes what differs only in device
+ * and function for the ports of one card. The bus is in the domain ffff, where hardware
+ * has none; ffff down to ff00 on hosts with more than 256 interfaces. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -110,8 +112,8 @@ void sysfs_pci_path(const struct sysfs_dev *d, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "devices/pciffff:00");
 	find_bridge(path);
 	n = strlen(path);
-	snprintf(path + n, PATH_MAX - n, "/ffff:%02x:%02x.%x", d->index >> 8 & 0xff,
-		 d->index >> 3 & 0x1f, d->index & 7);
+	snprintf(path + n, PATH_MAX - n, "/ff%02x:%02x:00.0",
+		 0xff - (d->index >> 8 & 0xff), d->index & 0xff);
 }
 
 /* A mask of all processors, as in local_cpus: "ffff,ffffffff". */
@@ -182,6 +184,35 @@ static void put_net(struct tree *t, const char *netdev)
 	tree_leave(t, net);
 }
 
+/* Makes a link in a folder of the tree, which is entered, to another. */
+static void put_way(struct tree *t, const char *in, const char *name, const char *to)
+{
+	char target[PATH_MAX + 200] = "";
+	size_t n = 0;
+
+	for (; in && n < 180; in = strchr(in + 1, '/'))
+		n += (size_t)snprintf(target + n, sizeof(target) - n, "../");
+	snprintf(target + n, sizeof(target) - n, "%s", to);
+	tree_link(t, name, target);
+}
+
+void sysfs_pci_ways(struct tree *t, const char *path)
+{
+	const char *function = strrchr(path, '/') + 1;
+	char bus[8], parent[PATH_MAX + 20];
+	size_t was = tree_enter_path(t, "bus/pci/devices");
+
+	put_way(t, "bus/pci/devices", function, path);
+	tree_leave(t, was);
+	snprintf(bus, sizeof(bus), "%.7s", function);
+	snprintf(parent, sizeof(parent), "%.*s/pci_bus/%s", (int)(function - 1 - path),
+		 path, bus);
+	tree_leave(t, tree_enter_path(t, parent));
+	was = tree_enter_path(t, "class/pci_bus");
+	put_way(t, "class/pci_bus", bus, parent);
+	tree_leave(t, was);
+}
+
 void sysfs_pci_put(struct tree *t, const struct sysfs_dev *d, const char *path)
 {
 	const unsigned class = d->netdev ? CLASS_ETHERNET : CLASS_INFINIBAND;
@@ -209,6 +240,7 @@ void sysfs_pci_put(struct tree *t, const struct sysfs_dev *d, const char *path)
 		 d->id.vendor_id & 0xffff, d->id.vendor_part_id & 0xffff, function);
 	put(t, real, "uevent", text);
 	put_place(t, near);
+	put_way(t, path, "subsystem", "bus/pci");
 	if (d->netdev)
 		put_net(t, d->netdev);
 }

@@ -30,9 +30,9 @@ static void each_device_has_a_function(void **state)
 		unsigned index;
 		const char *name;
 	} rows[] = { { 0, "/ffff:00:00.0" },
-		     { 7, "/ffff:00:00.7" },
-		     { 8, "/ffff:00:01.0" },
-		     { 0x1ff, "/ffff:01:1f.7" } };
+		     { 7, "/ffff:07:00.0" },
+		     { 0x1ff, "/fffe:ff:00.0" },
+		     { 0xffff, "/ff00:ff:00.0" } };
 	char path[PATH_MAX];
 
 	(void)state;
