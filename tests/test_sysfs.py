@@ -307,6 +307,9 @@ def traffic(pair, env=None, seconds=20):
     return server, pair.b.start(*words, pair.a.ip4, env=env)
 
 
+NAME = "port_rcv_packets"
+
+
 def test_counters_are_live(shared_pair):
     pair = shared_pair()
     assert set(read_counters(pair.a).values()) == {0}
@@ -323,6 +326,13 @@ def test_counters_are_live(shared_pair):
     path = f"{CLASS}/{pair.a.dev}/ports/1/counters/port_rcv_packets"
     one, two = map(int, run(pair.a, "/usr/bin/python3", "-c", code, path).split())
     assert then["port_rcv_packets"] <= one < two
+    # by names from within the tree, and in a program that is started there; what reads it
+    # first has asked for no counter
+    d = f"{CLASS}/{pair.a.dev}"
+    for code in (f"stat {d}/node_type >/dev/null; cd {d}/ports/1; exec cat counters/{NAME}",
+                 f"cd {d}/ports/1 && cd counters && cat {NAME}", f"cd {d}; cat */1/*/{NAME}",
+                 f"cd {d}/ports; exec grep -rh . 1 --include={NAME}"):
+        assert int(run(pair.a, "bash", "-c", code)) > then["port_rcv_packets"], code
     for p in procs:
         p.kill()
     # what a process counted goes with it

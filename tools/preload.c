@@ -8,8 +8,8 @@
  * go to the C library.
  *
  * The symbols have no version, so that they replace every version.  Before the first call
- * nothing runs but two constructors, here and in preload_names.c, so child processes that
- * inherit the library come to no harm.
+ * nothing runs but three constructors, here, in preload_names.c and preload_sysfs.c, so
+ * child processes that inherit the library come to no harm.
  */
 /* This file defines both stat() and stat64(), so stat() must not be renamed to stat64().
  */

@@ -31,7 +31,8 @@ enum {
 };
 
 /* liburnic.so's; see nic/sysfs.h. */
-typedef int write_fn(const char *root, bool live, char where[PATH_MAX]);
+typedef int write_fn(const char *root, unsigned what, char where[PATH_MAX]);
+enum { SYSFS_TREE = 1, SYSFS_COUNTERS = 2 };
 
 static write_fn *_Atomic write_tree;
 
@@ -40,6 +41,10 @@ static char root[ROOT_MAX];				 /* "": there is no tree */
 static int held = -1;					 /* the locked folder */
 static struct stat held_as;
 static time_t written;
+
+/* The program may be in a folder of a tree, or have one open: names without /sys lead to
+ * files, then. */
+static _Atomic bool inside;
 
 /* Writing the tree calls functions of this library. */
 static __thread bool writing;
@@ -219,27 +224,28 @@ static bool has_root(void)
 	return false;
 }
 
-/* Makes the folder and writes the tree where it is missing or old. */
-static bool write_now(write_fn *write, bool live)
+/* Makes the folder and writes the tree where it is missing or old, and the values of the
+ * counters, for which all processes are looked at, if they are wanted. */
+static bool write_now(write_fn *write, bool counters)
 {
 	char where[PATH_MAX];
 	time_t now = time(NULL);
-	bool there = has_root();
+	bool there = has_root(), old = !there || now - written >= AGE;
+	unsigned what = (old ? SYSFS_TREE : 0) | (counters ? SYSFS_COUNTERS : 0);
 
-	if (there && !live && now - written < AGE)
+	if (!what)
 		return true;
 	if (!there && !make_root())
 		return false;
-	live = live && there && now - written < AGE;
-	if (write(root, live, where))
+	if (write(root, what, where))
 		return false;
-	if (!live)
+	if (old)
 		written = now;
 	return true;
 }
 
-/* Has the tree written; live: the counters, too. */
-static bool prepare(bool live)
+/* Has the tree written; counters: with the present values of the counters. */
+static bool prepare(bool counters)
 {
 	static bool watched;
 	write_fn *write;
@@ -252,7 +258,7 @@ static bool prepare(bool live)
 	pthread_mutex_lock(&lock);
 	if (!watched)
 		watched = !pthread_atfork(before_fork, after_fork, after_fork);
-	done = write && write_now(write, live);
+	done = write && write_now(write, counters);
 	placeless = write && !done && !*root;
 	pthread_mutex_unlock(&lock);
 	if (placeless)
@@ -367,8 +373,10 @@ static __attribute__((noinline)) bool put_ours(struct look *l, const char *whole
 	if (done)
 		done = snprintf(l->buf, sizeof(l->buf), "%s%s", root,
 				whole + sizeof(sys) - 1) < (int)sizeof(l->buf);
-	if (done)
+	if (done) {
 		l->path = l->buf;
+		inside = true;
+	}
 	return done;
 }
 
@@ -382,16 +390,27 @@ static bool has_rivals(void)
 	return has > 0;
 }
 
-/* Looks where the kernel has devices, too: paths of ours must not reach it. */
+/* Is it a counter by a name from within a tree, which may be another process's? */
+static bool is_counter_inside(struct look *l)
+{
+	return *l->given != '/' && strstr(l->given, "counters") &&
+	       find_base(l->dir, l->buf, sizeof(l->buf)) && strstr(l->buf, prefix);
+}
+
+/* Looks before the kernel does: paths of ours must not reach devices of the kernel's, nor
+ * counters that are old. */
 static __attribute__((noinline)) void look_first(struct look *l)
 {
-	char whole[SYS_MAX];
+	char whole[SYS_MAX] = "";
 
 	if (syscall(SYS_faccessat, l->dir, l->given, F_OK) && errno == EFAULT) {
 		l->last = true;
-	} else if (strstr(l->given, "infiniband")) {
+	} else if (strstr(l->given, "infiniband") && has_rivals()) {
 		find_whole(l, whole);
 		l->last = is_ours(whole) && put_ours(l, whole);
+	} else if (is_counter_inside(l)) {
+		find_whole(l, whole);
+		l->last = *whole && put_ours(l, whole);
 	}
 	errno = l->saved;
 }
@@ -402,8 +421,20 @@ void look_for(struct look *l, int dir, const char *path)
 	l->dir = dir;
 	l->saved = errno;
 	l->last = writing || !path;
-	if (!l->last && has_rivals())
+	if (!l->last && (inside || has_rivals()))
 		look_first(l);
+}
+
+/* The program may be started in a folder of another process's tree.  Sanitizers replace
+ * readlink(), and are not ready yet. */
+__attribute__((constructor)) static void begin(void)
+{
+	char cwd[SYS_MAX] = "";
+	int saved = errno;
+
+	syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/cwd", cwd, sizeof(cwd) - 1);
+	inside = strstr(cwd, prefix) != NULL;
+	errno = saved; /* programs find 0 */
 }
 
 /* Below the bus and its class, which the kernel lists, the tree has functions in domains

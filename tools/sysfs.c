@@ -88,7 +88,7 @@ static int render(void *arg)
 {
 	const struct sysfs_job *job = arg;
 	char where[PATH_MAX];
-	int rc = sysfs_write(job->dir, false, where);
+	int rc = sysfs_write(job->dir, SYSFS_TREE | SYSFS_COUNTERS, where);
 
 	if (rc)
 		sysfs_tell(who, job->dir, where, rc);

@@ -444,17 +444,44 @@ static const struct {
 static void put_roce_counters(struct tree *t, const struct sysfs_dev *d, unsigned port,
 			      bool hw)
 {
-	uint64_t sum[IB_COUNTERS];
-
 	(void)port;
-	tally_sum(d->name, sum);
 	for (unsigned i = 0; i < sizeof(files) / sizeof(*files); i++) {
 		const enum ib_counter *of = files[i].of;
-		uint64_t n = sum[of[0]] + (of[1] != of[0] ? sum[of[1]] : 0);
+		uint64_t n = d->sum[of[0]] + (of[1] != of[0] ? d->sum[of[1]] : 0);
 
 		if (files[i].hw == hw)
 			tree_file(t, files[i].name, "%" PRIu64, n / files[i].divisor);
 	}
+}
+
+/* The counters of RoCE devices as they were last read. */
+static struct tally_sum *sums;
+static unsigned nsums;
+
+static const uint64_t *sum_of(const char *device)
+{
+	static const uint64_t none[IB_COUNTERS];
+
+	for (unsigned i = 0; i < nsums; i++)
+		if (!strcmp(sums[i].device, device))
+			return sums[i].sum;
+	return none;
+}
+
+/* Names of devices last as long as the process. */
+static int read_sums(struct device *const *dev, unsigned n)
+{
+	struct tally_sum *now = calloc(n + 1, sizeof(*now));
+
+	if (!now)
+		return -ENOMEM;
+	for (unsigned i = 0; i < n; i++)
+		now[i].device = dev[i]->ibv.name;
+	tally_add_up(now, n);
+	free(sums);
+	sums = now;
+	nsums = n;
+	return 0;
 }
 
 static void put_net_device(struct sysfs *s, struct device *dev)
@@ -478,10 +505,11 @@ static void put_net_device(struct sysfs *s, struct device *dev)
 					  .port = &port,
 					  .counters = dev->kind == &device_roce
 							      ? put_roce_counters
-							      : NULL });
+							      : NULL,
+					  .sum = sum_of(dev->ibv.name) });
 }
 
-int sysfs_write(const char *root, bool live, char where[PATH_MAX])
+int sysfs_write(const char *root, unsigned what, char where[PATH_MAX])
 {
 	const struct conf *conf = conf_get();
 	struct device **dev = NULL;
@@ -491,11 +519,14 @@ int sysfs_write(const char *root, bool live, char where[PATH_MAX])
 	*where = '\0';
 	nic_watch_forks();
 	rc = s ? conf ? registry_devices(false, &dev, &n) : -EINVAL : -ENOMEM;
+	if (!rc && what & SYSFS_COUNTERS)
+		rc = read_sums(dev, (unsigned)n);
 	if (rc) {
+		free(dev);
 		free(s);
 		return rc;
 	}
-	sysfs_begin(s, root, live);
+	sysfs_begin(s, root, !(what & SYSFS_TREE));
 	for (int i = 0; i < n && !rc; i++) {
 		if (dev[i]->kind == &device_ib)
 			rc = sysfs_put_adapter(s, conf->fabric, conf->hca, &dev[i]->id,

@@ -30,6 +30,7 @@ struct sysfs_dev {
 	const struct port *port; /* of each port */
 	sysfs_counters *counters;
 	const char *fabric, *node; /* for counters */
+	const uint64_t *sum;	   /* the same, of a RoCE device */
 };
 
 struct sysfs {
@@ -48,10 +49,14 @@ int sysfs_end(struct sysfs *s);
 int sysfs_put_adapter(struct sysfs *s, const char *fabric, const char *hca,
 		      const struct identity *id, unsigned index, const char *uverbs);
 
+/* What a call of sysfs_write() makes new: the tree, with the counters as they were last
+ * read, or their values, or both. */
+enum { SYSFS_TREE = 1, SYSFS_COUNTERS = 2 };
+
 /* Writes the devices of this process, as ibv_get_device_list() has them, but says
  * nothing of those that are not there: who reads /sys may want none. Returns 0, or -errno
- * with the path, if any, in where. */
-int sysfs_write(const char *root, bool live, char where[PATH_MAX]);
+ * with the path, if any, in where. One thread at a time calls it. */
+int sysfs_write(const char *root, unsigned what, char where[PATH_MAX]);
 
 /* The folder of the device's PCI function below /sys, e.g.
  * devices/pci0000:00/0000:00:03.0: that of its interface, else one that is made up, below

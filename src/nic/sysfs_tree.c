@@ -78,12 +78,16 @@ size_t tree_enter_path(struct tree *t, const char *path)
 /* Writes a file beside its place. */
 static int put(const char *path, const char *text)
 {
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 	size_t len = strlen(text);
 	ssize_t n;
 	int fd, rc;
 
-	unlink(path); /* nobody may write to it */
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	fd = open(path, flags, 0444);
+	if (fd < 0 && errno == EEXIST) { /* a round was broken off */
+		unlink(path);
+		fd = open(path, flags, 0444);
+	}
 	if (fd < 0)
 		return -errno;
 	n = write(fd, text, len);
@@ -258,10 +262,8 @@ int tree_end(struct tree *t)
 	snprintf(root, sizeof(root), "%.*s", (int)t->root, t->path);
 	if (t->live)
 		return t->rc;
-	if (!t->rc)
-		clean(root, &t->mark.st_ctim);
-	else if (t->fresh)
-		clean(root, NULL);
+	if (t->fresh ? t->rc != 0 : !t->rc)
+		clean(root, t->fresh ? NULL : &t->mark.st_ctim);
 	if (t->rc && t->made)
 		rmdir(root);
 	return t->rc;

@@ -79,8 +79,9 @@ void tally_close(struct tally *t)
 /* A sum in progress. A forked child has its parent's descriptor, too: each file counts
  * once. */
 struct summing {
-	const char *device;
-	uint64_t *sum, netns;
+	struct tally_sum *of;
+	unsigned n; /* of them */
+	uint64_t netns;
 	unsigned files;
 	ino_t seen[SEEN];
 };
@@ -96,6 +97,16 @@ static bool is_new(struct summing *s, ino_t file)
 	return true;
 }
 
+static void add_row(struct summing *s, const struct ib_counts *row)
+{
+	for (unsigned i = 0; i < s->n; i++) {
+		if (strncmp(row->device, s->of[i].device, sizeof(row->device)) != 0)
+			continue;
+		for (unsigned c = 0; c < IB_COUNTERS; c++)
+			s->of[i].sum[c] += row->n[c];
+	}
+}
+
 /* Adds the counters of a file, whose content may be anything. */
 static void add(struct summing *s, int fd)
 {
@@ -106,13 +117,8 @@ static void add(struct summing *s, int fd)
 	    pread(fd, &page, sizeof(page), 0) != sizeof(page) ||
 	    memcmp(page.magic, magic, sizeof(magic)) != 0 || page.netns != s->netns)
 		return;
-	for (unsigned i = 0; i < DEVICES; i++) {
-		if (strncmp(page.row[i].device, s->device, sizeof(page.row[i].device)) !=
-		    0)
-			continue;
-		for (unsigned c = 0; c < IB_COUNTERS; c++)
-			s->sum[c] += page.row[i].n[c];
-	}
+	for (unsigned i = 0; i < DEVICES; i++)
+		add_row(s, &page.row[i]);
 }
 
 static void look_at_process(struct summing *s, const char *pid)
@@ -140,13 +146,12 @@ static void look_at_process(struct summing *s, const char *pid)
 		closedir(dir);
 }
 
-void tally_sum(const char *device, uint64_t sum[IB_COUNTERS])
+void tally_add_up(struct tally_sum *of, unsigned n)
 {
-	struct summing s = { .device = device, .sum = sum, .netns = netns() };
-	DIR *proc = opendir("/proc");
+	struct summing s = { .of = of, .n = n, .netns = netns() };
+	DIR *proc = n ? opendir("/proc") : NULL;
 	struct dirent *e;
 
-	memset(sum, 0, IB_COUNTERS * sizeof(*sum));
 	while (proc && (e = readdir(proc)))
 		if (isdigit((unsigned char)*e->d_name))
 			look_at_process(&s, e->d_name);

@@ -19,8 +19,14 @@ struct tally;
 struct tally *tally_open(struct core *core);
 void tally_close(struct tally *t);
 
-/* Adds up the counters of device in this network namespace, of all processes whose
- * descriptors this user may see. */
-void tally_sum(const char *device, uint64_t sum[IB_COUNTERS]);
+struct tally_sum {
+	const char *device;
+	uint64_t sum[IB_COUNTERS];
+};
+
+/* Adds the counters of these n devices in this network namespace, of all processes whose
+ * descriptors this user may see, to their sums. That is a look at all descriptors of all
+ * processes: milliseconds. */
+void tally_add_up(struct tally_sum *of, unsigned n);
 
 #endif

@@ -44,10 +44,11 @@ static void close_end(struct end *e)
 
 static uint64_t sum_of(const char *name, enum ib_counter c)
 {
-	uint64_t sum[IB_COUNTERS];
+	struct tally_sum sums[2] = { { .device = "another" }, { .device = name } };
 
-	tally_sum(name, sum);
-	return sum[c];
+	tally_add_up(sums, 2);
+	assert_int_equal(sums[0].sum[c], 0);
+	return sums[1].sum[c];
 }
 
 static void devices_are_told_apart(void **state)
