@@ -36,11 +36,12 @@ def test_cycles(shared_pair, ours, kind, place, family, n):  # noqa: F811
     assert f"{n} cycles" in out
 
 
+@KINDS
 @pytest.mark.parametrize("place,family", [("pair", "v4"), ("host", "v4"), ("lo", "v6")])
-def test_in_turn(shared_pair, ours, place, family):  # noqa: F811
+def test_in_turn(shared_pair, ours, kind, place, family):  # noqa: F811
     """A connection stands before the next is asked for, and the server is told in that order,
-    also where the client's messages have different ways."""
-    run(shared_pair(), ours, "roce", place, family, ("in-turn-serve", "in-turn"), 300, 60)
+    also where the client's messages have different ways, or sockets of their own."""
+    run(shared_pair(), ours, kind, place, family, ("in-turn-serve", "in-turn"), 300, 60)
 
 
 @KINDS

@@ -104,10 +104,23 @@ void cm_gate_taken(struct ibv_context *ctx, struct cm_conn *c)
 	leave(ctx, 0);
 }
 
+/* As enter(), for a call that may attach a QP. The guard is armed before the peer can
+ * access memory, and before the turn is taken, which is the order of the fork handlers.
+ */
+static struct cm *enter_armed(struct ibv_context *ctx, const struct cm_conn *c)
+{
+	if (!begin(ctx))
+		return NULL;
+	if (c->proto->attach)
+		guard_arm();
+	return nic_enter(abi_of(ctx)->nic);
+}
+
 int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
 		   const struct cm_param *self, struct cm_owner *owner)
 {
-	return enter(ctx) ? leave(ctx, cm_accept(c, self, owner, nic_now())) : -EIO;
+	return enter_armed(ctx, c) ? leave(ctx, cm_accept(c, self, owner, nic_now()))
+				   : -EIO;
 }
 
 int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
@@ -122,10 +135,7 @@ int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c)
 {
 	if (!c->proto->attach)
 		return 0;
-	/* Armed before the peer can access memory, and before the turn is taken, which is
-	 * the order of the fork handlers. */
-	guard_arm();
-	return enter(ctx) ? leave(ctx, c->proto->attach(c, nic_now())) : -EIO;
+	return enter_armed(ctx, c) ? leave(ctx, c->proto->attach(c, nic_now())) : -EIO;
 }
 
 int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c)

@@ -349,7 +349,7 @@ static const struct row {
 	{ go_part, "enter leave-turn", "part", NULL, false },
 	{ go_path_forget, "enter leave-turn", "forget", NULL, false },
 	{ go_taken, "enter leave-turn", "taken", NULL, false },
-	{ go_accept, "enter leave-turn", "accept", NULL, true },
+	{ go_accept, "enter leave-turn", "accept", &cm_iw_proto, true },
 	{ go_reject, "enter leave-turn", "reject", &cm_ib_proto, true },
 	{ go_established, "enter leave-turn", "established", &cm_ib_proto, true },
 	{ go_disconnect, "enter leave-turn", "disconnect", &cm_ib_proto, true },

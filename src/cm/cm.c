@@ -111,9 +111,9 @@ int cm_fd(const struct cm *cm)
 	return cm->iw->sockets ? cm->iw->epfd : -1;
 }
 
-void cm_look(struct cm *cm, uint64_t now)
+void cm_hear(struct cm *cm)
 {
-	iw_look(cm, now);
+	cm->iw->look_at = 0;
 }
 
 bool cm_input(struct cm *cm, uint64_t now)
@@ -170,9 +170,12 @@ int cm_accept(struct cm_conn *c, const struct cm_param *self, struct cm_owner *o
 {
 	int rc = c->proto->accept(c, self, now);
 
-	if (!rc)
-		c->owner = owner;
-	return rc;
+	if (rc)
+		return rc;
+	c->owner = owner;
+	/* Within this turn: once the answer is sent, the peer's RTR may come, and the
+	 * peer's next request, which must not be told before the RTR is read. */
+	return c->proto->attach ? c->proto->attach(c, now) : 0;
 }
 
 /* --- counters ------------------------------------------------------------ */

@@ -65,14 +65,12 @@ int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
 void cm_forwarded(struct cm *cm, const struct dgram *d);
 
 /* iWARP's sockets. cm_fd() is readable when there is something to do, and -1 while there
- * is no socket (the first socket causes a kick); any thread may call it. In a turn
- * cm_look() polls the sockets, then the QPs' connections take their input, then
- * cm_input() handles what cm_look() found. In that order a peer that disconnects and
- * connects again is reported as having disconnected first. cm_input() returns true if it
- * found anything. */
+ * is no socket (the first socket causes a kick); any thread may call it. cm_input() polls
+ * the sockets, though not at each call; it returns true if it found anything. After
+ * cm_hear() the next call does poll them. */
 int cm_fd(const struct cm *cm);
-void cm_look(struct cm *cm, uint64_t now);
 bool cm_input(struct cm *cm, uint64_t now);
+void cm_hear(struct cm *cm);
 
 /* Runs timers and takes the forwarded MADs. MADs that this produces are posted to QP1. */
 void cm_run(struct cm *cm, uint64_t now);
@@ -132,8 +130,8 @@ void cm_unbind(struct cm *cm, struct cm_listener *l);
 
 /* The program has read the request of c: its listener has room for another. */
 void cm_taken(struct cm *cm, struct cm_conn *c);
-/* Accepts as c->proto->accept() does. c's events go to owner from its success on. As with
- * Linux, nobody is told what happened before: accepting then fails. */
+/* Accepts as c->proto->accept() does, and attaches. c's events go to owner from then on.
+ * As with Linux, nobody is told what happened before: accepting then fails. */
 int cm_accept(struct cm_conn *c, const struct cm_param *self, struct cm_owner *owner,
 	      uint64_t now);
 

@@ -26,8 +26,8 @@ int cm_gate_accept(struct ibv_context *ctx, struct cm_conn *c,
 		   const struct cm_param *self, struct cm_owner *owner);
 int cm_gate_reject(struct ibv_context *ctx, struct cm_conn *c, uint16_t reason,
 		   const void *private, size_t len);
-/* Gives a connection its QP (iWARP). Returns 0 at once where the QP connects by
- * itself. */
+/* After RESPONSE: gives a connection its QP (iWARP). Returns 0 at once where the QP
+ * connects by itself. */
 int cm_gate_attach(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_established(struct ibv_context *ctx, struct cm_conn *c);
 int cm_gate_disconnect(struct ibv_context *ctx, struct cm_conn *c);

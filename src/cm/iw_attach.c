@@ -68,7 +68,7 @@ static void establish(struct iwc *c)
 
 /* An end that we asked for is no failure, even if the connection was not established
  * yet. */
-static void told_end(struct iwc *c)
+void iwc_told_end(struct iwc *c)
 {
 	if (c->failed)
 		iwc_tell(c, CM_EV_UNREACHABLE, c->failed, NULL);
@@ -79,14 +79,14 @@ static void told_end(struct iwc *c)
 	iwc_over(c);
 }
 
-void iwc_noted(struct iwc *c)
+void iwc_noted(struct iwc *c, uint64_t now)
 {
 	if (c->ready && c->state == IWC_ATTACHED)
 		establish(c);
-	if (c->ended && c->state != IWC_OVER)
-		told_end(c);
-	else
+	if (!c->ended || c->state == IWC_OVER)
 		iwc_put(c);
+	else if (list_empty(&c->later))
+		iwc_later(c, now);
 }
 
 void iwc_detach(struct iwc *c, uint64_t now)
@@ -112,7 +112,7 @@ static void attached(struct iwc *c, uint64_t now)
 		establish(c);
 	else
 		iwc_timer(c, now + IWC_RTR_NS);
-	iwc_noted(c); /* the QP may have ended within iwarp_attach() */
+	iwc_noted(c, now); /* the QP may have ended within iwarp_attach() */
 }
 
 int iwc_attach(struct cm_conn *base, uint64_t now)

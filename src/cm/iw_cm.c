@@ -311,11 +311,10 @@ static int iwcm_established(struct cm_conn *base, uint64_t now)
 {
 	struct iwc *c = iwc_of(base);
 
-	(void)now;
 	if (c->state != IWC_ATTACHED)
 		return -EINVAL;
 	c->ready = true;
-	iwc_noted(c);
+	iwc_noted(c, now);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "cm/iw_fix.h"
+#include "core/round.h"
 
 /* --- both ends ----------------------------------------------------------- */
 
@@ -116,6 +118,118 @@ static void a_qp_that_does_not_fit(void **state)
 	assert_int_equal(fx_accept(""), -EINVAL);
 	assert_int_equal(cm_iw_proto.reject(fx.conn[1], 0, NULL, 0, fx.s->now), 0);
 	fx_told(&fx.prog[0], 0, CM_EV_REJECTED, -ECONNREFUSED);
+}
+
+/* Turns of the listener's connection management alone, until it waits for its NIC to take
+ * in everything that has come. */
+static void until_it_waits(void)
+{
+	struct round *r = &fx.s->node[1].core.round;
+
+	for (r->must_hear = false; !r->must_hear; sched_yield()) {
+		cm_hear(fx.cm[1]);
+		(void)cm_input(fx.cm[1], fx.s->now);
+		cm_run(fx.cm[1], fx.s->now);
+	}
+}
+
+/* A client that has ESTABLISHED asks for its next connection: the request is found before
+ * the RTR of the first, and told after it. */
+static void one_after_the_other(void **state)
+{
+	struct round *r = &fx.s->node[1].core.round;
+	int fd;
+
+	(void)state;
+	fx_ask(fx.service.port, "");
+	fx_take(0);
+	assert_int_equal(fx_accept(""), 0);
+	fx_told(&fx.prog[0], 0, CM_EV_RESPONSE, 0);
+	r->heard = 0;
+	assert_int_equal(cm_iw_proto.attach(fx.conn[0], fx.s->now), 0);
+	fd = fx_raw_connect();
+	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
+	until_it_waits();
+	assert_int_equal(fx.listener.n, 1);
+	assert_int_equal(fx.prog[1].n, 0);
+	while (!iwc_of(fx.conn[1])->ready)
+		sim_run(fx.s, 1);
+	r->heard = fx.s->now;
+	cm_run(fx.cm[1], fx.s->now);
+	assert_int_equal(fx.prog[1].told[0].type, CM_EV_ESTABLISHED);
+	assert_int_equal(fx.listener.n, 2);
+	r->heard = NEVER;
+	cm_iw_proto.close(fx.listener.told[1].conn, fx.s->now);
+	close(fd);
+}
+
+/* A client ends one connection and asks for the next: the request is found before the
+ * end, and told after it. */
+static void an_end_and_the_next(void **state)
+{
+	struct round *r = &fx.s->node[1].core.round;
+	uint64_t came;
+	int fd;
+
+	(void)state;
+	fx_connect();
+	r->heard = 0;
+	assert_int_equal(cm_iw_proto.disconnect(fx.conn[0], fx.s->now), 0);
+	fd = fx_raw_connect();
+	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
+	until_it_waits();
+	came = fx.s->now;
+	while (!iwc_of(fx.conn[1])->ended) {
+		fx.s->now++;
+		sim_run(fx.s, 1);
+	}
+	r->heard = came;
+	cm_run(fx.cm[1], fx.s->now);
+	assert_int_equal(fx.prog[1].n, 1);
+	assert_int_equal(fx.listener.n, 1);
+	r->heard = fx.s->now;
+	cm_run(fx.cm[1], fx.s->now);
+	assert_int_equal(fx.prog[1].told[1].type, CM_EV_DISCONNECTED);
+	assert_int_equal(fx.listener.n, 2);
+	r->heard = NEVER;
+	cm_iw_proto.close(fx.listener.told[1].conn, fx.s->now);
+	close(fd);
+}
+
+/* What waits to be told ends with its listener, and with its peer's program. */
+static void what_waits_ends(void **state)
+{
+	struct round *r = &fx.s->node[1].core.round;
+	int fd = fx_raw_connect();
+
+	(void)state;
+	r->heard = 0;
+	fx_raw_hello(fd, false, MPA_ENHANCED, 2);
+	until_it_waits();
+	assert_int_equal(cm_deadline(fx.cm[1]), 0);
+	cm_unbind(fx.cm[1], fx.l);
+	fx.l = NULL;
+	r->heard = NEVER;
+	fx_raw_wait_end(fd);
+	assert_int_equal(fx.listener.n, 0);
+	close(fd);
+}
+
+/* The reply of a server that ended an earlier connection waits, too. */
+static void a_reply_waits(void **state)
+{
+	struct round *r = &fx.s->node[0].core.round;
+
+	(void)state;
+	fx_ask(fx.service.port, "");
+	fx_take(0);
+	r->heard = 0;
+	assert_int_equal(fx_accept("yes"), 0);
+	while (!r->must_hear)
+		fx_wait_kernel();
+	assert_int_equal(fx.prog[0].n, 0);
+	r->heard = NEVER;
+	assert_string_equal(fx_told(&fx.prog[0], 0, CM_EV_RESPONSE, 0)->data, "yes");
 }
 
 /* A socket bound to this address, which shares its port with others that share. */
@@ -394,6 +508,10 @@ int main(void)
 		cmocka_unit_test_fx(somebody_listens_soon),
 		cmocka_unit_test_fx(the_asker_leaves),
 		cmocka_unit_test_fx(a_qp_that_does_not_fit),
+		cmocka_unit_test_fx(one_after_the_other),
+		cmocka_unit_test_fx(an_end_and_the_next),
+		cmocka_unit_test_fx(what_waits_ends),
+		cmocka_unit_test_fx(a_reply_waits),
 		cmocka_unit_test_fx(a_port_that_is_taken),
 		cmocka_unit_test_fx(a_port_that_is_free),
 		cmocka_unit_test_fx(a_type_of_service),

@@ -31,6 +31,7 @@ struct iwc *iwc_new(struct cm *cm)
 	c->watch.fd = -1;
 	list_add_tail(&iw->all, &c->node);
 	list_init(&c->half);
+	list_init(&c->later);
 	list_init(&c->noted);
 	return c;
 }
@@ -79,6 +80,7 @@ void iwc_put(struct iwc *c)
 void iwc_over(struct iwc *c)
 {
 	iwc_leave_half(c);
+	list_del(&c->later);
 	iwc_close_socket(c);
 	iwc_timer(c, NEVER);
 	c->state = IWC_OVER;
@@ -153,6 +155,7 @@ int iw_open(struct cm *cm)
 	heap_init(&iw->timers);
 	list_init(&iw->all);
 	list_init(&iw->half);
+	list_init(&iw->later);
 	list_init(&iw->noted);
 	cm->iw = iw;
 	return 0;
@@ -207,39 +210,74 @@ void iw_leave(struct cm *cm, uint64_t now)
 
 		if (c->state == IWC_ASKED)
 			(void)cm_iw_proto.reject(&c->base, 0, NULL, 0, now);
-		else if (c->state == IWC_PARKED)
+		else if (c->state == IWC_PARKED || c->state == IWC_AWAITING)
 			iwc_turn_away(c, now);
 	}
 }
 
-static void run_notes(struct cm *cm)
+static void run_notes(struct cm *cm, uint64_t now)
 {
 	list_for_safe(n, &cm->iw->noted)
 	{
 		list_del(n);
-		iwc_noted(container_of(n, struct iwc, noted));
+		iwc_noted(container_of(n, struct iwc, noted), now);
 	}
 }
 
-void iw_look(struct cm *cm, uint64_t now)
+static bool any_ended(const struct list *later)
 {
-	struct iw_cm *iw = cm->iw;
+	list_for(n, later) if (container_of(n, struct iwc, later)->ended) return true;
+	return false;
+}
 
-	iw->events = 0;
-	if (!iw->sockets || now < iw->look_at)
-		return;
-	iw->look_at = now + IWC_LOOK_NS;
-	iw->events = epoll_wait(iw->epfd, iw->event, IWC_EVENTS, 0);
+static void put_later(struct iwc *c, bool behind, uint64_t now)
+{
+	c->behind = behind;
+	c->later_at = now;
+	list_add_tail(&c->cm->iw->later, &c->later);
+}
+
+void iwc_later(struct iwc *c, uint64_t now)
+{
+	put_later(c, false, now);
+}
+
+/* A client that has ESTABLISHED of one connection, and then asks for the next or ends
+ * another, expects its server to be told in that order, as Linux's siw and iw_cm do. But
+ * the RTR that establishes, the request and the end come by different sockets, and are
+ * not found in the order in which they came. So establishing is told at once, an end when
+ * everything has been taken in that came before it, and a request or a reply then, too,
+ * behind the ends that turned up meanwhile. */
+static void run_later(struct cm *cm, uint64_t now)
+{
+	struct list *later = &cm->iw->later;
+
+	while (!list_empty(later)) {
+		struct iwc *c = container_of(later->next, struct iwc, later);
+
+		if (!silent_until(&cm->core->round, c->later_at, now))
+			return;
+		list_del(&c->later);
+		if (c->ended)
+			iwc_told_end(c);
+		else if (!c->behind && any_ended(later))
+			put_later(c, true, now);
+		else
+			iwc_settled(c, now);
+	}
 }
 
 bool iw_input(struct cm *cm, uint64_t now)
 {
 	struct iw_watch *listener[IWC_EVENTS];
-	struct epoll_event *ev = cm->iw->event;
-	int n = cm->iw->events, listeners = 0;
+	struct epoll_event ev[IWC_EVENTS];
+	int n, listeners = 0;
 
-	cm->iw->events = 0;
-	run_notes(cm);
+	run_notes(cm, now);
+	if (!cm->iw->sockets || now < cm->iw->look_at)
+		return false;
+	cm->iw->look_at = now + IWC_LOOK_NS;
+	n = epoll_wait(cm->iw->epfd, ev, IWC_EVENTS, 0);
 	/* Listeners come last: iw_accept() may evict other connections in this list. */
 	for (int i = 0; i < n; i++) {
 		struct iw_watch *w = ev[i].data.ptr;
@@ -259,7 +297,8 @@ void iw_run(struct cm *cm, uint64_t now)
 	struct iw_cm *iw = cm->iw;
 	struct heap_node *top;
 
-	run_notes(cm);
+	run_notes(cm, now);
+	run_later(cm, now);
 	while ((top = heap_top(&iw->timers)) &&
 	       silent_until(&cm->core->round, top->at, now)) {
 		heap_del(&iw->timers, top);
@@ -276,7 +315,7 @@ uint64_t iw_deadline(const struct cm *cm)
 	const struct iw_cm *iw = cm->iw;
 	uint64_t at = heap_next(&iw->timers);
 
-	if (!list_empty(&iw->noted))
+	if (!list_empty(&iw->noted) || !list_empty(&iw->later))
 		return 0;
 	return iw->resume_at < at ? iw->resume_at : at;
 }

@@ -41,7 +41,6 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 static void turn(uint64_t ns)
 {
 	for (int i = 0; i < 2; i++) {
-		cm_look(fx.cm[i], fx.s->now);
 		(void)cm_input(fx.cm[i], fx.s->now);
 		cm_run(fx.cm[i], fx.s->now);
 	}
@@ -167,9 +166,8 @@ void fx_take(unsigned i)
 int fx_accept(const char *data)
 {
 	struct cm_param p = fx_param(1, data);
-	int rc = cm_accept(fx.conn[1], &p, &fx.prog[1].owner, fx.s->now);
 
-	return rc ? rc : cm_iw_proto.attach(fx.conn[1], fx.s->now);
+	return cm_accept(fx.conn[1], &p, &fx.prog[1].owner, fx.s->now);
 }
 
 void fx_connect(void)

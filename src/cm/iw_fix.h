@@ -57,7 +57,7 @@ void fx_listen(int backlog);
 struct cm_param fx_param(int side, const char *data);
 void fx_ask(uint16_t port, const char *data);
 void fx_take(unsigned i);	 /* prog[1] reads request i */
-int fx_accept(const char *data); /* accept and attach: 0 or -errno */
+int fx_accept(const char *data); /* 0 or -errno */
 void fx_connect(void);		 /* fx_ask() to fx_accept(), both ends */
 
 /* --- a peer that the test plays: blocking sockets ------------------------ */

@@ -4,8 +4,6 @@
 #ifndef CM_IW_INT_H
 #define CM_IW_INT_H
 
-#include <sys/epoll.h>
-
 #include "cm/cm_int.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
@@ -47,18 +45,21 @@ struct iwc {
 	struct cm *cm;
 	struct list node;  /* in iw->all */
 	struct list half;  /* in iw->half if AWAITING or PARKED, oldest first */
+	struct list later; /* in iw->later */
 	struct list noted; /* in iw->noted */
 	struct heap_node timer;
 	struct iw_watch watch; /* fd: that of the stream, if there is one */
 	enum iwc_state state;
 	bool passive;
-	bool held;	/* an owner, or a request not read yet, refers to c */
-	bool fallback;	/* this is the second try, with revision 1 */
-	bool connected; /* a QP has been attached */
-	bool parted;	/* disconnect() was called */
-	int failed;	/* CONNECTING, ATTACHED: why it ends, -errno */
-	uint64_t since; /* half: when it came */
-	uint64_t hope;	/* initiator: refusals do not count before then */
+	bool held;	   /* an owner, or a request not read yet, refers to c */
+	bool fallback;	   /* this is the second try, with revision 1 */
+	bool connected;	   /* a QP has been attached */
+	bool parted;	   /* disconnect() was called */
+	int failed;	   /* CONNECTING, ATTACHED: why it ends, -errno */
+	uint64_t since;	   /* half: when it came */
+	uint64_t later_at; /* later: when that was noted */
+	bool behind;	   /* later: ends that were noted after it go first */
+	uint64_t hope;	   /* initiator: refusals do not count before then */
 	struct cm_listener *listener; /* while no program has read its request */
 	struct cm_target to;	      /* addresses and ports */
 	struct stream *stream;	      /* cm's until a QP is attached */
@@ -79,14 +80,15 @@ struct iw_cm {
 	int epfd;
 	_Atomic unsigned sockets; /* number of fds in it; written under the turn */
 	uint64_t look_at;	  /* no epoll_wait() before then */
-	int events;		  /* number of valid entries in event[] */
-	struct epoll_event event[IWC_EVENTS];
 	/* When pausing listeners, and PARKED connections, are tried again; NEVER: not
 	 * before iwc_room() is called. */
 	uint64_t resume_at;
 	struct heap timers;
 	unsigned n, half_n;
 	struct list all, half, noted;
+	/* Whose setup is settled, or whose connection has ended, in the order in which
+	 * that was noted; told when everything that came before has been taken in. */
+	struct list later;
 };
 
 static inline struct iwc *iwc_of(struct cm_conn *c)
@@ -118,10 +120,13 @@ int iw_watch(struct cm *cm, struct iw_watch *w, uint32_t events);
 void iwc_tell(struct iwc *c, enum cm_event_type type, int status,
 	      const struct cm_param *peer);
 void iw_taken(struct iwc *c); /* as cm_taken() */
+/* c's setup is settled, or its connection has ended: iwc_settled() or iwc_told_end() is
+ * called when everything that came before has been taken in. */
+void iwc_later(struct iwc *c, uint64_t now);
 
-void iw_look(struct cm *cm, uint64_t now);
 bool iw_input(struct cm *cm, uint64_t now);
-void iw_run(struct cm *cm, uint64_t now); /* reports what QPs have noted; runs timers */
+/* Reports what QPs have noted and how setups have ended; runs timers. */
+void iw_run(struct cm *cm, uint64_t now);
 uint64_t iw_deadline(const struct cm *cm);
 
 /* --- iw_cm.c: the protocol ----------------------------------------------- */
@@ -146,8 +151,10 @@ void iwc_close(struct cm_conn *base, uint64_t now);
 
 /* Sends the bytes of MPA's setup that wait. Returns how many remain, or -errno. */
 ssize_t iwc_flush(struct iwc *c, uint64_t now);
-/* Sends and receives as much as the socket allows, and acts on the result. */
+/* Sends and receives as much as the socket allows. */
 void iwc_pump(struct iwc *c, uint64_t now);
+/* The setup has a result: acts on it. */
+void iwc_settled(struct iwc *c, uint64_t now);
 /* Has l no room for another request? */
 bool iwc_is_full(const struct cm_listener *l);
 /* Reports the request of c, which is in iw->half, to its listener's program. */
@@ -161,7 +168,8 @@ void iwc_turn_away(struct iwc *c, uint64_t now);
 /* Can this QP be attached (iWARP, in INIT)? Returns 0 or -EINVAL. */
 int iwc_check_qp(struct cm *cm, uint32_t qpn);
 int iwc_attach(struct cm_conn *base, uint64_t now);
-void iwc_noted(struct iwc *c);
+void iwc_noted(struct iwc *c, uint64_t now);
+void iwc_told_end(struct iwc *c); /* reports that c has ended; c is over */
 /* Disconnects c's QP, if there is one. */
 void iwc_detach(struct iwc *c, uint64_t now);
 

@@ -52,16 +52,16 @@ static void lost(struct iwc *c, int rc, uint64_t now)
 		iwc_fail(c, rc);
 }
 
-static void settled(struct iwc *c, uint64_t now);
-
 void iwc_pump(struct iwc *c, uint64_t now)
 {
 	ssize_t left = iwc_flush(c, now);
 	int rc = take(c, now);
 
-	if (c->setup.state != IW_MORE)
-		settled(c, now);
-	else if (rc || left < 0)
+	if (c->setup.state != IW_MORE) {
+		(void)iw_watch(c->cm, &c->watch, 0);
+		iwc_timer(c, NEVER);
+		iwc_later(c, now);
+	} else if (rc || left < 0)
 		lost(c, rc ? rc : (int)left, now);
 	else
 		(void)iw_watch(c->cm, &c->watch, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
@@ -137,8 +137,6 @@ static void reply_came(struct iwc *c)
 
 	p.resources = depth_of(c->setup.agreed.ord);
 	p.depth = depth_of(c->setup.agreed.ird);
-	(void)iw_watch(c->cm, &c->watch, 0);
-	iwc_timer(c, NEVER);
 	c->state = IWC_ANSWERED;
 	iwc_tell(c, CM_EV_RESPONSE, 0, &p);
 }
@@ -165,7 +163,7 @@ static void broken(struct iwc *c, uint64_t now)
 		iwc_fail(c, -EPROTO);
 }
 
-static void settled(struct iwc *c, uint64_t now)
+void iwc_settled(struct iwc *c, uint64_t now)
 {
 	switch (c->setup.state) {
 	case IW_MORE:

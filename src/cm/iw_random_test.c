@@ -141,7 +141,7 @@ static void act(struct prog *p, int side)
 		if (!side && p->n)
 			attach(p);
 		else if (side && !cm_accept(p->conn, &self, &p->owner, t.s->now))
-			attach(p);
+			p->attached = true;
 		break;
 	case 3:
 		p->parted = true;

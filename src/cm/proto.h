@@ -125,8 +125,8 @@ struct cm_proto {
 	 * connected. */
 	int (*disconnect)(struct cm_conn *c, uint64_t now);
 	/* After RESPONSE or accept(): takes the QP that connect() or accept() named to
-	 * RTS. NULL: the program moves the QP itself. Returns 0, or -errno, after which
-	 * the connection is over. */
+	 * RTS. (After accept() it is cm_accept() that calls it.) NULL: the program moves
+	 * the QP itself. Returns 0, or -errno, after which the connection is over. */
 	int (*attach)(struct cm_conn *c, uint64_t now);
 	/* The owner lets go of c and gets no more events. What has to follow happens by
 	 * itself: a request is rejected, a connection is disconnected. */

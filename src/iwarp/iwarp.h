@@ -123,8 +123,9 @@ struct iwarp_user {
 };
 
 /* Moves qp, in INIT and of an iWARP device, to RTS on this connection, which then belongs
- * to the QP.  user may be NULL.  Needs the turn; takes qp->lock.  Returns 0; -EINVAL: not
- * in INIT; -ENOMEM; -EIO.  After an error the stream still belongs to the caller. */
+ * to the QP.  An initiator's RTR is sent before it returns.  user may be NULL.  Needs the
+ * turn; takes qp->lock.  Returns 0; -EINVAL: not in INIT; -ENOMEM; -EIO.  After an error
+ * the stream still belongs to the caller. */
 int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
 		 const struct iwarp_user *user, void *arg, uint64_t now);
 /* From now on user is not called any more. */

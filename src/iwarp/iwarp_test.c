@@ -298,6 +298,18 @@ static void send_with_invalidate(void **state)
 	fix_close(f);
 }
 
+/* Whatever else there is to send, the RTR has gone out when the initiator is attached. */
+static void the_rtr_leaves_at_once(void **state)
+{
+	static const struct sim_conf c = { .rtr = MPA_RTR_WRITE };
+	struct fix *f = fix_open(&c);
+
+	(void)state;
+	assert_true(f->s->sent[0] > 0);
+	assert_int_equal(f->s->sent[1], 0);
+	fix_close(f);
+}
+
 static void shared_receives(void **state)
 {
 	static const struct sim_conf c = { .crc = true };
@@ -420,6 +432,7 @@ int main(void)
 		cmocka_unit_test(fences_wait_for_reads),
 		cmocka_unit_test(many_sges),
 		cmocka_unit_test(send_with_invalidate),
+		cmocka_unit_test(the_rtr_leaves_at_once),
 		cmocka_unit_test(shared_receives),
 		cmocka_unit_test(the_responder_waits),
 		cmocka_unit_test(a_peer_that_looks_away),

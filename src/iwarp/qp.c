@@ -160,6 +160,10 @@ static int attach(struct qp *qp, struct stream *stream, const struct iw_params *
 	}
 	/* The program's own rdma_connect() or rdma_accept() brings it there. */
 	qp->ex.qp_base.state = IBV_QPS_RTS;
+	/* The RTR goes out before the caller's next connection is asked for, however much
+	 * other QPs have to send: to the responder it is what establishes this one. */
+	if (p->initiator)
+		(void)q->iw->ops->output(q->iw->arg, qp, now);
 	return 0;
 }
 

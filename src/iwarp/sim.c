@@ -62,10 +62,23 @@ static void on_paused(void *arg, struct qp *qp, struct stream *stream, bool on)
 			n->conn[i].paused = on;
 }
 
+static bool pump_out(struct sim_node *n, struct sim_conn *c, uint64_t now);
+
+static bool on_output(void *arg, struct qp *qp, uint64_t now)
+{
+	struct sim_node *n = arg;
+
+	for (int i = 0; i < SIM_PAIRS; i++)
+		if (n->conn[i].qp == qp)
+			(void)pump_out(n, &n->conn[i], now);
+	return false;
+}
+
 static const struct iwarp_ops ops = {
 	.attached = on_attached,
 	.released = on_released,
 	.paused = on_paused,
+	.output = on_output,
 };
 
 static void node_open(struct sim *s, int side)

@@ -324,6 +324,11 @@ void conns_told(struct conns *cs, int fd)
 	}
 }
 
+void conns_hear(struct conns *cs)
+{
+	list_for(n, &cs->all) container_of(n, struct tcp_conn, node)->rest = 0;
+}
+
 size_t conns_input(struct conns *cs, uint64_t now)
 {
 	size_t bytes = 0;

@@ -37,6 +37,10 @@ int conns_socket(const struct conns *c, unsigned i);
  * it. */
 void conns_told(struct conns *c, int fd);
 
+/* The next conns_input() reads all connections, also those that it need not read each
+ * time. */
+void conns_hear(struct conns *c);
+
 /* Reads what has come, at most one turn's worth. Returns roughly the number of bytes; 0:
  * nothing was waiting. */
 size_t conns_input(struct conns *c, uint64_t now);

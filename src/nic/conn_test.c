@@ -3,6 +3,7 @@
  * program or by the engine thread alone. */
 #include "core/await.h"
 #include "nic/conn_fix.h"
+#include "nic/nic_own.h"
 
 static void until_ended(const struct world *w, unsigned n)
 {
@@ -57,6 +58,31 @@ static void the_thread_alone(void **state)
 }
 
 /* More connections than the engine reads one by one. */
+/* A connection that stays empty is looked at rarely, but not where everything that has
+ * come must be taken in. */
+static void one_that_rests_is_heard(void **state)
+{
+	struct world *w = open_world();
+	const uint64_t now = nic_now();
+	int first, second;
+
+	(void)state;
+	first = connect_stranger(w, 0);
+	second = connect_stranger(w, 1);
+	turn_take(&w->ctx.core->turn);
+	for (int i = 0; i < 100; i++)
+		(void)conns_input(w->nic->conns, now);
+	close(second);
+	/* The FIN comes within close(), by loopback. */
+	assert_int_equal(conns_input(w->nic->conns, now), 0);
+	conns_hear(w->nic->conns);
+	assert_true(conns_input(w->nic->conns, now) > 0);
+	turn_give(&w->ctx.core->turn);
+	close(first);
+	until_ended(w, 2);
+	close_world(w);
+}
+
 static void many_connections(void **state)
 {
 	struct world *w = open_world();
@@ -500,6 +526,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_polls),
 		cmocka_unit_test(the_thread_alone),
 		cmocka_unit_test(many_connections),
+		cmocka_unit_test(one_that_rests_is_heard),
 		cmocka_unit_test(no_connection),
 		cmocka_unit_test(one_ends),
 		cmocka_unit_test(few_and_many_and_few),

@@ -19,7 +19,7 @@ struct host;
 struct netdev_monitor;
 struct tally;
 
-enum { SOURCES = 9 };
+enum { SOURCES = 8 };
 
 /* The sources that the engine runs (sources.c). */
 struct nic_sources {

@@ -21,10 +21,8 @@
 #include "sys/cancel.h"
 #include "sys/clock.h"
 
-/* In the order in which input is taken in. TCP sockets of connection management are
- * looked at first (CM_LOOK) and read last (CM), so that a peer which disconnects and
- * connects again is seen in that order. The links (nic/links.h) come after CM_LOOK. */
-enum which { CM_LOOK, CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC, ASLEEP };
+/* In the order in which input is taken in, behind that of the links (nic/links.h). */
+enum which { CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC, ASLEEP };
 
 static struct nic *nic_of(struct source *s, enum which i)
 {
@@ -58,6 +56,12 @@ static void on_conns(struct source *s, struct source_got *got, uint64_t now)
 	cancel_let(was);
 }
 
+static bool hear_conns(struct source *s)
+{
+	conns_hear(nic_of(s, CONNS)->conns);
+	return false;
+}
+
 static unsigned conns_fds(struct source *s, struct source_fd *fd)
 {
 	const struct conns *conns = nic_of(s, CONNS)->conns;
@@ -82,19 +86,6 @@ static void conns_fork(struct source *s)
 
 /* --- connection management ----------------------------------------------- */
 
-static void on_look(struct source *s, struct source_got *got, uint64_t now)
-{
-	struct cm *cm = nic_of(s, CM_LOOK)->cm;
-	int was;
-
-	(void)got;
-	if (cm_fd(cm) < 0)
-		return;
-	was = cancel_hold();
-	cm_look(cm, now);
-	cancel_let(was);
-}
-
 static void on_cm(struct source *s, struct source_got *got, uint64_t now)
 {
 	struct cm *cm = nic_of(s, CM)->cm;
@@ -105,6 +96,12 @@ static void on_cm(struct source *s, struct source_got *got, uint64_t now)
 	was = cancel_hold();
 	got->n += cm_input(cm, now);
 	cancel_let(was);
+}
+
+static bool hear_cm(struct source *s)
+{
+	cm_hear(nic_of(s, CM)->cm);
+	return false;
 }
 
 static uint64_t on_cm_deadline(struct source *s, uint64_t now)
@@ -325,10 +322,9 @@ static void look_at_sleepers(struct source *s, uint64_t now)
 
 /* clang-format off */
 static const struct source_ops ops[SOURCES] = {
-	[CM_LOOK] = { SOURCE_SOCKETS, .input = on_look },
-	[CONNS] = { SOURCE_SOCKETS, .input = on_conns, .fds = conns_fds,
-		    .rang = conns_rang, .forked = conns_fork },
-	[CM] = { SOURCE_SOCKETS, .input = on_cm, .run = on_cm_run,
+	[CONNS] = { SOURCE_SOCKETS, .input = on_conns, .hear = hear_conns,
+		    .fds = conns_fds, .rang = conns_rang, .forked = conns_fork },
+	[CM] = { SOURCE_SOCKETS, .input = on_cm, .hear = hear_cm, .run = on_cm_run,
 		 .deadline = on_cm_deadline, .fds = cm_fds, .forked = cm_fork },
 	[RINGS] = { SOURCE_RINGS, .input = rings_input, .quiet = rings_quiet,
 		    .hear = rings_hear,
@@ -351,6 +347,7 @@ static const struct source_ops ops[SOURCES] = {
 
 void sources_open(struct nic *nic)
 {
+	links_turned_by(&nic->links, &nic->engine);
 	for (int i = 0; i < SOURCES; i++) {
 		struct source *s = &nic->sources.source[i];
 
@@ -359,8 +356,6 @@ void sources_open(struct nic *nic)
 		if ((i != HOST || nic->host) && (i != INTERFACES || nic->monitor) &&
 		    (i != XRC || nic->xrc) && (i != PACKETS || packets_of(&nic->core)))
 			engine_add(&nic->engine, s);
-		if (i == CM_LOOK)
-			links_turned_by(&nic->links, &nic->engine);
 	}
 	if (!nic->host)
 		return;

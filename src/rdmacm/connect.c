@@ -182,8 +182,6 @@ int cma_accept(struct cma_id *id, const struct rdma_conn_param *c)
 			return rc;
 	}
 	rc = cm_gate_accept(id->ctx, id->conn, &p, &id->owner);
-	if (!rc)
-		rc = cm_gate_attach(id->ctx, id->conn);
 	if (!rc) {
 		id->state = CMA_CONNECT;
 		return 0;

@@ -115,7 +115,7 @@ static void a_request_is_accepted(void **state)
 	fix_qp(id);
 	fix_said();
 	assert_int_equal(cma_accept(id, NULL), 0);
-	assert_string_equal(fix_said(), "INIT RTR RTS accept attach");
+	assert_string_equal(fix_said(), "INIT RTR RTS accept");
 	assert_int_equal(fix.self.ece_vendor, 8); /* the vendor of the request */
 	assert_int_equal(fix.self.ece_options, 5);
 	/* Less than the 200 that the peer will have outstanding. */

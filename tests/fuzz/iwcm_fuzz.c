@@ -135,14 +135,12 @@ static void accept_it(unsigned i)
 {
 	struct prog *p = &w.prog[i];
 	struct cm_param self = self_of(i);
-	bool was;
+	const bool was = p->attached;
 
-	if (!p->asks && cm_accept(p->conn, &self, &p->owner, w.s->now))
-		return;
 	/* The program may be told at once. */
-	was = p->attached;
 	p->attached = true;
-	if (cm_iw_proto.attach(p->conn, w.s->now))
+	if (p->asks ? cm_iw_proto.attach(p->conn, w.s->now)
+		    : cm_accept(p->conn, &self, &p->owner, w.s->now))
 		p->attached = was;
 }
 
