@@ -186,6 +186,11 @@ static const char *const names[CM_COUNTERS] = {
 #undef COUNTER
 };
 
+bool cm_may_tell(struct cm *cm, enum cm_counter why)
+{
+	return log_level >= LOG_INFO && log_allowed(&cm->said_at[why]);
+}
+
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c)
 {
 	return cm->counter[c];

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "cm/fix.h"
+#include "sys/log_testing.h"
 
 /* Sends m to side `to`, with its peer's address. */
 static void inject(struct fix *f, int to, const struct cm_msg *m)
@@ -251,6 +252,38 @@ static void a_request_that_another_process_made_up(void **state)
 	fix_close(f);
 }
 
+/* Anybody may send requests: of each reason to refuse one, the log is told once a second.
+ */
+static void a_flood_does_not_fill_the_log(void **state)
+{
+	enum { FLOOD = 300, FEW = 10 };
+	struct fix *f = fix_open(1);
+	struct pair p = pair_of_one_host(f);
+	struct cm_msg m = made_up(f, conn_of(p.a->conn)->local_id, A_QPN + 1);
+	const uint64_t service = m.service_id;
+	const uint8_t mtu = m.mtu;
+	char text[FLOOD * 256];
+	unsigned lines = 0;
+
+	(void)state;
+	LOGGED(
+		text, "info", for (int i = 0; i < FLOOD; i++) {
+			m.service_id = i % 3 ? service : (service & ~0xffffull) | 1;
+			m.mtu = i % 3 == 1 ? 7 : mtu;
+			inject(f, 1, &m);
+			if (i % 30 == 29)
+				fix_run(f, 100 * FIX_MS);
+		});
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	assert_in_range(lines, 3, FEW);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_NO_SERVICE), FLOOD / 3);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_MTU), FLOOD / 3);
+	assert_int_equal(cm_counter(fix_cm(f, 1), CM_RX_STALE), FLOOD / 3);
+	pair_close(&p);
+	fix_close(f);
+}
+
 /* The peer asks anew and has forgotten the old connection, which therefore ends. */
 static void a_request_of_one_that_has_forgotten(void **state)
 {
@@ -467,6 +500,7 @@ int main(void)
 		cmocka_unit_test(an_end_of_another_qp),
 		cmocka_unit_test(an_identifier_comes_back),
 		cmocka_unit_test(a_request_that_another_process_made_up),
+		cmocka_unit_test(a_flood_does_not_fill_the_log),
 		cmocka_unit_test(a_request_of_one_that_has_forgotten),
 		cmocka_unit_test(a_qp_of_another_process),
 		cmocka_unit_test(a_qp_of_another_ca),

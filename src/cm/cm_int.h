@@ -184,7 +184,8 @@ struct cm {
 	struct list members; /* struct cm_member, sa_group.c */
 	uint16_t udp_port;
 	uint64_t counter[CM_COUNTERS];
-	uint64_t held_at; /* the earliest of held[]; NEVER: none */
+	uint64_t said_at[CM_COUNTERS]; /* for cm_may_tell() */
+	uint64_t held_at;	       /* the earliest of held[]; NEVER: none */
 	struct held_mad held[HELD_MAX];
 	bool sent;	     /* a MAD has gone out since look_at was set */
 	uint64_t look_at;    /* when to look for refusals; NEVER: nothing sent */
@@ -194,6 +195,10 @@ struct cm {
 	unsigned boxed;
 	struct boxed_mad box[BOX_MAX]; /* MADs that wait in forward.c */
 };
+
+/* May the log be told of something that is counted as `why`? Anybody may send requests,
+ * so it is told once a second at most. */
+bool cm_may_tell(struct cm *cm, enum cm_counter why);
 
 static inline struct conn *conn_of(struct cm_conn *c)
 {

@@ -138,9 +138,12 @@ static void refuse(struct cm *cm, const struct cm_route *route, const struct cm_
 	struct cm_msg answer;
 
 	cm->counter[CM_RX_NO_SERVICE]++;
-	log_info("%s from %s for service 0x%llx (port %u) refused: nobody listens",
-		 cm_type_name(m->type), addr_text(route->dst, from),
-		 (unsigned long long)m->service_id, (unsigned)m->service_id & 0xffff);
+	if (cm_may_tell(cm, CM_RX_NO_SERVICE))
+		log_info(
+			"%s from %s for service 0x%llx (port %u) refused: nobody listens",
+			cm_type_name(m->type), addr_text(route->dst, from),
+			(unsigned long long)m->service_id,
+			(unsigned)m->service_id & 0xffff);
 	if (cm_mad_refusal(m, &answer))
 		send_mad(cm, route, &answer);
 }

@@ -398,9 +398,11 @@ void conn_timer(struct conn *c, uint64_t now)
 		return;
 	}
 	c->cm->counter[CM_TIMEOUT]++;
-	log_info("connection 0x%08x to %s: no answer after all retries: is "
-		 "there a RoCE device at that address, and is its UDP port 4791 open?",
-		 c->local_id, addr_text(c->route.dst, peer));
+	if (cm_may_tell(c->cm, CM_TIMEOUT))
+		log_info(
+			"connection 0x%08x to %s: no answer after all retries: is "
+			"there a RoCE device at that address, and is its UDP port 4791 open?",
+			c->local_id, addr_text(c->route.dst, peer));
 	if (c->state == ST_DREQ_SENT) {
 		(void)conn_tell(c, CM_EV_DISCONNECTED, -ETIMEDOUT, NULL);
 		conn_timewait(c, now);

@@ -69,10 +69,11 @@ static bool is_stale(struct cm *cm, const struct cm_target *from, const struct c
 	if (!old)
 		return false;
 	cm->counter[CM_RX_STALE]++;
-	log_info("REQ refused: the peer's QP 0x%06x at %s, ID 0x%08x, has a "
-		 "connection to this process already, which ends %s",
-		 m->qpn, addr_text(from->route.dst, peer), m->local_id,
-		 old->near ? "unless the peer's process still has it" : "now");
+	if (cm_may_tell(cm, CM_RX_STALE))
+		log_info("REQ refused: the peer's QP 0x%06x at %s, ID 0x%08x, has a "
+			 "connection to this process already, which ends %s",
+			 m->qpn, addr_text(from->route.dst, peer), m->local_id,
+			 old->near ? "unless the peer's process still has it" : "now");
 	send_mad(cm, &from->route, &rej);
 	if (old->state == ST_ESTABLISHED && !conn_doubt(old, now))
 		ibcm_disconnect(&old->base, now);
@@ -98,10 +99,13 @@ static bool is_too_long(struct cm *cm, const struct cm_target *from,
 		ours = IBV_MTU_4096; /* a REQ may say what no QP can have */
 	if (m->mtu <= ours)
 		return false;
-	log_info("REQ of QP 0x%06x at %s refused: it asks for path MTU %u, and our port "
-		 "carries no more than %u; the peer may ask again for that",
-		 m->qpn, addr_text(from->route.dst, peer), mtu_bytes(m->mtu),
-		 mtu_bytes(ours));
+	cm->counter[CM_RX_MTU]++;
+	if (cm_may_tell(cm, CM_RX_MTU))
+		log_info(
+			"REQ of QP 0x%06x at %s refused: it asks for path MTU %u, and our port "
+			"carries no more than %u; the peer may ask again for that",
+			m->qpn, addr_text(from->route.dst, peer), mtu_bytes(m->mtu),
+			mtu_bytes(ours));
 	rej.info_len = 1; /* 12.6.7.2 */
 	rej.info[0] = ours;
 	send_mad(cm, &from->route, &rej);
@@ -124,10 +128,12 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 	c = listener_take(l);
 	if (!c) {
 		cm->counter[CM_RX_BACKLOG]++;
-		log_info("%s from %s for port %u dropped: %u requests wait for the "
-			 "program",
-			 cm_type_name(m->type), addr_text(from->route.dst, peer),
-			 from->src_port, l->pending);
+		if (cm_may_tell(cm, CM_RX_BACKLOG))
+			log_info(
+				"%s from %s for port %u dropped: %u requests wait for the "
+				"program",
+				cm_type_name(m->type), addr_text(from->route.dst, peer),
+				from->src_port, l->pending);
 		return;
 	}
 	ask(c, from, m);

@@ -153,8 +153,11 @@ static void broken(struct iwc *c, uint64_t now)
 {
 	char peer[INET6_ADDRSTRLEN];
 
-	log_info("iWARP connection with %s, port %u: MPA's setup fails, reason %d",
-		 addr_text(c->to.route.dst, peer), c->to.dst_port, (int)c->setup.why);
+	if (cm_may_tell(c->cm, CM_IW_GARBAGE))
+		log_info(
+			"iWARP connection with %s, port %u: MPA's setup fails, reason %d",
+			addr_text(c->to.route.dst, peer), c->to.dst_port,
+			(int)c->setup.why);
 	(void)iwc_flush(c, now);
 	c->cm->counter[CM_IW_GARBAGE]++;
 	if (c->passive)

@@ -27,6 +27,7 @@ struct qp1 {
 	struct pd pd;
 	struct cq *cq;
 	struct qp *qp;
+	uint64_t said;	 /* for log_allowed() */
 	struct mkey key; /* of the memory behind the SGEs: */
 	uint8_t in[LINK_HEAD_LEN + QP1_MAD];
 };
@@ -232,7 +233,9 @@ int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
 	from_here.slid = device_lid(q->ctx.dev);
 	why = path.link->ops->resolve(&from_here, &path.addr);
 	if (why) {
-		log_info("a message of connection management cannot be sent: %s", why);
+		if (log_level >= LOG_INFO && log_allowed(&q->said))
+			log_info("a message of connection management cannot be sent: %s",
+				 why);
 		return -EINVAL;
 	}
 	reclaim(qp);

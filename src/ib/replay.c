@@ -190,10 +190,12 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal 
 	bool replay = t->replay;
 	char text[TARGET_WHY_LEN], by[IB_PEER_LEN];
 
-	log_info("QP 0x%06x: READ by %s, PSN %u: the region's memory "
-		 "is gone: %s%s",
-		 q->qp->qpn, ib_peer_text(q, by), psn, target_why(&s->target, why, text),
-		 replay ? "; a duplicate, not answered" : "");
+	if (!replay || ib_tells_drop(q, why))
+		log_info("QP 0x%06x: READ by %s, PSN %u: the region's memory "
+			 "is gone: %s%s",
+			 q->qp->qpn, ib_peer_text(q, by), psn,
+			 target_why(&s->target, why, text),
+			 replay ? "; a duplicate, not answered" : "");
 	if (replay) { /* perhaps nobody waits for it */
 		drop(s, 0);
 		return;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "sys/guard.h"
+#include "sys/log_testing.h"
 
 static struct ib_fields packet(const struct fix *f, enum ib_kind kind,
 			       enum ib_place place, uint32_t psn)
@@ -66,6 +67,30 @@ static void remote_access(enum ibv_wr_opcode op, size_t at, uint32_t len, uint32
 	refused(f, 0x62, IBV_EVENT_QP_ACCESS_ERR);
 	assert_memory_equal(copy, f->mem[1], FIX_MEM);
 	free(copy);
+	fix_close(f);
+}
+
+/* A request that is refused ends the QP, so a peer fills no log with them. */
+static void a_flood_does_not_fill_the_log(void **state)
+{
+	enum { FLOOD = 100, FEW = 3 };
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ib_fields p = packet(f, IB_READ, IB_ONLY, 0);
+	char text[FLOOD * 256];
+	unsigned lines = 0;
+
+	(void)state;
+	p.rkey++;
+	p.dma_len = 8;
+	LOGGED(
+		text, "info", for (int i = 0; i < FLOOD; i++) {
+			sim_inject(f->s, 0, &p, NULL, 0);
+			fix_quiet(f);
+		});
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	assert_in_range(lines, 1, FEW);
+	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
 	fix_close(f);
 }
 
@@ -540,6 +565,7 @@ static void a_window_goes_with_its_qp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flood_does_not_fill_the_log),
 		cmocka_unit_test(wrong_rkey),
 		cmocka_unit_test(out_of_range),
 		cmocka_unit_test(region_without_the_right),
