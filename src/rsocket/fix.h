@@ -25,6 +25,7 @@ struct fix {
 	unsigned made;		 /* number of making calls */
 	/* Numbers of objects made and not destroyed. */
 	int qps, cqs, channels, mrs, ahs, ids;
+	void (*making)(void); /* called within each making call */
 	/* Called in this order, one each time a call sleeps and nothing wakes it. */
 	void (*asleep[8])(void);
 	unsigned nasleep;

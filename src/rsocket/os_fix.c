@@ -93,6 +93,8 @@ int rsock_thread(void *(*run)(void *), void *arg)
 bool fix_may_make(void)
 {
 	fix.made++;
+	if (fix.making)
+		fix.making();
 	if (!fix.fail || --fix.fail)
 		return true;
 	errno = ENOMEM;

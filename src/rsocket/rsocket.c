@@ -46,6 +46,7 @@ static void child(void)
 	rsock_backlogs_forked();
 	rsock_sleepers_forked();
 	rsock_table_forked();
+	rsock_service_forked();
 }
 
 static void watch_forks(void)

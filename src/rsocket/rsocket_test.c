@@ -16,6 +16,7 @@
 #include "rsocket/backlog.h"
 #include "rsocket/fix.h"
 #include "rsocket/pollset.h"
+#include "rsocket/service.h"
 #include "rsocket/table.h"
 #include "sys/held.h"
 
@@ -148,6 +149,35 @@ static void a_fork(void **state)
 	assert_int_equal(rsocket_close(dg), 0);
 }
 
+static int first_fork; /* -1: not yet; else how the child ended */
+
+static void fork_now(void)
+{
+	struct rdma_event_channel *ch;
+	pid_t pid;
+
+	fix.making = NULL;
+	pid = fork();
+	if (!pid)
+		_exit(rsock_service(&ch) ? 1 : 0);
+	assert_int_equal(waitpid(pid, &first_fork, 0), pid);
+}
+
+/* The fork comes while another thread, or the call that a handler interrupts, starts the
+ * service. (Must be the first test that does.) */
+static void a_fork_while_the_service_starts(void **state)
+{
+	struct rdma_event_channel *ch;
+	int fd = rsocket_open(AF_INET, SOCK_DGRAM, 0);
+
+	(void)state;
+	first_fork = -1;
+	fix.making = fork_now;
+	assert_int_equal(rsock_service(&ch), 0);
+	assert_int_equal(first_fork, 0);
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
 /* A handler has interrupted a call of its thread that has these locks. */
 static void a_fork_within_a_call(void **state)
 {
@@ -223,6 +253,8 @@ int main(void)
 {
 	/* clang-format off */
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_fork_while_the_service_starts, fix_begin,
+						fix_end),
 		cmocka_unit_test_setup_teardown(kinds_that_there_are, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(descriptors_that_are_none_of_ours, fix_begin,
 						fix_end),

@@ -189,8 +189,7 @@ static void parent(void)
 		pthread_mutex_unlock(&lock);
 }
 
-/* The child has neither the thread nor the parent's channel. */
-static void child(void)
+void rsock_service_forked(void)
 {
 	channel = NULL;
 	kick = -1;
@@ -200,7 +199,9 @@ static void child(void)
 }
 
 /* Opening the channel has registered the NIC's fork handlers, so ours, registered later,
- * run before them. That is the right order, as devices are opened with our lock held. */
+ * run before them. That is the right order, as devices are opened with our lock held. A
+ * fork that comes while the channel is opened does not wait for our lock; its child makes
+ * everything anew all the same (rsock_service_forked()). */
 static void watch(void)
 {
 	static bool watching;
@@ -208,7 +209,7 @@ static void watch(void)
 	if (watching)
 		return;
 	watching = true;
-	(void)pthread_atfork(forking, parent, child);
+	(void)pthread_atfork(forking, parent, NULL);
 	(void)atexit(at_exit);
 }
 

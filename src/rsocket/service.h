@@ -15,6 +15,10 @@ void rsock_service_keep_alive(void);
 /* Leaves rs to the thread, with the caller's count, until its kind's is_over(). */
 void rsock_service_close(struct rsock *rs);
 
+/* In the child of a fork, whether or not the fork has waited for the service's lock: the
+ * child has neither the thread nor the parent's channel. */
+void rsock_service_forked(void);
+
 /* One turn of the thread: waits for something to do, ns at most. Returns 0, or -errno if
  * the channel is unusable. */
 int rsock_service_turn(int64_t ns);

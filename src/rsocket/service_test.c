@@ -168,6 +168,7 @@ static void after_a_fork(void **state)
 	rsock_service_close(rs);
 	pid = fork();
 	if (!pid) {
+		rsock_service_forked();
 		over = true;
 		fix.thread = false;
 		if (rsock_service(&own) || own == ch || !fix.thread)

@@ -14,8 +14,10 @@
 enum { STEP = 256 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct rsock_entry **table; /* under lock */
-static int size;		   /* under lock */
+/* Both under lock. A fork may come without the lock (held_fork()), and its child reads
+ * them, so at each moment the table has room for size entries. */
+static struct rsock_entry **_Atomic table;
+static _Atomic int size;
 static _Atomic unsigned forks;
 
 void rsock_entry_init(struct rsock_entry *e, void (*free)(struct rsock_entry *e))
@@ -35,16 +37,18 @@ bool rsock_entry_forked(const struct rsock_entry *e)
 static int make_room(int fd)
 {
 	int wanted = (fd / STEP + 1) * STEP;
-	struct rsock_entry **more;
+	struct rsock_entry **more, **old = table;
 
 	if (fd < size)
 		return 0;
-	more = realloc(table, (size_t)wanted * sizeof(*table));
+	more = calloc((size_t)wanted, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
-	memset(more + size, 0, (size_t)(wanted - size) * sizeof(*table));
+	if (old)
+		memcpy(more, old, (size_t)size * sizeof(*more));
 	table = more;
 	size = wanted;
+	free(old);
 	return 0;
 }
 

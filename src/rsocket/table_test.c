@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <sys/resource.h>
@@ -131,6 +133,90 @@ static void a_fork_leaves_copies(void **state)
 	rsock_entry_put(rsock_entry_withdraw(e.fd));
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Forks whenever the heap has been changed while the table grows: a handler that
+ * interrupts a call, or a thread beside it, may fork without the table's lock. */
+static struct rsock_entry *grows; /* an entry that every child must find; NULL: no fork */
+static unsigned forks, lost;
+
+static void fork_and_find(void)
+{
+	struct rsock_entry *want = grows;
+	int status;
+	pid_t pid;
+
+	if (!want)
+		return;
+	grows = NULL;
+	forks++;
+	pid = fork();
+	if (!pid) {
+		signal(SIGSEGV, SIG_DFL);
+		rsock_table_forked();
+		_exit(rsock_entry_find(want->fd) != want);
+	}
+	lost += waitpid(pid, &status, 0) != pid || status;
+	grows = want;
+}
+
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void __libc_free(void *p);
+
+void *calloc(size_t n, size_t size)
+{
+	void *p = __libc_calloc(n, size);
+
+	fork_and_find();
+	return p;
+}
+
+void *realloc(void *p, size_t size)
+{
+	p = __libc_realloc(p, size);
+	fork_and_find();
+	return p;
+}
+
+void free(void *p)
+{
+	fork_and_find();
+	__libc_free(p);
+	fork_and_find();
+}
+
+static void a_fork_while_the_table_grows(void **state)
+{
+	enum { MORE = 600 }; /* beyond what the table has for the first entry */
+	struct rsock_entry e, far;
+	void *behind;
+	int low, high;
+
+	(void)state;
+	rsock_entry_init(&e, on_free);
+	low = rsock_entry_publish(&e);
+	assert_true(low >= 0);
+	behind = malloc(1 << 14); /* the table has to move */
+	assert_non_null(behind);
+	assert_int_equal(mallopt(M_PERTURB, 0x55), 1);
+	for (int last = 0; last < MORE; last = high)
+		assert_true((high = dup(0)) >= 0);
+	rsock_entry_init(&far, on_free);
+	grows = &e;
+	assert_true(rsock_entry_publish(&far) > MORE);
+	grows = NULL;
+	assert_true(forks > 0);
+	assert_int_equal(lost, 0);
+	assert_int_equal(mallopt(M_PERTURB, 0), 1);
+	assert_ptr_equal(rsock_entry_find(far.fd), &far);
+	rsock_entry_put(&far);
+	rsock_entry_put(rsock_entry_withdraw(far.fd));
+	rsock_entry_put(rsock_entry_withdraw(e.fd));
+	closefrom(low);
+	free(behind);
+}
+#endif
+
 static struct rsock_entry shared;
 static int shared_fd;
 
@@ -172,6 +258,9 @@ int main(void)
 		cmocka_unit_test_setup(the_number_is_the_lowest, begin),
 		cmocka_unit_test_setup(no_number_is_left, begin),
 		cmocka_unit_test_setup(a_fork_leaves_copies, begin),
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+		cmocka_unit_test_setup(a_fork_while_the_table_grows, begin),
+#endif
 		cmocka_unit_test_setup(threads_look_while_it_is_closed, begin),
 	};
 	/* clang-format on */
