@@ -345,15 +345,15 @@ static void tshark_reads_every_packet(void **state)
 	(void)state;
 	write_for_tshark();
 	tshark("-e frame.packet_flags_direction -e ip.src -e ipv6.src -e ip.id "
-	       "-e ip.flags.df -e ip.ttl -e ip.checksum.status -e udp.srcport "
+	       "-e ip.flags -e ip.ttl -e ip.checksum.status -e udp.srcport "
 	       "-e udp.length -e udp.checksum.status -e infiniband.bth.opcode "
 	       "-e infiniband.bth.psn",
 	       got, sizeof(got));
 	assert_string_equal(
 		got,
-		"0x00000002\t10.0.0.1\t\t0x0000\t1\t64\t1\t49153\t28\t3\t17\t1193046\n"
-		"0x00000002\t10.0.0.1\t\t0x0001\t1\t64\t1\t49153\t28\t3\t17\t1193046\n"
-		"0x00000001\t10.0.0.1\t\t0xfedc\t1\t64\t1\t49153\t28\t3\t17\t1193046\n"
+		"0x00000002\t10.0.0.1\t\t0x0000\t0x02\t64\t1\t49153\t28\t3\t17\t1193046\n"
+		"0x00000002\t10.0.0.1\t\t0x0001\t0x02\t64\t1\t49153\t28\t3\t17\t1193046\n"
+		"0x00000001\t10.0.0.1\t\t0xfedc\t0x02\t64\t1\t49153\t28\t3\t17\t1193046\n"
 		"0x00000001\t\tfdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd"
 		"\t\t\t\t\t49153\t28\t1\t17\t1193046\n");
 	tshark("-e _ws.expert.message -e _ws.malformed", got, sizeof(got));

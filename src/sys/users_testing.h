@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -49,6 +50,16 @@ static inline int users_wait(pid_t pid)
 
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status)
 								    : -1;
+}
+
+/* Whether users_fork_hidden() can work here: a chroot and many containers refuse it. */
+static inline bool users_can_hide(void)
+{
+	pid_t pid = users_fork_hidden();
+
+	if (pid == 0)
+		_exit(0);
+	return pid > 0 && users_wait(pid) == 0;
 }
 
 #endif
