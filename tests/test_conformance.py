@@ -5,19 +5,24 @@ processes of one host, and at an adapter of a fabric.
 tests/conformance/pyverbs.tsv lists every test with its class; skips.tsv lists the tests that skip
 themselves, the devices where they do, and the reason.  A test fails if it skips without being in
 skips.tsv, or runs although it is there.  So docs/dev/conformance.md, which is made from these tables,
-is what was found.  conftest.py prints the result, one line for each class.
+is what was found.  conftest.py prints the result, one line for each class.  The columns first and
+last of both tables are the releases of rdma-core in whose suites a row holds.
 
 conformance/runner.py runs the tests of one way, each in a process of its own and twice there; a
 test that leaves something behind fails.
 
 The suite reads a device's address from the kernel, which has no RDMA device here, so the runner
-gets a /sys/class that names one.  An adapter gets an interface's address from its fabric's
-settings file, in the place of IP over InfiniBand.
+gets a /sys/class that names one with its P_Key, and a program `rdma`, which suites from release 56
+on ask first.  An adapter gets an interface's address from its fabric's settings file, in the place
+of IP over InfiniBand.
 """
 
 import ast
 import json
+import os
 import pathlib
+import re
+import subprocess
 from typing import NamedTuple
 
 import pytest
@@ -29,9 +34,13 @@ RUNNER = HERE / "runner.py"
 CLASS = """
 mount -t tmpfs tmpfs /sys/class
 mkdir -p /sys/class/net
-[ -z "{1}" ] || mkdir -p /sys/class/infiniband/{0}/device/net/{1}
+mkdir -p /sys/class/infiniband/{0}/device/net/{1} /sys/class/infiniband/{0}/ports/1/pkeys
+echo 0xffff >/sys/class/infiniband/{0}/ports/1/pkeys/0
 ln -s /sys/devices/virtual/net/lo /sys/devices/virtual/net/eth0 /sys/class/net
 exec "$@"
+"""
+RDMA = """#!/bin/sh
+echo '[{{"ifname": "{}", "port": 1, "netdev": "{}"}}]'
 """
 TIMES = "2"
 MANY = 3600     # seconds for all tests of a way; the runner also limits each test
@@ -40,7 +49,7 @@ MANY = 3600     # seconds for all tests of a way; the runner also limits each te
 class Way(NamedTuple):
     transport: str
     device: str
-    net: str = ""
+    net: str
     env: dict = {}
     within: tuple = ()      # `urnic` arguments that start the runner
 
@@ -62,8 +71,18 @@ LO = "test_rdmacm."
 ROOTS = "raw packet", "flow steering and RSS"
 
 
-KIND = {row["test"]: row["class"] for row in page.table("pyverbs.tsv")}
-SKIPS = {transport: {row["test"] for row in page.table("skips.tsv")
+def installed():
+    """The release of rdma-core whose suite is installed: the newest of those that the tables have
+    which is not newer."""
+    told = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "rdma-core"], text=True,
+                          capture_output=True, check=False).stdout
+    number = re.match(r"\d+", told)
+    return max((r for r in page.RELEASES if number and r <= int(number[0])), default=page.RELEASES[0])
+
+
+RELEASE = installed()
+KIND = {row["test"]: row["class"] for row in page.table("pyverbs.tsv", RELEASE)}
+SKIPS = {transport: {row["test"] for row in page.table("skips.tsv", RELEASE)
                      if row["device"] in (transport, "any")}
          for transport in ("roce", "iwarp", "ib")}
 
@@ -95,6 +114,12 @@ def batch(ns, suite, runner, way, tests, user):
     within = [ns.stage.urnic, *(w.format(settings=settings, lib=ns.stage.lib) for w in how.within)] \
         if how.within else []
     env = {} if how.within else {"URNIC_DEVICES": how.device}
+    programs = ns.stage.path / f"conformance-{way}"
+    programs.mkdir(exist_ok=True)
+    (programs / "rdma").write_text(RDMA.format(how.device, how.net))
+    for path in (programs, programs / "rdma"):
+        path.chmod(0o755)
+    env["PATH"] = f"{programs}:{os.environ['PATH']}"
     proc = ns.run(*within, "/usr/bin/python3", "-B", runner, suite, TIMES, "--dev", how.device,
                   *(["--nobody"] if user else []), "--", *tests, check=False, user=user, env={**env, **how.env}, timeout=MANY)
     rows = [json.loads(line) for line in proc.out.splitlines() if line.startswith("{")]
@@ -130,7 +155,8 @@ def result(request, pairs, suite, huge_pages):
 
 
 def test_the_tables_agree():
-    assert {row["test"] for row in page.table("skips.tsv")} <= set(KIND)
+    assert {row["test"] for row in page.table("skips.tsv")} <= \
+        {row["test"] for row in page.table("pyverbs.tsv")}
 
 
 def test_the_table_has_every_test(suite):

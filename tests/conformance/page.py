@@ -11,6 +11,8 @@ import csv
 import pathlib
 
 HERE = pathlib.Path(__file__).parent
+SUITE = {44: "bookworm", 56: "trixie"}   # by release of rdma-core: those that the tables have
+RELEASES = tuple(SUITE)
 OURS = "roce", "roce-udp", "iwarp", "ib"
 TRANSPORT = {"roce-udp": "roce"}
 # For the classes of VENDORS, whose tests want a device of that vendor.
@@ -47,10 +49,13 @@ those for one vendor's hardware count as skipped, and were not run |
 """
 
 
-def table(name):
+def table(name, release=None):
+    """The rows of a table; of those with a first or a last release, only what `release` has."""
     with open(HERE / name, encoding="ascii") as file:
-        return list(csv.DictReader((line for line in file if not line.startswith("#")),
+        rows = list(csv.DictReader((line for line in file if not line.startswith("#")),
                                    delimiter="\t"))
+    return [row for row in rows if release is None or
+            int(row.get("first") or 0) <= release <= int(row.get("last") or release)]
 
 
 LINUX = sorted({row["device"] for row in table("linux.tsv")})
@@ -64,19 +69,27 @@ def peers():
         return PEERS.format(", ".join(LINUX), file.readline().split()[-1])
 
 
-def outcomes():
+def outcomes(release):
     """{(test, column): (outcome, why)}"""
-    tests = [row["test"] for row in table("pyverbs.tsv")]
+    tests = [row["test"] for row in table("pyverbs.tsv", release)]
     found = {}
     for column in OURS:
         found.update({(t, column): ("passed", "") for t in tests})
-    for row in table("skips.tsv"):
+    for row in table("skips.tsv", release):
         for column in OURS:
             if row["device"] in ("any", TRANSPORT.get(column, column)):
                 found[row["test"], column] = ("skipped", row["why"])
     for row in table("linux.tsv"):
         found[row["test"], row["device"]] = (row["result"], row["why"])
     return found
+
+
+def by_release(release):
+    """{class: its tests} of that release's suite."""
+    classes = {}
+    for row in table("pyverbs.tsv", release):
+        classes.setdefault(row["class"], []).append(row["test"])
+    return classes
 
 
 def by_class(classes, found):
@@ -115,19 +128,16 @@ def lacking(found):
     yield ""
 
 
-def each(classes, found):
-    """A line for each test; why it did not pass is a number, which is explained below the table."""
-    notes = {}
-    yield "## Each test\n"
-    yield "`ok`: passed; a number: skipped, for the reason of that number below; `F`: failed.\n"
-    yield "| test | " + " | ".join(COLUMNS) + " |"
-    yield "|---|" + "---|" * len(COLUMNS)
+def each(classes, found, columns, notes):
+    """A line for each test; why it did not pass is a number of the notes."""
+    yield "| test | " + " | ".join(columns) + " |"
+    yield "|---|" + "---|" * len(columns)
     for kind, tests in classes.items():
         if kind in VENDORS:
             continue
         for test in tests:
             cells = []
-            for column in COLUMNS:
+            for column in columns:
                 outcome, why = found.get((test, column), NOT_RUN)
                 if outcome == "passed":
                     cells.append("ok")
@@ -136,18 +146,39 @@ def each(classes, found):
                     cells.append(f"{'F' if outcome == 'failed' else ''}{note}")
             yield f"| {test.removeprefix('test_')} | " + " | ".join(cells) + " |"
     yield ""
+
+
+def every(classes, found):
+    notes = {}
+    yield "## Each test\n"
+    yield "`ok`: passed; a number: skipped, for the reason of that number below; `F`: failed.\n"
+    yield from each(classes, found, COLUMNS, notes)
+    for release in RELEASES[1:]:
+        yield from newer(release, notes)
     for why, number in notes.items():
         yield f"{number}. {why}"
 
 
+def newer(release, notes):
+    """What that release's suite has beside the one before it."""
+    known = {t for tests in by_release(RELEASES[RELEASES.index(release) - 1]).values() for t in tests}
+    classes = {kind: [t for t in tests if t not in known]
+               for kind, tests in by_release(release).items()}
+    vendors = sum(len(classes[kind]) for kind in VENDORS)
+    tests = sum(map(len, classes.values()))
+    yield f"## Release {release}\n"
+    yield (f"The suite of rdma-core {release} has {tests} more tests, {vendors} of them for the hardware "
+           f"of one vendor.\n`scripts/bare-check {SUITE[release]}` runs it on that Debian; "
+           "its other tests do what this page says above.\n")
+    yield from each(classes, outcomes(release), OURS, notes)
+
+
 def page():
-    classes = {}
-    for row in table("pyverbs.tsv"):
-        classes.setdefault(row["class"], []).append(row["test"])
-    found = outcomes()
+    classes = by_release(RELEASES[0])
+    found = outcomes(RELEASES[0])
     vendors = sum(len(classes[kind]) for kind in VENDORS)
     head = HEAD.format(all=sum(map(len, classes.values())), vendors=vendors, linux=peers())
-    return head + "\n".join((*by_class(classes, found), *lacking(found), *each(classes, found))) + "\n"
+    return head + "\n".join((*by_class(classes, found), *lacking(found), *every(classes, found))) + "\n"
 
 
 if __name__ == "__main__":
