@@ -24,6 +24,8 @@ def pytest_addoption(parser):
     parser.addoption("--full", action="store_true",
                      default=bool(os.environ.get("URNIC_CHECK_FULL")),
                      help="every cell of every table")
+    parser.addoption("--no-vm", action="store_true",
+                     help="without the tests whose peer is Linux in a virtual machine")
 
 
 def pytest_configure(config):
@@ -92,16 +94,15 @@ def vm_order(item):
 @pytest.hookimpl(tryfirst=True)     # before xdist's own hook, which reads the group marks
 def pytest_collection_modifyitems(config, items):
     """Deselect the cells that only --full runs, so that a bounded run does not report them as
-    skipped."""
+    skipped, and with --no-vm the tests of the peer VM."""
     for item in items:
         set_apart(item)
     items.sort(key=vm_order)
-    if config.getoption("--full"):
-        return
-    full = [i for i in items if is_full(i)]
-    if full:
-        config.hook.pytest_deselected(items=full)
-        items[:] = [i for i in items if not is_full(i)]
+    out = [i for i in items if is_full(i) and not config.getoption("--full")
+           or "vm_session" in i.fixturenames and config.getoption("--no-vm")]
+    if out:
+        config.hook.pytest_deselected(items=out)
+        items[:] = [i for i in items if i not in out]
 
 
 class Conformance:
