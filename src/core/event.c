@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/core.h"
@@ -79,17 +78,14 @@ int event_queue_wait(struct event_queue *q)
 	return read(q->fd, &token, sizeof(token)) < 0 ? -errno : 0;
 }
 
-/* On kernels before 5.8, which cannot read an eventfd without blocking, the tokens
- * stay: each is only a needless wakeup. */
+/* On kernels before 5.8, fd_try_token() takes none, and the tokens stay: each is only a
+ * needless wakeup. */
 void event_queue_drop(struct event_queue *q, unsigned n)
 {
-	uint64_t token;
-	struct iovec iov = { &token, sizeof(token) };
-
 	if (!n || !is_ours(q))
 		return;
 	while (n-- > 0)
-		if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+		if (fd_try_token(q->fd))
 			return;
 }
 

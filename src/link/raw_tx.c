@@ -5,9 +5,9 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
-#include <net/ethernet.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ enum {
 struct raw_head {
 	uint16_t fill; /* aligns the IP header */
 	struct virtio_net_hdr vnet;
-	struct ether_header eth;
+	struct ethhdr eth;
 	uint8_t ip[RAW_HEAD_MAX];
 };
 
@@ -142,9 +142,9 @@ unsigned raw_run_length(const struct dgram *v, unsigned n)
 
 static void put_eth(struct raw_head *h, const struct raw_way *way, uint16_t type)
 {
-	memcpy(h->eth.ether_dhost, way->mac, RAW_MAC);
-	memcpy(h->eth.ether_shost, way->our_mac, RAW_MAC);
-	h->eth.ether_type = htons(type);
+	memcpy(h->eth.h_dest, way->mac, RAW_MAC);
+	memcpy(h->eth.h_source, way->our_mac, RAW_MAC);
+	h->eth.h_proto = htons(type);
 	h->vnet = (struct virtio_net_hdr){ .gso_type = VIRTIO_NET_HDR_GSO_NONE };
 }
 
@@ -167,7 +167,7 @@ static size_t put_head(struct raw_head *h, const struct dgram *d,
 	if (ip_of(d)->v1)
 		return put_head_v1(h, d, way);
 	n = raw_frame_build(h->ip, d, len);
-	put_eth(h, way, v4 ? ETHERTYPE_IP : ETHERTYPE_IPV6);
+	put_eth(h, way, v4 ? ETH_P_IP : ETH_P_IPV6);
 	if (k > 1 || !v4) {
 		raw_frame_sum(h->ip);
 		h->vnet.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
@@ -199,7 +199,7 @@ static void add(struct raw_tx *r, const struct dgram *v, unsigned k,
 	iov[0] =
 		(struct iovec){ &r->head[i].vnet, put_head(&r->head[i], v, way, k, len) };
 	*a = (struct sockaddr_ll){ .sll_family = AF_PACKET,
-				   .sll_protocol = r->head[i].eth.ether_type,
+				   .sll_protocol = r->head[i].eth.h_proto,
 				   .sll_ifindex = (int)way->ifindex };
 	r->msg[i].msg_hdr = (struct msghdr){
 		.msg_name = a, .msg_namelen = sizeof(*a), .msg_iov = iov, .msg_iovlen = n

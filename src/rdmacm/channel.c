@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/uio.h>
 
 #include "rdmacm/newer.h"
 #include "sys/ack_wait.h"
@@ -76,21 +75,13 @@ static void add_token(int fd)
 		;
 }
 
-static int try_token(int fd)
-{
-	uint64_t one;
-	struct iovec iov = { &one, sizeof(one) };
-
-	return preadv2(fd, &iov, 1, -1, RWF_NOWAIT) < 0 ? -errno : 0;
-}
-
-/* Takes the token of an event that was in the list, so there is a token. Kernels before
- * 5.8, which do not support RWF_NOWAIT here, do not block either. */
+/* Takes the token of an event that was in the list, so there is a token: read() does not
+ * block either. */
 static void drop_token(int fd)
 {
 	uint64_t one;
 
-	if (try_token(fd) == -EOPNOTSUPP)
+	if (fd_try_token(fd) == -EOPNOTSUPP)
 		while (read(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 }
@@ -127,7 +118,7 @@ struct cma_event *cma_take(struct cma_channel *ch)
 		e->source->got++;
 		e->source->busy++;
 	} else {
-		try_token(ch->ch.fd); /* a token left by the other process of a fork */
+		fd_try_token(ch->ch.fd); /* a token left by the other process of a fork */
 	}
 	pthread_mutex_unlock(&lock);
 	return e;

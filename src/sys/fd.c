@@ -4,17 +4,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { FD_HIGH = 768 };
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U /* Linux 6.3 */
+#endif
+
+#ifndef RWF_NOWAIT
+#define RWF_NOWAIT 8 /* not in every C library, nor is preadv2() */
 #endif
 
 static int fd_floor(void)
@@ -73,6 +79,14 @@ int fd_memory(const char *name, size_t size)
 	rc = -errno;
 	close(fd);
 	return rc;
+}
+
+int fd_try_token(int fd)
+{
+	uint64_t token;
+	struct iovec iov = { &token, sizeof(token) };
+
+	return syscall(SYS_preadv2, fd, &iov, 1L, -1L, -1L, RWF_NOWAIT) < 0 ? -errno : 0;
 }
 
 int fd_identify(int fd, struct fd_id *out)

@@ -21,6 +21,10 @@ int fd_socket(int domain, int type, int protocol);
  * descriptor or -errno; -EFBIG: RLIMIT_FSIZE forbids it. */
 int fd_memory(const char *name, size_t size);
 
+/* Takes a token from an eventfd without blocking, whatever its O_NONBLOCK.  Returns 0;
+ * -EAGAIN: it has none; -EOPNOTSUPP: the kernel is older than 5.8. */
+int fd_try_token(int fd);
+
 /* The file that a descriptor leads to.  A program may close descriptors of ours, and the
  * next file that it opens may get the number.  So code that writes to, reads from or
  * closes one of ours after the program has run compares the file first. (Anonymous files,

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
@@ -165,6 +166,19 @@ static void memory_to_be_shared(void **state)
 	close(fd);
 }
 
+/* A token is taken without blocking, though the eventfd blocks. */
+static void t_takes_tokens(void **state)
+{
+	int fd = eventfd(2, EFD_SEMAPHORE);
+
+	(void)state;
+	assert_int_equal(fd_try_token(fd), 0);
+	assert_int_equal(fd_try_token(fd), 0);
+	assert_int_equal(fd_try_token(fd), -EAGAIN);
+	close(fd);
+	assert_int_equal(fd_try_token(fd), -EBADF);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +189,7 @@ int main(void)
 		cmocka_unit_test(t_not_beyond_select),
 		cmocka_unit_test(t_full),
 		cmocka_unit_test(t_sealed),
+		cmocka_unit_test(t_takes_tokens),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
