@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that live by hardware's timing: their receives are posted a little after the messages
-come, and their connections have rnr_retry 0.  A message waits 2 to 120 ms for its receive
-(docs/dev/ib.md), so these programs need processors that are not taken from them for longer: the tests
-run alone."""
+come, and their connections have rnr_retry 0.  A message waits 2 to 120 ms for its receive, and up to
+480 ms while the program has to poll (docs/dev/ib.md), so these programs need processors that are not
+taken from them for longer: the tests run alone."""
 
 import re
 

@@ -183,6 +183,7 @@ struct ib_late {
 	uint64_t until; /* then an RNR NAK goes out; 0: there is no such message */
 	bool asked;	/* lane: the receive is posted, and the peer sends again */
 	bool followed;	/* packets behind the message were dropped */
+	bool behind;	/* when `until` was set last, the program had to poll */
 	uint64_t since; /* when it came first, */
 	uint64_t last;	/* when the peer has last sent it by itself, */
 	unsigned again; /* and how often since then */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/await.h"
+#include "core/cq.h"
 #include "core/due.h"
 #include "core/timeout.h"
 #include "ib/hang.h"
@@ -24,6 +25,11 @@
  * (retry.c). One that sends more often has a timer that is shorter than the wait. What
  * comes within one millisecond may have been in the socket while nobody took it in. */
 enum { URGED = 6, URGED_NS = 60000000, APART_NS = 1000000 };
+
+/* A program that has not polled what came before may not know that it has to post. The
+ * wait goes on for it by MORE_NS at a time, up to MORE times the longest wait, and once
+ * more when it has polled. */
+enum { MORE_NS = 20000000, MORE = 4 };
 
 struct kept {
 	struct ib_pkt pkt;
@@ -92,7 +98,7 @@ static void begin(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	struct ib_late *l = &q->rsp.late;
 
 	l->until = now + rnr_begin(q, pkt);
-	l->followed = false;
+	l->followed = l->behind = false;
 	l->since = l->last = now;
 	l->again = 0;
 	qp_await_recv(q->qp, false);
@@ -111,11 +117,36 @@ static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	return ++l->again >= URGED && now - l->since < URGED_NS;
 }
 
+/* Do earlier completions lie in the program's CQ? Its thread has had no processor since
+ * they came, or is busy. (The CQ of an XRC target is that of an SRQ, and may be gone.) */
+static bool is_behind(const struct ib_qp *q)
+{
+	return !q->qp->xrcd && !cq_empty(q->qp->recv_cq);
+}
+
+/* Is the time up for the message that waits? */
+static bool is_over(struct ib_qp *q, uint64_t now)
+{
+	struct ib_late *l = &q->rsp.late;
+	const uint64_t ns = now - l->since;
+	const bool was_behind = l->behind;
+
+	if (now < l->until)
+		return false;
+	l->behind = is_behind(q);
+	if (!(l->behind || was_behind) || ns >= MORE * q->ib->late_ns ||
+	    ns + MORE_NS > ack_timeout_ns(q->qp) / 2 ||
+	    (l->refused && l->refused_psn == q->rsp.epsn))
+		return true;
+	l->until = now + MORE_NS;
+	return false;
+}
+
 void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_late *l = &q->rsp.late;
 
-	if (l->until ? now >= l->until || is_urged(q, pkt, now)
+	if (l->until ? is_over(q, now) || is_urged(q, pkt, now)
 		     : !q->ib->late_ns || !qp_receives(q->qp) || !keep(q, pkt)) {
 		rnr_say(q, now);
 		return;
@@ -168,7 +199,7 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 		called(q, now);
 	if (!l->until || l->asked)
 		return NEVER;
-	if (now >= l->until) {
+	if (is_over(q, now)) {
 		rnr_say(q, now);
 		return NEVER;
 	}

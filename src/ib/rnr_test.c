@@ -102,6 +102,49 @@ static void the_wait_follows_the_timeout(void **state)
 	}
 }
 
+/* The program has not polled for what came before, so it may not know that a receive is
+ * needed. */
+static void a_program_that_did_not_poll_is_waited_for(void **state)
+{
+	static const struct {
+		uint64_t polls, receives; /* when */
+		uint64_t refused;	  /* when RNR is said; 0: not */
+	} row[] = {
+		{ 400 * MS, 410 * MS, 0 },
+		{ 200 * MS, NEVER, 230 * MS },
+		{ NEVER, NEVER, 480 * MS },
+	};
+	const struct sim_conf c = { .late = RECV_WAIT_MOST_NS, .timeout = 20 };
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct fix *f = fix_strict(fix_open(IBV_QPT_RC, &c));
+		uint64_t since, said = 0;
+
+		fix_recv(f, 7, 0, 100);
+		fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		since = f->s->now;
+		fix_post(f, IBV_WR_SEND, 2, 100, 100, 0);
+		for (uint64_t at = 0; at < 600 * MS && !said; at += 10 * MS) {
+			if (at == row[i].polls)
+				fix_wc(f, 1, 7, IBV_WC_SUCCESS);
+			if (at == row[i].receives)
+				fix_recv(f, 8, 100, 100);
+			sim_run(f->s, 10 * MS);
+			if (counted(f, 1, IB_TX_RNR))
+				said = f->s->now - since;
+		}
+		if (row[i].refused)
+			assert_in_range(said, row[i].refused - 10 * MS,
+					row[i].refused + 10 * MS);
+		else
+			fix_same(f, 100, 100);
+		fix_wc(f, 0, 2, said ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_SUCCESS);
+		fix_close(f);
+	}
+}
+
 /* The requester's timeout is shorter than the responder's, and it must not give up
  * because the message waits: RNR may be repeated without limit. With 4 ms it is urged in
  * the first wait, with 8 ms all retries would be used up by the second one. */
@@ -415,6 +458,7 @@ int main(void)
 		cmocka_unit_test(one_packet_alone),
 		cmocka_unit_test(rnr_is_said_after_the_wait),
 		cmocka_unit_test(the_wait_follows_the_timeout),
+		cmocka_unit_test(a_program_that_did_not_poll_is_waited_for),
 		cmocka_unit_test(the_peer_is_less_patient),
 		cmocka_unit_test(what_waited_in_the_socket_counts_once),
 		cmocka_unit_test(each_attempt_waits),
