@@ -139,6 +139,23 @@ def test_udpong(shared_pair, place, family, option):
     assert rc == 0 and "Gb/sec" in client.out, client.describe()
 
 
+@pytest.mark.parametrize("kind", ["rsockets", "sockets"])
+def test_udpong_binds_the_loopback_address(shared_pair, kind):
+    """Without -b udpong's server binds what getaddrinfo() names for no host: ::1.  A client that
+    asks for an address of an interface then waits for ever, by plain sockets (-T s), too."""
+    server_ns, client_ns, ip = stand(shared_pair(), "host", "v4")
+    port = lab.next_port()
+    common = ["-p", str(port), "-C", "20", "-S", "500", *(["-T", "s"] if kind == "sockets" else [])]
+    server = server_ns.start("udpong", *common)
+    server.wait_udp(port)
+    client = client_ns.start("udpong", "-s", ip, *common)
+    assert client.wait(2) is None, client.describe()
+    client = client_ns.start("udpong", "-s", "::1", *common)
+    rc = client.wait(lab.HANGS)
+    server.kill()
+    assert rc == 0 and "Gb/sec" in client.out, client.describe()
+
+
 # --- librspreload -------------------------------------------------------------------
 
 @pytest.mark.parametrize("place,options", [
