@@ -29,7 +29,7 @@ enum {
 	HOST_FDS = 2,
 	HOST_SAY_MAX = 256,
 	HOST_PASS_MAX = 64000,
-	HOST_PASS_PARTS = 4,
+	HOST_PASS_PARTS = 36,
 };
 
 /* A message from another process: local's handshake, or a dump's request (`said'), or

@@ -15,37 +15,17 @@
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
 
-/* Limits for each other process, so that one cannot use up another's share.  A QP of that
- * process waits for one answer at most. */
-enum {
-	STAND_INS_MAX = 4096,
-	LATE_MAX = QPN_INDICES, /* answers that a full connection refused */
-};
+/* For each other process, so that one cannot use up another's share. */
+enum { STAND_INS_MAX = 4096 };
 
 struct stand_in {
 	struct list node; /* ib->xrc.stand_ins */
 	uint16_t slot;	  /* of the target QP's process */
-	uint32_t qpn;
-	uint32_t life, epoch, next;
-	uint32_t asked; /* send XRC_DONE when `next` reaches this */
-	bool stopped;	/* a request was refused: the rest of this epoch is ignored */
-	bool untold;	/* a full connection refused `said` */
-	struct xrc_done said;
+	uint32_t qpn, life;
+	struct xrc_done said; /* the last answer, for a question that is put again */
 	struct xrcd none;
 	struct qp qp;
 	struct ib_qp q;
-};
-
-/* An answer that a full connection refused and that no stand-in keeps: a part of a READ
- * response, or an XRC_DONE sent because no stand-in could be made. */
-struct late {
-	struct list node; /* ib->xrc.late */
-	uint16_t slot;
-	bool is_done;
-	union {
-		struct xrc_fetch fetch;
-		struct xrc_done done;
-	};
 };
 
 /* --- stand-ins ----------------------------------------------------------------- */
@@ -88,8 +68,8 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 		return NULL;
 	s->slot = slot;
 	s->qpn = m->head.qpn;
-	s->life = m->life;
-	s->epoch = m->epoch;
+	s->life = m->head.life;
+	s->said.head.id = m->head.id - 1;
 	turn_is_held(ib->core);
 	xrc_stand_in(ib->core, &s->qp, &s->none);
 	s->qp.qpn = m->head.qpn;
@@ -198,29 +178,19 @@ static uint32_t request(struct ib_qp *q, const struct ib_pkt *pkt,
 	return q->qp->state == IBV_QPS_ERR ? XRC_OVERRUN : why;
 }
 
-/* --- messages to other processes
- * ----------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------- */
 
-int xrc_pass(struct ib *ib, uint16_t slot, const void *head, size_t len,
-	     const struct iovec *body, unsigned n)
+int xrc_pass(struct ib *ib, uint16_t slot, const struct iovec *part, unsigned n)
 {
-	struct iovec part[4] = { { (void *)(uintptr_t)head, len } };
-
-	assert(n < 4);
-	if (!ib->xrc.pass)
-		return -ESRCH;
-	for (unsigned i = 0; i < n; i++)
-		part[i + 1] = body[i];
-	return ib->xrc.pass(ib->xrc.arg, slot, part, n + 1);
+	return ib->xrc.pass ? ib->xrc.pass(ib->xrc.arg, slot, part, n) : -ESRCH;
 }
 
-static void tell(struct ib *ib, struct stand_in *s)
+/* A full connection may refuse the answer: then the question is put again. */
+static void answer(struct ib *ib, uint16_t slot, const struct xrc_done *d)
 {
-	int rc = xrc_pass(ib, s->slot, &s->said, sizeof(s->said), NULL, 0);
+	const struct iovec part = { (void *)(uintptr_t)d, sizeof(*d) };
 
-	s->untold = rc == -EAGAIN;
-	if (s->untold)
-		xrc_again(ib);
+	(void)xrc_pass(ib, slot, &part, 1);
 }
 
 static bool is_mtu(uint32_t n)
@@ -228,139 +198,97 @@ static bool is_mtu(uint32_t n)
 	return n >= 256 && n <= 4096 && (n & (n - 1)) == 0;
 }
 
-static bool is_request(const struct ib_pkt *pkt, const struct xrc_carry *m)
+/* The packets of an XRC_CARRY. */
+struct run {
+	unsigned n;
+	struct ib_pkt pkt[XRC_RUN_MAX];
+};
+
+static bool parse_run(struct run *run, const struct xrc_carry *m, const uint8_t *at,
+		      size_t len)
 {
-	return ib_service(pkt->f.opcode) == IB_XRC && ib_is_request(pkt->op) &&
-	       pkt->f.dest_qp == m->head.qpn && pkt->payload_len <= m->mtu;
+	const size_t head = offsetof(struct xrc_packet, bytes);
+	uint32_t n;
+
+	for (run->n = 0; len; at += head + n, len -= head + n) {
+		struct ib_pkt *pkt = &run->pkt[run->n];
+
+		if (run->n == XRC_RUN_MAX || len < head)
+			return false;
+		memcpy(&n, at, sizeof(n));
+		if (n > len - head || ib_parse(pkt, at + head, n) != 0 ||
+		    ib_service(pkt->f.opcode) != IB_XRC || !ib_is_request(pkt->op) ||
+		    pkt->f.dest_qp != m->head.qpn || pkt->payload_len > m->mtu)
+			return false;
+		run->n++;
+	}
+	return run->n > 0;
 }
 
-/* The stand-in that m is for.  NULL: none could be made, or m belongs to an earlier life
- * or epoch. */
+/* The stand-in that m is for.  NULL: none could be made, or m belongs to an earlier
+ * life. */
 static struct stand_in *stand_in_of(struct ib *ib, uint16_t slot,
 				    const struct xrc_carry *m, uint64_t now)
 {
 	struct stand_in *s = find(ib, slot, m->head.qpn);
 
-	if (s && (int32_t)(m->life - s->life) < 0)
-		return NULL;
-	if (s && s->life != m->life) {
+	if (s && (int32_t)(m->head.life - s->life) > 0) {
 		leave(ib, s, now);
 		s = NULL;
 	}
 	if (!s)
-		s = make(ib, slot, m);
-	if (s && (int32_t)(m->epoch - s->epoch) < 0)
-		return NULL;
-	if (s && s->epoch != m->epoch) {
-		s->epoch = m->epoch;
-		s->next = s->asked = 0;
-		s->stopped = false;
-	}
-	return s;
+		return make(ib, slot, m);
+	return s->life == m->head.life ? s : NULL;
 }
 
-/* Keeps an answer, to send it later.  Without memory, or above LATE_MAX, it is lost. */
-static void keep(struct ib *ib, const struct late *what)
+static void execute(struct stand_in *s, const struct xrc_carry *m, const struct run *run,
+		    uint64_t now)
 {
-	struct late *l = NULL;
+	struct xrc_done *d = &s->said;
+	uint32_t why = ACCEPTED;
+	unsigned i;
 
-	if (ib->xrc.nlate[what->slot] < LATE_MAX)
-		l = malloc(sizeof(*l));
-	if (!l)
-		return;
-	*l = *what;
-	list_add_tail(&ib->xrc.late, &l->node);
-	ib->xrc.nlate[l->slot]++;
-	xrc_again(ib);
-}
-
-/* No stand-in could be made: answers as if no receive were posted.  Only the first
- * request of an epoch is answered, since that answer ends the epoch.  The answer must not
- * be lost: the target QP waits for it, whatever its peer sends again. */
-static void put_off(struct ib *ib, uint16_t slot, const struct xrc_carry *m)
-{
-	const struct late l = {
-		.slot = slot,
-		.is_done = true,
-		.done = {
-			.head = { .what = XRC_DONE, .qpn = m->head.qpn },
-			.life = m->life,
-			.epoch = m->epoch,
-			.refused = REFUSED_NO_RECV,
-		},
-	};
-
-	if (m->seq == 0 &&
-	    xrc_pass(ib, slot, &l.done, sizeof(l.done), NULL, 0) == -EAGAIN)
-		keep(ib, &l);
+	*d = (struct xrc_done){ .head = m->head };
+	d->head.what = XRC_DONE;
+	lock_take(&s->qp.lock);
+	qp_is_held(s->q.qp);
+	be_like(s, m);
+	for (i = 0; i < run->n && !why; i++)
+		why = request(&s->q, &run->pkt[i], &m->name, &d->orig, now);
+	lock_give(&s->qp.lock);
+	d->done = i - (why && why != XRC_OVERRUN);
+	d->refused = why;
 }
 
 static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now)
 {
-	const struct ib_pkt *packet;
+	struct xrc_done none = { .refused = REFUSED_NO_RECV };
 	struct stand_in *s;
 	struct xrc_carry m;
-	struct ib_pkt pkt;
-	uint64_t orig = 0;
-	uint32_t why;
+	struct run run;
 
 	memcpy(&m, buf, sizeof(m));
 	if (!is_mtu(m.mtu) ||
-	    ib_parse(&pkt, (const uint8_t *)buf + sizeof(m), len - sizeof(m)) != 0 ||
-	    !is_request(&pkt, &m))
+	    !parse_run(&run, &m, (const uint8_t *)buf + sizeof(m), len - sizeof(m)))
 		return;
-	packet = &pkt;
 	s = stand_in_of(ib, slot, &m, now);
-	if (!s && !find(ib, slot, m.head.qpn))
-		put_off(ib, slot, &m);
-	if (!s || s->stopped)
+	if (!s && !find(ib, slot, m.head.qpn)) { /* too many, or no memory */
+		none.head = m.head;
+		none.head.what = XRC_DONE;
+		answer(ib, slot, &none);
+	}
+	if (!s || (int32_t)(m.head.id - s->said.head.id) < 0)
 		return;
-	lock_take(&s->qp.lock);
-	qp_is_held(s->q.qp);
-	be_like(s, &m);
-	/* A wrong seq: where two connections join the processes for a moment, an earlier
-	 * request may come later.  It is refused, and the peer sends it again. */
-	why = m.seq == s->next ? request(&s->q, packet, &m.name, &orig, now)
-			       : REFUSED_NO_RECV;
-	lock_give(&s->qp.lock);
-	s->stopped = why != ACCEPTED;
-	s->next += !why || why == XRC_OVERRUN;
-	s->said = (struct xrc_done){
-		.head = { .what = XRC_DONE, .qpn = s->qpn },
-		.life = s->life,
-		.epoch = s->epoch,
-		.done = s->next,
-		.refused = why,
-		.orig = orig,
-	};
-	if (why || m.tell || s->next == s->asked)
-		tell(ib, s);
+	if (m.head.id != s->said.head.id)
+		execute(s, &m, &run, now);
+	answer(ib, slot, &s->said);
 }
 
-/* The requests that m asks about may come after m, where two connections join the
- * processes: then carry() sends the answer. */
-static void asked(struct ib *ib, uint16_t slot, const void *buf)
+static void end(struct ib *ib, uint16_t slot, const struct xrc_head *m, uint64_t now)
 {
-	struct stand_in *s;
-	struct xrc_ask m;
+	struct stand_in *s = find(ib, slot, m->qpn);
 
-	memcpy(&m, buf, sizeof(m));
-	s = find(ib, slot, m.head.qpn);
-	if (!s || s->life != m.life || s->epoch != m.epoch)
-		return;
-	s->asked = m.upto;
-	if (s->next == m.upto)
-		tell(ib, s);
-}
-
-static void end(struct ib *ib, uint16_t slot, const void *buf, uint64_t now)
-{
-	struct xrc_end m;
-	struct stand_in *s;
-
-	memcpy(&m, buf, sizeof(m));
-	s = find(ib, slot, m.head.qpn);
-	if (s && (int32_t)(m.life - s->life) >= 0)
+	if (s && (int32_t)(m->life - s->life) >= 0)
 		leave(ib, s, now);
 }
 
@@ -382,46 +310,24 @@ static enum refusal look_up(struct ib *ib, const struct xrc_fetch *m, uint8_t **
 
 /* Sends a part of a READ response.  The kernel copies the payload from registered memory
  * and reports -EFAULT if it is unmapped. */
-static int give(struct ib *ib, uint16_t slot, const struct xrc_fetch *m)
-{
-	struct xrc_data data = {
-		.head = { .what = XRC_DATA, .qpn = m->head.qpn },
-		.id = m->id,
-	};
-	struct iovec bytes = { .iov_len = m->len };
-	uint8_t *host = NULL;
-	int rc = 0;
-
-	data.refused = look_up(ib, m, &host);
-	bytes.iov_base = host;
-	if (!data.refused)
-		rc = xrc_pass(ib, slot, &data, sizeof(data), &bytes, 1);
-	if (rc == -EFAULT)
-		data.refused = REFUSED_MEMORY;
-	return data.refused ? xrc_pass(ib, slot, &data, sizeof(data), NULL, 0) : rc;
-}
-
 static void fetch(struct ib *ib, uint16_t slot, const void *buf)
 {
-	struct late l = { .slot = slot };
+	struct xrc_data data = { .refused = REFUSED_KEY };
+	struct iovec part[2] = { { &data, sizeof(data) } };
+	struct xrc_fetch m;
+	uint8_t *host = NULL;
 
-	memcpy(&l.fetch, buf, sizeof(l.fetch));
-	if (l.fetch.len > 0 && l.fetch.len <= XRC_FETCH_MAX &&
-	    give(ib, slot, &l.fetch) == -EAGAIN)
-		keep(ib, &l);
-}
-
-static void forget_late(struct ib *ib, struct late *l)
-{
-	list_del(&l->node);
-	ib->xrc.nlate[l->slot]--;
-	free(l);
-}
-
-static int give_late(struct ib *ib, const struct late *l)
-{
-	return l->is_done ? xrc_pass(ib, l->slot, &l->done, sizeof(l->done), NULL, 0)
-			  : give(ib, l->slot, &l->fetch);
+	memcpy(&m, buf, sizeof(m));
+	if (m.len == 0 || m.len > XRC_BYTES_MAX)
+		return;
+	data.head = m.head;
+	data.head.what = XRC_DATA;
+	data.refused = look_up(ib, &m, &host);
+	part[1] = (struct iovec){ host, m.len };
+	if (data.refused || xrc_pass(ib, slot, part, 2) == -EFAULT) {
+		data.refused = data.refused ? data.refused : REFUSED_MEMORY;
+		(void)xrc_pass(ib, slot, part, 1);
+	}
 }
 
 /* --- entry points
@@ -436,17 +342,14 @@ void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 		return;
 	if (head.what == XRC_CARRY && len > sizeof(struct xrc_carry))
 		carry(ib, slot, buf, len, now);
-	else if (head.what == XRC_END && len == sizeof(struct xrc_end))
-		end(ib, slot, buf, now);
-	else if (head.what == XRC_ASK && len == sizeof(struct xrc_ask))
-		asked(ib, slot, buf);
+	else if (head.what == XRC_END && len == sizeof(head))
+		end(ib, slot, &head, now);
 	else if (head.what == XRC_FETCH && len == sizeof(struct xrc_fetch))
 		fetch(ib, slot, buf);
 }
 
-/* Calls fn for each stand-in of this slot; 0: for all. */
-static void each(struct ib *ib, uint16_t slot, uint64_t now,
-		 void (*fn)(struct ib *ib, struct stand_in *s, uint64_t now))
+/* slot 0: of all */
+void carry_gone(struct ib *ib, uint16_t slot, uint64_t now)
 {
 	for (unsigned i = 0; i < XRC_BUCKETS; i++)
 		list_for_safe(n, &ib->xrc.stand_ins[i])
@@ -454,50 +357,11 @@ static void each(struct ib *ib, uint16_t slot, uint64_t now,
 			struct stand_in *s = container_of(n, struct stand_in, node);
 
 			if (slot == 0 || s->slot == slot)
-				fn(ib, s, now);
+				leave(ib, s, now);
 		}
-}
-
-static void tell_again(struct ib *ib, struct stand_in *s, uint64_t now)
-{
-	(void)now;
-	if (s->untold)
-		tell(ib, s);
-}
-
-void carry_gone(struct ib *ib, uint16_t slot, uint64_t now)
-{
-	each(ib, slot, now, leave);
-	list_for_safe(n, &ib->xrc.late)
-	{
-		struct late *l = container_of(n, struct late, node);
-
-		if (l->slot == slot)
-			forget_late(ib, l);
-	}
-}
-
-void carry_again(struct ib *ib)
-{
-	unsigned full = 0; /* a slot whose connection is full */
-
-	each(ib, 0, 0, tell_again);
-	list_for_safe(n, &ib->xrc.late)
-	{
-		struct late *l = container_of(n, struct late, node);
-
-		if (l->slot != full && give_late(ib, l) != -EAGAIN) {
-			forget_late(ib, l);
-			continue;
-		}
-		full = l->slot;
-		xrc_again(ib);
-	}
 }
 
 void carry_close(struct ib *ib)
 {
-	each(ib, 0, 0, leave);
-	list_for_safe(n, &ib->xrc.late)
-		forget_late(ib, container_of(n, struct late, node));
+	carry_gone(ib, 0, 0);
 }

@@ -26,8 +26,6 @@ int ib_open(struct core *core, uint64_t seed)
 	ib->late_ns = RECV_WAIT_MOST_NS;
 	list_init(&ib->hosts);
 	list_init(&ib->xrc.relays);
-	list_init(&ib->xrc.late);
-	list_init(&ib->xrc.endings);
 	for (unsigned i = 0; i < XRC_BUCKETS; i++)
 		list_init(&ib->xrc.stand_ins[i]);
 	room_put(core, &ib_key, ib);
@@ -37,7 +35,7 @@ int ib_open(struct core *core, uint64_t seed)
 void ib_close(struct core *core)
 {
 	carry_close(ib_of(core));
-	endings_close(ib_of(core));
+	relays_close(ib_of(core));
 	free(ib_of(core));
 	room_put(core, &ib_key, NULL);
 }
@@ -68,11 +66,6 @@ void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now)
 	relay_gone(ib_of(core), slot, now);
 }
 
-void xrc_again(struct ib *ib)
-{
-	ib->xrc.again = true;
-}
-
 uint64_t ib_xrc_deadline(struct core *core, uint64_t now)
 {
 	enum { AGAIN_NS = 1000000 };
@@ -85,7 +78,7 @@ uint64_t ib_xrc_deadline(struct core *core, uint64_t now)
 	return x->again_at;
 }
 
-void ib_xrc_run(struct core *core, uint64_t now)
+void ib_xrc_run(struct core *core)
 {
 	struct ib *ib = ib_of(core);
 
@@ -93,8 +86,7 @@ void ib_xrc_run(struct core *core, uint64_t now)
 	ib->xrc.again_at = 0;
 	if (core->leaving) /* QPs may stay locked */
 		return;
-	carry_again(ib);
-	relay_again(ib, now);
+	relays_end(ib);
 }
 
 /* --- a QP ---------------------------------------------------------------- */

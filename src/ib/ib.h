@@ -67,7 +67,7 @@ void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now);
 /* When to call ib_xrc_run(), which repeats the messages that a full connection refused.
  * NEVER: there are none. */
 uint64_t ib_xrc_deadline(struct core *core, uint64_t now);
-void ib_xrc_run(struct core *core, uint64_t now);
+void ib_xrc_run(struct core *core);
 
 /* Writes a datagram in words: "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* relay.c - requests that come to a target QP of XRC and name an SRQ of another
- * process: they are passed on to that process (carry.c) and answered here;
+ * process: that process executes them (carry.c), and they are answered here;
  * docs/dev/xrc.md.
  *
  * The waiting packets are a queue in PSN order.  The responder's epsn stays at the first
  * of them and moves on only when that one was executed, so every ACK, NAK and RNR NAK
  * says what it would say without other processes.
  *
- *   rsp.epsn                                     PSN of the packet to come next
- *   |  passed on, not known to be executed  |  held  |
- *
- * All packets that are passed on and not yet executed are with one process.  A packet for
- * another process waits behind them, since the order counts.  READs and atomics are
- * passed on alone. */
+ * A relay asks one question at a time: "execute the first packets of the queue"
+ * (XRC_CARRY), or "send a part of a READ response" (XRC_FETCH).  It repeats the question
+ * until it is answered, so nobody else has to keep what a full connection refused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,22 +17,60 @@
 #include "core/xrc.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/relay.h"
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
 
 enum {
-	PASSED_MAX = 32,	  /* packets that the other process has at a time */
-	TELL_EVERY = 8,		  /* it reports its progress after so many packets */
-	STALE_NS = 250 * 1000000, /* after that long it seems not to run */
-	/* between two looks for a receive, the first and the longest time */
+	HELD = 128, /* packets in the queue */
+	SLOT_WORDS = XRC_SLOTS / 64,
+	STALE_NS = 250 * 1000000, /* after that long the other process seems not to run */
+	FULL_NS = 1000000,	  /* a full connection is tried again after that */
+	/* between two times that a question is put, the first and the longest */
+	REPEAT_NS = 10 * 1000000,
+	REPEAT_MOST_NS = 1280 * 1000000,
+	/* between two looks for a receive, the first and the longest */
 	GAP_NS = 50000,
 	GAP_MOST_NS = 1600000,
 };
 
+enum question { NOTHING, CARRY, FETCH };
+
+struct held {
+	struct ib_pkt pkt; /* its payload lies in `packet` */
+	struct xrc_packet packet;
+	uint32_t end; /* the PSN behind it */
+};
+
+struct relay {
+	struct list node; /* ib->xrc.relays */
+	struct ib_qp *q;  /* NULL: that QP is gone, and only XRC_ENDs are left to say */
+	uint32_t qpn;
+	struct held held[HELD];
+	unsigned first, n; /* the queue is held[first, first + n) */
+	uint32_t life;
+	enum question asked; /* and not answered yet */
+	uint16_t slot;	     /* of the process that was asked */
+	uint32_t id;
+	unsigned run; /* CARRY: how many packets */
+	uint64_t since, repeat_at, repeat_after;
+	/* The SRQ had no receive for the first packet: it is passed on again at again_at,
+	 * and later after gap; until: then the peer is told.  0: none. */
+	uint64_t until, again_at, gap;
+	/* The part of the response to the oldest READ that is to go out next. */
+	struct {
+		enum { NONE, WANTED, HERE, REFUSED } state;
+		enum refusal why;
+		uint32_t psn; /* of its first packet */
+		struct xrc_fetch msg;
+		uint8_t bytes[XRC_BYTES_MAX];
+	} part;
+	uint64_t met[SLOT_WORDS];    /* slots that were asked in this life */
+	uint64_t unsaid[SLOT_WORDS]; /* slots that are to be told that lives have ended */
+};
+
 /* --- the queue ----------------------------------------------------------------- */
 
-static struct held *at(struct relay *r, unsigned i)
+static struct held *held_at(struct relay *r, unsigned i)
 {
 	return &r->held[(r->first + i) % HELD];
 }
@@ -44,7 +79,7 @@ static uint32_t end_of(const struct ib_qp *q)
 {
 	struct relay *r = q->relay;
 
-	return r && r->n ? at(r, r->n - 1)->end : q->rsp.epsn;
+	return r && r->n ? held_at(r, r->n - 1)->end : q->rsp.epsn;
 }
 
 static void pop(struct relay *r)
@@ -53,41 +88,25 @@ static void pop(struct relay *r)
 	r->n--;
 }
 
-static void new_epoch(struct relay *r)
-{
-	r->seq = r->asked = 0;
-	r->epoch++;
-}
-
 /* Drops the whole queue; the peer sends all of it again. */
 static void drop_all(struct relay *r)
 {
-	r->n = r->passed = 0;
+	r->n = 0;
 	r->until = r->again_at = 0;
-	new_epoch(r);
+	if (r->asked == CARRY)
+		r->asked = NOTHING;
 }
 
-/* Only SENDs and WRITEs are passed on together: a READ or atomic is passed on alone. */
-static bool is_alone(const struct ib_pkt *pkt)
-{
-	return pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE;
-}
-
-struct relay *relay_make(struct ib_qp *q)
+static struct relay *relay_make(struct ib_qp *q)
 {
 	struct relay *r = calloc(1, sizeof(*r)); /* most of it is never touched */
 
 	if (!r)
 		return NULL;
-	r->ending = ending_make(q->ib, q->qp->qpn);
-	if (!r->ending) {
-		free(r);
-		return NULL;
-	}
 	r->q = q;
+	r->qpn = q->qp->qpn;
 	r->life = ++q->ib->xrc.lives;
-	/* unlike the ids of an earlier QP of this number */
-	r->part.msg.id = r->life << 16;
+	r->id = r->life << 16; /* unlike the ids of an earlier QP of this number */
 	list_add_tail(&q->ib->xrc.relays, &r->node);
 	q->relay = r;
 	return r;
@@ -96,216 +115,200 @@ struct relay *relay_make(struct ib_qp *q)
 static void hold(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct relay *r = q->relay;
-	struct held *h;
+	struct held *h = held_at(r, r->n);
+	struct ib_fields f = pkt->f;
+	size_t head;
 
-	if (r->n == HELD || pkt->payload_len > PAYLOAD) { /* the peer sends it again */
-		count(q, IB_RX_STALE);
+	if (r->n == HELD || pkt->payload_len > sizeof(h->packet.bytes) - IB_HDR_MAX) {
+		count(q, IB_RX_STALE); /* the peer sends it again */
 		return;
 	}
-	h = at(r, r->n);
+	f.pad = 0;
+	head = ib_build(h->packet.bytes, &f);
+	memcpy(h->packet.bytes + head, pkt->payload, pkt->payload_len);
+	h->packet.len = (uint32_t)(head + pkt->payload_len);
 	h->pkt = *pkt;
-	h->pkt.payload = r->payload[h - r->held];
-	memcpy(r->payload[h - r->held], pkt->payload, pkt->payload_len);
+	h->pkt.payload = h->packet.bytes + head;
 	h->end = psn_add(pkt->f.psn, rsp_npkts(q, pkt));
 	r->n++;
 }
 
-/* --- out ------------------------------------------------------------------------- */
+/* --- questions ------------------------------------------------------------------- */
 
-/* Does the other process owe an XRC_DONE?  Not each packet asks for one. */
-static bool is_owed(const struct relay *r)
-{
-	return (int32_t)(r->asked - r->seq) > 0;
-}
-
-static void passed_on(struct relay *r, bool tell, uint64_t now)
-{
-	if (tell && !is_owed(r))
-		r->since = now;
-	r->passed++;
-	if (tell)
-		r->asked = r->seq + r->passed;
-}
-
-/* Passes h on to its process.  Returns 0, -EAGAIN or -ESRCH. */
-static int pass_on(struct ib_qp *q, const struct held *h, uint64_t now)
+static int pass_run(struct ib_qp *q)
 {
 	struct relay *r = q->relay;
-	const struct ib_pkt *pkt = &h->pkt;
-	const uint16_t slot = qpn_slot(pkt->f.srqn);
-	struct ib_fields f = pkt->f;
 	struct xrc_carry m = {
-		.head = { .what = XRC_CARRY, .qpn = q->qp->qpn },
-		.life = r->life,
-		.epoch = r->epoch,
-		.seq = r->seq + r->passed,
+		.head = { .what = XRC_CARRY,
+			  .qpn = r->qpn,
+			  .life = r->life,
+			  .id = r->id },
 		.mtu = q->mtu,
 		.access = q->qp->attr.qp_access_flags,
 		.src_qpn = q->qp->attr.dest_qp_num,
 		.sl = q->qp->path.sl,
 	};
-	uint8_t hdr[IB_HDR_MAX];
-	struct iovec body[2] = {
-		{ hdr, 0 },
-		{ (void *)(uintptr_t)pkt->payload, pkt->payload_len },
-	};
-	int rc;
+	struct iovec part[1 + XRC_RUN_MAX] = { { &m, sizeof(m) } };
 
-	m.tell = f.ackreq || ib_ends(pkt->op) || m.seq % TELL_EVERY == TELL_EVERY - 1;
 	if (!xrcd_name(q->qp->xrcd, &m.name))
 		return -ESRCH;
-	f.pad = 0;
-	body[0].iov_len = ib_build(hdr, &f);
-	relay_meet(r, slot);
-	rc = xrc_pass(q->ib, slot, &m, sizeof(m), body, 2);
-	if (!rc)
-		passed_on(r, m.tell, now);
-	return rc;
+	for (unsigned i = 0; i < r->run; i++) {
+		struct xrc_packet *p = &held_at(r, i)->packet;
+
+		part[i + 1] =
+			(struct iovec){ p, offsetof(struct xrc_packet, bytes) + p->len };
+	}
+	return xrc_pass(q->ib, r->slot, part, r->run + 1);
 }
 
-static void refused_there(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
-			  uint64_t now) REQUIRES(q->qp->lock)
+/* Puts the question, for the first time or again.  Returns false if nobody can answer
+ * it. */
+static bool ask(struct ib_qp *q, uint64_t now)
 {
+	struct relay *r = q->relay;
+	const struct iovec fetch = { &r->part.msg, sizeof(r->part.msg) };
+	int rc = r->asked == CARRY ? pass_run(q) : xrc_pass(q->ib, r->slot, &fetch, 1);
+
+	if (rc == -EAGAIN) {
+		r->repeat_at = now + FULL_NS;
+	} else {
+		r->repeat_at = now + r->repeat_after;
+		if (r->repeat_after < REPEAT_MOST_NS)
+			r->repeat_after *= 2;
+	}
+	due_add(q->qp->core, q->qp); /* sets the timer */
+	return rc == 0 || rc == -EAGAIN;
+}
+
+static bool begin_question(struct ib_qp *q, enum question what, uint32_t srqn,
+			   uint64_t now)
+{
+	struct relay *r = q->relay;
+
+	r->asked = what;
+	r->slot = qpn_slot(srqn);
+	r->id++;
+	r->since = now;
+	r->repeat_after = REPEAT_NS;
+	if (what == FETCH)
+		r->part.msg.head.id = r->id;
+	else
+		r->met[r->slot / 64] |= 1ull << r->slot % 64;
+	return ask(q, now);
+}
+
+static void fetch_failed(struct ib_qp *q, enum refusal why)
+{
+	struct relay *r = q->relay;
+
+	r->part.state = REFUSED;
+	r->part.why = why;
+	due_add(q->qp->core, q->qp);
+}
+
+static void begin_fetch(struct ib_qp *q, uint64_t now)
+{
+	if (begin_question(q, FETCH, q->relay->part.msg.srqn, now))
+		return;
+	q->relay->asked = NOTHING;
+	fetch_failed(q, REFUSED_SRQ);
+}
+
+/* The first packet was not executed, and nothing behind it. */
+static void give_up(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const struct ib_pkt pkt = held_at(q->relay, 0)->pkt;
 	char from[IB_PEER_LEN];
 
+	drop_all(q->relay);
 	if (why == REFUSED_NO_RECV) {
 		rnr_say(q, now);
 		return;
 	}
 	log_info("QP 0x%06x: %s from %s, PSN %u, for SRQ 0x%06x of "
 		 "another process: that process refuses it, or has no such SRQ",
-		 q->qp->qpn, pkt->op->name, ib_peer_text(q, from), pkt->f.psn,
-		 pkt->f.srqn);
+		 q->qp->qpn, pkt.op->name, ib_peer_text(q, from), pkt.f.psn, pkt.f.srqn);
 	rsp_nak(q, why, now);
-}
-
-/* The first packet was not executed, and nothing behind it. */
-static void give_up(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
-{
-	struct relay *r = q->relay;
-	const struct ib_pkt pkt = at(r, 0)->pkt;
-
-	drop_all(r);
-	refused_there(q, &pkt, why, now);
 }
 
 /* Executes the first packet: it is for this process. */
 static void do_here(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
-	const struct held h = *at(r, 0);
+	const struct held *h = held_at(r, 0);
+	const uint32_t end = h->end;
 
-	pop(r);
-	rsp_expected(q, &h.pkt, now);
-	if (q->rsp.epsn == h.end && qp_receives(q->qp))
+	pop(r); /* nothing is held meanwhile, so h stays as it is */
+	rsp_expected(q, &h->pkt, now);
+	if (q->rsp.epsn == end && qp_receives(q->qp))
 		return;
 	q->rsp.late.followed = r->n > 0;
 	drop_all(r);
 }
 
-/* The last packet that was passed on may not have asked for an XRC_DONE.  The next packet
- * in the queue waits for it, so it is asked for now. */
-static void ask(struct ib_qp *q, uint64_t now)
-{
-	struct relay *r = q->relay;
-	const struct xrc_ask m = {
-		.head = { .what = XRC_ASK, .qpn = q->qp->qpn },
-		.life = r->life,
-		.epoch = r->epoch,
-		.upto = r->seq + r->passed,
-	};
-	int rc;
-
-	if (is_owed(r))
-		return;
-	rc = xrc_pass(q->ib, r->slot, &m, sizeof(m), NULL, 0);
-	r->stuck = rc == -EAGAIN;
-	if (r->stuck)
-		xrc_again(q->ib);
-	if (rc) /* if packets are with it, relay_gone() follows */
-		return;
-	r->asked = m.upto;
-	r->since = now;
-}
-
 /* May the first packet be passed on?  What the SRQ's process can judge is judged
  * there. */
-static bool begins(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+static bool may_begin(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	struct relay *r = q->relay;
-	const struct ib_pkt *pkt = &at(r, 0)->pkt;
+	const struct ib_pkt *pkt = &held_at(q->relay, 0)->pkt;
 	enum refusal why = rsp_follows(q, pkt);
 	bool dropped = false;
 
-	if (!why && is_alone(pkt))
+	if (!why && pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE)
 		why = rsp_make_room(q, &dropped);
 	if (why)
 		give_up(q, why, now);
 	else if (dropped)
-		drop_all(r);
+		drop_all(q->relay);
 	return !why && !dropped;
 }
 
-/* May pkt be passed on too, behind those that the process has already? */
-static bool goes_along(struct relay *r, const struct ib_pkt *pkt)
+/* How many packets can be passed on together: those of SENDs and WRITEs for one process.
+ * A READ or atomic, whose answer needs room, goes alone, and what the target QP judges
+ * (may_begin) comes first in a run. */
+static unsigned run_length(struct relay *r)
 {
-	const struct ib_pkt *last = &at(r, r->passed - 1)->pkt;
-	bool goes_on = pkt->op->place == IB_MIDDLE || pkt->op->place == IB_LAST;
+	const struct held *last = held_at(r, 0);
+	size_t bytes = last->packet.len;
+	unsigned n = 1;
 
-	return r->passed < PASSED_MAX && qpn_slot(pkt->f.srqn) == r->slot &&
-	       !is_alone(pkt) && !is_alone(last) && ib_may_follow(last->op, pkt->op) &&
-	       (!goes_on || pkt->f.srqn == last->f.srqn);
+	for (; n < r->n && n < XRC_RUN_MAX; n++) {
+		const struct held *h = held_at(r, n);
+
+		bytes += h->packet.len;
+		if ((last->pkt.op->kind != IB_SEND && last->pkt.op->kind != IB_WRITE) ||
+		    (h->pkt.op->kind != IB_SEND && h->pkt.op->kind != IB_WRITE) ||
+		    qpn_slot(h->pkt.f.srqn) != qpn_slot(last->pkt.f.srqn) ||
+		    !ib_may_follow(last->pkt.op, h->pkt.op) ||
+		    (!ib_begins(h->pkt.op) && h->pkt.f.srqn != last->pkt.f.srqn) ||
+		    bytes > XRC_BYTES_MAX)
+			break;
+		last = h;
+	}
+	return n;
 }
 
-/* Passes on or executes one more packet.  Returns false if nothing more can go now. */
-static bool step(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
-{
-	struct relay *r = q->relay;
-	struct held *h = at(r, r->passed);
-	int rc;
-
-	if (r->passed == 0 && !rsp_is_abroad(q, h->pkt.f.srqn)) {
-		do_here(q, now);
-		return true;
-	}
-	if (r->passed && !goes_along(r, &h->pkt)) {
-		ask(q, now);
-		return false;
-	}
-	if (r->passed == 0 && !begins(q, now))
-		return false;
-	if (r->slot != qpn_slot(h->pkt.f.srqn)) /* each process counts seq from 0 */
-		new_epoch(r);
-	r->slot = qpn_slot(h->pkt.f.srqn);
-	rc = pass_on(q, h, now);
-	r->stuck = rc == -EAGAIN;
-	if (r->stuck)
-		xrc_again(q->ib);
-	else if (rc && r->passed == 0)
-		give_up(q, REFUSED_SRQ, now);
-	return !rc; /* if packets are with it, relay_gone() follows */
-}
-
+/* Asks or does what comes next, unless an answer or a receive is waited for. */
 static void go_on(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	while (!q->relay->again_at && q->relay->n > q->relay->passed && step(q, now))
-		;
+	struct relay *r = q->relay;
+
+	if (!r->asked && r->part.state == WANTED)
+		begin_fetch(q, now);
+	while (!r->asked && !r->again_at && r->n > 0) {
+		const uint32_t srqn = held_at(r, 0)->pkt.f.srqn;
+
+		if (!rsp_is_abroad(q, srqn)) {
+			do_here(q, now);
+		} else if (may_begin(q, now)) {
+			r->run = run_length(r);
+			if (!begin_question(q, CARRY, srqn, now))
+				give_up(q, REFUSED_SRQ, now);
+		}
+	}
 }
 
 /* --- packets from the peer --------------------------------------------------------- */
-
-/* The peer repeats a packet that is in the queue, since its answer is late.  If the other
- * process seems not to run, an RNR NAK makes the peer wait. */
-static void said_again(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-{
-	struct relay *r = q->relay;
-
-	count(q, IB_RX_DUPLICATE);
-	if (is_owed(r) && now - r->since > STALE_NS)
-		rsp_rnr(q);
-	else if (r->passed && pkt->f.ackreq) /* the first copy may not have had AckReq */
-		ask(q, now);
-}
 
 bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
@@ -322,7 +325,9 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (psn_diff(psn, end_of(q)) > 0) {
 		rsp_out_of_order(q);
 	} else if (psn_diff(psn, end_of(q)) < 0) {
-		said_again(q, pkt, now);
+		count(q, IB_RX_DUPLICATE); /* its answer is late */
+		if (q->relay->asked == CARRY && now - q->relay->since > STALE_NS)
+			rsp_rnr(q); /* makes the peer wait */
 	} else {
 		rnr_end(q); /* of a message that this one takes the place of */
 		hold(q, pkt);
@@ -331,90 +336,89 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	return true;
 }
 
-/* --- messages from the other process
- * ------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------ */
 
 /* There was no receive for the first packet.  The other process does not say when one is
  * posted, so the packet is passed on again, from time to time.  Returns false if the peer
  * is to be told. */
-static bool awaits(struct ib_qp *q, uint64_t now)
+static bool await_recv(struct ib_qp *q, uint64_t now)
 {
 	struct relay *r = q->relay;
 
 	if (!q->ib->late_ns || (r->until && now >= r->until))
 		return false;
 	if (!r->until) {
-		r->until = now + rnr_begin(q, &at(r, 0)->pkt);
+		r->until = now + rnr_begin(q, &held_at(r, 0)->pkt);
 		r->gap = GAP_NS;
 	}
-	r->passed = 0;
-	new_epoch(r);
 	r->again_at = now + r->gap < r->until ? now + r->gap : r->until;
 	r->gap = 2 * r->gap < GAP_MOST_NS ? 2 * r->gap : GAP_MOST_NS;
-	due_add(q->qp->core, q->qp); /* sets the timer */
+	due_add(q->qp->core, q->qp);
 	return true;
 }
 
-uint64_t relay_run(struct ib_qp *q, uint64_t now)
-{
-	struct relay *r = q->relay;
-
-	qp_is_held(q->qp);
-	if (r->again_at && now >= r->again_at) {
-		r->again_at = 0;
-		go_on(q, now);
-	}
-	return r->again_at ? r->again_at : NEVER;
-}
-
-static void done(struct ib_qp *q, uint16_t slot, const struct xrc_done *m, uint64_t now)
+static void take_done(struct ib_qp *q, const struct xrc_done *m, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	struct relay *r = q->relay;
-	const uint32_t seq = r->seq;
-	uint32_t n = m->done - seq;
+	const bool all = m->refused == ACCEPTED || m->refused == XRC_OVERRUN;
 
-	if (m->life != r->life || m->epoch != r->epoch || slot != r->slot ||
-	    n > r->passed || m->refused > XRC_OVERRUN ||
-	    (m->refused && m->refused != XRC_OVERRUN && n == r->passed))
+	if (m->done > r->run || m->refused > XRC_OVERRUN ||
+	    (m->refused == ACCEPTED && m->done < r->run) || (!all && m->done == r->run))
 		return;
-	for (; n && qp_receives(q->qp); n--) {
-		const struct ib_pkt pkt = at(r, 0)->pkt;
+	r->asked = NOTHING;
+	for (unsigned n = m->done; n && qp_receives(q->qp); n--) {
+		const struct held *h = held_at(r, 0);
 
 		pop(r);
-		r->passed--;
-		r->seq++;
-		rsp_carried(q, &pkt, m->orig, now);
+		rsp_carried(q, &h->pkt, m->orig, now);
 	}
-	r->since = now;
-	if (m->done != seq)
+	if (m->done)
 		r->until = 0;
 	if (m->refused == XRC_OVERRUN) {
 		drop_all(r);
 		ib_fail(q, false, IBV_EVENT_QP_FATAL, now);
-	} else if (m->refused && (m->refused != REFUSED_NO_RECV || !awaits(q, now))) {
+	} else if (m->refused && (m->refused != REFUSED_NO_RECV || !await_recv(q, now))) {
 		give_up(q, (enum refusal)m->refused, now);
-	} else {
-		go_on(q, now);
 	}
 }
 
-static void said(struct ib_qp *q, uint16_t slot, const void *buf, size_t len,
-		 uint64_t now) REQUIRES(q->qp->lock)
+static void take_data(struct ib_qp *q, const struct xrc_data *m, const uint8_t *bytes,
+		      size_t len)
 {
+	struct relay *r = q->relay;
+
+	if (m->refused >= REFUSALS || len != (m->refused ? 0 : r->part.msg.len))
+		return;
+	r->asked = NOTHING;
+	if (m->refused) {
+		fetch_failed(q, (enum refusal)m->refused);
+		return;
+	}
+	r->part.state = HERE;
+	memcpy(r->part.bytes, bytes, len);
+	due_add(q->qp->core, q->qp);
+}
+
+static void take_answer(struct ib_qp *q, uint16_t slot, const void *buf, size_t len,
+			uint64_t now) REQUIRES(q->qp->lock)
+{
+	const struct relay *r = q->relay;
 	struct xrc_head head;
 	struct xrc_done d;
 	struct xrc_data b;
 
 	memcpy(&head, buf, sizeof(head));
-	if (head.what == XRC_DONE && len == sizeof(d)) {
+	if (slot != r->slot || head.id != r->id)
+		return;
+	if (r->asked == CARRY && head.what == XRC_DONE && len == sizeof(d)) {
 		memcpy(&d, buf, sizeof(d));
-		done(q, slot, &d, now);
-	} else if (head.what == XRC_DATA && len >= sizeof(b)) {
+		take_done(q, &d, now);
+	} else if (r->asked == FETCH && head.what == XRC_DATA && len >= sizeof(b)) {
 		memcpy(&b, buf, sizeof(b));
-		fetch_came(q, slot, &b, (const uint8_t *)buf + sizeof(b),
-			   len - sizeof(b));
+		take_data(q, &b, (const uint8_t *)buf + sizeof(b), len - sizeof(b));
 	}
+	go_on(q, now);
 }
 
 void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now)
@@ -432,96 +436,242 @@ void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
 	if (q->relay)
-		said(q, slot, buf, len, now);
+		take_answer(q, slot, buf, len, now);
 	ib_settle(q);
 	lock_give(&qp->lock);
 }
 
-static void each(struct ib *ib, void (*fn)(struct ib_qp *q, uint16_t slot, uint64_t now),
-		 uint16_t slot, uint64_t now)
-{
-	list_for_safe(n, &ib->xrc.relays)
-	{
-		struct ib_qp *q = container_of(n, struct relay, node)->q;
-		struct qp *qp = q->qp;
+/* --- a part of a READ's answer --------------------------------------------------------
+ */
 
-		lock_take(&qp->lock);
-		fn(q, slot, now);
-		ib_settle(q);
-		lock_give(&qp->lock);
-	}
+/* The length in bytes of the part that begins at packet `from` of t. */
+static uint32_t part_len(const struct ib_qp *q, const struct resource *t, uint32_t from)
+{
+	const uint32_t most = XRC_BYTES_MAX / q->mtu * q->mtu;
+	const uint32_t left = t->len - from * q->mtu;
+
+	return left < most ? left : most;
 }
 
-static void leave(struct ib_qp *q, uint16_t slot, uint64_t now)
+/* Is the part that t needs next the one that is here or asked for?  *skip: packets of
+ * that part which come before it. */
+static bool is_part(const struct ib_qp *q, const struct resource *t, uint32_t *skip)
+{
+	const struct relay *r = q->relay;
+	const struct xrc_fetch *m = &r->part.msg;
+
+	*skip = psn_off(psn_add(t->psn, t->sent), r->part.psn);
+	return r->part.state != NONE && *skip < (m->len - 1) / q->mtu + 1 &&
+	       *skip <= t->sent && m->va == t->va + (t->sent - *skip) * q->mtu &&
+	       m->len == part_len(q, t, t->sent - *skip) && m->rkey == t->rkey &&
+	       m->srqn == t->srqn;
+}
+
+static void want(struct ib_qp *q, const struct resource *t, uint64_t now)
 {
 	struct relay *r = q->relay;
+
+	r->part.msg = (struct xrc_fetch){
+		.head = { .what = XRC_FETCH, .qpn = r->qpn, .life = r->life },
+		.srqn = t->srqn,
+		.va = t->va + t->sent * q->mtu,
+		.rkey = t->rkey,
+		.len = part_len(q, t, t->sent),
+	};
+	(void)xrcd_name(q->qp->xrcd, &r->part.msg.name);
+	r->part.psn = psn_add(t->psn, t->sent);
+	r->part.state = WANTED;
+	if (r->asked != CARRY) /* an earlier part is not wanted any more */
+		begin_fetch(q, now);
+}
+
+int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
+		struct relay_bytes *out, enum refusal *why)
+{
+	struct relay *r = q->relay ? q->relay : relay_make(q);
+	uint32_t skip = 0;
+
+	*why = REFUSED_SRQ;
+	if (!r)
+		return -EACCES;
+	if (t->len == 0) { /* a READ of 0 bytes, or an atomic write: nothing to fetch */
+		*out = (struct relay_bytes){ r->part.bytes, 0, 1 };
+		return 0;
+	}
+	if (!is_part(q, t, &skip)) {
+		want(q, t, now);
+		skip = 0;
+	}
+	if (r->part.state == REFUSED) {
+		r->part.state = NONE;
+		*why = r->part.why;
+		return -EACCES;
+	}
+	if (r->part.state != HERE)
+		return -EAGAIN;
+	*out = (struct relay_bytes){
+		.at = r->part.bytes + (size_t)skip * q->mtu,
+		.first = t->sent,
+		.n = (r->part.msg.len - 1) / q->mtu + 1 - skip,
+	};
+	return 0;
+}
+
+static void forget_part(struct relay *r)
+{
+	r->part.state = NONE;
+	if (r->asked == FETCH)
+		r->asked = NOTHING;
+}
+
+void relay_read_done(struct ib_qp *q)
+{
+	if (q->relay)
+		forget_part(q->relay);
+}
+
+bool relay_waits(const struct ib_qp *q)
+{
+	return q->relay && q->rsp.resources && q->relay->part.state == WANTED &&
+	       rsp_is_abroad(q, q->rsp.resource[0].srqn);
+}
+
+/* --- time, and the other process's end ------------------------------------------------
+ */
+
+/* The process of slot has ended, or cannot be reached. */
+static void lose(struct ib_qp *q, uint16_t slot, uint64_t now)
+{
+	struct relay *r = q->relay;
+	const enum question asked = r->asked;
 
 	qp_is_held(q->qp);
 	r->met[slot / 64] &= ~(1ull << slot % 64);
-	fetch_gone(q, slot);
-	if (r->passed && r->slot == slot)
+	if (asked == NOTHING || r->slot != slot)
+		return;
+	r->asked = NOTHING;
+	if (asked == CARRY)
 		give_up(q, REFUSED_SRQ, now);
+	else
+		fetch_failed(q, REFUSED_SRQ);
+	go_on(q, now);
 }
 
-void relay_gone(struct ib *ib, uint16_t slot, uint64_t now)
-{
-	each(ib, leave, slot, now);
-	endings_gone(ib, slot);
-}
-
-/* --- the end, and repeating what was refused ---------------------------------------- */
-
-static void retry(struct ib_qp *q, uint16_t slot, uint64_t now)
+uint64_t relay_run(struct ib_qp *q, uint64_t now)
 {
 	struct relay *r = q->relay;
 
-	(void)slot;
 	qp_is_held(q->qp);
-	fetch_again(q);
-	if (r->stuck) {
-		r->stuck = false;
+	if (r->asked && now >= r->repeat_at && !ask(q, now))
+		lose(q, r->slot, now);
+	if (r->again_at && now >= r->again_at) {
+		r->again_at = 0;
 		go_on(q, now);
+	}
+	if (r->asked)
+		return r->repeat_at;
+	return r->again_at ? r->again_at : NEVER;
+}
+
+/* --- the end of a life ----------------------------------------------------------------
+ */
+
+static bool is_any(const uint64_t slots[static SLOT_WORDS])
+{
+	uint64_t any = 0;
+
+	for (unsigned i = 0; i < SLOT_WORDS; i++)
+		any |= slots[i];
+	return any != 0;
+}
+
+/* Tells that the lives before this one have ended.  A connection that is full is told
+ * later; a relay without QP is freed when all were told. */
+static void say_end(struct ib *ib, struct relay *r)
+{
+	struct xrc_head m = { .what = XRC_END, .qpn = r->qpn, .life = r->life - 1 };
+	const struct iovec part = { &m, sizeof(m) };
+
+	for (unsigned slot = 0; slot < XRC_SLOTS; slot++) {
+		const uint64_t bit = 1ull << slot % 64;
+
+		if (!(r->unsaid[slot / 64] & bit))
+			continue;
+		if (xrc_pass(ib, (uint16_t)slot, &part, 1) == -EAGAIN)
+			ib->xrc.again = true;
+		else
+			r->unsaid[slot / 64] &= ~bit;
 	}
 }
 
-void relay_again(struct ib *ib, uint64_t now)
+static void free_if_told(struct relay *r)
 {
-	endings_again(ib);
-	each(ib, retry, 0, now);
+	if (r->q || is_any(r->unsaid))
+		return;
+	list_del(&r->node);
+	free(r);
 }
 
-static bool is_idle(const struct relay *r)
+void relays_end(struct ib *ib)
 {
-	uint64_t any = r->n;
+	list_for_safe(n, &ib->xrc.relays)
+	{
+		struct relay *r = container_of(n, struct relay, node);
 
-	for (unsigned i = 0; i < SLOT_WORDS; i++)
-		any |= r->met[i];
-	return !any;
+		say_end(ib, r);
+		free_if_told(r);
+	}
 }
 
 void relay_stop(struct ib_qp *q)
 {
 	struct relay *r = q->relay;
 
-	if (!r || is_idle(r))
+	if (!r)
 		return;
-	ending_say(q->ib, r->ending, r->life, r->met);
-	memset(r->met, 0, sizeof(r->met));
 	drop_all(r);
-	r->stuck = false;
-	r->life = ++q->ib->xrc.lives;
-	r->epoch = 0;
 	if (!q->rsp.nak_due) /* otherwise the answers before the NAK go out too */
-		r->part.state = NOTHING;
+		forget_part(r);
+	if (!is_any(r->met))
+		return;
+	for (unsigned i = 0; i < SLOT_WORDS; i++)
+		r->unsaid[i] |= r->met[i];
+	memset(r->met, 0, sizeof(r->met));
+	r->life = ++q->ib->xrc.lives;
+	say_end(q->ib, r);
 }
 
 void relay_free(struct ib_qp *q)
 {
+	struct relay *r = q->relay;
+
 	relay_stop(q);
-	if (!q->relay)
+	if (!r)
 		return;
-	list_del(&q->relay->node);
-	ending_let_go(q->relay->ending);
-	free(q->relay);
 	q->relay = NULL;
+	r->q = NULL;
+	free_if_told(r);
+}
+
+void relay_gone(struct ib *ib, uint16_t slot, uint64_t now)
+{
+	list_for_safe(n, &ib->xrc.relays)
+	{
+		struct relay *r = container_of(n, struct relay, node);
+		struct qp *qp = r->q ? r->q->qp : NULL;
+
+		r->unsaid[slot / 64] &= ~(1ull << slot % 64);
+		if (qp) {
+			lock_take(&qp->lock);
+			lose(r->q, slot, now);
+			ib_settle(r->q);
+			lock_give(&qp->lock);
+		}
+		free_if_told(r);
+	}
+}
+
+void relays_close(struct ib *ib)
+{
+	list_for_safe(n, &ib->xrc.relays) free(container_of(n, struct relay, node));
 }

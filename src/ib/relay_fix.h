@@ -108,7 +108,7 @@ static inline void run_timers(struct lab *x)
 
 		turn_take(&core->turn);
 		if (ib_xrc_deadline(core, x->s->now) <= x->s->now)
-			ib_xrc_run(core, x->s->now);
+			ib_xrc_run(core);
 		turn_give(&core->turn);
 	}
 }

@@ -283,7 +283,7 @@ static bool lose_last(void *arg, const struct sim_packet *p)
 	return !strstr(ib_op(p->f.opcode)->name, "LAST") || p->now > SEC / 2;
 }
 
-/* The SRQ's process runs and owes no XRC_DONE; the peer repeats its first packets after a
+/* The SRQ's process runs and owes no answer; the peer repeats its first packets after a
  * timeout that it chose. */
 static void a_process_that_owes_no_answer_has_not_stopped(void **state)
 {
@@ -315,7 +315,6 @@ static void inject(struct lab *x, enum ib_kind kind, enum ib_place place, uint32
 	sim_inject(x->s, 0, &f, x->mem, len);
 }
 
-/* A message is broken off: only an XRC_ASK tells how far the process is. */
 static void what_breaks_off_a_message_is_refused(void **state)
 {
 	(void)state;
@@ -325,7 +324,7 @@ static void what_breaks_off_a_message_is_refused(void **state)
 		struct ibv_wc wc;
 
 		receive(x, 9, 100000, 4000);
-		x->full = atomic; /* and the XRC_ASK is repeated */
+		x->full = atomic; /* and the question is put again */
 		inject(x, IB_SEND, IB_FIRST, 0, x->srq->num, 1024);
 		if (atomic)
 			inject(x, IB_FETCH_ADD, IB_ONLY, 1, x->srq->num, 0);
@@ -338,30 +337,6 @@ static void what_breaks_off_a_message_is_refused(void **state)
 		assert_int_equal(sim_event(x->s, 1), IBV_EVENT_QP_REQ_ERR);
 		lab_close(x);
 	}
-}
-
-/* The same packet comes again, and now asks for an ACK. */
-static void a_question_that_comes_later_is_answered(void **state)
-{
-	struct lab *x = lab_open(NULL);
-	struct ib_fields f = {
-		.opcode = ib_opcode(IB_XRC, IB_SEND, IB_FIRST, IB_NONE),
-		.dest_qp = x->to->qpn,
-		.pkey = 0xffff,
-		.srqn = x->srq->num,
-	};
-	struct ibv_wc wc;
-
-	(void)state;
-	receive(x, 9, 100000, 4000);
-	sim_inject(x->s, 0, &f, x->mem, 1024);
-	assert_false(wait(x, x->rcq, MS, &wc));
-	assert_int_equal(ib_qp(x->to)->rsp.epsn, 0);
-	f.ackreq = true;
-	sim_inject(x->s, 0, &f, x->mem, 1024);
-	assert_false(wait(x, x->rcq, MS, &wc));
-	assert_int_equal(ib_qp(x->to)->rsp.epsn, 1);
-	lab_close(x);
 }
 
 /* A message waits for a receive of an SRQ of this process. The peer sends another one in
@@ -395,6 +370,176 @@ static void what_waited_here_goes_elsewhere(void **state)
 	lab_close(x);
 }
 
+/* --- the end of a life ----------------------------------------------------------- */
+
+/* A message whose first packet has taken a receive in the other process. */
+static struct lab *half_a_message(void)
+{
+	struct lab *x = lab_open(NULL);
+
+	receive(x, 9, 100000, 6000);
+	post(x, IBV_WR_SEND, 1, 0, 5000, 0);
+	while (x->last == 0)
+		sim_run(x->s, 20000);
+	assert_true(deliver(x)); /* FIRST; the rest is never delivered */
+	while (x->first != x->last)
+		free(x->queue[x->first++ % QUEUE].bytes);
+	assert_false(list_empty(&x->s->node[0].core.xrc.stand_ins));
+	return x;
+}
+
+/* The connection is full, and then takes the XRC_END. */
+static void expect_the_end(struct lab *x)
+{
+	struct ibv_wc wc;
+
+	run_timers(x);
+	x->s->now += 2 * MS;
+	run_timers(x);
+	while (deliver(x))
+		;
+	assert_true(list_empty(&x->s->node[0].core.xrc.stand_ins));
+	assert_int_equal(cq_poll(x->rcq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 9);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void the_end_of_a_qp_is_said_until_it_is_taken(void **state)
+{
+	struct lab *x = half_a_message();
+
+	(void)state;
+	sim_destroy(x->s, x->from);
+	x->full = 1;
+	sim_destroy(x->s, x->to);
+	assert_int_equal(x->full, 0);
+	expect_the_end(x);
+	lab_close_but_qps(x);
+}
+
+static void modify(struct lab *x, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr a = { .qp_state = state };
+
+	assert_int_equal(qp_modify(x->to, &a, IBV_QP_STATE, x->s->now), 0);
+}
+
+/* The stand-in sees one life after another, and knows which one ended. */
+static void a_reset_is_said_until_it_is_taken(void **state)
+{
+	struct lab *x = half_a_message();
+
+	(void)state;
+	x->full = 1;
+	modify(x, IBV_QPS_RESET);
+	assert_int_equal(x->full, 0);
+	expect_the_end(x);
+	lab_close(x);
+}
+
+/* When the last process that was to be told has ended, the relay is freed. */
+static void a_process_that_has_ended_need_not_hear_it(void **state)
+{
+	struct lab *x = half_a_message();
+
+	(void)state;
+	x->full = 1;
+	sim_destroy(x->s, x->from);
+	sim_destroy(x->s, x->to);
+	assert_false(list_empty(&ib_of(&x->s->node[1].core)->xrc.relays));
+	gone(x, 1, 1);
+	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.relays));
+	gone(x, 0, 2);
+	lab_close_but_qps(x);
+}
+
+/* --- parts of a READ's answer ---------------------------------------------------- */
+
+static int bytes(struct lab *x, const struct resource *t, struct relay_bytes *out)
+{
+	struct core *core = &x->s->node[1].core;
+	enum refusal why;
+	int rc;
+
+	turn_take(&core->turn);
+	lock_take(&x->to->lock);
+	rc = relay_bytes(ib_qp(x->to), t, x->s->now, out, &why);
+	lock_give(&x->to->lock);
+	turn_give(&core->turn);
+	return rc;
+}
+
+static void renew(struct lab *x)
+{
+	struct core *core = &x->s->node[1].core;
+
+	turn_take(&core->turn);
+	lock_take(&x->to->lock);
+	relay_free(ib_qp(x->to));
+	lock_give(&x->to->lock);
+	turn_give(&core->turn);
+}
+
+static struct resource a_read(const struct lab *x, uint32_t len)
+{
+	return (struct resource){
+		.va = x->mr->mkey.base,
+		.rkey = x->mr->mkey.key,
+		.len = len,
+		.npkts = (len + 1023) / 1024,
+		.srqn = x->srq->num,
+	};
+}
+
+static void a_part_is_that_of_a_read_of_its_length(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	struct resource t = a_read(x, 2500), longer = a_read(x, 9000);
+	struct relay_bytes b;
+
+	(void)state;
+	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
+	while (deliver(x))
+		;
+	assert_int_equal(bytes(x, &t, &b), 0);
+	assert_int_equal(b.n, 3);
+	t.sent = 2;
+	assert_int_equal(bytes(x, &t, &b), 0);
+	assert_int_equal(b.n, 1);
+	assert_memory_equal(b.at, x->mem + 2048, 452);
+	assert_int_equal(bytes(x, &longer, &b), -EAGAIN);
+	while (deliver(x))
+		;
+	assert_int_equal(bytes(x, &longer, &b), 0);
+	assert_int_equal(b.n, 9);
+	assert_memory_equal(b.at, x->mem, 9000);
+	lab_close(x);
+}
+
+/* A late part for an earlier relay is not taken for this relay's. */
+static void parts_of_two_relays_have_different_numbers(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	struct resource t = a_read(x, 1000);
+	struct relay_bytes b;
+
+	(void)state;
+	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
+	assert_true(deliver(x)); /* XRC_FETCH; XRC_DATA is still on its way */
+	renew(x);
+	x->stopped = true;
+	x->mem[0] ^= 1;
+	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
+	deliver(x);
+	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
+	x->stopped = false;
+	while (deliver(x))
+		;
+	assert_int_equal(bytes(x, &t, &b), 0);
+	assert_memory_equal(b.at, x->mem, 1000);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,13 +554,17 @@ int main(void)
 		cmocka_unit_test(a_process_that_stops_is_waited_for),
 		cmocka_unit_test(a_process_that_owes_no_answer_has_not_stopped),
 		cmocka_unit_test(what_breaks_off_a_message_is_refused),
-		cmocka_unit_test(a_question_that_comes_later_is_answered),
 		cmocka_unit_test(what_waited_here_goes_elsewhere),
 		cmocka_unit_test(what_a_process_that_ends_has_not_done_is_refused),
 		cmocka_unit_test(a_read_whose_bytes_do_not_come_is_refused),
 		cmocka_unit_test(a_receive_under_way_is_flushed),
 		cmocka_unit_test(an_srq_that_goes_takes_its_receive_along),
 		cmocka_unit_test(garbage_is_refused),
+		cmocka_unit_test(the_end_of_a_qp_is_said_until_it_is_taken),
+		cmocka_unit_test(a_reset_is_said_until_it_is_taken),
+		cmocka_unit_test(a_process_that_has_ended_need_not_hear_it),
+		cmocka_unit_test(a_part_is_that_of_a_read_of_its_length),
+		cmocka_unit_test(parts_of_two_relays_have_different_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,11 +228,11 @@ struct bytes {
 
 /* Finds payload in another process.  Returns 0; -EAGAIN: it has not arrived yet; -EACCES
  * with *why. */
-static int fetched(struct ib_qp *q, const struct resource *t, struct bytes *out,
-		   enum refusal *why)
+static int fetched(struct ib_qp *q, const struct resource *t, uint64_t now,
+		   struct bytes *out, enum refusal *why)
 {
 	struct relay_bytes b;
-	int rc = relay_bytes(q, t, &b, why);
+	int rc = relay_bytes(q, t, now, &b, why);
 
 	if (rc)
 		return rc;
@@ -244,11 +244,11 @@ static int fetched(struct ib_qp *q, const struct resource *t, struct bytes *out,
 	return 0;
 }
 
-static int find_bytes(struct ib_qp *q, const struct resource *t, struct bytes *out,
-		      enum refusal *why)
+static int find_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
+		      struct bytes *out, enum refusal *why)
 {
 	if (rsp_is_abroad(q, t->srqn))
-		return fetched(q, t, out, why);
+		return fetched(q, t, now, out, why);
 	*why = REFUSED_KEY;
 	out->first = 0;
 	out->end = t->npkts;
@@ -269,7 +269,7 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 
 	if (i > 0 && rsp_is_abroad(q, t.srqn)) /* fetches one READ at a time */
 		return -ENOBUFS;
-	found = find_bytes(q, &t, &bytes, &why);
+	found = find_bytes(q, &t, now, &bytes, &why);
 	if (found == -EAGAIN)
 		return found;
 	if (found) {

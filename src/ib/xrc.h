@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* xrc.h - XRC between processes: a target QP here takes requests for SRQs of other
- * processes of the domain, and other processes pass on requests for SRQs here.  Inside
- * ib/ only; see docs/dev/xrc.md.  All need the turn; a function with a QP needs its
- * qp->lock, too. */
+ * processes of the domain (relay.c), and other processes pass on requests for SRQs here
+ * (carry.c).  Inside ib/ only; see docs/dev/xrc.md.  All need the turn; a function with a
+ * QP needs its qp->lock, too. */
 #ifndef IB_XRC_H
 #define IB_XRC_H
 
@@ -18,13 +18,11 @@
 struct ib;
 struct ib_pkt;
 struct ib_qp;
-struct relay;
 struct resource;
-struct span;
 
 enum { XRC_BUCKETS = 256, XRC_SLOTS = 1 << QPN_SLOT_BITS };
 
-/* State of the NIC for XRC between processes (relay.c, carry.c, ending.c). */
+/* State of the NIC for XRC between processes. */
 struct ib_xrc {
 	/* Passes a message to the process that owns slot.  Returns 0, -EAGAIN, -ESRCH
 	 * or -EFAULT (ib.h).  NULL: no other process can be reached. */
@@ -32,19 +30,16 @@ struct ib_xrc {
 	void *arg;
 	struct list relays;		    /* of this process's target QPs */
 	struct list stand_ins[XRC_BUCKETS]; /* for target QPs of other processes */
-	/* answers that a full connection refused: carry.c */
-	struct list late;
-	struct list endings; /* of lives of target QPs: ending.c */
-	uint16_t nstand_ins[XRC_SLOTS], nlate[XRC_SLOTS];
-	uint32_t lives;	   /* the last life that a relay was given */
-	bool again;	   /* a full connection refused a message: repeat it */
-	uint64_t again_at; /* when to repeat it; 0: not fixed yet */
+	uint16_t nstand_ins[XRC_SLOTS];
+	uint32_t lives; /* the last life that a relay was given */
+	bool again;	/* a full connection refused an XRC_END: say it again */
+	uint64_t again_at;
 };
 
 /* Takes pkt, an XRC request, if it is for another process or comes behind one that is.
  * Returns false if pkt is for this process and has the expected PSN or an earlier one. */
 bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
-/* Looks again for a receive that a request waits for.  Returns when to call it next. */
+/* Repeats a question, or looks again for a receive.  Returns when to call it next. */
 uint64_t relay_run(struct ib_qp *q, uint64_t now);
 /* The responder is reset or fails: the relay drops its queue. */
 void relay_stop(struct ib_qp *q);
@@ -56,25 +51,24 @@ struct relay_bytes {
 	uint8_t *at;
 	uint32_t first, n; /* which packets of the response */
 };
-int relay_bytes(struct ib_qp *q, const struct resource *t, struct relay_bytes *out,
-		enum refusal *why);
+int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
+		struct relay_bytes *out, enum refusal *why);
 /* The response to the oldest READ has been sent. */
 void relay_read_done(struct ib_qp *q);
 /* Do responses wait for such payload? */
 bool relay_waits(const struct ib_qp *q);
 void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
 void relay_gone(struct ib *ib, uint16_t slot, uint64_t now);
-/* Repeats what a full connection refused. */
-void relay_again(struct ib *ib, uint64_t now);
+/* Says again each XRC_END that a full connection refused. */
+void relays_end(struct ib *ib);
+/* Frees the relays of QPs that are gone. */
+void relays_close(struct ib *ib);
+
 void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
 void carry_gone(struct ib *ib, uint16_t slot, uint64_t now);
-void carry_again(struct ib *ib);
 void carry_close(struct ib *ib);
-void endings_close(struct ib *ib);
-/* Passes on a message of a head and n < 4 further parts.  Returns as ib_xrc.pass;
- * -ESRCH if that is NULL. */
-int xrc_pass(struct ib *ib, uint16_t slot, const void *head, size_t len,
-	     const struct iovec *body, unsigned n);
-void xrc_again(struct ib *ib); /* try again in 1 ms */
+
+/* Passes a message of n parts to the process of slot.  Returns as ib_xrc.pass. */
+int xrc_pass(struct ib *ib, uint16_t slot, const struct iovec *part, unsigned n);
 
 #endif

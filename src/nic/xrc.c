@@ -168,6 +168,6 @@ uint64_t xrc_next(struct nic *nic, uint64_t now)
 void xrc_run_all(struct nic *nic, uint64_t now)
 {
 	if (ib_xrc_deadline(&nic->core, now) <= now)
-		ib_xrc_run(&nic->core, now);
+		ib_xrc_run(&nic->core);
 	share_run(&nic->core, now);
 }
