@@ -162,7 +162,6 @@ struct qp {
 	bool planned;		/* has datagrams in the batch; under the turn */
 	uint64_t full_until;	/* a pipe was full until then; under the turn */
 	struct list srq_wait;	/* in srq->awaiting, under srq->lock */
-	struct list cc_node;	/* ib: waiting for its peer's window */
 	struct list xrc_node;	/* a stand-in's: core/xrc.h */
 	/* A target QP of XRC (core/shared.h), under the turn: */
 	struct list openers;

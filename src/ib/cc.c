@@ -103,21 +103,20 @@ static bool has_quantum(struct ib_qp *q)
 bool cc_admit(struct ib_qp *q, uint32_t cost)
 {
 	struct cc_host *h = q->host;
-	struct qp *qp = q->qp;
 
 	if (q->req.flight + q->req.planned == 0) {
 		if (list_empty(&h->waiting) && h->promised == 0)
 			q->req.quantum = QUANTUM;
 		return true;
 	}
-	if (!list_empty(&qp->cc_node))
+	if (!list_empty(&q->cc_node))
 		return false;
 	if (has_quantum(q) && fits(h, cost))
 		return true;
 	q->req.want = list_empty(&h->waiting) && cost < h->window / BURSTS
 			      ? h->window / BURSTS
 			      : cost;
-	list_add_tail(&h->waiting, &qp->cc_node);
+	list_add_tail(&h->waiting, &q->cc_node);
 	return false;
 }
 
@@ -127,10 +126,10 @@ void cc_wake(struct cc_host *h)
 
 	if (list_empty(&h->waiting))
 		return;
-	q = ib_qp(container_of(h->waiting.next, struct qp, cc_node));
+	q = container_of(h->waiting.next, struct ib_qp, cc_node);
 	if (!fits(h, q->req.want))
 		return;
-	list_del(&q->qp->cc_node);
+	list_del(&q->cc_node);
 	q->req.quantum = QUANTUM;
 	q->req.called = true;
 	h->promised += QUANTUM;
@@ -149,7 +148,7 @@ void cc_plan(struct ib_qp *q, uint32_t cost)
 {
 	q->req.planned += cost;
 	q->host->planned += cost;
-	list_del(&q->qp->cc_node);
+	list_del(&q->cc_node);
 }
 
 void cc_sent(struct ib_qp *q, uint32_t cost)
@@ -209,7 +208,7 @@ void cc_leave(struct ib_qp *q)
 {
 	if (!q->host)
 		return;
-	list_del(&q->qp->cc_node);
+	list_del(&q->cc_node);
 	cc_answer(q);
 	cc_unplan(q);
 	cc_forget(q, 0);

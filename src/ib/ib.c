@@ -109,7 +109,7 @@ static int open_qp(struct qp *qp)
 	q->service = service_of(qp->type);
 	q->ib = ib_of(qp->core);
 	q->counter = ib_counter_of(q->ib, qp->dev->ibv.name);
-	list_init(&qp->cc_node);
+	list_init(&q->cc_node);
 	req_reset(q, 0);
 	qp->tp = q;
 	return 0;

@@ -63,7 +63,7 @@ struct cc_host {
 	uint32_t promised;	 /* to woken QPs that have not sent yet: cc_answer() */
 	uint32_t grown;		 /* cost acknowledged since the window last grew */
 	uint64_t cut_at;	 /* when the window was last halved */
-	struct list waiting;	 /* QPs, by qp->cc_node */
+	struct list waiting;	 /* QPs, by q->cc_node */
 };
 
 enum {
@@ -231,6 +231,7 @@ struct ib_qp {
 	uint64_t *counter;	 /* of its device */
 	enum ib_service service; /* service part of the QP's opcodes */
 	struct cc_host *host;	 /* its window; RC and XRC, from RTR on */
+	struct list cc_node;	 /* in host->waiting */
 	uint32_t mtu;
 	uint32_t read_chunk; /* packets of response that one READ request asks for */
 	uint32_t route_in;
