@@ -219,8 +219,8 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 void qp_raise(struct qp *qp, enum ibv_event_type type)
 {
-	if (qp->wq)
-		async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, qp->wq);
+	if (qp->raw.wq)
+		async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, qp->raw.wq);
 	else if (!qp->left)
 		async_raise(qp->ctx, type, &qp->ex.qp_base);
 	if (qp->core->xrc.raised && !list_empty(&qp->openers))

@@ -93,6 +93,15 @@ struct sq {
 			      * points here, its lkey is not checked */
 };
 
+/* Each of these structs is the part of a QP that belongs to one owner, which the comment
+ * above it names: what others read or change of it is seen by its name. */
+
+/* Raw packets (packet/) */
+struct qp_raw {
+	unsigned flows;	   /* number of its flow rules; under the turn */
+	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -118,8 +127,7 @@ struct qp {
 				* lock held */
 	uint64_t send_ops;     /* send_ops_flags given at creation */
 
-	unsigned flows;	   /* number of its flow rules; under the turn */
-	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */
+	struct qp_raw raw;
 
 	struct lock lock; /* guards the fields below */
 	enum ibv_qp_state state;

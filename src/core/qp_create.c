@@ -506,11 +506,11 @@ int qp_destroy(struct qp *qp)
 			 qp->qpn);
 		return -EBUSY;
 	}
-	if (qp->flows) {
+	if (qp->raw.flows) {
 		turn_give(&core->turn);
 		log_info(
 			"QP 0x%06x is not destroyed: %u rules (ibv_create_flow) lead to it",
-			qp->qpn, qp->flows);
+			qp->qpn, qp->raw.flows);
 		return -EBUSY;
 	}
 	live_del(&qp->live);

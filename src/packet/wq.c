@@ -94,7 +94,7 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 	}
 	/* Programs cannot name the QP, which ends with the queue. */
 	live_del(&wq->qp->live);
-	wq->qp->wq = &wq->ibv;
+	wq->qp->raw.wq = &wq->ibv;
 	fill_ibv(wq, attr);
 	live_add(&wq->live, LIVE_WQ, ctx->ibv);
 	*out = wq;
