@@ -57,7 +57,7 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 
 	assert(qp->sq.tail != qp->sq.head);
 	if (status != IBV_WC_SUCCESS) {
-		if (qp->lane && qp->reliable)
+		if (qp->lane.via && qp->reliable)
 			exports_shut_qp(qp->core, qp->qpn);
 		failure_of_send(qp, w, status, verr);
 	}
@@ -97,8 +97,8 @@ void sq_count_at_once(struct qp *qp, uint32_t n, uint64_t bytes)
 {
 	qp->sq.head += n;
 	qp->sq.tail += n;
-	qp->done_at_once += n;
-	qp->bytes_at_once += bytes;
+	qp->lane.at_once += n;
+	qp->lane.at_once_bytes += bytes;
 }
 
 void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,

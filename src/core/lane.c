@@ -7,24 +7,24 @@
 void qp_join_lane(struct qp *qp, struct lane *l)
 {
 	qp_leave_lane(qp);
-	qp->lane = l;
-	list_add_tail(&l->qps, &qp->lane_node);
+	qp->lane.via = l;
+	list_add_tail(&l->qps, &qp->lane.node);
 }
 
 void qp_leave_lane(struct qp *qp)
 {
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 
 	if (!l)
 		return;
-	list_del(&qp->lane_node);
+	list_del(&qp->lane.node);
 	qp_leave_line(qp);
-	list_del(&qp->lane_out);
+	list_del(&qp->lane.ack);
 	atomic_store(&qp->at_once, false);
-	l->at_once += qp->done_at_once;
-	l->at_once_bytes += qp->bytes_at_once;
-	qp->done_at_once = qp->bytes_at_once = 0;
-	qp->lane = NULL;
+	l->at_once += qp->lane.at_once;
+	l->at_once_bytes += qp->lane.at_once_bytes;
+	qp->lane.at_once = qp->lane.at_once_bytes = 0;
+	qp->lane.via = NULL;
 	l->ops->left(l);
 }
 
@@ -32,22 +32,22 @@ void qp_leave_lane(struct qp *qp)
 
 static struct qp *first_of(const struct list *line)
 {
-	return list_empty(line) ? NULL : container_of(line->next, struct qp, lane_wait);
+	return list_empty(line) ? NULL : container_of(line->next, struct qp, lane.wait);
 }
 
 void qp_wait_for_lane(struct qp *qp, bool served)
 {
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 
 	if (!qp_waits_for_lane(qp))
-		list_add_tail(served ? &l->served : &l->waiting, &qp->lane_wait);
+		list_add_tail(served ? &l->served : &l->waiting, &qp->lane.wait);
 }
 
 static void admit(struct lane *l, struct list *line)
 {
 	list_for_safe(n, line)
 	{
-		container_of(n, struct qp, lane_wait)->admitted = true;
+		container_of(n, struct qp, lane.wait)->lane.admitted = true;
 		list_del(n);
 		list_add_tail(&l->admitted, n);
 	}
@@ -65,20 +65,20 @@ void qp_leave_line(struct qp *qp)
 {
 	struct qp *next;
 
-	list_del(&qp->lane_wait);
-	if (!qp->admitted)
+	list_del(&qp->lane.wait);
+	if (!qp->lane.admitted)
 		return;
-	qp->admitted = false;
-	next = first_of(&qp->lane->admitted);
+	qp->lane.admitted = false;
+	next = first_of(&qp->lane.via->admitted);
 	if (next)
 		due_add(qp->core, next);
 }
 
 bool qp_may_go(struct qp *qp)
 {
-	if (!qp->admitted)
+	if (!qp->lane.admitted)
 		return true;
-	if (first_of(&qp->lane->admitted) != qp && !qp->core->leaving)
+	if (first_of(&qp->lane.via->admitted) != qp && !qp->core->leaving)
 		return false;
 	qp_leave_line(qp);
 	return true;

@@ -42,9 +42,9 @@ void qp_init_nodes(struct qp *qp)
 {
 	lock_init(&qp->lock);
 	list_init(&qp->srq_wait);
-	list_init(&qp->lane_node);
-	list_init(&qp->lane_wait);
-	list_init(&qp->lane_out);
+	list_init(&qp->lane.node);
+	list_init(&qp->lane.wait);
+	list_init(&qp->lane.ack);
 	list_init(&qp->rndv);
 	list_init(&qp->openers);
 }

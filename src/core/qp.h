@@ -102,6 +102,14 @@ struct qp_raw {
 	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */
 };
 
+/* The lane of a connected QP (core/lane.c) */
+struct qp_lane {
+	struct lane *via;		 /* used in place of path.link; or NULL */
+	bool admitted;			 /* wait is linked in via->admitted */
+	struct list node, wait, ack;	 /* in the lane's lists; under the turn */
+	uint64_t at_once, at_once_bytes; /* work done in transport->at_once() */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -135,12 +143,7 @@ struct qp {
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
 	struct path path;	      /* connected QP: to the peer */
 	bool same_host;		      /* the peer is on this host */
-	bool admitted;		      /* lane_wait is linked in lane->admitted */
-	struct lane *lane;	      /* connected QP: used in place of path.link; or NULL
-				       * (core/lane.c) */
-	struct list lane_node, lane_wait, lane_out; /* in the lane's lists; under the
-						     * turn */
-	uint64_t done_at_once, bytes_at_once;	    /* work done in at_once() */
+	struct qp_lane lane;
 	struct sq sq;
 	struct rq rq;		       /* unused with an SRQ */
 	bool draining, drained_notify; /* SQD: notify when the queue has drained */
@@ -250,7 +253,7 @@ bool qp_may_go(struct qp *qp);
 void qp_admit_all(struct core *core, struct lane *l);
 static inline bool qp_waits_for_lane(const struct qp *qp)
 {
-	return !list_empty(&qp->lane_wait);
+	return !list_empty(&qp->lane.wait);
 }
 
 /* Returns the QP with this number, or NULL. */

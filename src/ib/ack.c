@@ -37,7 +37,7 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_ack *a = &q->rsp.ack;
 
-	if (q->qp->lane || (!pkt->f.ackreq && !q->rsp.healed)) /* lane_tell() */
+	if (q->qp->lane.via || (!pkt->f.ackreq && !q->rsp.healed)) /* lane_tell() */
 		return;
 	a->due = true;
 	a->wait_until = 0;
@@ -101,7 +101,7 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 
 	if (relay_waits(q)) /* a READ response comes first */
 		return 0;
-	if (s->ack.due && (!answer || q->qp->lane) && !s->nak_due &&
+	if (s->ack.due && (!answer || q->qp->lane.via) && !s->nak_due &&
 	    !q->qp->core->round.hurry && now < s->ack.wait_until)
 		return 0;
 	if (s->ack.due && (s->healed || !s->nak_due))

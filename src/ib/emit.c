@@ -135,12 +135,12 @@ int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
 		 const struct plan *plan)
 {
-	int rc = q->qp->lane ? lane_emit(q, e) : emit(q, b, e);
+	int rc = q->qp->lane.via ? lane_emit(q, e) : emit(q, b, e);
 	uint32_t len;
 
 	if (rc)
 		return rc;
-	if (q->qp->lane) {
+	if (q->qp->lane.via) {
 		plan_sent(q, plan, q->ib->now);
 		return 0;
 	}

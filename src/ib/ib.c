@@ -165,7 +165,7 @@ static int find_host(struct ib_qp *q)
 	struct qp *qp = q->qp;
 	struct cc_host *h;
 
-	if (!qp->reliable || qp->lane || (q->host && cc_is_of(q->host, &qp->path)))
+	if (!qp->reliable || qp->lane.via || (q->host && cc_is_of(q->host, &qp->path)))
 		return 0;
 	h = cc_get(q->ib, &qp->path);
 	if (!h)
@@ -180,8 +180,8 @@ static int enter_rtr(struct ib_qp *q)
 {
 	struct qp *qp = q->qp;
 
-	q->mtu = qp->lane ? LANE_PAYLOAD : qp->path.mtu;
-	if (qp->lane)
+	q->mtu = qp->lane.via ? LANE_PAYLOAD : qp->path.mtu;
+	if (qp->lane.via)
 		let_go(q);
 	rsp_reset(q, qp->attr.rq_psn);
 	return find_host(q);
@@ -272,7 +272,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	int rc = change(q, from);
 
 	(void)now;
-	if (qp->lane)
+	if (qp->lane.via)
 		lane_find_route(q);
 	lane_show(q);
 	return rc;
@@ -284,14 +284,14 @@ static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	bool answer = q->req.at.cur != q->qp->sq.head,
-	     last = answer && !q->qp->lane && ack_goes_last(q, b);
+	     last = answer && !q->qp->lane.via && ack_goes_last(q, b);
 	bool more = rsp_is_pending(q) && rsp_output(q, b, now);
 
 	if (!more && !last && ack_is_pending(q))
 		more = ack_output(q, b, answer, false, now) != 0;
 	/* A QP that cc_wake() has woken must send or decline, so req_output() is called
 	 * even if it has nothing to send. */
-	if (q->qp->lane && qp_waits_for_lane(q->qp)) {
+	if (q->qp->lane.via && qp_waits_for_lane(q->qp)) {
 		if (answer && !q->req.failed && now >= q->req.rnr_until)
 			lane_is_full(q, now);
 	} else if (answer || q->req.called) {
@@ -337,7 +337,7 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 		}
 		return false;
 	}
-	if (qp->lane && (qp->lane->state != LANE_UP || !qp_may_go(qp)))
+	if (qp->lane.via && (qp->lane.via->state != LANE_UP || !qp_may_go(qp)))
 		return false;
 	return output_of(q, b, now) && !qp_waits_for_lane(qp);
 }

@@ -30,7 +30,7 @@ static bool wrote(const struct lane *l, uint32_t end)
 
 static int no_room(struct ib_qp *q, bool request)
 {
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 
 	/* UC waits for nobody: a packet that the peer does not read is lost. */
 	if (request && !q->qp->reliable && !l->ops->moves(l, q->ib->now)) {
@@ -50,7 +50,7 @@ void lane_no_room(struct ib_qp *q)
 
 int lane_emit(struct ib_qp *q, const struct emit *e)
 {
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 	int rc = l->ops->send(l, &q->from, &e->f, e->span, e->off, e->len);
 
 	if (rc == -ENOBUFS)
@@ -62,7 +62,7 @@ int lane_emit(struct ib_qp *q, const struct emit *e)
 
 int lane_request(struct ib_qp *q, const struct emit *e)
 {
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 	int rc = l->ops->send(l, &q->from, &e->f, e->span, e->off, e->len);
 
 	if (rc == -ENOBUFS)
@@ -109,7 +109,7 @@ static uint64_t word(uint32_t from, uint32_t by, uint32_t route)
 
 static _Atomic uint64_t *told(const struct ib_qp *q)
 {
-	const struct lane *l = q->qp->lane;
+	const struct lane *l = q->qp->lane.via;
 
 	return l && l->executed ? &l->executed[qpn_index(q->qp->qpn)] : NULL;
 }
@@ -119,7 +119,7 @@ static _Atomic uint64_t *told(const struct ib_qp *q)
 void lane_find_route(struct ib_qp *q)
 {
 	const struct qp *qp = q->qp;
-	const struct lane_route r = qp->lane->ops->route(&qp->path.addr);
+	const struct lane_route r = qp->lane.via->ops->route(&qp->path.addr);
 	uint32_t pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
 
 	q->route_in = r.in ^ pkey;
@@ -149,7 +149,7 @@ static void end_telling(struct ib_qp *q)
 		.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS),
 		.msn = s->msn,
 	};
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 
 	if (!said)
 		return;
@@ -164,7 +164,7 @@ static void end_telling(struct ib_qp *q)
 void lane_tell(struct ib_qp *q, bool asked, bool answered)
 {
 	uint64_t says = q->tells | q->rsp.epsn;
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 
 	atomic_store_explicit(&l->executed[qpn_index(q->qp->qpn)], says,
 			      memory_order_release);
@@ -200,7 +200,7 @@ static bool hear(struct ib_qp *q, uint64_t says, uint64_t now) REQUIRES(q->qp->l
 
 static uint64_t word_for(const struct ib_qp *q)
 {
-	const struct lane *l = q->qp->lane;
+	const struct lane *l = q->qp->lane.via;
 	uint32_t from = qpn_index(q->qp->attr.dest_qp_num);
 
 	return l->theirs ? atomic_load_explicit(&l->theirs[from], memory_order_acquire)
@@ -224,7 +224,7 @@ static void news(struct qp *qp, uint64_t says, uint64_t now)
 	qp_is_held(q->qp);
 	(void)hear(q, says ? says : word_for(q), now);
 	if (psn_diff(q->req.una, q->req.asked) >= 0)
-		list_del(&qp->lane_out);
+		list_del(&qp->lane.ack);
 	ib_settle(q);
 	lock_give(&qp->lock);
 }
@@ -240,7 +240,7 @@ void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64
 
 	turn_is_held(core);
 	qp = qp_find(core, (uint32_t)(word >> FROM_AT));
-	if (qp && qp->lane == l && qp->reliable)
+	if (qp && qp->lane.via == l && qp->reliable)
 		news(qp, word, now);
 }
 
@@ -253,7 +253,8 @@ void lane_hide(struct ib_qp *q)
 void lane_show(struct ib_qp *q)
 {
 	const struct qp *qp = q->qp;
-	bool open = qp->lane && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
+	bool open =
+		qp->lane.via && (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 				 qp->state == IBV_QPS_SQD || qp->state == IBV_QPS_SQE);
 
 	if (!open && !q->shown)
@@ -279,7 +280,7 @@ void lane_show(struct ib_qp *q)
 
 void lane_watch(struct ib_qp *q)
 {
-	const struct lane *l = q->qp->lane;
+	const struct lane *l = q->qp->lane.via;
 
 	q->req.seen = *l->read;
 	q->req.seen_in = *l->got;
@@ -287,7 +288,7 @@ void lane_watch(struct ib_qp *q)
 
 bool lane_is_read(struct ib_qp *q)
 {
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 
 	return l->state == LANE_UP && l->ops->look(l) &&
 	       (int32_t)(q->req.written - *l->read) <= 0;
@@ -313,7 +314,7 @@ static bool is_taken(const struct ib_qp *q)
 bool lane_is_silent(struct ib_qp *q)
 {
 	const struct ib_req *r = &q->req;
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 
 	if (l->state != LANE_UP || !l->ops->look(l))
 		return true;
@@ -326,7 +327,7 @@ bool lane_waits(const struct ib_qp *q)
 {
 	const struct qp *qp = q->qp;
 
-	return q->req.full || (qp->lane->state == LANE_PENDING &&
+	return q->req.full || (qp->lane.via->state == LANE_PENDING &&
 			       qp->state == IBV_QPS_RTS && qp->sq.tail != qp->sq.head);
 }
 
@@ -359,7 +360,7 @@ static uint64_t uc_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	if (!silent_until(&qp->core->round, r->timeout_at, now))
 		return r->timeout_at;
 	r->timeout_at = NEVER;
-	if (qp->lane->state == LANE_PENDING) {
+	if (qp->lane.via->state == LANE_PENDING) {
 		uc_complete_all(q, now);
 	} else {
 		qp_leave_line(qp);
@@ -396,7 +397,7 @@ bool lane_again(struct ib_qp *q, uint32_t psn, uint64_t now)
 static uint64_t bereft(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 
 	if (!l->dead_since)
 		l->dead_since = now;
@@ -415,7 +416,7 @@ static uint64_t bereft(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 bool lane_run(struct ib_qp *q, uint64_t now, uint64_t *next)
 {
-	if (q->qp->lane->state == LANE_DEAD) {
+	if (q->qp->lane.via->state == LANE_DEAD) {
 		*next = bereft(q, now);
 		return true;
 	}

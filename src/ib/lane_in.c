@@ -82,7 +82,7 @@ bool ib_lane_message(struct core *core, const struct lane *l,
 	q = ib_qp(qp);
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	done = qp->lane == l && from->qpn == qp->attr.dest_qp_num &&
+	done = qp->lane.via == l && from->qpn == qp->attr.dest_qp_num &&
 	       from->out == q->route_in && take(q, s, payload, len, now);
 	ib_settle(q);
 	lock_give(&qp->lock);

@@ -26,7 +26,7 @@ static bool find_sge(const struct planning *p, const struct swqe *w, const struc
 static bool may_go(const struct ib_qp *q, const struct swqe *w)
 {
 	return w->length >= FETCH_LEAST && !(w->flags & IBV_SEND_INLINE) &&
-	       q->qp->lane->reach->told;
+	       q->qp->lane.via->reach->told;
 }
 
 bool lane_wants_ref(const struct ib_qp *q, const struct swqe *w)
@@ -69,7 +69,7 @@ bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now)
 
 enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	const struct by by = { q->qp->lane->reach, q->qp, q->from.out };
+	const struct by by = { q->qp->lane.via->reach, q->qp, q->from.out };
 	const struct range from = { pkt->f.va, pkt->f.rkey, (uint32_t)pkt->payload_len };
 	struct target *t = &q->rsp.target;
 	enum refusal why = ACCEPTED;
@@ -86,9 +86,9 @@ enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt)
 		return why;
 	if (!reach_fetch(&by, &from, &to))
 		return REFUSED_FETCH;
-	lane_used(q->qp->lane, from.key);
-	q->qp->lane->direct++;
-	q->qp->lane->direct_bytes += from.len;
+	lane_used(q->qp->lane.via, from.key);
+	q->qp->lane.via->direct++;
+	q->qp->lane.via->direct_bytes += from.len;
 	t->filled += from.len;
 	return ACCEPTED;
 }

@@ -51,7 +51,7 @@ static inline enum step send_plain(struct planning *p, struct swqe *w)
 {
 	struct ib_qp *q = p->q;
 	struct qp *qp = q->qp;
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 	struct lane_short s = { .psn = p->at.psn };
 	int rc;
 
@@ -98,10 +98,11 @@ static bool only_sends(const struct qp *qp, const struct ib_qp *q)
 {
 	const struct ib_req *r = &q->req;
 
-	return qp->lane && qp->lane->state == LANE_UP && qp->state == IBV_QPS_RTS &&
-	       q->service == IB_RC && r->at.cur == r->at.fresh && !r->failed &&
-	       !r->rnr_until && !q->next_at && !qp->admitted && !qp_waits_for_lane(qp) &&
-	       !rsp_is_pending(q) && !ack_is_pending(q);
+	return qp->lane.via && qp->lane.via->state == LANE_UP &&
+	       qp->state == IBV_QPS_RTS && q->service == IB_RC &&
+	       r->at.cur == r->at.fresh && !r->failed && !r->rnr_until && !q->next_at &&
+	       !qp->lane.admitted && !qp_waits_for_lane(qp) && !rsp_is_pending(q) &&
+	       !ack_is_pending(q);
 }
 
 bool lane_posted(struct qp *qp, uint64_t *next)

@@ -23,7 +23,7 @@ enum {
 
 static struct by by_of(const struct ib_qp *q)
 {
-	return (struct by){ q->qp->lane->reach, q->qp, q->from.out };
+	return (struct by){ q->qp->lane.via->reach, q->qp, q->from.out };
 }
 
 static struct range range_of(const struct swqe *w)
@@ -97,7 +97,7 @@ enum copied {
 static enum copied copy(struct planning *p, const struct swqe *w)
 {
 	struct ib_qp *q = p->q;
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 	const struct by by = by_of(q);
 	const struct range there = range_of(w);
 	struct ib_req *r = &q->req;
@@ -148,7 +148,7 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 {
 	struct ib_qp *q = p->q;
 	struct ib_req *r = &q->req;
-	struct lane *l = q->qp->lane;
+	struct lane *l = q->qp->lane.via;
 
 	if (wqe_is_atomic(w) && l->reach->vm)
 		lane_used(l, w->rkey);

@@ -42,15 +42,15 @@ static inline void lane_expects(struct ib_qp *q)
 	struct qp *qp = q->qp;
 
 	q->req.asked = q->req.at.psn;
-	if (list_empty(&qp->lane_out))
-		list_add_tail(&qp->lane->unanswered, &qp->lane_out);
+	if (list_empty(&qp->lane.ack))
+		list_add_tail(&qp->lane.via->unanswered, &qp->lane.ack);
 }
 /* Completes what the peer's word says was executed.  False: nothing new. */
 bool lane_hear(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Calls lane_hear() if any packet of q is outstanding. */
 static inline void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->qp->lane && q->req.una != q->req.at.max_psn && q->qp->reliable)
+	if (q->qp->lane.via && q->req.una != q->req.at.max_psn && q->qp->reliable)
 		(void)lane_hear(q, now);
 }
 /* Does this packet of w ask for an ACK?  last: it is the last one of its message. */

@@ -232,7 +232,7 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
 		     uint32_t cost) REQUIRES(p->q->qp->lock)
 {
-	if (p->q->qp->lane)
+	if (p->q->qp->lane.via)
 		return put_on_lane(p, e, w, n);
 	return plan(p, emit(p->q, p->b, e), e, w, n, cost);
 }
@@ -245,7 +245,7 @@ static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
 	struct ib_qp *q = p->q;
 
-	if (q->qp->lane)
+	if (q->qp->lane.via)
 		return lane_asks_for_ack(q, &p->at, current(p), last);
 	if (!last && ++p->at.unasked < ACK_EVERY && p->at.burst == NO_BURST &&
 	    cc_room(q) > q->host->window / 2 + cost)
@@ -314,9 +314,9 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
-	if (q->qp->lane)
+	if (q->qp->lane.via)
 		lane_by_ref(p, w, e);
-	p->run = i > 0 && !last && !q->qp->lane && emit_has_next(e);
+	p->run = i > 0 && !last && !q->qp->lane.via && emit_has_next(e);
 	return put(p, e, w, 1, cost);
 }
 
@@ -442,7 +442,7 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	    (p->at.burst == 0 && p->at.psn != r->una))
 		return STEP_WAIT;
 	if (p->at.cur == p->at.fresh) {
-		enum step s = qp->lane ? lane_send(p, w) : STEP_GO;
+		enum step s = qp->lane.via ? lane_send(p, w) : STEP_GO;
 
 		if (s != STEP_GO)
 			return s;
@@ -451,7 +451,7 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 		if (s != STEP_GO)
 			return s;
 	}
-	if (qp->lane) {
+	if (qp->lane.via) {
 		enum step s = lane_directly(p, w);
 
 		if (s != STEP_GO)

@@ -344,7 +344,8 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rnr_came(q, !why);
 	if (why)
 		refuse(q, pkt, why, now);
-	else if (q->qp->lane && q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
+	else if (q->qp->lane.via &&
+		 q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
 		lane_tell(q, pkt->f.ackreq,
 			  pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE);
 }

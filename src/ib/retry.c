@@ -70,7 +70,7 @@ static void set_timers(struct ib_qp *q, uint64_t now)
 
 	q->req.timeout_at = ns ? now + ns : NEVER;
 	set_probe(q, now);
-	if (q->qp->lane)
+	if (q->qp->lane.via)
 		lane_watch(q);
 }
 
@@ -83,7 +83,7 @@ void req_arm(struct ib_qp *q, uint64_t now)
 {
 	if (q->req.probe_at != NEVER)
 		return;
-	set_timers(q, q->qp->lane ? went_out(&q->qp->core->round, now) : now);
+	set_timers(q, q->qp->lane.via ? went_out(&q->qp->core->round, now) : now);
 }
 
 /* --- forward ------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 	r->retry_left = q->qp->attr.retry_cnt;
 	r->rnr_left = q->qp->attr.rnr_retry;
 	r->rnr_until = r->again_until = 0;
-	if (q->qp->lane) /* where nothing is timed */
+	if (q->qp->lane.via) /* where nothing is timed */
 		r->probes = 0;
 	r->at.burst = NO_BURST;
 	r->implied = r->late = false;
@@ -275,7 +275,7 @@ static void send_again(struct ib_qp *q)
 {
 	struct ib_req *r = &q->req;
 
-	if (q->qp->lane && !lane_is_read(q))
+	if (q->qp->lane.via && !lane_is_read(q))
 		return;
 	req_rewind(q, r->una);
 	r->at.burst = PROBE_BURST;
@@ -295,7 +295,7 @@ static bool is_excused(struct ib_req *r, uint64_t now)
 
 static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if ((q->qp->lane && !lane_is_silent(q)) || is_excused(&q->req, now)) {
+	if ((q->qp->lane.via && !lane_is_silent(q)) || is_excused(&q->req, now)) {
 		set_timers(q, now);
 		return;
 	}
@@ -305,7 +305,7 @@ static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	cc_cut(q->host, now);
 	send_again(q);
 	q->req.probes = 0;
-	if (q->qp->lane)
+	if (q->qp->lane.via)
 		set_timers(q, now);
 	else
 		stop_timers(&q->req); /* until the packets are sent: req_arm() */
@@ -365,21 +365,21 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		return NEVER;
 	if (!qp->reliable)
 		unreliable_run(q, now);
-	else if (qp->lane && r->una != r->at.max_psn &&
+	else if (qp->lane.via && r->una != r->at.max_psn &&
 		 (now >= r->timeout_at || now >= r->probe_at || qp->draining ||
-		  qp->lane->state == LANE_DEAD))
+		  qp->lane.via->state == LANE_DEAD))
 		(void)lane_hear(q, now);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER; /* its CQ was overrun */
 	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
 		qp_drained(qp);
-	if (qp->lane && lane_run(q, now, &next))
+	if (qp->lane.via && lane_run(q, now, &next))
 		return next;
 	if (!qp->reliable)
 		return NEVER;
 	if (now < r->rnr_until)
 		return r->rnr_until;
-	if (r->at.psn == r->una && !(qp->lane && lane_waits(q))) {
+	if (r->at.psn == r->una && !(qp->lane.via && lane_waits(q))) {
 		stop_timers(r);
 		return NEVER;
 	}

@@ -40,7 +40,7 @@ static bool keep(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct kept *k = q->kept;
 
-	if (q->qp->lane)
+	if (q->qp->lane.via)
 		return true;
 	if (pkt->payload_len > sizeof(k->payload))
 		return false;
@@ -168,14 +168,14 @@ static void ask_again(struct ib_qp *q)
 	s->nak = aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
-	s->again = q->qp->lane;
+	s->again = q->qp->lane.via;
 	due_add(q->qp->core, q->qp);
 }
 
 /* A receive was posted. */
 static void called(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->qp->lane) {
+	if (q->qp->lane.via) {
 		q->rsp.late.asked = true;
 		ask_again(q);
 	} else {
@@ -209,7 +209,7 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 void rnr_came(struct ib_qp *q, bool accepted)
 {
 	/* On a lane the message has come a second time, and with it what follows. */
-	const bool followed = q->rsp.late.followed && !q->qp->lane;
+	const bool followed = q->rsp.late.followed && !q->qp->lane.via;
 
 	rnr_end(q);
 	if (!accepted || !followed || !qp_receives(q->qp))

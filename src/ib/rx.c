@@ -194,7 +194,7 @@ static void from_elsewhere(struct ib_qp *q, const struct dgram *d, uint32_t src,
 	     &(struct dropped){
 		     d, src, IB_RX_NO_ADDR,
 		     !d ? "the QP is connected to another QP"
-		     : q->qp->lane
+		     : q->qp->lane.via
 			     ? "the QP's peer is of this host, and reaches it by memory"
 			     : "the QP is connected to another address" },
 	     now);
@@ -213,7 +213,7 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 		another_partition(q, d, pkt, now);
 	else if (qp->type == IBV_QPT_UD)
 		datagram(q, d, pkt, now);
-	else if (qp->lane || !from_peer(qp, d))
+	else if (qp->lane.via || !from_peer(qp, d))
 		from_elsewhere(q, d, 0, pkt, now);
 	else
 		linked(q, d, pkt, now);
@@ -257,7 +257,7 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 	else if (!lock_try(&qp->lock))
 		return;
 	qp_is_held(q->qp);
-	if (qp->lane != l || src != qp->attr.dest_qp_num || in != q->route_in)
+	if (qp->lane.via != l || src != qp->attr.dest_qp_num || in != q->route_in)
 		from_elsewhere(q, NULL, src, pkt, now);
 	else
 		from_lane(q, pkt, now);
@@ -351,7 +351,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	q = ib_qp(qp);
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	if (qp_receives(qp) && !qp->lane && from_peer(qp, d))
+	if (qp_receives(qp) && !qp->lane.via && from_peer(qp, d))
 		rc_reserved(q, bth, now);
 	ib_settle(q);
 	lock_give(&qp->lock);
@@ -497,7 +497,7 @@ static unsigned take_run(struct ib_qp *q, struct ib_pkt *pkt, const struct run *
 	unsigned n;
 
 	if (!qp_receives(q->qp) || qp_hears(q->qp, pkt->f.pkey) < 0 ||
-	    q->qp->type == IBV_QPT_UD || q->qp->lane || !from_peer(q->qp, r->v))
+	    q->qp->type == IBV_QPT_UD || q->qp->lane.via || !from_peer(q->qp, r->v))
 		return 0;
 	pkt->f.ackreq = r->ackreq;
 	n = q->service == IB_RC && pkt->op->kind == IB_WRITE

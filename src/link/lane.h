@@ -81,13 +81,13 @@ struct lane {
 	} * ops;
 	enum lane_state state;
 	uint64_t dead_since; /* ns; when a QP first found the lane dead; 0: none has */
-	struct list qps;     /* QPs on this lane, by qp->lane_node */
+	struct list qps;     /* QPs on this lane, by qp->lane.node */
 	/* QPs that wait for room (core/lane.c), by qp->lane_wait. When room appears all
 	 * are admitted: first those of `waiting`, which sent nothing in the last round,
 	 * then those of `served`. */
 	struct list waiting, served, admitted;
 	uint32_t admitted_at;	/* *written when they were admitted */
-	struct list unanswered; /* QPs that asked for an ACK, by qp->lane_out */
+	struct list unanswered; /* QPs that asked for an ACK, by qp->lane.ack */
 	/* What each QP has executed, by the QP's index (wire/qpn.h), in
 	 * shared memory: ours for the other process to read, and its own. Replaces
 	 * ACKs. */

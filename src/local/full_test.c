@@ -214,7 +214,7 @@ static void answers_have_room_of_their_own(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	pair_go(f, 0);
 	pair_run(f, 1 * MS);
-	assert_false(list_empty(&pair_qp(f, 0)->lane_wait)); /* no room for the WRITE */
+	assert_false(list_empty(&pair_qp(f, 0)->lane.wait)); /* no room for the WRITE */
 	pair_stop(f, 0);
 	pair_go(f, 1);
 	fix_wc(f, 1, 2, IBV_WC_SUCCESS);
@@ -354,7 +354,7 @@ static void a_process_talks_to_itself(void **state)
 		qp[i] = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], cq, NULL, &cap);
 	for (int i = 0; i < 2; i++) {
 		sim_bring(f->s, qp[i], qp[!i], &f->conf);
-		assert_ptr_equal(qp[i]->lane, &local_of(qp[i]->core)->self->lane);
+		assert_ptr_equal(qp[i]->lane.via, &local_of(qp[i]->core)->self->lane);
 		ib_qp(qp[i])->route_in = ib_qp(qp[i])->from.out;
 	}
 	for (unsigned i = 0; i < 3; i++) {

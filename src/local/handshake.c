@@ -149,7 +149,7 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 	}
 	p->mapped = true;
 	list_for(n, &p->lane.qps)
-		may_be_at_once(p, container_of(n, struct qp, lane_node));
+		may_be_at_once(p, container_of(n, struct qp, lane.node));
 	log_info("slot %u, process %d: its region of key 0x%08x is mapped: the thread "
 		 "that posts WRITEs, READs and atomics carries them out",
 		 p->slot, (int)p->reach.pid, lent->key);

@@ -60,7 +60,7 @@ static bool hear_last(struct peer *p, uint32_t count, uint64_t now)
 static void ask_all(struct peer *p, uint64_t now)
 {
 	list_for_safe(n, &p->lane.unanswered)
-		p->l->ops->news(container_of(n, struct qp, lane_out), now);
+		p->l->ops->news(container_of(n, struct qp, lane.ack), now);
 }
 
 static void look_for_news(struct peer *p, uint64_t now)

@@ -189,10 +189,10 @@ static void add_up(struct local_counters *c, const struct lane *l)
 	c->at_once_bytes += l->at_once_bytes;
 	list_for(n, &l->qps)
 	{
-		const struct qp *qp = container_of(n, struct qp, lane_node);
+		const struct qp *qp = container_of(n, struct qp, lane.node);
 
-		c->at_once += qp->done_at_once;
-		c->at_once_bytes += qp->bytes_at_once;
+		c->at_once += qp->lane.at_once;
+		c->at_once_bytes += qp->lane.at_once_bytes;
 	}
 }
 
@@ -218,7 +218,7 @@ void local_bury(struct local *l)
 static void make_due(struct peer *p)
 {
 	list_for(n, &p->lane.qps)
-		due_add(p->l->core, container_of(n, struct qp, lane_node));
+		due_add(p->l->core, container_of(n, struct qp, lane.node));
 }
 
 void peer_up(struct peer *p)
@@ -251,7 +251,7 @@ static void refuse(struct peer *p, pid_t pid, const char *why)
 	log_info("slot %u%s: messages go through UDP: %s", p->slot, process, why);
 	handshake_let_go(p);
 	list_for_safe(n, &p->lane.qps)
-		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane_node));
+		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane.node));
 }
 
 void peer_refuse(struct peer *p, const char *why)

@@ -213,7 +213,7 @@ static void look_and_nudge(struct lane *l, uint64_t word)
 		here += atomic_load(&p->lane.executed[i]) == word;
 	assert_int_equal(here, 1);
 	list_for(n, &l->qps)
-		assert_false(cq_empty(container_of(n, struct qp, lane_node)->recv_cq));
+		assert_false(cq_empty(container_of(n, struct qp, lane.node)->recv_cq));
 	nudges++;
 	real_ops->nudge(l, word);
 }

@@ -135,8 +135,8 @@ static struct world *world_open(bool pipe_only)
 	open_regions(w);
 	open_qps(w);
 	MUST(sim_run(w->s, 100 * SAY_AGAIN_NS));
-	w->ours = container_of(w->qp[0]->lane, struct peer, lane);
-	w->theirs = container_of(w->far[0]->lane, struct peer, lane);
+	w->ours = container_of(w->qp[0]->lane.via, struct peer, lane);
+	w->theirs = container_of(w->far[0]->lane.via, struct peer, lane);
 	MUST(w->ours->state == PEER_UP && w->theirs->state == PEER_UP);
 	w->s->node[1].stopped = true;
 	return w;
