@@ -17,7 +17,7 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 	qp->state = state;
 	qp->attr.qp_state = state;
 	if (state != IBV_QPS_SQD)
-		qp->draining = qp->drained_notify = false;
+		qp->sqd.draining = qp->sqd.notify = false;
 	if (state == IBV_QPS_RESET)
 		qp->last_wqe = false;
 }
@@ -295,9 +295,9 @@ void qp_forget_cqes(struct qp *qp)
 
 void qp_drained(struct qp *qp)
 {
-	if (qp->state != IBV_QPS_SQD || !qp->draining)
+	if (qp->state != IBV_QPS_SQD || !qp->sqd.draining)
 		return;
-	qp->draining = false;
-	if (qp->drained_notify)
+	qp->sqd.draining = false;
+	if (qp->sqd.notify)
 		qp_raise(qp, IBV_EVENT_SQ_DRAINED);
 }

@@ -110,6 +110,12 @@ struct qp_lane {
 	uint64_t at_once, at_once_bytes; /* work done in transport->at_once() */
 };
 
+/* The state SQD */
+struct qp_sqd {
+	bool draining;
+	bool notify; /* when the queue has drained */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -145,12 +151,12 @@ struct qp {
 	bool same_host;		      /* the peer is on this host */
 	struct qp_lane lane;
 	struct sq sq;
-	struct rq rq;		       /* unused with an SRQ */
-	bool draining, drained_notify; /* SQD: notify when the queue has drained */
-	bool last_wqe;		       /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
-	bool awaits_recv;	       /* core/await.h; not with an SRQ */
-	bool held;		       /* a receive was taken and is not complete */
-	bool held_tag;		       /* it is a tag's and has no place in a queue */
+	struct rq rq; /* unused with an SRQ */
+	struct qp_sqd sqd;
+	bool last_wqe;	  /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
+	bool awaits_recv; /* core/await.h; not with an SRQ */
+	bool held;	  /* a receive was taken and is not complete */
+	bool held_tag;	  /* it is a tag's and has no place in a queue */
 	uint64_t held_wr_id;
 	struct tm_tag *tm_tag;	  /* the rendezvous being received, or NULL */
 	struct list rndv;	  /* rendezvous that wait for their READ or FIN */

@@ -172,7 +172,7 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	const struct ibv_qp_attr old_attr = qp->attr;
 	const struct path old_path = qp->path;
-	const bool draining = qp->draining, notify = qp->drained_notify;
+	const bool draining = qp->sqd.draining, notify = qp->sqd.notify;
 	int rc;
 
 	copy_fields(&qp->attr, attr, mask);
@@ -183,8 +183,8 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 	qp->path.pkey_index = qp->attr.pkey_index;
 	qp->path.mtu = to == IBV_QPS_RTR ? path_mtu(qp) : old_path.mtu;
 	if (to == IBV_QPS_SQD && from != IBV_QPS_SQD) {
-		qp->draining = true;
-		qp->drained_notify =
+		qp->sqd.draining = true;
+		qp->sqd.notify =
 			mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
 		if (!(mask & IBV_QP_EN_SQD_ASYNC_NOTIFY))
 			qp->attr.en_sqd_async_notify = 0;
@@ -195,8 +195,8 @@ static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		qp_set_state(qp, from);
 		qp->attr = old_attr;
 		qp->path = old_path;
-		qp->draining = draining;
-		qp->drained_notify = notify;
+		qp->sqd.draining = draining;
+		qp->sqd.notify = notify;
 	}
 	return rc;
 }
@@ -291,7 +291,7 @@ int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *i
 	copy_fields(attr, &qp->attr, qp_query_mask(qp->type, qp->state));
 	attr->qp_state = attr->cur_qp_state = shown_state(qp);
 	attr->cap = qp->init.cap;
-	attr->sq_draining = qp->draining;
+	attr->sq_draining = qp->sqd.draining;
 	*init = qp->init;
 	lock_give(&qp->lock);
 	return 0;

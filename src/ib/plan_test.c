@@ -361,11 +361,11 @@ static void draining_ends(enum ibv_qp_type type)
 	assert_int_equal(qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY,
 				   f->s->now),
 			 0);
-	assert_true(qp->draining);
+	assert_true(qp->sqd.draining);
 	due_add(qp->core, qp);
 	fix_quiet(f);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_false(qp->draining);
+	assert_false(qp->sqd.draining);
 	assert_int_equal(sim_event(f->s, 0), IBV_EVENT_SQ_DRAINED);
 	fix_close(f);
 }

@@ -366,12 +366,12 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 	if (!qp->reliable)
 		unreliable_run(q, now);
 	else if (qp->lane.via && r->una != r->at.max_psn &&
-		 (now >= r->timeout_at || now >= r->probe_at || qp->draining ||
+		 (now >= r->timeout_at || now >= r->probe_at || qp->sqd.draining ||
 		  qp->lane.via->state == LANE_DEAD))
 		(void)lane_hear(q, now);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER; /* its CQ was overrun */
-	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == r->at.fresh)
+	if (qp->state == IBV_QPS_SQD && qp->sqd.draining && qp->sq.tail == r->at.fresh)
 		qp_drained(qp);
 	if (qp->lane.via && lane_run(q, now, &next))
 		return next;

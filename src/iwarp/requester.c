@@ -323,7 +323,7 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct sw
 {
 	const struct wr *wr = wr_of(w);
 
-	if (q->qp->state == IBV_QPS_SQD && !q->qp->draining) /* begins nothing new */
+	if (q->qp->state == IBV_QPS_SQD && !q->qp->sqd.draining) /* begins nothing new */
 		return STEP_WAIT;
 	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
 		return STEP_WAIT;

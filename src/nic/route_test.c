@@ -367,7 +367,7 @@ static void test_what_drains(void **state)
 	assert_int_equal(e.event_type, IBV_EVENT_SQ_DRAINED);
 	async_ack(&e);
 	lock_take(&w.qp[0]->lock);
-	assert_false(w.qp[0]->draining);
+	assert_false(w.qp[0]->sqd.draining);
 	lock_give(&w.qp[0]->lock);
 }
 
