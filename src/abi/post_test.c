@@ -80,14 +80,14 @@ static void calls_the_message_that_waits(void **state)
 	struct ibv_recv_wr wr = { .wr_id = 1, .next = &bad_one }, *bad;
 
 	(void)state;
-	qp_of(qp)->awaits_recv = true;
+	qp_of(qp)->recv.awaited = true;
 	assert_int_equal(abi_post_recv(qp, &wr, &bad), EINVAL);
 	assert_string_equal(fix_said(), "called");
 	assert_false(fix.nested);
 	wr.next = NULL;
 	assert_int_equal(abi_post_recv(qp, &wr, &bad), 0);
 	assert_string_equal(fix_said(), "");
-	qp_of(qp)->awaits_recv = true;
+	qp_of(qp)->recv.awaited = true;
 	inside_begin();
 	assert_int_equal(abi_post_recv(qp, &wr, &bad), 0);
 	assert_true(fix.nested);

@@ -16,8 +16,9 @@ static void await_srq(struct qp *qp, struct srq *srq, bool again)
 	/* A receive may have been posted since the message found none. */
 	if (has_any(srq_rq(srq)))
 		due_add(qp->core, qp);
-	else if (list_empty(&qp->srq_wait))
-		list_add_tail(again ? srq->awaiting.next : &srq->awaiting, &qp->srq_wait);
+	else if (list_empty(&qp->recv.node))
+		list_add_tail(again ? srq->awaiting.next : &srq->awaiting,
+			      &qp->recv.node);
 	lock_give(&srq->lock);
 }
 
@@ -26,7 +27,7 @@ void qp_await_recv(struct qp *qp, bool again)
 	if (qp->srq)
 		await_srq(qp, qp->srq, again);
 	else
-		qp->awaits_recv = true;
+		qp->recv.awaited = true;
 }
 
 bool qp_awaits_recv(struct qp *qp)
@@ -35,9 +36,9 @@ bool qp_awaits_recv(struct qp *qp)
 	bool awaits;
 
 	if (!srq)
-		return qp->awaits_recv;
+		return qp->recv.awaited;
 	lock_take(&srq->lock);
-	awaits = !list_empty(&qp->srq_wait);
+	awaits = !list_empty(&qp->recv.node);
 	lock_give(&srq->lock);
 	return awaits;
 }
@@ -59,17 +60,17 @@ void qp_await_no_recv(struct qp *qp)
 {
 	struct srq *srq = qp->srq;
 
-	qp->awaits_recv = false;
+	qp->recv.awaited = false;
 	if (!srq)
 		return;
 	lock_take(&srq->lock);
-	list_del(&qp->srq_wait);
+	list_del(&qp->recv.node);
 	lock_give(&srq->lock);
 }
 
 void qp_call_awaiting(struct qp *qp)
 {
-	qp->awaits_recv = false;
+	qp->recv.awaited = false;
 	due_add(qp->core, qp);
 }
 
@@ -80,9 +81,9 @@ bool srq_call_awaiting(struct srq *srq, uint32_t n)
 	const bool any = !list_empty(&srq->awaiting);
 
 	for (; n && !list_empty(&srq->awaiting); n--) {
-		struct qp *qp = container_of(srq->awaiting.next, struct qp, srq_wait);
+		struct qp *qp = container_of(srq->awaiting.next, struct qp, recv.node);
 
-		list_del(&qp->srq_wait);
+		list_del(&qp->recv.node);
 		due_add(qp->core, qp);
 	}
 	return any;

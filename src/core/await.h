@@ -21,7 +21,7 @@ bool qp_has_recv(struct qp *qp) REQUIRES(qp->lock);
 /* The QP waits no more. */
 void qp_await_no_recv(struct qp *qp) REQUIRES(qp->lock);
 
-/* For those who post, to a QP that waits (qp->awaits_recv): it waits no more and is
+/* For those who post, to a QP that waits (qp->recv.awaited): it waits no more and is
  * due. */
 void qp_call_awaiting(struct qp *qp) REQUIRES(qp->lock);
 /* The same for the first n QPs that wait for the SRQ. Returns false if there is none. */

@@ -19,7 +19,7 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 	if (state != IBV_QPS_SQD)
 		qp->sqd.draining = qp->sqd.notify = false;
 	if (state == IBV_QPS_RESET)
-		qp->last_wqe = false;
+		qp->recv.last_wqe = false;
 }
 
 /* --- send queue ---------------------------------------------------------- */
@@ -128,9 +128,9 @@ static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 
 void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag)
 {
-	qp->held = true;
+	qp->recv.held = true;
 	qp->held_tag = is_tag;
-	qp->held_wr_id = wr_id;
+	qp->recv.held_wr_id = wr_id;
 }
 
 /* Gives the completion of a receive its place. */
@@ -152,9 +152,9 @@ bool qp_pop_recv(struct qp *qp, struct rwqe *out)
 
 void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
 {
-	if (!qp->held)
+	if (!qp->recv.held)
 		return;
-	qp->held = false;
+	qp->recv.held = false;
 	cqe->wr_id = w->wr_id;
 	cqe->qp_num = qp->qpn;
 	if (!qp->held_tag)
@@ -207,9 +207,9 @@ static void flush_rq(struct qp *qp, uint64_t now)
 {
 	struct rq *rq = &qp->rq;
 
-	if (qp->held) {
-		qp->held = false;
-		flush_recv(qp, qp->held_wr_id, qp->held_tag, now);
+	if (qp->recv.held) {
+		qp->recv.held = false;
+		flush_recv(qp, qp->recv.held_wr_id, qp->held_tag, now);
 	}
 	for (; rq->tail != rq->head; rq->tail++)
 		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, false, now);
@@ -231,9 +231,9 @@ void qp_raise(struct qp *qp, enum ibv_event_type type)
  * from its SRQ. */
 static void raise_last_wqe(struct qp *qp)
 {
-	if (!qp->srq || qp->xrcd || qp->last_wqe)
+	if (!qp->srq || qp->xrcd || qp->recv.last_wqe)
 		return;
-	qp->last_wqe = true;
+	qp->recv.last_wqe = true;
 	qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
@@ -258,9 +258,9 @@ void qp_clear(struct qp *qp)
 	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;
 	/* What is left of a message will not come: the SRQ has its receive back. */
-	if (qp->held && !qp->held_tag && qp->srq)
+	if (qp->recv.held && !qp->held_tag && qp->srq)
 		atomic_fetch_add_explicit(&qp->srq->rq.returned, 1, memory_order_relaxed);
-	qp->held = false;
+	qp->recv.held = false;
 }
 
 void qp_free_places(struct qp *qp)

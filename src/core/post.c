@@ -262,7 +262,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 	}
 	if (qp->state == IBV_QPS_ERR && rc != -EDEADLK)
 		qp_flush(qp, clock_ns());
-	called = qp->awaits_recv;
+	called = qp->recv.awaited;
 	if (called)
 		qp_call_awaiting(qp);
 	lock_give(&qp->lock);

@@ -41,7 +41,7 @@ struct qp *qp_find(struct core *core, uint32_t qpn)
 void qp_init_nodes(struct qp *qp)
 {
 	lock_init(&qp->lock);
-	list_init(&qp->srq_wait);
+	list_init(&qp->recv.node);
 	list_init(&qp->lane.node);
 	list_init(&qp->lane.wait);
 	list_init(&qp->lane.ack);

@@ -116,6 +116,15 @@ struct qp_sqd {
 	bool notify; /* when the queue has drained */
 };
 
+/* The receive that a message has taken, and waiting for one */
+struct qp_recv {
+	bool held;     /* a receive was taken and is not complete */
+	bool awaited;  /* core/await.h; not with an SRQ */
+	bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
+	uint64_t held_wr_id;
+	struct list node; /* in srq->awaiting, under srq->lock */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -153,11 +162,8 @@ struct qp {
 	struct sq sq;
 	struct rq rq; /* unused with an SRQ */
 	struct qp_sqd sqd;
-	bool last_wqe;	  /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
-	bool awaits_recv; /* core/await.h; not with an SRQ */
-	bool held;	  /* a receive was taken and is not complete */
-	bool held_tag;	  /* it is a tag's and has no place in a queue */
-	uint64_t held_wr_id;
+	struct qp_recv recv;
+	bool held_tag;		  /* it is a tag's and has no place in a queue */
 	struct tm_tag *tm_tag;	  /* the rendezvous being received, or NULL */
 	struct list rndv;	  /* rendezvous that wait for their READ or FIN */
 	unsigned tm_own;	  /* requests with SWQE_OWN in sq */
@@ -178,7 +184,6 @@ struct qp {
 	struct heap_node timer; /* the engine's; under the turn */
 	bool planned;		/* has datagrams in the batch; under the turn */
 	uint64_t full_until;	/* a pipe was full until then; under the turn */
-	struct list srq_wait;	/* in srq->awaiting, under srq->lock */
 	struct list xrc_node;	/* a stand-in's: core/xrc.h */
 	/* A target QP of XRC (core/shared.h), under the turn: */
 	struct list openers;

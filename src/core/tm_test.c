@@ -109,7 +109,7 @@ static uint64_t arrives(struct list_fix *l, uint8_t opcode, uint64_t tag)
 
 	lock_take(&l->qp->lock);
 	l->t.have_recv = false;
-	l->qp->held = false;
+	l->qp->recv.held = false;
 	why = target_begin_send(l->qp, &l->t, &tmh, sizeof(tmh), true, &skip);
 	lock_give(&l->qp->lock);
 	if (why) {

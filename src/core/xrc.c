@@ -278,7 +278,7 @@ enum refusal xrc_reach(struct qp *qp, uint32_t srqn)
 
 static enum refusal aim(struct qp *qp, struct srq *srq)
 {
-	if (!srq || (qp->held && srq != qp->srq))
+	if (!srq || (qp->recv.held && srq != qp->srq))
 		return REFUSED_SRQ;
 	qp->srq = srq;
 	qp->recv_cq = srq->cq;
@@ -295,7 +295,7 @@ static void forget(struct qp *qp, const struct srq *srq)
 	lock_take(&qp->lock);
 	if (qp->srq == srq) {
 		qp_await_no_recv(qp);
-		qp->held = false;
+		qp->recv.held = false;
 		qp->srq = NULL;
 		qp->recv_cq = NULL;
 	}

@@ -299,7 +299,7 @@ static void ends_with(enum ibv_qp_state to)
 	} else {
 		fix_modify(f, 1, to);
 		assert_int_equal(fix_ib(f, 1)->rsp.late.until, 0);
-		assert_false(f->p.qp[1]->awaits_recv);
+		assert_false(f->p.qp[1]->recv.awaited);
 	}
 	sim_run(f->s, 10 * MS);
 	assert_int_equal(fix_count(f, 1, NULL), 0);

@@ -168,7 +168,7 @@ enum refusal rsp_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 bool rsp_lost_recv(struct ib_qp *q)
 {
 	struct target *t = &q->rsp.target;
-	bool lost = t->have_recv && !q->qp->held;
+	bool lost = t->have_recv && !q->qp->recv.held;
 
 	if (lost)
 		t->have_recv = false;

@@ -358,7 +358,7 @@ static void destroy_srq_under_message(struct xrc *x, unsigned *n)
 	x->s->tap_arg = n;
 	post(x, IBV_WR_SEND, 1, x->at[0].srq->num, 0, 0, 5000);
 	sim_run(x->s, MS / 10);
-	assert_true(x->to->held);
+	assert_true(x->to->recv.held);
 	close_srq(x, 0);
 }
 

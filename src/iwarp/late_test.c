@@ -181,7 +181,7 @@ static void to_state(struct fix *f, enum ibv_qp_state to)
 	sim_modify(f->s, f->p.qp[1], to);
 	sim_run(f->s, MS);
 	assert_false(waits(f));
-	assert_false(f->p.qp[1]->awaits_recv);
+	assert_false(f->p.qp[1]->recv.awaited);
 }
 
 /* Whatever else ends the wait. */
@@ -196,7 +196,7 @@ static void the_qp_ends(void **state)
 			fix_post(f, IBV_WR_SEND, i, 0, 64, 0);
 		sim_run(f->s, MS);
 		assert_true(waits(f));
-		assert_true(f->p.qp[1]->awaits_recv);
+		assert_true(f->p.qp[1]->recv.awaited);
 		switch (how) {
 		case 0:
 			to_state(f, IBV_QPS_ERR);
