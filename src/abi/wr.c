@@ -33,7 +33,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	} else {
 		/* The QP's lock may be held by a thread that does not exist after the
 		 * fork, so it is not taken: each piece of the request is refused. */
-		qp->wr_err = -EIO;
+		qp->builder.err = -EIO;
 	}
 }
 

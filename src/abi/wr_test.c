@@ -164,7 +164,7 @@ static void refused_pieces(void **state)
 	ibv_wr_send(ex);
 	ibv_wr_abort(ex);
 	assert_int_equal(q->sq.head, 0);
-	assert_false(q->building);
+	assert_false(q->builder.active);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -230,13 +230,13 @@ static void pieces_of_a_dead_context(void **state)
 			ibv_wr_abort(ex);
 		else
 			fix_errno(ibv_wr_complete(ex), EIO);
-		assert_false(q->building); /* a thread that waits for it goes on */
+		assert_false(q->builder.active); /* a thread that waits for it goes on */
 		ctx->dead = false;
 	}
 	ctx->dead = true;
 	ibv_wr_start(ex);
-	assert_false(q->building);
-	assert_int_equal(q->wr_err, -EIO);
+	assert_false(q->builder.active);
+	assert_int_equal(q->builder.err, -EIO);
 	fix_errno(ibv_wr_complete(ex), EIO);
 	/* In a forked child the lock may be held by a thread that the child does not
 	 * have. */
@@ -246,7 +246,7 @@ static void pieces_of_a_dead_context(void **state)
 	ctx->dead = true;
 	abi_of(fix.ibv)->pid++;
 	fix_errno(ibv_wr_complete(ex), EIO);
-	assert_true(q->building);
+	assert_true(q->builder.active);
 	abi_of(fix.ibv)->pid--;
 	ibv_wr_abort(ex);
 	ctx->dead = false;

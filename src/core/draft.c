@@ -84,12 +84,12 @@ int post_may_send(const struct qp *qp)
 
 bool post_wait(struct qp *qp)
 {
-	if (qp->builder == &inside_calls)
+	if (qp->builder.thread == &inside_calls)
 		return false;
-	qp->posters_waiting++;
-	while (qp->building && !qp->ctx->dead)
-		lock_sleep(&qp->lock, &qp->built);
-	qp->posters_waiting--;
+	qp->builder.waiters++;
+	while (qp->builder.active && !qp->ctx->dead)
+		lock_sleep(&qp->lock, &qp->builder.done);
+	qp->builder.waiters--;
 	return true;
 }
 

@@ -41,7 +41,7 @@ bool post_wait(struct qp *qp) REQUIRES(qp->lock);
 /* Makes the caller the only poster. Returns false if that is not possible. */
 static inline bool post_alone(struct qp *qp) REQUIRES(qp->lock)
 {
-	return !qp->building || post_wait(qp);
+	return !qp->builder.active || post_wait(qp);
 }
 /* Returns the index at which drafts must end. It is never before sq.draft, since the
  * QP's own requests (core/tm.h) also occupy the queue. */

@@ -177,7 +177,7 @@ int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **b
 		return -EDEADLK;
 	}
 	rc = post_may_send(qp);
-	if (!rc && (qp->building || qp->state != IBV_QPS_RTS))
+	if (!rc && (qp->builder.active || qp->state != IBV_QPS_RTS))
 		return refuse_nested(qp, wr, bad);
 	if (!rc)
 		return post_rest(qp, wr, bad);
@@ -207,7 +207,7 @@ int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	int rc;
 
 	lock_take(&qp->lock);
-	if (qp->building) { /* the turn does not wait for the program */
+	if (qp->builder.active) { /* the turn does not wait for the program */
 		lock_give(&qp->lock);
 		return -EAGAIN;
 	}

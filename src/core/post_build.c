@@ -20,23 +20,23 @@
 
 static void keep(struct qp *qp, int rc)
 {
-	if (!qp->wr_err)
-		qp->wr_err = rc;
+	if (!qp->builder.err)
+		qp->builder.err = rc;
 }
 
 /* Is there a draft to change? If not, keeps the error. */
 static bool open_draft(struct qp *qp)
 {
-	if (!qp->wr_err && qp->sq.draft == qp->sq.head)
+	if (!qp->builder.err && qp->sq.draft == qp->sq.head)
 		keep(qp,
 		     post_refuse(qp, "a setter (ibv_wr_set_...) was called before a work "
 				     "request was begun"));
-	return !qp->wr_err;
+	return !qp->builder.err;
 }
 
 static void end_open(struct qp *qp)
 {
-	if (!qp->wr_err && qp->sq.draft != qp->sq.head)
+	if (!qp->builder.err && qp->sq.draft != qp->sq.head)
 		keep(qp, draft_end(qp));
 }
 
@@ -45,13 +45,13 @@ void post_start(struct qp *qp)
 	lock_take(&qp->lock);
 	if (post_alone(qp)) {
 		post_begin(qp);
-		qp->building = true;
-		qp->builder = &inside_calls;
-		qp->wr_err = 0;
+		qp->builder.active = true;
+		qp->builder.thread = &inside_calls;
+		qp->builder.err = 0;
 	} else {
 		/* A signal handler begins in the middle of its own thread's building:
 		 * both end with the error. */
-		qp->wr_err = -EDEADLK;
+		qp->builder.err = -EDEADLK;
 	}
 	lock_give(&qp->lock);
 }
@@ -59,9 +59,9 @@ void post_start(struct qp *qp)
 /* Ends building. True: the QP's own requests, which waited for this, are now due. */
 static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 {
-	qp->building = false;
-	if (qp->posters_waiting)
-		lock_changed(&qp->built);
+	qp->builder.active = false;
+	if (qp->builder.waiters)
+		lock_changed(&qp->builder.done);
 	return qp->tm && tm_go_on(qp);
 }
 
@@ -111,7 +111,7 @@ int post_complete(struct qp *qp)
 
 	end_open(qp);
 	lock_take(&qp->lock);
-	rc = qp->wr_err;
+	rc = qp->builder.err;
 	if (!rc && qp->sq.draft != qp->sq.head)
 		rc = post_may_send(qp);
 	if (rc)
@@ -141,7 +141,7 @@ bool post_abort(struct qp *qp)
  * child, whose copy of the lock may never be given.) */
 static void look_for_room(struct qp *qp)
 {
-	if (qp->wr_err || qp->ctx->dead)
+	if (qp->builder.err || qp->ctx->dead)
 		return;
 	lock_take(&qp->lock);
 	qp->sq.room = post_room(qp);
@@ -153,15 +153,15 @@ struct swqe *post_draft(struct qp *qp, enum ibv_wr_opcode opcode)
 	const struct wr_op *op = wr_op(opcode);
 
 	end_open(qp);
-	if (!qp->wr_err && op && !(op->send_op & qp->send_ops))
+	if (!qp->builder.err && op && !(op->send_op & qp->send_ops))
 		keep(qp,
 		     post_refuse(qp, "the operation is not in the QP's send_ops_flags"));
 	if (qp->sq.draft == qp->sq.room)
 		look_for_room(qp);
-	if (!qp->wr_err)
+	if (!qp->builder.err)
 		keep(qp, draft_begin(qp, op, opcode, qp->ex.wr_id,
 				     qp->ex.wr_flags & ~(unsigned)IBV_SEND_INLINE));
-	return qp->wr_err ? NULL : draft_last(&qp->sq);
+	return qp->builder.err ? NULL : draft_last(&qp->sq);
 }
 
 void post_sge(struct qp *qp, uint32_t lkey, uint64_t addr, uint32_t length)
@@ -189,7 +189,7 @@ void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list)
 	if (!open_draft(qp))
 		return;
 	keep(qp, draft_inline(qp));
-	for (size_t i = 0; !qp->wr_err && i < n; i++)
+	for (size_t i = 0; !qp->builder.err && i < n; i++)
 		keep(qp, draft_add_inline(qp, list[i].addr, list[i].length));
 }
 

@@ -297,8 +297,8 @@ static void posters_wait_for_each_other(void **state)
 		pthread_join(p[i].thread, NULL);
 	done += take_pairs(qp);
 	assert_true(done >= 4); /* at least as many pairs as fill the queue */
-	assert_false(qp->building);
-	assert_int_equal(qp->posters_waiting, 0);
+	assert_false(qp->builder.active);
+	assert_int_equal(qp->builder.waiters, 0);
 	fix_forget(qp);
 	assert_int_equal(qp_destroy(qp), 0);
 	fix_close(f);

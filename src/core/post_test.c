@@ -457,9 +457,9 @@ static NO_TSA void posting_and_sending_are_one(void **state)
 	assert_int_equal(qp_post_and_send(qp, &wr, &bad, &did), 0);
 	assert_true(!did.sent && !did.idle);
 	assert_int_equal(posted.calls, 2);
-	qp->building = true;
+	qp->builder.active = true;
 	assert_int_equal(qp_post_and_send(qp, &wr, &bad, &did), -EAGAIN);
-	qp->building = false;
+	qp->builder.active = false;
 	assert_int_equal(qp->sq.head - qp->sq.tail, 3);
 	fix_forget(qp);
 	qp->transport = &fake_transport;

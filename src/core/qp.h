@@ -125,6 +125,15 @@ struct qp_recv {
 	struct list node; /* in srq->awaiting, under srq->lock */
 };
 
+/* The thread that builds requests by ibv_wr_* (core/post_build.c) */
+struct qp_builder {
+	bool active;
+	const void *thread; /* its inside_calls (sys/inside.h) */
+	unsigned waiters;   /* threads that wait for `active` to clear */
+	struct lock_cond done;
+	int err; /* first error of the drafts */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -163,15 +172,11 @@ struct qp {
 	struct rq rq; /* unused with an SRQ */
 	struct qp_sqd sqd;
 	struct qp_recv recv;
-	bool held_tag;		  /* it is a tag's and has no place in a queue */
-	struct tm_tag *tm_tag;	  /* the rendezvous being received, or NULL */
-	struct list rndv;	  /* rendezvous that wait for their READ or FIN */
-	unsigned tm_own;	  /* requests with SWQE_OWN in sq */
-	bool building;		  /* a thread builds drafts by ibv_wr_* */
-	const void *builder;	  /* its inside_calls (sys/inside.h) */
-	unsigned posters_waiting; /* threads that wait for `building` to clear */
-	struct lock_cond built;
-	int wr_err; /* first error of the drafts; the builder's */
+	bool held_tag;	       /* it is a tag's and has no place in a queue */
+	struct tm_tag *tm_tag; /* the rendezvous being received, or NULL */
+	struct list rndv;      /* rendezvous that wait for their READ or FIN */
+	unsigned tm_own;       /* requests with SWQE_OWN in sq */
+	struct qp_builder builder;
 
 	const struct transport *transport;
 	void *tp; /* the transport's state */

@@ -92,7 +92,7 @@ bool tm_go_on(struct qp *qp)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return false;
-	while (!list_empty(&qp->rndv) && !qp->building && qp->tm_own < TM_OWN) {
+	while (!list_empty(&qp->rndv) && !qp->builder.active && qp->tm_own < TM_OWN) {
 		struct tm_tag *tag = container_of(qp->rndv.next, struct tm_tag, node);
 
 		list_del(&tag->node);

@@ -206,7 +206,8 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 		fprintf(d->out, " to QP {peer_qp=0x%06x} at {peer=%s}",
 			qp->attr.dest_qp_num,
 			addr_text(qp->attr.ah_attr.grh.dgid.raw, ip));
-	fputs(qp->building ? ", {building=between ibv_wr_start and its end}\n" : "\n",
+	fputs(qp->builder.active ? ", {building=between ibv_wr_start and its end}\n"
+				 : "\n",
 	      d->out);
 	show_queues(d, qp);
 	if (qp->transport->describe && qp->state >= IBV_QPS_RTR)
