@@ -59,7 +59,7 @@ static void posts_what_is_done_at_once(void **state)
 	(void)state;
 	quick.at_once = done_at_once;
 	qp_of(qp)->transport = &quick;
-	qp_of(qp)->at_once = true;
+	qp_of(qp)->tp.at_once = true;
 	errno = 0;
 	assert_int_equal(abi_post_send(qp, &wr, &bad), 0);
 	ibv_wr_start(ex);

@@ -92,7 +92,7 @@ static inline struct swqe *draft_last(struct sq *sq)
 
 static inline bool post_may_be_at_once(const struct qp *qp) REQUIRES(qp->lock)
 {
-	return atomic_load_explicit(&qp->at_once, memory_order_relaxed) &&
+	return atomic_load_explicit(&qp->tp.at_once, memory_order_relaxed) &&
 	       qp->state == IBV_QPS_RTS;
 }
 

@@ -20,7 +20,7 @@ void qp_leave_lane(struct qp *qp)
 	list_del(&qp->lane.node);
 	qp_leave_line(qp);
 	list_del(&qp->lane.ack);
-	atomic_store(&qp->at_once, false);
+	atomic_store(&qp->tp.at_once, false);
 	l->at_once += qp->lane.at_once;
 	l->at_once_bytes += qp->lane.at_once_bytes;
 	qp->lane.at_once = qp->lane.at_once_bytes = 0;

@@ -134,6 +134,13 @@ struct qp_builder {
 	int err; /* first error of the drafts */
 };
 
+/* The transport */
+struct qp_tp {
+	void *state;
+	/* Set by the transport when transport->at_once() may succeed. */
+	atomic_bool at_once;
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -179,9 +186,7 @@ struct qp {
 	struct qp_builder builder;
 
 	const struct transport *transport;
-	void *tp; /* the transport's state */
-	/* The transport sets this when at_once() may succeed. */
-	atomic_bool at_once;
+	struct qp_tp tp;
 
 	atomic_bool due;	/* in core->due */
 	struct qp *due_link;	/* next below it in the stack */

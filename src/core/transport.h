@@ -22,7 +22,7 @@ enum { POST_AT_ONCE = 8 << 20 };
 
 struct transport {
 	const char *name;	    /* "ib", "iwarp", "packet" */
-	int (*open)(struct qp *qp); /* make qp->tp, in RESET */
+	int (*open)(struct qp *qp); /* make qp->tp.state, in RESET */
 	void (*close)(struct qp *qp);
 	/* The QP has entered qp->state, checked by qp_check_modify(), and qp->attr
 	 * holds the new attributes. Called for every modify, also RTS -> RTS; on
@@ -45,8 +45,8 @@ struct transport {
 	 * be posted and only begun. Returns the first request that was not posted.
 	 * Even then earlier requests may have been completed, so that the QP is in ERR
 	 * or has posted requests of its own. Every SGE is within the limits of the QP,
-	 * and inline data is where its SGE says. Called where qp->at_once is set. NULL:
-	 * never possible. */
+	 * and inline data is where its SGE says. Called where qp->tp.at_once is set.
+	 * NULL: never possible. */
 	struct ibv_send_wr *(*at_once)(struct qp *qp, struct ibv_send_wr *wr);
 	/* Sends what was just posted, if the QP has nothing else to do, without being
 	 * told the time: what run() would find is found at a deadline or when the QP

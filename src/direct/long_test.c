@@ -25,7 +25,7 @@ static struct shared mapped_alone(void)
 /* From now on the posting thread does nothing. */
 static void leave_it_to_the_engine(struct shared *s)
 {
-	atomic_store(&s->f->p.qp[0]->at_once, false);
+	atomic_store(&s->f->p.qp[0]->tp.at_once, false);
 }
 
 /* No system call was tried, and the posting thread did so much. */

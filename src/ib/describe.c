@@ -38,7 +38,7 @@ void ib_describe(const struct dgram *d, char *buf, size_t size)
 
 void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 {
-	const struct ib_qp *q = qp->tp;
+	const struct ib_qp *q = qp->tp.state;
 	const struct ib_req *r = &q->req;
 	const struct ib_rsp *s = &q->rsp;
 
@@ -90,7 +90,7 @@ const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN])
 
 void ib_describe_peer(const struct qp *qp, char *buf, size_t size)
 {
-	const struct ib_qp *q = qp->tp;
+	const struct ib_qp *q = qp->tp.state;
 	char to[IB_PEER_LEN];
 
 	snprintf(buf, size, "%s, PSN %u", ib_peer_text(q, to), q->req.una);

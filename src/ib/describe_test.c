@@ -59,7 +59,7 @@ static void a_connected_qp(void **state)
 {
 	struct sim *s = sim_open(&conf);
 	struct sim_pair p = sim_pair(s, IBV_QPT_RC, &conf);
-	const struct ib_req *r = &((const struct ib_qp *)p.qp[0]->tp)->req;
+	const struct ib_req *r = &((const struct ib_qp *)p.qp[0]->tp.state)->req;
 	char want[128], text[512], cut[20];
 
 	(void)state;
@@ -88,7 +88,7 @@ static void a_qp_of_datagrams(void **state)
 	ib_describe_qp(p.qp[0], text, sizeof(text));
 	mark_drop(text);
 	snprintf(want, sizeof(want), "next PSN %u",
-		 ((const struct ib_qp *)p.qp[0]->tp)->req.at.psn);
+		 ((const struct ib_qp *)p.qp[0]->tp.state)->req.at.psn);
 	assert_string_equal(text, want);
 	sim_unpair(s, &p);
 	sim_close(s);

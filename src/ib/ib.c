@@ -111,7 +111,7 @@ static int open_qp(struct qp *qp)
 	q->counter = ib_counter_of(q->ib, qp->dev->ibv.name);
 	list_init(&q->cc_node);
 	req_reset(q, 0);
-	qp->tp = q;
+	qp->tp.state = q;
 	return 0;
 }
 
@@ -132,8 +132,8 @@ static void close_qp(struct qp *qp)
 	relay_free(ib_qp(qp));
 	rnr_end(ib_qp(qp));
 	free(ib_qp(qp)->kept);
-	free(qp->tp);
-	qp->tp = NULL;
+	free(qp->tp.state);
+	qp->tp.state = NULL;
 }
 
 void rsp_reset(struct ib_qp *q, uint32_t epsn)

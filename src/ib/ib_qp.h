@@ -258,7 +258,7 @@ static inline struct ib *ib_of(const struct core *core)
 
 static inline struct ib_qp *ib_qp(struct qp *qp)
 {
-	return qp->tp;
+	return qp->tp.state;
 }
 
 /* --- the NIC's own ------------------------------------------------------- */

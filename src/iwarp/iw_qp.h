@@ -168,7 +168,7 @@ struct iw_qp {
 
 static inline struct iw_qp *iw_qp(struct qp *qp)
 {
-	return qp->tp;
+	return qp->tp.state;
 }
 
 /* The NIC's own state. */

@@ -54,7 +54,7 @@ static int open_qp(struct qp *qp)
 	q->qp = qp;
 	q->iw = iwarp_of(qp->core);
 	q->give_up_at = q->nudge_at = NEVER;
-	qp->tp = q;
+	qp->tp.state = q;
 	iw_req_reset(q);
 	iw_rsp_reset(q);
 	return 0;
@@ -90,8 +90,8 @@ static void let_go(struct iw_qp *q)
 static void close_qp(struct qp *qp)
 {
 	let_go(iw_qp(qp));
-	free(qp->tp);
-	qp->tp = NULL;
+	free(qp->tp.state);
+	qp->tp.state = NULL;
 }
 
 struct stream *iwarp_stream(struct qp *qp)

@@ -127,7 +127,7 @@ static void on_ask_map(struct peer *p, uint32_t key, const struct pipe_msg *m)
  * needs. */
 static void may_be_at_once(const struct peer *p, struct qp *qp)
 {
-	atomic_store(&qp->at_once, p->mapped && qp->reliable);
+	atomic_store(&qp->tp.at_once, p->mapped && qp->reliable);
 }
 
 static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)

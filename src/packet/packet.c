@@ -80,7 +80,7 @@ static int packet_open(struct qp *qp)
 	}
 	q->qp = qp;
 	list_add_tail(&p->qps, &q->node);
-	qp->tp = q;
+	qp->tp.state = q;
 	return 0;
 }
 
@@ -95,7 +95,7 @@ static void packet_close(struct qp *qp)
 	if (q->fd >= 0)
 		close(q->fd);
 	free(q);
-	qp->tp = NULL;
+	qp->tp.state = NULL;
 }
 
 static int packet_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)

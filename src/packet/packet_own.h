@@ -41,7 +41,7 @@ struct spread {
 	struct rss rss;
 };
 
-/* The transport's state, qp->tp. */
+/* The transport's state, qp->tp.state. */
 struct packet_qp {
 	struct list node; /* in packets->qps */
 	struct qp *qp;
@@ -57,7 +57,7 @@ struct packet_qp {
 
 static inline struct packet_qp *packet_qp_of(const struct qp *qp)
 {
-	return qp->tp;
+	return qp->tp.state;
 }
 
 /* Returns a packet socket that receives nothing yet, or -errno. */
