@@ -152,7 +152,7 @@ void fix_output(struct core *core, struct batch *b, uint64_t now)
 		unsigned first = b->n;
 		bool more;
 
-		next = qp->due_next;
+		next = qp->sched.next;
 		lock_take(&qp->lock);
 		(void)qp->transport->run(qp, now);
 		more = qp->transport->output(qp, b, now);

@@ -37,7 +37,7 @@ static void assert_due(struct fix *f, struct qp *first, struct qp *second)
 	turn_give(&f->core.turn);
 	assert_ptr_equal(qp, first);
 	if (qp)
-		assert_ptr_equal(qp->due_next, second);
+		assert_ptr_equal(qp->sched.next, second);
 }
 
 static void a_post_makes_the_qp_due_that_waits(void **state)

@@ -31,7 +31,7 @@ struct core {
 	struct lock lock;	  /* the lists below: adding, removing */
 	uint16_t slot;		  /* this NIC's number on the host, 1..1022 */
 	_Atomic(struct qp *) due; /* stack of QPs with work: core/due.h */
-	struct heap *timers;	  /* the engine's heap of qp->timer, or NULL */
+	struct heap *timers;	  /* the engine's heap of qp->sched.timer, or NULL */
 	struct round round;	  /* under the turn */
 
 	/* Objects: */

@@ -14,11 +14,11 @@ void due_add(struct core *core, struct qp *qp)
 {
 	struct qp *head;
 
-	if (atomic_exchange(&qp->due, true))
+	if (atomic_exchange(&qp->sched.due, true))
 		return;
 	head = atomic_load_explicit(&core->due, memory_order_relaxed);
 	do {
-		qp->due_link = head;
+		qp->sched.below = head;
 	} while (!atomic_compare_exchange_weak(&core->due, &head, qp));
 }
 
@@ -27,11 +27,11 @@ struct qp *due_take(struct core *core)
 	struct qp *qp = atomic_exchange(&core->due, NULL), *oldest = NULL, *below;
 
 	for (; qp; qp = below) {
-		below = qp->due_link;
-		qp->due_next = oldest;
+		below = qp->sched.below;
+		qp->sched.next = oldest;
 		oldest = qp;
 		/* From here on due_add() may write due_link. */
-		atomic_store(&qp->due, false);
+		atomic_store(&qp->sched.due, false);
 	}
 	return oldest;
 }
@@ -46,10 +46,10 @@ bool due_any(struct core *core)
 
 void due_at(struct core *core, struct qp *qp, uint64_t at)
 {
-	if (at == NEVER || (qp->timer.pos && qp->timer.at <= at))
+	if (at == NEVER || (qp->sched.timer.pos && qp->sched.timer.at <= at))
 		return;
 	/* cannot fail: the heap has room for all QPs */
-	(void)heap_set(core->timers, &qp->timer, at);
+	(void)heap_set(core->timers, &qp->sched.timer, at);
 }
 
 void due_forget(struct core *core, struct qp *qp)
@@ -57,10 +57,10 @@ void due_forget(struct core *core, struct qp *qp)
 	struct qp *next;
 
 	if (core->timers)
-		heap_del(core->timers, &qp->timer);
+		heap_del(core->timers, &qp->sched.timer);
 
 	for (struct qp *p = due_take(core); p; p = next) {
-		next = p->due_next;
+		next = p->sched.next;
 		if (p != qp)
 			due_add(core, p);
 	}

@@ -2,8 +2,8 @@
 /* due.h - the stack of QPs that have something for the engine to do.
  *
  * Any thread adds a QP without a lock; the turn's holder takes the whole stack. A QP
- * is in the stack at most once, by its qp->due flag. A thread that adds a QP tries for
- * the turn afterwards, and a holder looks at the stack once more after giving the
+ * is in the stack at most once, by its qp->sched.due flag. A thread that adds a QP tries
+ * for the turn afterwards, and a holder looks at the stack once more after giving the
  * turn: so one of the two sees the work. (All these accesses are seq_cst.)
  */
 #ifndef CORE_DUE_H

@@ -42,9 +42,9 @@ static void oldest_first_and_each_once(void **state)
 	assert_true(due_any(&core));
 	p = due_take(&core);
 	assert_false(due_any(&core));
-	for (int i = 0; i < N; i++, p = p->due_next) {
+	for (int i = 0; i < N; i++, p = p->sched.next) {
 		assert_ptr_equal(p, &qp[i]);
-		assert_false(atomic_load(&p->due));
+		assert_false(atomic_load(&p->sched.due));
 	}
 	assert_null(p);
 }
@@ -58,13 +58,13 @@ static void one_may_be_added_while_the_list_is_walked(void **state)
 	turn_is_held(&core);
 	for (int i = 0; i < N; i++)
 		due_add(&core, &qp[i]);
-	for (p = due_take(&core); p; p = p->due_next) {
+	for (p = due_take(&core); p; p = p->sched.next) {
 		due_add(&core, &qp[N - 1 - n]);
 		due_add(&core, p);
 		n++;
 	}
 	assert_int_equal(n, N);
-	for (n = 0, p = due_take(&core); p; p = p->due_next)
+	for (n = 0, p = due_take(&core); p; p = p->sched.next)
 		n++;
 	assert_int_equal(n, N);
 }
@@ -78,11 +78,11 @@ static void a_forgotten_one_leaves_the_others_in_order(void **state)
 	for (int i = 0; i < N; i++)
 		due_add(&core, &qp[i]);
 	due_forget(&core, &qp[1]);
-	assert_false(atomic_load(&qp[1].due));
+	assert_false(atomic_load(&qp[1].sched.due));
 	p = due_take(&core);
 	assert_ptr_equal(p, &qp[0]);
-	assert_ptr_equal(p->due_next, &qp[2]);
-	assert_ptr_equal(p->due_next->due_next, &qp[3]);
+	assert_ptr_equal(p->sched.next, &qp[2]);
+	assert_ptr_equal(p->sched.next->sched.next, &qp[3]);
 	due_forget(&core, &qp[0]);
 	assert_null(due_take(&core));
 }
@@ -109,7 +109,7 @@ static void take_all(void)
 
 	turn_is_held(&core);
 	for (struct qp *p = due_take(&core); p; p = next) {
-		next = p->due_next;
+		next = p->sched.next;
 		seen[p - qp] = atomic_load_explicit(&work[p - qp], memory_order_relaxed);
 	}
 }

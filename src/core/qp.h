@@ -141,6 +141,16 @@ struct qp_tp {
 	atomic_bool at_once;
 };
 
+/* The engine's schedule (core/due.h) */
+struct qp_sched {
+	atomic_bool due;	/* in core->due */
+	struct qp *below;	/* next below it in the stack */
+	struct qp *next;	/* next in due_take()'s list */
+	struct heap_node timer; /* under the turn */
+	bool planned;		/* has datagrams in the batch; under the turn */
+	uint64_t full_until;	/* a pipe was full until then; under the turn */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -188,13 +198,8 @@ struct qp {
 	const struct transport *transport;
 	struct qp_tp tp;
 
-	atomic_bool due;	/* in core->due */
-	struct qp *due_link;	/* next below it in the stack */
-	struct qp *due_next;	/* next in due_take()'s list */
-	struct heap_node timer; /* the engine's; under the turn */
-	bool planned;		/* has datagrams in the batch; under the turn */
-	uint64_t full_until;	/* a pipe was full until then; under the turn */
-	struct list xrc_node;	/* a stand-in's: core/xrc.h */
+	struct qp_sched sched;
+	struct list xrc_node; /* a stand-in's: core/xrc.h */
 	/* A target QP of XRC (core/shared.h), under the turn: */
 	struct list openers;
 	bool left;    /* the creator's handle is destroyed, openers remain */

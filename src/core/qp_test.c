@@ -282,7 +282,7 @@ static void what_is_destroyed_is_nowhere_any_more(void **state)
 	assert_int_equal(fix_send(other, 2, 0), 0);
 	due_add(&f->core, qp);
 	due_add(&f->core, other);
-	assert_int_equal(heap_set(&timers, &qp->timer, 100), 0);
+	assert_int_equal(heap_set(&timers, &qp->sched.timer, 100), 0);
 	assert_int_equal(fix_step(qp, IBV_QPS_ERR), 0);
 	assert_int_equal(fix_step(other, IBV_QPS_ERR), 0);
 	lock_take(&qp->lock);

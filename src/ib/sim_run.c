@@ -66,7 +66,7 @@ static void commit(struct sim_node *n, const struct sim_part *p, unsigned taken)
 	uint64_t at, now = n->sim->now;
 	struct qp *qp = p->qp;
 
-	qp->planned = false;
+	qp->sched.planned = false;
 	lock_take(&qp->lock);
 	at = qp->transport->commit(qp, p->first, got < p->n ? got : p->n, now);
 	lock_give(&qp->lock);
@@ -98,18 +98,18 @@ static void plan(struct sim_node *n, struct qp *qp)
 	uint64_t now = n->sim->now, at;
 	unsigned first;
 
-	if (qp->planned)
+	if (qp->sched.planned)
 		flush(n);
 	first = n->batch.n;
 	lock_take(&qp->lock);
 	qp->transport->run(qp, now);
 	if (qp->transport->output(qp, &n->batch, now))
 		due_add(&n->core, qp);
-	qp->planned = n->batch.n > first;
-	at = qp->planned ? NEVER : qp->transport->run(qp, now);
+	qp->sched.planned = n->batch.n > first;
+	at = qp->sched.planned ? NEVER : qp->transport->run(qp, now);
 	lock_give(&qp->lock);
 	set_due(n, qp, at);
-	if (qp->planned)
+	if (qp->sched.planned)
 		n->part[n->parts++] = (struct sim_part){ qp, first, n->batch.n - first };
 }
 
@@ -135,7 +135,7 @@ static void turn(struct sim_node *n)
 	while (due_any(&n->core) ||
 	       (n->host && local_loopback(local_of(&n->core), now))) {
 		for (qp = due_take(&n->core); qp; qp = next) {
-			next = qp->due_next;
+			next = qp->sched.next;
 			plan(n, qp);
 			if (n->batch.n >= BATCH_MAX / 2)
 				flush(n);

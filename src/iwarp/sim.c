@@ -399,7 +399,7 @@ static bool turn(struct sim_node *n, struct sim_conn *c, bool due, uint64_t now,
 
 static bool is_due(struct qp *list, const struct qp *qp)
 {
-	for (; list; list = list->due_next)
+	for (; list; list = list->sched.next)
 		if (list == qp)
 			return true;
 	return false;

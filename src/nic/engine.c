@@ -92,7 +92,7 @@ static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->tu
 
 	while ((top = heap_top(&e->timers)) && top->at <= now) {
 		heap_del(&e->timers, top);
-		due_add(e->core, container_of(top, struct qp, timer));
+		due_add(e->core, container_of(top, struct qp, sched.timer));
 	}
 }
 
@@ -112,8 +112,8 @@ static uint64_t full_until(const struct qp *qp)
 {
 	const struct link *link = qp->transport->stream ? NULL : qp->ctx->link;
 
-	return link && link->full_until > qp->full_until ? link->full_until
-							 : qp->full_until;
+	return link && link->full_until > qp->sched.full_until ? link->full_until
+							       : qp->sched.full_until;
 }
 
 static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
@@ -129,7 +129,7 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->c
 			next = full;
 	} else {
 		more = out_ask(&e->out, qp, now);
-		if (!qp->planned) /* otherwise commit() checks the time */
+		if (!qp->sched.planned) /* otherwise commit() checks the time */
 			next = qp->transport->run(qp, now);
 	}
 	lock_give(&qp->lock);
@@ -187,7 +187,7 @@ static void wake(struct engine *e) REQUIRES(e->core->turn)
 static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
 {
 	for (struct qp *next; qp; qp = next) {
-		next = qp->due_next;
+		next = qp->sched.next;
 		due_add(e->core, qp);
 	}
 }
@@ -214,7 +214,7 @@ static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
 {
-	if (qp->planned) {
+	if (qp->sched.planned) {
 		e->core->round.spent += e->out.batch.n;
 		flush(e, now);
 	}
@@ -243,7 +243,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	while ((due_any(core) || any_echo(e, now)) &&
 	       e->out.batch.n + core->round.spent < limit) {
 		for (qp = due_take(e->core); qp; qp = next) {
-			next = qp->due_next;
+			next = qp->sched.next;
 			serve(e, qp, now);
 			if (e->out.batch.n + core->round.spent >= limit) {
 				put_off(e, next);

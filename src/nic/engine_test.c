@@ -412,14 +412,14 @@ static void a_shortcut_leaves_nothing_to_a_thread_that_sleeps(void **state)
 	assert_int_equal(engine_posted(t.e, qp, 700), NEVER);
 	assert_int_equal(ring.waiting, 1);
 	assert_int_equal(ring.flushed, 1);
-	assert_int_equal(qp->timer.at, 700);
+	assert_int_equal(qp->sched.timer.at, 700);
 
 	t.e->thread.sleeping = t.e->thread.watching = true;
 	ring.answers = true;
 	assert_int_equal(engine_posted(t.e, qp, 600), 600);
 	assert_int_equal(ring.waiting, 0);
 	assert_int_equal(t.fake[0].sent, 1);
-	assert_int_equal(qp->timer.at, 600);
+	assert_int_equal(qp->sched.timer.at, 600);
 
 	ring.asked = 0;
 	ring.later = 1000000000; /* that deadline is the thread's */

@@ -48,12 +48,12 @@ static void commit(struct outbox *o, struct core *core, uint64_t now) REQUIRES(c
 
 		while (taken < p->n && b->v[p->first + taken].len)
 			taken++;
-		qp->planned = false;
+		qp->sched.planned = false;
 		lock_take(&qp->lock);
 		next = qp->transport->commit(qp, p->first, taken, now);
 		lock_give(&qp->lock);
 		if (p->retry)
-			next = qp->full_until = now + p->retry;
+			next = qp->sched.full_until = now + p->retry;
 		else if (taken < p->n)
 			due_add(core, qp);
 		due_at(core, qp, next);
@@ -172,7 +172,7 @@ bool out_ask(struct outbox *o, struct qp *qp, uint64_t now)
 	*p = (struct part){ .qp = qp, .first = o->batch.n };
 	more = qp->transport->output(qp, &o->batch, now);
 	p->n = o->batch.n - p->first;
-	qp->planned = p->n > 0;
-	o->parts += qp->planned;
+	qp->sched.planned = p->n > 0;
+	o->parts += qp->sched.planned;
 	return more;
 }

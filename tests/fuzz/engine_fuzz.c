@@ -386,7 +386,7 @@ static void work(struct world *w, unsigned taken)
 		struct qp *next;
 
 		for (struct qp *qp = due_take(&w->core); qp; qp = next) {
-			next = qp->due_next;
+			next = qp->sched.next;
 			plan(w, qp);
 		}
 		flush(w, taken);
