@@ -129,7 +129,7 @@ static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag)
 {
 	qp->recv.held = true;
-	qp->held_tag = is_tag;
+	qp->tm.held = is_tag;
 	qp->recv.held_wr_id = wr_id;
 }
 
@@ -157,7 +157,7 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool soli
 	qp->recv.held = false;
 	cqe->wr_id = w->wr_id;
 	cqe->qp_num = qp->qpn;
-	if (!qp->held_tag)
+	if (!qp->tm.held)
 		hold_place(qp, cqe);
 	if (!cq_push(qp->recv_cq, cqe, solicited))
 		overrun(qp, "receive", cqe->now);
@@ -209,7 +209,7 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 	if (qp->recv.held) {
 		qp->recv.held = false;
-		flush_recv(qp, qp->recv.held_wr_id, qp->held_tag, now);
+		flush_recv(qp, qp->recv.held_wr_id, qp->tm.held, now);
 	}
 	for (; rq->tail != rq->head; rq->tail++)
 		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, false, now);
@@ -245,20 +245,20 @@ void qp_flush(struct qp *qp, uint64_t now)
 	if (qp->state != IBV_QPS_ERR)
 		return;
 	flush_rq(qp, now);
-	if (qp->tm)
+	if (qp->tm.list)
 		tm_flush(qp, now);
 	raise_last_wqe(qp);
 }
 
 void qp_clear(struct qp *qp)
 {
-	if (qp->tm)
+	if (qp->tm.list)
 		tm_drop(qp);
 	/* The indices are not reset to 0, because other state derives from them. */
 	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;
 	/* What is left of a message will not come: the SRQ has its receive back. */
-	if (qp->recv.held && !qp->held_tag && qp->srq)
+	if (qp->recv.held && !qp->tm.held && qp->srq)
 		atomic_fetch_add_explicit(&qp->srq->rq.returned, 1, memory_order_relaxed);
 	qp->recv.held = false;
 }

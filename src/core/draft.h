@@ -49,7 +49,7 @@ static inline uint32_t post_room(const struct qp *qp) REQUIRES(qp->lock)
 {
 	uint32_t room = sq_end(&qp->sq);
 
-	return qp->tm && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
+	return qp->tm.list && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
 }
 /* Starts a batch of drafts, which may reach up to sq->room. */
 static inline void post_begin(struct qp *qp) REQUIRES(qp->lock)

@@ -62,7 +62,7 @@ static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 	qp->builder.active = false;
 	if (qp->builder.waiters)
 		lock_changed(&qp->builder.done);
-	return qp->tm && tm_go_on(qp);
+	return qp->tm.list && tm_go_on(qp);
 }
 
 /* The draft as its program would give it to ibv_post_send(). */

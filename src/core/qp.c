@@ -45,7 +45,7 @@ void qp_init_nodes(struct qp *qp)
 	list_init(&qp->lane.node);
 	list_init(&qp->lane.wait);
 	list_init(&qp->lane.ack);
-	list_init(&qp->rndv);
+	list_init(&qp->tm.rndv);
 	list_init(&qp->openers);
 }
 

@@ -151,6 +151,15 @@ struct qp_sched {
 	uint64_t full_until;	/* a pipe was full until then; under the turn */
 };
 
+/* Tag matching (core/tm.h) */
+struct qp_tm {
+	struct tm_list *list; /* the SRQ's tag list; NULL: no tag matching */
+	struct tm_tag *tag;   /* the rendezvous being received, or NULL */
+	struct list rndv;     /* rendezvous that wait for their READ or FIN */
+	unsigned own;	      /* requests with SWQE_OWN in sq */
+	bool held; /* the held receive is a tag's and has no place in a queue */
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -163,10 +172,9 @@ struct qp {
 	struct pd *pd; /* the proper PD (core/pd.h) */
 	struct pd *in; /* the PD that the program named */
 	struct cq *send_cq, *recv_cq;
-	struct srq *srq;    /* or NULL */
-	struct tm_list *tm; /* the SRQ's tag list; NULL: no tag matching */
-	struct xrcd *xrcd;  /* XRC target: its domain; pd, recv_cq and srq are those
-			     * of the latest request's SRQ (core/xrc.h); else NULL */
+	struct srq *srq;   /* or NULL */
+	struct xrcd *xrcd; /* XRC target: its domain; pd, recv_cq and srq are those
+			    * of the latest request's SRQ (core/xrc.h); else NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	unsigned wr_type; /* core/wr_op.h: type, or WR_TYPE_IWARP */
@@ -189,10 +197,7 @@ struct qp {
 	struct rq rq; /* unused with an SRQ */
 	struct qp_sqd sqd;
 	struct qp_recv recv;
-	bool held_tag;	       /* it is a tag's and has no place in a queue */
-	struct tm_tag *tm_tag; /* the rendezvous being received, or NULL */
-	struct list rndv;      /* rendezvous that wait for their READ or FIN */
-	unsigned tm_own;       /* requests with SWQE_OWN in sq */
+	struct qp_tm tm;
 	struct qp_builder builder;
 
 	const struct transport *transport;

@@ -215,11 +215,11 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 	struct ibv_qp_cap sends = *cap;
 	int rc;
 
-	if (qp->tm) {
+	if (qp->tm.list) {
 		sends.max_send_sge = max32(sends.max_send_sge, TM_SGES);
 		sends.max_inline_data = max32(sends.max_inline_data, TM_FIN);
 	}
-	rc = sq_init(&qp->sq, qp->in, &sends, qp->tm ? TM_OWN : 0);
+	rc = sq_init(&qp->sq, qp->in, &sends, qp->tm.list ? TM_OWN : 0);
 
 	if (rc || qp->srq)
 		return rc;
@@ -232,7 +232,7 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 static struct ibv_qp_cap granted(const struct qp *qp)
 {
 	return (struct ibv_qp_cap){
-		.max_send_wr = qp->sq.cap - (qp->tm && qp->sq.cap ? TM_OWN : 0),
+		.max_send_wr = qp->sq.cap - (qp->tm.list && qp->sq.cap ? TM_OWN : 0),
 		.max_send_sge = qp->sq.max_sge,
 		.max_recv_wr = qp->rq.cap,
 		.max_recv_sge = qp->rq.max_sge,
@@ -331,8 +331,8 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->send_cq = a->send_cq ? cq_of(a->send_cq) : NULL;
 	qp->recv_cq = a->recv_cq ? cq_of(a->recv_cq) : NULL;
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
-	qp->tm = qp->srq ? qp->srq->tm : NULL;
-	if (qp->tm)
+	qp->tm.list = qp->srq ? qp->srq->tm : NULL;
+	if (qp->tm.list)
 		qp->recv_cq = qp->srq->cq;
 	qp->xrcd = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;

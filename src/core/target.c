@@ -55,7 +55,7 @@ enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data
 			       uint32_t n, bool whole, uint32_t *skip)
 {
 	*skip = 0;
-	if (qp->tm && !t->have_recv)
+	if (qp->tm.list && !t->have_recv)
 		return tm_begin(qp, t, data, n, whole, skip);
 	return target_take_recv(qp, t);
 }
@@ -104,27 +104,27 @@ enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
 static void complete_tm(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 	REQUIRES(qp->lock)
 {
-	struct tm_tag *tag = qp->tm_tag;
+	struct tm_tag *tag = qp->tm.tag;
 
 	if (t->tm.opcode)
 		tm_describe(t, cqe);
 	if (tag)
 		cqe->byte_len = tag->len;
-	qp->tm_tag = NULL;
+	qp->tm.tag = NULL;
 	rq_complete(qp, &t->recv, cqe, solicited);
 	if (!tag)
 		return;
 	if (qp_receives(qp))
 		tm_fetch(qp, tag);
 	else /* the CQ is overrun */
-		tm_free(qp->tm, tag);
+		tm_free(qp->tm.list, tag);
 }
 
 void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 {
 	cqe->status = IBV_WC_SUCCESS;
 	t->have_recv = false;
-	if (qp->tm)
+	if (qp->tm.list)
 		complete_tm(qp, t, cqe, solicited);
 	else
 		rq_complete(qp, &t->recv, cqe, solicited);

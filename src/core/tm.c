@@ -337,7 +337,7 @@ enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_
 		tm_free(srq->tm, tag);
 		return ACCEPTED;
 	}
-	qp->tm_tag = tag;
+	qp->tm.tag = tag;
 	*skip = n;
 	return tag->len > t->recv.length ? REFUSED_RECV_SHORT : ACCEPTED;
 }

@@ -28,7 +28,7 @@ enum {
 
 /* A place for a tag: free, posted, or used by a rendezvous in progress. */
 struct tm_tag {
-	struct list node; /* tm->free, tm->posted; or qp->rndv */
+	struct list node; /* tm->free, tm->posted; or qp->tm.rndv */
 	uint64_t tag, mask, recv_wr_id;
 	uint32_t handle; /* generation | place (16 bits) */
 	bool posted;	 /* it is in tm->posted */
@@ -63,7 +63,7 @@ int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 void tm_free(struct tm_list *tm, struct tm_tag *tag);
 
 /* Begins a SEND whose first n bytes are data; whole: it has no more. On success it has
- * a receive or qp->tm_tag; *skip of its bytes are not placed. REFUSED_NO_RECV,
+ * a receive or qp->tm.tag; *skip of its bytes are not placed. REFUSED_NO_RECV,
  * REFUSED_RECV_SHORT. Turn held. */
 enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_t n,
 		      bool whole, uint32_t *skip) REQUIRES(qp->lock);

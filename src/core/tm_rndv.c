@@ -2,7 +2,7 @@
 /* tm_rndv.c - a matched rendezvous: the QP READs the data and SENDs the FIN, by
  * requests of its own in its send queue (docs/dev/tag-matching.md).
  *
- * Such a request is posted behind the program's. A rendezvous waits in qp->rndv while
+ * Such a request is posted behind the program's. A rendezvous waits in qp->tm.rndv while
  * the program builds requests (core/post_build.c), since the places there are the
  * builder's, and while TM_OWN requests are posted.
  */
@@ -77,13 +77,13 @@ static void post(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock)
 	w->flags = SWQE_OWN | IBV_SEND_SIGNALED; /* signalled, so that tm_ended() is
 						  * called */
 	sq->head++;
-	qp->tm_own++;
+	qp->tm.own++;
 	if (!tag->fetched) {
 		fetch(w, sge, tag);
 		return;
 	}
 	finish(w, sge, sq->inl + (size_t)at * sq->max_inline, tag);
-	tm_free(qp->tm, tag); /* the program may add another tag from now on */
+	tm_free(qp->tm.list, tag); /* the program may add another tag from now on */
 }
 
 bool tm_go_on(struct qp *qp)
@@ -92,8 +92,8 @@ bool tm_go_on(struct qp *qp)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return false;
-	while (!list_empty(&qp->rndv) && !qp->builder.active && qp->tm_own < TM_OWN) {
-		struct tm_tag *tag = container_of(qp->rndv.next, struct tm_tag, node);
+	while (!list_empty(&qp->tm.rndv) && !qp->builder.active && qp->tm.own < TM_OWN) {
+		struct tm_tag *tag = container_of(qp->tm.rndv.next, struct tm_tag, node);
 
 		list_del(&tag->node);
 		post(qp, tag);
@@ -106,7 +106,7 @@ bool tm_go_on(struct qp *qp)
 
 void tm_fetch(struct qp *qp, struct tm_tag *tag)
 {
-	list_add_tail(&qp->rndv, &tag->node);
+	list_add_tail(&qp->tm.rndv, &tag->node);
 	tm_go_on(qp);
 }
 
@@ -145,7 +145,7 @@ bool tm_ended(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 	struct tm_tag *tag = tag_of(w);
 	struct cqe cqe;
 
-	qp->tm_own--;
+	qp->tm.own--;
 	if (!is_fetch(w)) {
 		fin_ended(qp, status, verr);
 		tm_go_on(qp);
@@ -154,9 +154,10 @@ bool tm_ended(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 	cqe = ending(qp, tag, status, verr, now);
 	tag->fetched = status == IBV_WC_SUCCESS;
 	if (tag->fetched)
-		list_add_tail(qp->rndv.next, &tag->node); /* to the front of the list */
+		list_add_tail(qp->tm.rndv.next,
+			      &tag->node); /* to the front of the list */
 	else
-		tm_free(qp->tm, tag);
+		tm_free(qp->tm.list, tag);
 	tm_go_on(qp);
 	/* Pushed last, because a program that reads the entry may count on the tag's
 	 * free place. */
@@ -170,19 +171,19 @@ static void end_waiting(struct qp *qp, bool quietly, uint64_t now) REQUIRES(qp->
 	struct cqe cqe;
 	bool told;
 
-	while (!list_empty(&qp->rndv)) {
-		struct tm_tag *tag = container_of(qp->rndv.next, struct tm_tag, node);
+	while (!list_empty(&qp->tm.rndv)) {
+		struct tm_tag *tag = container_of(qp->tm.rndv.next, struct tm_tag, node);
 
 		list_del(&tag->node);
 		cqe = ending(qp, tag, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
 		told = quietly || tag->fetched;
-		tm_free(qp->tm, tag);
+		tm_free(qp->tm.list, tag);
 		if (!told)
 			cq_push(qp->srq->cq, &cqe, true);
 	}
-	if (qp->tm_tag)
-		tm_free(qp->tm, qp->tm_tag);
-	qp->tm_tag = NULL;
+	if (qp->tm.tag)
+		tm_free(qp->tm.list, qp->tm.tag);
+	qp->tm.tag = NULL;
 }
 
 void tm_flush(struct qp *qp, uint64_t now)
@@ -194,7 +195,7 @@ void tm_drop(struct qp *qp)
 {
 	for (uint32_t i = qp->sq.tail; i != qp->sq.head; i++)
 		if (is_fetch(sq_at(&qp->sq, i)))
-			tm_free(qp->tm, tag_of(sq_at(&qp->sq, i)));
-	qp->tm_own = 0;
+			tm_free(qp->tm.list, tag_of(sq_at(&qp->sq, i)));
+	qp->tm.own = 0;
 	end_waiting(qp, true, 0);
 }

@@ -118,7 +118,7 @@ static uint64_t arrives(struct list_fix *l, uint8_t opcode, uint64_t tag)
 	}
 	assert_true(l->t.have_recv);
 	assert_int_equal(skip, l->t.tm.flags & IBV_WC_TM_MATCH ? 16 : 0);
-	assert_int_equal(l->qp->held_tag, skip != 0);
+	assert_int_equal(l->qp->tm.held, skip != 0);
 	l->srq->rq.returned += !skip; /* as if the completion had been polled */
 	return l->t.recv.wr_id;
 }

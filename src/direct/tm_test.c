@@ -115,12 +115,12 @@ static void requests_of_its_own_go_before(void **state)
 		sim_run(t->f->s, MS);
 	}
 	run_alone(t, 1);
-	assert_false(list_empty(&b->rndv));
+	assert_false(list_empty(&b->tm.rndv));
 	run_alone(t, 0);
 	wr = write_of(&o, LATE, &sge, WRITTEN);
 	assert_true(qp_post_send(b, &wr, NULL) >= 0);
 	due_add(b->core, b);
-	assert_true(list_empty(&b->rndv));
+	assert_true(list_empty(&b->tm.rndv));
 	for (uint32_t i = b->sq.tail; i != b->sq.head; i++)
 		assert_int_equal(sq_at(&b->sq, i)->wr_id == LATE, i + 1 == b->sq.head);
 	t->f->s->node[0].stopped = t->f->s->node[1].stopped = false;

@@ -76,7 +76,7 @@ enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt)
 	struct span to;
 
 	/* Where tags are matched, the tag is in the payload. */
-	if (q->qp->tm || !reach_is_worth_fetching(by.r, from.key))
+	if (q->qp->tm.list || !reach_is_worth_fetching(by.r, from.key))
 		return REFUSED_FETCH;
 	if (ib_begins(pkt->op))
 		why = target_take_recv(q->qp, t);
