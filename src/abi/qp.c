@@ -150,7 +150,7 @@ static int modify(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr
 {
 	int rc, fenced = 0;
 
-	if (qp->opened)
+	if (qp->xrc.opened)
 		return opened_modify(qp, attr, mask);
 	if (mask & IBV_QP_STATE &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
@@ -206,8 +206,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	if (!abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL))
 		return errno;
 	/* The mask is only a hint which attributes to fill in: all are. */
-	rc = qp_of(ibv)->opened ? opened_query(qp_of(ibv), attr, init)
-				: qp_query(qp_of(ibv), attr, init);
+	rc = qp_of(ibv)->xrc.opened ? opened_query(qp_of(ibv), attr, init)
+				    : qp_query(qp_of(ibv), attr, init);
 	if (!rc && mask & IBV_QP_STATE)
 		ibv->state = attr->qp_state;
 	return abi_leave(rc);
@@ -232,7 +232,7 @@ int abi_end_qp(struct nic *nic, struct qp *qp)
 	uint32_t qpn = qp->qpn;
 	int rc;
 
-	if (qp->opened) {
+	if (qp->xrc.opened) {
 		opened_destroy(qp);
 		return 0;
 	}

@@ -221,9 +221,9 @@ void qp_raise(struct qp *qp, enum ibv_event_type type)
 {
 	if (qp->raw.wq)
 		async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, qp->raw.wq);
-	else if (!qp->left)
+	else if (!qp->xrc.orphaned)
 		async_raise(qp->ctx, type, &qp->ex.qp_base);
-	if (qp->core->xrc.raised && !list_empty(&qp->openers))
+	if (qp->core->xrc.raised && !list_empty(&qp->xrc.openers))
 		qp->core->xrc.raised(qp, type);
 }
 
@@ -231,7 +231,7 @@ void qp_raise(struct qp *qp, enum ibv_event_type type)
  * from its SRQ. */
 static void raise_last_wqe(struct qp *qp)
 {
-	if (!qp->srq || qp->xrcd || qp->recv.last_wqe)
+	if (!qp->srq || qp->xrc.domain || qp->recv.last_wqe)
 		return;
 	qp->recv.last_wqe = true;
 	qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -289,7 +289,7 @@ void qp_forget_cqes(struct qp *qp)
 		cq_forget(qp->send_cq, qp->qpn);
 	/* Entries in the CQ of an XRC SRQ stay, because the receives belong to the
 	 * SRQ. */
-	if (qp->recv_cq && qp->recv_cq != qp->send_cq && !qp->xrcd)
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq && !qp->xrc.domain)
 		cq_forget(qp->recv_cq, qp->qpn);
 }
 

@@ -255,8 +255,8 @@ static struct opened *make(struct qp *qp, uint32_t qpn)
 	o->slot = qpn_slot(qpn);
 	o->ask.what = SHARE_ASK;
 	o->ask.qpn = qpn;
-	o->ask.domain = (uintptr_t)qp->xrcd->domain;
-	(void)xrcd_name(qp->xrcd, &o->ask.name);
+	o->ask.domain = (uintptr_t)qp->xrc.domain->domain;
+	(void)xrcd_name(qp->xrc.domain, &o->ask.name);
 	turn_take(&core->turn);
 	o->id = o->ask.id = ++core->xrc.share->ids;
 	list_add_tail(&core->xrc.share->opened, &o->node);
@@ -291,11 +291,12 @@ int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr, struct
 	qp = qp_make_handle(ctx, attr);
 	if (!qp)
 		return -ENOMEM;
-	qp->opened = make(qp, attr->qp_num);
-	rc = qp->opened ? question(core, qp->opened, SHARE_OPEN, 0, NULL, NULL) : -ENOMEM;
+	qp->xrc.opened = make(qp, attr->qp_num);
+	rc = qp->xrc.opened ? question(core, qp->xrc.opened, SHARE_OPEN, 0, NULL, NULL)
+			    : -ENOMEM;
 	if (rc) {
-		if (qp->opened)
-			let_go(core, qp->opened);
+		if (qp->xrc.opened)
+			let_go(core, qp->xrc.opened);
 		qp_free_handle(qp);
 		return rc == -EIO ? -EINVAL : rc; /* no process has the slot in that
 						   * QP number */
@@ -307,7 +308,7 @@ int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr, struct
 
 int opened_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	int rc = question(qp->core, qp->opened, SHARE_MODIFY, mask, attr, NULL);
+	int rc = question(qp->core, qp->xrc.opened, SHARE_MODIFY, mask, attr, NULL);
 
 	if (!rc && mask & IBV_QP_STATE)
 		qp->ex.qp_base.state = attr->qp_state;
@@ -316,7 +317,7 @@ int opened_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 int opened_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
 {
-	int rc = question(qp->core, qp->opened, SHARE_QUERY, 0, NULL, attr);
+	int rc = question(qp->core, qp->xrc.opened, SHARE_QUERY, 0, NULL, attr);
 
 	if (rc && (rc != -EIO || qp->ctx->dead))
 		return rc;
@@ -331,7 +332,7 @@ int opened_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_att
 void opened_destroy(struct qp *qp)
 {
 	live_del(&qp->live);
-	let_go(qp->core, qp->opened);
+	let_go(qp->core, qp->xrc.opened);
 	async_forget(qp->ctx, &qp->ex.qp_base);
 	qp_free_handle(qp);
 }

@@ -250,7 +250,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 		rc = -EIO;
 	else if (qp->state == IBV_QPS_ERR && inside_calls > 1)
 		rc = -EDEADLK; /* the interrupted call may hold cq->lock */
-	else if (qp->srq || qp->xrcd || qp->type == IBV_QPT_XRC_SEND)
+	else if (qp->srq || qp->xrc.domain || qp->type == IBV_QPT_XRC_SEND)
 		rc = post_refuse(qp,
 				 "the QP's receives come from an SRQ, or it has none");
 	else if (qp->state == IBV_QPS_RESET)

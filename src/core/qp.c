@@ -46,7 +46,7 @@ void qp_init_nodes(struct qp *qp)
 	list_init(&qp->lane.wait);
 	list_init(&qp->lane.ack);
 	list_init(&qp->tm.rndv);
-	list_init(&qp->openers);
+	list_init(&qp->xrc.openers);
 }
 
 bool qp_receives(const struct qp *qp)

@@ -160,6 +160,20 @@ struct qp_tm {
 	bool held; /* the held receive is a tag's and has no place in a queue */
 };
 
+/* XRC (core/xrc.h, core/shared.h, core/opened.h) */
+struct qp_xrc {
+	struct xrcd *domain; /* target: its domain; the QP's pd, recv_cq and srq are
+			      * those of the latest request's SRQ; else NULL */
+	struct list node;    /* of a stand-in */
+	/* A target QP (core/shared.h), under the turn: */
+	struct list openers;
+	bool orphaned;	 /* the creator's handle is destroyed, openers remain */
+	bool destroying; /* waits for acknowledged events */
+	bool outlives;	 /* kept after its context was closed */
+	/* Not NULL: this is not a QP but an opened handle (core/opened.h). */
+	struct opened *opened;
+};
+
 struct qp {
 	struct live live;
 	union {
@@ -172,9 +186,7 @@ struct qp {
 	struct pd *pd; /* the proper PD (core/pd.h) */
 	struct pd *in; /* the PD that the program named */
 	struct cq *send_cq, *recv_cq;
-	struct srq *srq;   /* or NULL */
-	struct xrcd *xrcd; /* XRC target: its domain; pd, recv_cq and srq are those
-			    * of the latest request's SRQ (core/xrc.h); else NULL */
+	struct srq *srq; /* or NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	unsigned wr_type; /* core/wr_op.h: type, or WR_TYPE_IWARP */
@@ -204,14 +216,7 @@ struct qp {
 	struct qp_tp tp;
 
 	struct qp_sched sched;
-	struct list xrc_node; /* a stand-in's: core/xrc.h */
-	/* A target QP of XRC (core/shared.h), under the turn: */
-	struct list openers;
-	bool left;    /* the creator's handle is destroyed, openers remain */
-	bool leaving; /* its destruction waits for acknowledged events */
-	bool stays;   /* kept after its context was closed */
-	/* Not NULL: this is not a QP but an opened handle (core/opened.h). */
-	struct opened *opened;
+	struct qp_xrc xrc;
 };
 
 struct qp *qp_of(struct ibv_qp *ibv);
@@ -306,7 +311,7 @@ void mcast_for_each(struct core *core, const uint8_t gid[16],
 struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr);
 void qp_free_handle(struct qp *qp);
 /* For core/shared.h: ends a QP whose last handle is gone. */
-void qp_end_left(struct qp *qp) REQUIRES(qp->core->turn);
+void qp_end_orphaned(struct qp *qp) REQUIRES(qp->core->turn);
 
 /* Makes QP1 of a link, for core/qp1.h; it is in no table. Returns 0 or -errno. */
 int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,

@@ -294,8 +294,9 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 
 static void use(struct qp *qp, unsigned n)
 {
-	if (qp->xrcd) { /* an XRC target does not count in the SRQ it borrows from */
-		atomic_fetch_add(&qp->xrcd->users, n);
+	if (qp->xrc.domain) { /* an XRC target does not count in the SRQ it borrows from
+			       */
+		atomic_fetch_add(&qp->xrc.domain->users, n);
 		return;
 	}
 	atomic_fetch_add(&qp->send_cq->users, n);
@@ -311,7 +312,7 @@ static void release(struct qp *qp)
 	rq_fini(&qp->rq);
 	pthread_cond_destroy(&qp->ex.qp_base.cond);
 	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
-	if (!qp->stays)
+	if (!qp->xrc.outlives)
 		context_free(qp->ctx, qp);
 }
 
@@ -334,7 +335,7 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->tm.list = qp->srq ? qp->srq->tm : NULL;
 	if (qp->tm.list)
 		qp->recv_cq = qp->srq->cq;
-	qp->xrcd = a->xrcd ? xrcd_of(a->xrcd) : NULL;
+	qp->xrc.domain = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;
 	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD &&
 		       qp->type != IBV_QPT_RAW_PACKET;
@@ -482,9 +483,9 @@ static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
 	close_qp(core, qp);
 }
 
-void qp_end_left(struct qp *qp)
+void qp_end_orphaned(struct qp *qp)
 {
-	struct xrcd *own = qp->xrcd;
+	struct xrcd *own = qp->xrc.domain;
 
 	unhook(qp->core, qp);
 	mw_forget_qp(qp->core, qp->qpn);

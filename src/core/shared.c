@@ -15,7 +15,7 @@
 enum { OPENERS_MAX = QPN_INDICES }; /* most openers per process */
 
 struct opener {
-	struct list node; /* in qp->openers */
+	struct list node; /* in qp->xrc.openers */
 	struct list all;  /* in share->openers */
 	struct qp *qp;	  /* NULL: the QP has ended and the opener is not told yet */
 	uint16_t slot;
@@ -47,10 +47,10 @@ static void forget(struct core *core, struct opener *o)
 }
 
 /* Called when the QP lost a handle: ends the QP if that was its last. */
-static void end_if_left(struct qp *qp) REQUIRES(qp->core->turn)
+static void end_if_orphaned(struct qp *qp) REQUIRES(qp->core->turn)
 {
-	if (qp->left && !qp->leaving && list_empty(&qp->openers))
-		qp_end_left(qp);
+	if (qp->xrc.orphaned && !qp->xrc.destroying && list_empty(&qp->xrc.openers))
+		qp_end_orphaned(qp);
 }
 
 static int add(struct core *core, uint16_t slot, struct qp *qp, const struct share_msg *m)
@@ -65,7 +65,7 @@ static int add(struct core *core, uint16_t slot, struct qp *qp, const struct sha
 	o->slot = slot;
 	o->id = m->id;
 	o->qpn = m->qpn;
-	list_add_tail(&qp->openers, &o->node);
+	list_add_tail(&qp->xrc.openers, &o->node);
 	list_add_tail(&core->xrc.share->openers, &o->all);
 	core->xrc.share->nopeners[slot]++;
 	return 0;
@@ -80,8 +80,9 @@ static bool is_of_domain(const struct core *core, uint16_t slot, const struct qp
 	struct xrc_name name;
 
 	if (slot == core->slot)
-		return m->domain == (uintptr_t)qp->xrcd->domain;
-	return xrcd_name(qp->xrcd, &name) && memcmp(&name, &m->name, sizeof(name)) == 0;
+		return m->domain == (uintptr_t)qp->xrc.domain->domain;
+	return xrcd_name(qp->xrc.domain, &name) &&
+	       memcmp(&name, &m->name, sizeof(name)) == 0;
 }
 
 /* Like the kernel, answers EINVAL whatever is wrong. */
@@ -94,7 +95,7 @@ static int open_it(struct core *core, uint16_t slot, struct qp *qp,
 			    : "no target QP has that number");
 		return -EINVAL;
 	}
-	return find(&qp->openers, slot, m->id) ? 0 : add(core, slot, qp, m);
+	return find(&qp->xrc.openers, slot, m->id) ? 0 : add(core, slot, qp, m);
 }
 
 static int modify(struct core *core, struct qp *qp, const struct share_msg *m)
@@ -118,7 +119,7 @@ static int close_it(struct core *core, struct opener *o) REQUIRES(core->turn)
 
 	forget(core, o);
 	turn_is_held(qp->core);
-	end_if_left(qp);
+	end_if_orphaned(qp);
 	return 0;
 }
 
@@ -145,13 +146,13 @@ static struct qp *target(struct core *core, uint32_t qpn) REQUIRES(core->turn)
 {
 	struct qp *qp = qp_find(core, qpn);
 
-	return qp && qp->type == IBV_QPT_XRC_RECV && qp->xrcd ? qp : NULL;
+	return qp && qp->type == IBV_QPT_XRC_RECV && qp->xrc.domain ? qp : NULL;
 }
 
 void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 {
 	struct qp *qp = target(core, m->qpn);
-	struct opener *o = qp ? find(&qp->openers, slot, m->id) : NULL;
+	struct opener *o = qp ? find(&qp->xrc.openers, slot, m->id) : NULL;
 	struct share_msg a = {
 		.what = SHARE_ANSWER,
 		.op = m->op,
@@ -167,7 +168,7 @@ void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 	a.rc = m->op == SHARE_OPEN ? open_it(core, slot, qp, m)
 				   : do_it(core, o, m, &a.attr);
 	if (m->op == SHARE_OPEN && !a.rc)
-		o = find(&qp->openers, slot, m->id);
+		o = find(&qp->xrc.openers, slot, m->id);
 	if (o && m->op != SHARE_CLOSE)
 		o->said = a;
 	(void)share_pass(core, slot, &a); /* a lost answer is sent again when the
@@ -193,7 +194,7 @@ static void tell(struct core *core, struct opener *o)
 
 void shared_raise(struct qp *qp, enum ibv_event_type type)
 {
-	list_for(n, &qp->openers)
+	list_for(n, &qp->xrc.openers)
 	{
 		struct opener *o = container_of(n, struct opener, node);
 
@@ -211,7 +212,7 @@ static void tell_end(struct core *core, struct opener *o)
 
 void shared_end(struct core *core, struct qp *qp)
 {
-	list_for_safe(n, &qp->openers)
+	list_for_safe(n, &qp->xrc.openers)
 	{
 		struct opener *o = container_of(n, struct opener, node);
 
@@ -268,29 +269,29 @@ bool shared_leave(struct qp *qp)
 	struct xrcd *own = NULL;
 
 	turn_take(&core->turn);
-	if (!list_empty(&qp->openers))
-		own = xrcd_second(qp->xrcd); /* keeps the domain: the program may
-					      * close its own handle of it */
+	if (!list_empty(&qp->xrc.openers))
+		own = xrcd_second(qp->xrc.domain); /* keeps the domain: the program may
+						    * close its own handle of it */
 	if (!own) {
 		turn_give(&core->turn);
 		return false;
 	}
 	live_del(&qp->live);
 	lock_take(&qp->lock);
-	atomic_fetch_sub(&qp->xrcd->users, 1);
-	qp->xrcd = own;
+	atomic_fetch_sub(&qp->xrc.domain->users, 1);
+	qp->xrc.domain = own;
 	atomic_fetch_add(&own->users, 1);
-	qp->left = qp->leaving = true;
-	qp->stays = qp->ctx->stays;
+	qp->xrc.orphaned = qp->xrc.destroying = true;
+	qp->xrc.outlives = qp->ctx->stays;
 	lock_give(&qp->lock);
 	turn_give(&core->turn);
 
 	async_forget(qp->ctx, &qp->ex.qp_base);
 
 	turn_take(&core->turn);
-	qp->leaving = false;
+	qp->xrc.destroying = false;
 	turn_is_held(qp->core);
-	end_if_left(qp);
+	end_if_orphaned(qp);
 	turn_give(&core->turn);
 	return true;
 }
@@ -323,13 +324,13 @@ void shared_forget_context(struct context *ctx)
 	for (unsigned i = 0; i < QPN_INDICES; i++) {
 		struct qp *qp = numbers_at(&core->qps, i);
 
-		if (!qp || !qp->left || qp->ctx != ctx)
+		if (!qp || !qp->xrc.orphaned || qp->ctx != ctx)
 			continue;
 		turn_is_held(qp->core);
 		if (next)
 			qp->ctx = next;
 		else
-			qp_end_left(qp);
+			qp_end_orphaned(qp);
 	}
 	turn_give(&core->turn);
 }

@@ -265,7 +265,7 @@ static struct srq *reach(struct qp *qp, uint32_t srqn)
 {
 	struct srq *srq = srq_at(qp->core, srqn);
 
-	if (!srq || !srq->xrcd || srq->xrcd->domain != qp->xrcd->domain)
+	if (!srq || !srq->xrcd || srq->xrcd->domain != qp->xrc.domain->domain)
 		return NULL;
 	qp->pd = srq->pd;
 	return srq;
@@ -307,11 +307,11 @@ void xrc_forget(struct core *core, const struct srq *srq)
 	for (unsigned i = 0; i < QPN_INDICES; i++) {
 		struct qp *qp = numbers_at(&core->qps, i);
 
-		if (qp && qp->xrcd)
+		if (qp && qp->xrc.domain)
 			forget(qp, srq);
 	}
 	list_for(n, &core->xrc.stand_ins)
-		forget(container_of(n, struct qp, xrc_node), srq);
+		forget(container_of(n, struct qp, xrc.node), srq);
 }
 
 /* --- stand-ins ----------------------------------------------------------------- */
@@ -322,10 +322,10 @@ void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
 	qp->core = core;
 	qp->type = IBV_QPT_XRC_RECV;
 	qp->reliable = true;
-	qp->xrcd = none;
+	qp->xrc.domain = none;
 	qp_init_nodes(qp);
 	qp_set_state(qp, IBV_QPS_RTR);
-	list_add_tail(&core->xrc.stand_ins, &qp->xrc_node);
+	list_add_tail(&core->xrc.stand_ins, &qp->xrc.node);
 }
 
 void xrc_stand_down(struct core *core, struct qp *qp, uint64_t now)
@@ -334,7 +334,7 @@ void xrc_stand_down(struct core *core, struct qp *qp, uint64_t now)
 	lock_take(&qp->lock);
 	qp_fail(qp, false, -1, now);
 	lock_give(&qp->lock);
-	list_del(&qp->xrc_node);
+	list_del(&qp->xrc.node);
 }
 
 struct srq *xrc_find(struct core *core, uint32_t srqn, const struct xrc_name *name)

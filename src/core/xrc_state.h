@@ -22,7 +22,7 @@ struct xrc_state {
 	struct lock opening;   /* serialises opening and closing of named domains; outside
 				* of the turn */
 	struct list domains;   /* under core->lock */
-	struct list stand_ins; /* linked by qp->xrc_node; under the turn */
+	struct list stand_ins; /* linked by qp->xrc.node; under the turn */
 
 	/* What the room above does for xrc.c; NULL: there are no other processes.
 	 * claim tells other processes that this one has the domain, and returns 0 and

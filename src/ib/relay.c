@@ -150,7 +150,7 @@ static int pass_run(struct ib_qp *q)
 	};
 	struct iovec part[1 + XRC_RUN_MAX] = { { &m, sizeof(m) } };
 
-	if (!xrcd_name(q->qp->xrcd, &m.name))
+	if (!xrcd_name(q->qp->xrc.domain, &m.name))
 		return -ESRCH;
 	for (unsigned i = 0; i < r->run; i++) {
 		struct xrc_packet *p = &held_at(r, i)->packet;
@@ -478,7 +478,7 @@ static void want(struct ib_qp *q, const struct resource *t, uint64_t now)
 		.rkey = t->rkey,
 		.len = part_len(q, t, t->sent),
 	};
-	(void)xrcd_name(q->qp->xrcd, &r->part.msg.name);
+	(void)xrcd_name(q->qp->xrc.domain, &r->part.msg.name);
 	r->part.psn = psn_add(t->psn, t->sent);
 	r->part.state = WANTED;
 	if (r->asked != CARRY) /* an earlier part is not wanted any more */

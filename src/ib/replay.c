@@ -211,7 +211,7 @@ static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span
 
 	span->ours = false;
 	span->n = t->len > 0;
-	if (q->qp->xrcd && xrc_reach(q->qp, t->srqn))
+	if (q->qp->xrc.domain && xrc_reach(q->qp, t->srqn))
 		return false;
 	if (target_reach(q->qp, &q->rsp.target, t->rkey, t->va, t->len,
 			 IBV_ACCESS_REMOTE_READ, &host))

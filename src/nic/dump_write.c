@@ -167,7 +167,7 @@ static const struct {
 
 static void show_queues(struct dump_text *d, const struct qp *qp)
 {
-	if (qp->xrcd) {
+	if (qp->xrc.domain) {
 		fputs("    receives: the XRC SRQ that a request names\n", d->out);
 		return;
 	}
