@@ -27,7 +27,7 @@ static struct {
 static _Atomic unsigned nwaiting;
 static bool running GUARDED_BY(lock);
 
-static int take(void)
+static int take_fd(void)
 {
 	int fd = -1;
 
@@ -45,14 +45,14 @@ static void *close_all(void *arg)
 	int fd;
 
 	threads_begin();
-	while ((fd = take()) >= 0)
+	while ((fd = take_fd()) >= 0)
 		close(fd);
 	threads_end();
 	return arg;
 }
 
 /* Starts an ordinary thread, whatever policy and signal mask the caller has. */
-static bool start(void)
+static bool start_thread(void)
 {
 	const struct sched_param none = { 0 };
 	sigset_t all, old;
@@ -86,7 +86,7 @@ void closer_put(uid_t uid, int fd)
 		waiting[nwaiting++].uid = uid;
 	}
 	if (!running)
-		running = start();
+		running = start_thread();
 	lock_give(&lock);
 	if (!kept)
 		log_error("descriptor %d stays open: too many descriptors of other "
@@ -134,7 +134,7 @@ bool closer_try_again(void)
 		return true;
 	lock_take(&lock);
 	if (nwaiting && !running)
-		running = start();
+		running = start_thread();
 	runs = !nwaiting || running;
 	lock_give(&lock);
 	return runs;

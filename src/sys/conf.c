@@ -180,7 +180,8 @@ static int set_port(void *at, const char *value, char *err)
 	return 0;
 }
 
-static int set(struct conf *c, const struct row *r, const char *value, char err[CONF_ERR])
+static int set_value(struct conf *c, const struct row *r, const char *value,
+		     char err[CONF_ERR])
 {
 	void *at = (char *)c + r->offset;
 
@@ -204,7 +205,7 @@ static int set(struct conf *c, const struct row *r, const char *value, char err[
 	return fail(err, "no such type");
 }
 
-static const struct row *find(const char *key)
+static const struct row *find_row(const char *key)
 {
 	for (unsigned i = 0; i < ROWS; i++) {
 		if (strcmp(rows[i].k.key, key) == 0)
@@ -225,10 +226,10 @@ static int unknown_key(const char *key, char err[CONF_ERR])
 
 int conf_check(const char *key, const char *value, char err[CONF_ERR])
 {
-	const struct row *r = find(key);
+	const struct row *r = find_row(key);
 	struct conf scratch;
 
-	return r ? set(&scratch, r, value, err) : unknown_key(key, err);
+	return r ? set_value(&scratch, r, value, err) : unknown_key(key, err);
 }
 
 /* A ; after a blank begins a comment, too. */
@@ -247,7 +248,7 @@ static void drop_comment(char *value)
 static int file_pair(struct conf *c, struct conf_origin *o, const char *key, char *value,
 		     char err[CONF_ERR])
 {
-	const struct row *r = find(key);
+	const struct row *r = find_row(key);
 	char why[CONF_ERR];
 
 	if (*key == ';' || *key == '#' || (!*key && !value))
@@ -262,7 +263,7 @@ static int file_pair(struct conf *c, struct conf_origin *o, const char *key, cha
 	if (!r)
 		return unknown_key(key, err);
 	drop_comment(value);
-	if (set(c, r, value, why) != 0)
+	if (set_value(c, r, value, why) != 0)
 		return fail(err, "%s: %.400s", key, why);
 	o->from[r - rows] = CONF_FILE;
 	return 0;
@@ -372,7 +373,7 @@ static int read_env(struct conf *c, struct conf_origin *o, char err[CONF_ERR])
 
 		if (!v)
 			continue;
-		if (set(c, &rows[i], v, why) != 0)
+		if (set_value(c, &rows[i], v, why) != 0)
 			return fail(err, "%s: %.400s", rows[i].k.env, why);
 		o->from[i] = CONF_ENV;
 	}
@@ -387,7 +388,7 @@ int conf_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR])
 	memset(&c, 0, sizeof(c));
 	memset(origin, 0, sizeof(*origin));
 	for (unsigned i = 0; i < ROWS; i++) {
-		rc = set(&c, &rows[i], rows[i].k.dflt, err);
+		rc = set_value(&c, &rows[i], rows[i].k.dflt, err);
 		if (rc)
 			return rc;
 	}

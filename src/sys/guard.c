@@ -6,9 +6,9 @@
  * reported.
  *
  * Other guarded code sets a jump buffer and marks the thread.  The signal handler of a
- * marked thread does not jump itself: it points the interrupted context at escape() and
- * returns.  So the kernel restores signal mask and alternate stack as after any handler,
- * and escape() jumps from the thread's own stack.
+ * marked thread does not jump itself: it points the interrupted context at leave_copy()
+ * and returns.  So the kernel restores signal mask and alternate stack as after any
+ * handler, and leave_copy() jumps from the thread's own stack.
  *
  * All other faults go where they would have gone without us: `before` holds the actions
  * that were found installed, oldest first.  A program's handler that was installed after
@@ -59,7 +59,7 @@ static struct history {
 
 static ucontext_t depth_mark[HISTORY + 1]; /* only their addresses are used */
 
-static _Noreturn void escape(void)
+static _Noreturn void leave_copy(void)
 {
 	siglongjmp(active->jmp, 1);
 }
@@ -115,18 +115,18 @@ static void redirect(ucontext_t *uc)
 	greg_t *r = uc->uc_mcontext.gregs;
 
 	r[REG_RSP] = ((r[REG_RSP] - 128) & ~15ll) - 8; /* as after a call */
-	r[REG_RIP] = (greg_t)(uintptr_t)escape;
+	r[REG_RIP] = (greg_t)(uintptr_t)leave_copy;
 	r[REG_EFL] &= ~0x400ll; /* DF is clear */
 #elif defined(__aarch64__)
 	uc->uc_mcontext.sp &= ~15ull;
-	uc->uc_mcontext.pc = (uintptr_t)escape;
+	uc->uc_mcontext.pc = (uintptr_t)leave_copy;
 #else
 	(void)uc;
-	escape();
+	leave_copy();
 #endif
 }
 
-static void die(int sig, siginfo_t *si)
+static void die_of(int sig, siginfo_t *si)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
@@ -160,12 +160,12 @@ static void chain(struct history *h, siginfo_t *si, ucontext_t *uc)
 	struct sigaction copy;
 
 	if (!sa || (!(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == SIG_DFL)) {
-		die(h->sig, si);
+		die_of(h->sig, si);
 		return;
 	}
 	if (!(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == SIG_IGN) {
 		if (si->si_code > 0) /* a fault cannot be ignored */
-			die(h->sig, si);
+			die_of(h->sig, si);
 		return;
 	}
 	copy = *sa;
@@ -204,7 +204,7 @@ static bool same_action(const struct sigaction *a, const struct sigaction *b)
 
 /* before[n] is filled before n grows: a handler in another thread sees the old history or
  * the new one.  A full history drops its newest entry. */
-static void remember(struct history *h, const struct sigaction *sa)
+static void remember_handler(struct history *h, const struct sigaction *sa)
 {
 	unsigned n = atomic_load_explicit(&h->n, memory_order_relaxed);
 
@@ -216,13 +216,13 @@ static void remember(struct history *h, const struct sigaction *sa)
 	atomic_store_explicit(&h->n, n + 1, memory_order_release);
 }
 
-static void arm(struct history *h)
+static void install_handler(struct history *h)
 {
 	struct sigaction sa, now;
 
 	if (sigaction(h->sig, NULL, &now) != 0 || is_ours(&now))
 		return;
-	remember(h, &now);
+	remember_handler(h, &now);
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_sigaction = on_fault;
 	sa.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | (now.sa_flags & SA_RESTART);
@@ -236,8 +236,8 @@ void guard_arm(void)
 {
 	inside_begin(); /* for a signal handler that forks */
 	lock_take(&arm_lock);
-	arm(&histories[0]);
-	arm(&histories[1]);
+	install_handler(&histories[0]);
+	install_handler(&histories[1]);
 	choose_instructions();
 	lock_give(&arm_lock);
 	inside_end();
@@ -335,7 +335,7 @@ void guard_leave(void)
 }
 
 /* Called just before memory is touched. */
-static inline void touch(void)
+static inline void touch_next(void)
 {
 	if (__builtin_expect(mask.pending, 0)) {
 		mask.pending = false;
@@ -384,24 +384,24 @@ int caught_call(void (*fn)(void *arg), void *arg)
 
 int guard_call(void (*fn)(void *arg), void *arg)
 {
-	touch();
+	touch_next();
 	return caught_call(fn, arg);
 }
 
 int guard_copy(void *dst, const void *src, size_t n)
 {
-	touch();
+	touch_next();
 	return caught_copy(dst, src, n);
 }
 
 int guard_cmp_swap(uint64_t *at, uint64_t compare, uint64_t swap, uint64_t *orig)
 {
-	touch();
+	touch_next();
 	return caught_cmp_swap(at, compare, swap, orig);
 }
 
 int guard_fetch_add(uint64_t *at, uint64_t add, uint64_t *orig)
 {
-	touch();
+	touch_next();
 	return caught_fetch_add(at, add, orig);
 }

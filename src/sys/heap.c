@@ -30,27 +30,27 @@ int heap_reserve(struct heap *h, uint32_t n)
 	return 0;
 }
 
-static void put(struct heap *h, uint32_t i, struct heap_node *node)
+static void put_node(struct heap *h, uint32_t i, struct heap_node *node)
 {
 	h->v[i] = node;
 	node->pos = i + 1;
 }
 
 /* Moves the hole at i up or down until node fits into it. */
-static void settle(struct heap *h, uint32_t i, struct heap_node *node)
+static void sift_node(struct heap *h, uint32_t i, struct heap_node *node)
 {
 	uint32_t kid;
 
 	for (; i > 0 && h->v[(i - 1) / 2]->at > node->at; i = (i - 1) / 2)
-		put(h, i, h->v[(i - 1) / 2]);
+		put_node(h, i, h->v[(i - 1) / 2]);
 	for (; (kid = 2 * i + 1) < h->n; i = kid) {
 		if (kid + 1 < h->n && h->v[kid + 1]->at < h->v[kid]->at)
 			kid++;
 		if (h->v[kid]->at >= node->at)
 			break;
-		put(h, i, h->v[kid]);
+		put_node(h, i, h->v[kid]);
 	}
-	put(h, i, node);
+	put_node(h, i, node);
 }
 
 int heap_set(struct heap *h, struct heap_node *node, uint64_t at)
@@ -66,10 +66,10 @@ int heap_set(struct heap *h, struct heap_node *node, uint64_t at)
 			if (rc)
 				return rc;
 		}
-		put(h, h->n++, node);
+		put_node(h, h->n++, node);
 	}
 	node->at = at;
-	settle(h, node->pos - 1, node);
+	sift_node(h, node->pos - 1, node);
 	return 0;
 }
 
@@ -83,5 +83,5 @@ void heap_del(struct heap *h, struct heap_node *node)
 	node->pos = 0;
 	last = h->v[--h->n];
 	if (last != node)
-		settle(h, i - 1, last);
+		sift_node(h, i - 1, last);
 }

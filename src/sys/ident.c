@@ -51,7 +51,7 @@ static bool find_code(const struct code *c, const char *text, uint8_t *out)
 	return false;
 }
 
-static bool number(const char *text, uint32_t *out)
+static bool parse_number(const char *text, uint32_t *out)
 {
 	char *end;
 	unsigned long v;
@@ -86,14 +86,14 @@ static bool name_pattern(const char *text, char *out, size_t size)
 }
 
 /* Returns 1; 0: bad value; -1: unknown key. */
-static int set(struct ident *id, const char *key, const char *value)
+static int set_field(struct ident *id, const char *key, const char *value)
 {
 	if (strcmp(key, "vendor") == 0)
-		return number(value, &id->vendor_id);
+		return parse_number(value, &id->vendor_id);
 	if (strcmp(key, "part") == 0)
-		return number(value, &id->vendor_part_id);
+		return parse_number(value, &id->vendor_part_id);
 	if (strcmp(key, "hw") == 0)
-		return number(value, &id->hw_ver);
+		return parse_number(value, &id->hw_ver);
 	if (strcmp(key, "fw") == 0)
 		return string(value, id->fw_ver, sizeof(id->fw_ver));
 	if (strcmp(key, "speed") == 0)
@@ -137,7 +137,7 @@ int ident_parse(const char *spec, struct ident *out, char *err, size_t size)
 				 key);
 			return -EINVAL;
 		}
-		rc = set(&id, key, value);
+		rc = set_field(&id, key, value);
 		if (rc < 0)
 			snprintf(err, size,
 				 "unknown key '%s' (vendor, part, hw,"

@@ -28,7 +28,7 @@ static struct {
 				   .newest = &table.oldest };
 
 /* A signal handler that interrupts the holder is told (inside.h). */
-static void hold(void) ACQUIRES(table_lock)
+static void hold_table(void) ACQUIRES(table_lock)
 {
 	inside_begin();
 	lock_take(&table_lock);
@@ -41,14 +41,14 @@ static void let_go(void) RELEASES(table_lock)
 }
 
 /* The chain of l, from its address alone: l may be freed. */
-static size_t place(const struct live *l, unsigned bits)
+static size_t chain_of(const struct live *l, unsigned bits)
 {
 	return (size_t)(((uint64_t)(uintptr_t)l * 0x9e3779b97f4a7c15u) >> (64 - bits));
 }
 
 static struct live **link_to(const struct live *l) REQUIRES(table_lock)
 {
-	struct live **at = &table.chain[place(l, table.bits)];
+	struct live **at = &table.chain[chain_of(l, table.bits)];
 
 	while (*at && *at != l)
 		at = &(*at)->next;
@@ -56,7 +56,7 @@ static struct live **link_to(const struct live *l) REQUIRES(table_lock)
 }
 
 /* Without memory the chains only get longer. */
-static void grow(void) REQUIRES(table_lock)
+static void grow_table(void) REQUIRES(table_lock)
 {
 	const unsigned bits = table.bits + 2;
 	struct live **chain = calloc((size_t)1 << bits, sizeof(struct live *));
@@ -66,7 +66,7 @@ static void grow(void) REQUIRES(table_lock)
 	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
 		while (table.chain[i]) {
 			struct live *l = table.chain[i];
-			struct live **to = &chain[place(l, bits)];
+			struct live **to = &chain[chain_of(l, bits)];
 
 			table.chain[i] = l->next;
 			l->next = *to;
@@ -83,10 +83,10 @@ void live_add(struct live *l, enum live_kind kind, const void *owner)
 {
 	struct live **at;
 
-	hold();
+	hold_table();
 	if (table.count++ >> table.bits)
-		grow();
-	at = &table.chain[place(l, table.bits)];
+		grow_table();
+	at = &table.chain[chain_of(l, table.bits)];
 	*l = (struct live){ .next = *at, .owner = owner, .kind = kind };
 	*at = l;
 	let_go();
@@ -105,7 +105,7 @@ void live_del(struct live *l)
 {
 	struct live **at;
 
-	hold();
+	hold_table();
 	at = link_to(l);
 	if (*at)
 		take_out(at);
@@ -118,7 +118,7 @@ bool live_find(const struct live *l, enum live_kind kind, const void **owner)
 
 	if (!l)
 		return false;
-	hold();
+	hold_table();
 	found = *link_to(l) && l->kind == kind;
 	if (found)
 		*owner = l->owner;
@@ -128,7 +128,7 @@ bool live_find(const struct live *l, enum live_kind kind, const void **owner)
 
 void live_rest(struct live *l)
 {
-	hold();
+	hold_table();
 	*l = (struct live){ .kind = LIVE_NONE };
 	*table.newest = l;
 	table.newest = &l->next;
@@ -140,7 +140,7 @@ struct live *live_rested(void)
 {
 	struct live *l = NULL;
 
-	hold();
+	hold_table();
 	if (table.resting > REST) {
 		l = table.oldest;
 		table.oldest = l->next;
@@ -161,7 +161,7 @@ static void take_to(struct live **at, struct live *of[LIVE_KINDS]) REQUIRES(tabl
 
 void live_take(const void *owner, struct live *of[LIVE_KINDS])
 {
-	hold();
+	hold_table();
 	for (size_t i = 0; i < (size_t)1 << table.bits; i++) {
 		struct live **at = &table.chain[i];
 
@@ -182,7 +182,7 @@ bool live_next(enum live_kind kind, uint64_t *at, unsigned n,
 {
 	size_t chains, i;
 
-	hold();
+	hold_table();
 	chains = (size_t)1 << table.bits;
 	i = (size_t)(*at >> (64 - table.bits));
 	for (unsigned seen = 0; i < chains && seen / OTHERS < n; i++, seen++) {

@@ -51,7 +51,7 @@ int log_set_level(const char *level)
 }
 
 /* Replaces %p in file and makes it absolute, since the program may change directory. */
-static int expand(char *out, size_t size, const char *file)
+static int expand_name(char *out, size_t size, const char *file)
 {
 	size_t n = 0;
 
@@ -94,7 +94,7 @@ int log_setup(const char *spec)
 	if (spec[len] == ':') {
 		if (!spec[len + 1])
 			return -EINVAL;
-		rc = expand(path, sizeof(path), spec + len + 1);
+		rc = expand_name(path, sizeof(path), spec + len + 1);
 		if (rc)
 			return rc;
 		fd = open_log(path);
@@ -156,7 +156,7 @@ static size_t text_head(char *line, size_t size, enum log_level level)
 
 /* Escapes text as the inside of a string, as far as there is room; bytes that are not
  * ASCII become the characters of those numbers. Returns the length. */
-static size_t escape(char *out, size_t size, const char *text)
+static size_t escape_text(char *out, size_t size, const char *text)
 {
 	size_t n = 0;
 
@@ -205,7 +205,7 @@ static size_t json_line(char *line, size_t size, const struct log_from *from,
 				      "\"status\": \"%s\", \"vendor_err\": %u, ",
 				      from->wc->status, from->wc->vendor_err);
 	n += (size_t)snprintf(line + n, size - n, "\"text\": \"");
-	n += escape(line + n, size - n - sizeof("\"}\n"), text);
+	n += escape_text(line + n, size - n - sizeof("\"}\n"), text);
 	return n + (size_t)snprintf(line + n, size - n, "\"}");
 }
 

@@ -18,7 +18,7 @@ static char *trim(char *text)
 }
 
 /* Ends text at the first c and returns what follows; NULL: there is no c. */
-static char *cut(char *text, char c)
+static char *cut_at(char *text, char c)
 {
 	char *at = strchr(text, c);
 
@@ -32,8 +32,8 @@ char *pair_next(char **at, char sep, char **value)
 {
 	char *key = *at;
 
-	*at = cut(key, sep);
-	*value = cut(key, '=');
+	*at = cut_at(key, sep);
+	*value = cut_at(key, '=');
 	if (*value)
 		*value = trim(*value);
 	return trim(key);

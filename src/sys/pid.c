@@ -41,7 +41,7 @@ static _Atomic pid_t *make_page(void)
 	return none;
 }
 
-static pid_t ask(_Atomic pid_t *to)
+static pid_t ask_kernel(_Atomic pid_t *to)
 {
 	const pid_t pid = getpid();
 	int saved = errno;
@@ -59,5 +59,5 @@ pid_t pid_own(void)
 	_Atomic pid_t *at = atomic_load_explicit(&kept, memory_order_acquire);
 	pid_t pid = at ? atomic_load_explicit(at, memory_order_relaxed) : 0;
 
-	return pid ? pid : ask(at);
+	return pid ? pid : ask_kernel(at);
 }

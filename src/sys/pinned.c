@@ -52,7 +52,7 @@ static bool is_anonymous(const struct procmap *m)
 
 /* --- writing ------------------------------------------------------------- */
 
-static bool put(int mem, uintptr_t dst, const uint8_t *src, size_t n)
+static bool write_all(int mem, uintptr_t dst, const uint8_t *src, size_t n)
 {
 	return n == 0 || syscall(SYS_pwrite64, mem, src, n, dst) == (ssize_t)n;
 }
@@ -65,7 +65,8 @@ static int write_private(uintptr_t dst, const uint8_t *src, size_t n)
 
 	if (mem < 0)
 		return -EFAULT;
-	did = put(mem, dst, src, body) && put(mem, dst + body, src + body, n - body);
+	did = write_all(mem, dst, src, body) &&
+	      write_all(mem, dst + body, src + body, n - body);
 	close_proc(mem);
 	return did ? 0 : -EFAULT;
 }

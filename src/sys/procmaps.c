@@ -56,7 +56,7 @@ static bool next_line(struct procmaps *m, char line[LINE])
 	return true;
 }
 
-static bool parse(const char *line, struct procmap *m)
+static bool parse_line(const char *line, struct procmap *m)
 {
 	int name = 0;
 
@@ -73,7 +73,7 @@ bool procmaps_next(struct procmaps *m, struct procmap *out)
 	char line[LINE];
 
 	while (m->fd >= 0 && next_line(m, line))
-		if (parse(line, out))
+		if (parse_line(line, out))
 			return true;
 	return false;
 }

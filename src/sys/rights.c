@@ -48,17 +48,17 @@ unsigned rights_take(struct msghdr *m, uid_t uid, int *fds, unsigned max)
 	return got;
 }
 
-static bool set(int fd, int on)
+static bool set_passing(int fd, int on)
 {
 	return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on)) == 0;
 }
 
 bool rights_refuse(int fd)
 {
-	return set(fd, 0);
+	return set_passing(fd, 0);
 }
 
 void rights_allow(int fd)
 {
-	set(fd, 1);
+	set_passing(fd, 1);
 }

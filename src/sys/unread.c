@@ -11,7 +11,7 @@ enum looked { NOTHING, MESSAGE, DESCRIPTORS };
 /* What is the next unread message at fd?  The control buffer has room for the sender's
  * credentials, which the kernel adds to every message, even an empty one, but not at the
  * end of the stream.  Descriptors find no room and set MSG_CTRUNC. */
-static enum looked look(int fd)
+static enum looked peek_message(int fd)
 {
 	union {
 		struct cmsghdr head;
@@ -36,7 +36,7 @@ bool unread_drop(int fd)
 
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
 		return false;
-	for (int i = 0; i < MAX && (what = look(fd)) == MESSAGE; i++)
+	for (int i = 0; i < MAX && (what = peek_message(fd)) == MESSAGE; i++)
 		recv(fd, NULL, 0, MSG_DONTWAIT);
 	return what == NOTHING;
 }
