@@ -26,7 +26,7 @@ static bool is_v4(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
-static void put16(uint8_t *at, size_t v)
+static void store_be16(uint8_t *at, size_t v)
 {
 	at[0] = (uint8_t)(v >> 8);
 	at[1] = (uint8_t)v;
@@ -37,12 +37,12 @@ static uint8_t *put_ip4(uint8_t *at, const struct icrc_path *path, uint16_t ip_i
 {
 	at[0] = 0x45;
 	at[1] = 0xff; /* TOS */
-	put16(at + 2, IP4 + UDP + udp_len);
-	put16(at + 4, ip_id);
-	put16(at + 6, path->may_fragment ? 0 : 0x4000); /* DF, no offset */
-	at[8] = 0xff;					/* TTL */
+	store_be16(at + 2, IP4 + UDP + udp_len);
+	store_be16(at + 4, ip_id);
+	store_be16(at + 6, path->may_fragment ? 0 : 0x4000); /* DF, no offset */
+	at[8] = 0xff;					     /* TTL */
 	at[9] = PROTO_UDP;
-	put16(at + 10, 0xffff); /* checksum */
+	store_be16(at + 10, 0xffff); /* checksum */
 	memcpy(at + 12, path->src + 12, 4);
 	memcpy(at + 16, path->dst + 12, 4);
 	return at + IP4;
@@ -54,7 +54,7 @@ static uint8_t *put_ip6(uint8_t *at, const struct icrc_path *path, uint8_t next,
 {
 	at[0] = 0x6f; /* traffic class, flow label */
 	memset(at + 1, 0xff, 3);
-	put16(at + 4, len);
+	store_be16(at + 4, len);
 	at[6] = next;
 	at[7] = 0xff; /* hop limit */
 	memcpy(at + 8, path->src, 16);
@@ -64,10 +64,10 @@ static uint8_t *put_ip6(uint8_t *at, const struct icrc_path *path, uint8_t next,
 
 static uint8_t *put_udp(uint8_t *at, const struct icrc_path *path, size_t udp_len)
 {
-	put16(at, path->sport);
-	put16(at + 2, path->dport);
-	put16(at + 4, UDP + udp_len);
-	put16(at + 6, 0xffff);
+	store_be16(at, path->sport);
+	store_be16(at + 2, path->dport);
+	store_be16(at + 4, UDP + udp_len);
+	store_be16(at + 6, 0xffff);
 	return at + UDP;
 }
 
