@@ -113,7 +113,7 @@ int claim_uids_count(void)
 /* Asks for all listening sockets (NLM_F_DUMP) or for socket ino. Returns the descriptor
  * to read the answer from, or -errno. The answer comes with the request, so nothing
  * waits for it. */
-static int ask(uint16_t flags, uint32_t ino)
+static int dump_sockets(uint16_t flags, uint32_t ino)
 {
 	const struct {
 		struct nlmsghdr h;
@@ -233,7 +233,7 @@ static int take_piece(int diag, claim_fn *fn, void *arg)
 
 int claim_list(claim_fn *fn, void *arg)
 {
-	int diag = ask(NLM_F_DUMP, 0), rc;
+	int diag = dump_sockets(NLM_F_DUMP, 0), rc;
 
 	if (diag < 0)
 		return diag;
@@ -249,7 +249,7 @@ struct check {
 	bool found;
 };
 
-static void compare(void *arg, const struct claim *c)
+static void match_claim(void *arg, const struct claim *c)
 {
 	struct check *k = arg;
 
@@ -259,11 +259,11 @@ static void compare(void *arg, const struct claim *c)
 int claim_check(const struct claim *c)
 {
 	struct check k = { .want = c };
-	int diag = ask(0, c->ino), rc;
+	int diag = dump_sockets(0, c->ino), rc;
 
 	if (diag < 0)
 		return -EAGAIN;
-	rc = take_piece(diag, compare, &k);
+	rc = take_piece(diag, match_claim, &k);
 	close(diag);
 	if (rc == MORE || rc == -ENOENT)
 		return k.found ? 0 : -ESRCH;

@@ -98,7 +98,7 @@ void host_conns_init(struct host *h)
 	list_init(&h->later);
 }
 
-static bool watch(struct host *h, int fd, void *who, bool on)
+static bool watch_fd(struct host *h, int fd, void *who, bool on)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
 
@@ -135,17 +135,17 @@ bool host_conn_watch(struct host *h, struct host_conn *c, bool on)
 {
 	if (on && c->unheard)
 		return true; /* host_hear_again() adds it later */
-	return watch(h, c->fd, c, on);
+	return watch_fd(h, c->fd, c, on);
 }
 
 /* Watches or ignores new connections and services. Returns false if epoll refuses; then
  * none is watched. */
 static bool hear_anybody(struct host *h, bool on)
 {
-	bool done = watch(h, h->listen_fd, NULL, on);
+	bool done = watch_fd(h, h->listen_fd, NULL, on);
 
 	if (h->services.epfd >= 0)
-		done &= watch(h, h->services.epfd, &h->services, on);
+		done &= watch_fd(h, h->services.epfd, &h->services, on);
 	if (on && !done)
 		hear_anybody(h, false);
 	else
@@ -172,7 +172,7 @@ static void hear_all(struct host *h, struct list *conns)
 
 		if (!c->unheard)
 			continue;
-		c->unheard = closer_is_full_of(c->uid) || !watch(h, c->fd, c, true);
+		c->unheard = closer_is_full_of(c->uid) || !watch_fd(h, c->fd, c, true);
 		if (c->unheard)
 			host_set_alarm(h, clock_ns() + UNHEARD_NS);
 	}
@@ -311,7 +311,7 @@ void host_bury(struct host *h)
 /* --- ours to others -------------------------------------------------------------- */
 
 /* Greets on fd, which leads to slot's process, and takes fd over. */
-static int introduce(struct host *h, uint16_t slot, int fd, struct host_conn **out)
+static int greet_slot(struct host *h, uint16_t slot, int fd, struct host_conn **out)
 {
 	struct host_conn *c;
 
@@ -330,7 +330,7 @@ static int introduce(struct host *h, uint16_t slot, int fd, struct host_conn **o
 
 /* Remembers a failed try: each costs a few system calls, and packets may come for slots
  * that no process has. */
-static int remember(struct host *h, uint16_t slot, int rc)
+static int note_failure(struct host *h, uint16_t slot, int rc)
 {
 	uint64_t until = clock_ns() + AGAIN_NS;
 
@@ -354,9 +354,9 @@ int host_conn_get(struct host *h, uint16_t slot, struct host_conn **out)
 		return h->unreached[slot].rc;
 	rc = host_reach(h, slot);
 	if (rc >= 0)
-		rc = introduce(h, slot, rc, out);
+		rc = greet_slot(h, slot, rc, out);
 	if (rc)
-		return remember(h, slot, rc == -EAGAIN ? rc : -ESRCH);
+		return note_failure(h, slot, rc == -EAGAIN ? rc : -ESRCH);
 	h->unreached[slot].rc = 0;
 	return 0;
 }
@@ -382,7 +382,7 @@ static bool connect_if(struct host *h, uint16_t slot, uid_t uid)
 	if (fd < 0)
 		return false;
 	if (user_of_peer(fd, &owner, &pid) == 0 && owner == uid)
-		return introduce(h, slot, fd, &c) == 0;
+		return greet_slot(h, slot, fd, &c) == 0;
 	closer_hang_up(fd);
 	return false;
 }
@@ -399,5 +399,5 @@ uint16_t host_connect_user(struct host *h, uid_t uid)
 		if (slot != h->slot && connect_if(h, slot, uid))
 			return slot;
 	fd = reserve_connect_user(&h->reserve, uid, &slot);
-	return fd >= 0 && introduce(h, slot, fd, &c) == 0 ? slot : 0;
+	return fd >= 0 && greet_slot(h, slot, fd, &c) == 0 ? slot : 0;
 }

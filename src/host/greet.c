@@ -82,7 +82,7 @@ static void confirm(struct host *h, struct host_conn *c, uint16_t slot, uid_t ui
 }
 
 /* Judges the claim of slot. Returns false if that cannot be done now. */
-static bool judge(struct host *h, struct host_conn *c, uint16_t slot)
+static bool judge_claim(struct host *h, struct host_conn *c, uint16_t slot)
 {
 	uid_t uid = c->uid;
 	int rc = host_owns(h, slot, c->since, &uid, c->pid,
@@ -125,7 +125,7 @@ void host_greeted(struct host *h, struct host_conn *c, const void *buf, size_t l
 		return;
 	}
 	name_hide_senders(c->fd);
-	if (judge(h, c, slot))
+	if (judge_claim(h, c, slot))
 		return;
 	host_conn_watch(h, c, false);
 	wait_for_alarm(h, c, slot);
@@ -159,7 +159,7 @@ static void judge_again(struct host *h, struct host_conn *c)
 	uint16_t slot = c->claimed;
 
 	c->claimed = 0;
-	if (judge(h, c, slot)) {
+	if (judge_claim(h, c, slot)) {
 		if (c->fd >= 0 && !host_conn_watch(h, c, true))
 			host_conn_close(h, c);
 	} else if (host_conn_has_ended(c)) {

@@ -61,7 +61,7 @@ static int take_slot(struct host *h)
 	return rc;
 }
 
-static void draw(struct msg_proof *p)
+static void draw_proof(struct msg_proof *p)
 {
 	struct secret s = { 0 };
 	uint32_t word[sizeof(*p) / sizeof(uint32_t)];
@@ -71,7 +71,7 @@ static void draw(struct msg_proof *p)
 	memcpy(p, word, sizeof(*p));
 }
 
-static bool watch(struct host *h, int fd, void *who)
+static bool watch_fd(struct host *h, int fd, void *who)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
 
@@ -82,7 +82,7 @@ static int open_fds(struct host *h)
 {
 	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	h->alarm_fd = fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
-	if (h->epfd < 0 || !watch(h, h->alarm_fd, &h->alarm_fd))
+	if (h->epfd < 0 || !watch_fd(h, h->alarm_fd, &h->alarm_fd))
 		return -errno;
 	return 0;
 }
@@ -99,14 +99,14 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 	h->listen_fd = h->spare_fd = -1;
 	h->alarm_at = NEVER;
 	user_open(&h->user);
-	draw(&h->proof);
+	draw_proof(&h->proof);
 	reserve_init(&h->reserve, h->user.uid);
 	host_conns_init(h);
 	services_init(&h->services);
 	rc = open_fds(h);
 	if (!rc)
 		rc = take_slot(h);
-	if (!rc && !watch(h, h->listen_fd, NULL))
+	if (!rc && !watch_fd(h, h->listen_fd, NULL))
 		rc = -errno;
 	if (rc) {
 		host_close(h);
@@ -217,5 +217,5 @@ struct services *host_services(struct host *h)
 
 int host_watch(struct host *h, int fd)
 {
-	return watch(h, fd, &h->services) ? 0 : -errno;
+	return watch_fd(h, fd, &h->services) ? 0 : -errno;
 }

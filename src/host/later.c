@@ -40,7 +40,7 @@ static void wait_on(struct host *h, struct later *l)
 }
 
 /* Keeps a copy of the datagram. Returns false if there is no room. */
-static bool keep(struct host *h, uid_t uid, pid_t pid, const void *buf, size_t len)
+static bool keep_copy(struct host *h, uid_t uid, pid_t pid, const void *buf, size_t len)
 {
 	struct later *l;
 	unsigned all = 0, each = 0;
@@ -77,7 +77,7 @@ void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 	int rc = waits(h, uid, pid) ? -EAGAIN
 				    : host_judge_dgram(h, uid, pid, buf, len, clock_ns());
 
-	if (rc == -EAGAIN && !keep(h, uid, pid, buf, len))
+	if (rc == -EAGAIN && !keep_copy(h, uid, pid, buf, len))
 		h->stats.refused++;
 }
 
@@ -89,7 +89,7 @@ void host_later_now(struct host *h)
 }
 
 /* Judges the datagram. Returns false if it has to wait on. */
-static bool judge(struct host *h, struct later *l)
+static bool judge_again(struct host *h, struct later *l)
 {
 	int rc = host_judge_dgram(h, l->uid, l->pid, l->buf, l->len, l->since);
 
@@ -115,7 +115,7 @@ void host_later_judge(struct host *h)
 		bool behind = waits(h, l->uid, l->pid);
 
 		list_del(node);
-		if (!behind && l->at <= now && judge(h, l))
+		if (!behind && l->at <= now && judge_again(h, l))
 			continue;
 		list_add_tail(&h->later, node);
 		if (!behind && l->at <= now)

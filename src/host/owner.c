@@ -100,7 +100,7 @@ bool host_is_ours_now(struct host *h, uint16_t slot)
 /* --- after setuid() -------------------------------------------------------------- */
 
 /* Compares `said` with what the owner of slot sends on a connection that leads to it. */
-static int compare(struct host *h, uint16_t slot, const struct msg_proof *said)
+static int compare_proof(struct host *h, uint16_t slot, const struct msg_proof *said)
 {
 	struct host_conn *c;
 
@@ -122,7 +122,7 @@ int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t p
 	if (its != pid)
 		return -EPERM;
 	if (!user_is_same(&h->user, owner, *uid) && (!pid || owner != *uid))
-		rc = pid && said ? compare(h, slot, said) : -EPERM;
+		rc = pid && said ? compare_proof(h, slot, said) : -EPERM;
 	if (!rc)
 		*uid = owner;
 	return rc;

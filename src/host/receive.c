@@ -55,7 +55,7 @@ void host_garbage(struct host *h, struct host_conn *c)
 	host_conn_close(h, c);
 }
 
-static void refuse(struct host *h, uid_t uid, pid_t pid)
+static void refuse_sender(struct host *h, uid_t uid, pid_t pid)
 {
 	h->stats.refused++;
 	/* The last datagrams from the former holder of the UDP port may come this way,
@@ -67,7 +67,7 @@ static void refuse(struct host *h, uid_t uid, pid_t pid)
 			 h->nholders ? " and of the user that has the UDP port" : "");
 }
 
-static void deliver(struct host *h, const struct dgram *d)
+static void deliver_dgram(struct host *h, const struct dgram *d)
 {
 	h->stats.received++;
 	h->ops->datagram(h->arg, d);
@@ -92,14 +92,15 @@ int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 	if (rc == -EAGAIN)
 		return rc;
 	if (!rc && may_forward(h, uid, pid))
-		deliver(h, &d);
+		deliver_dgram(h, &d);
 	else
-		refuse(h, uid, pid);
+		refuse_sender(h, uid, pid);
 	return 0;
 }
 
 /* Handles a message for local/ from c's process. */
-static void hear(struct host *h, struct host_conn *c, size_t len, struct fds_got *got)
+static void pass_message(struct host *h, struct host_conn *c, size_t len,
+			 struct fds_got *got)
 {
 	struct host_said s = {
 		.slot = c->slot,
@@ -143,7 +144,8 @@ static void take_passed(struct host *h, struct host_conn *c, size_t len)
 		h->ops->passed(h->arg, &s);
 }
 
-static void take(struct host *h, struct host_conn *c, size_t len, struct fds_got *got)
+static void take_message(struct host *h, struct host_conn *c, size_t len,
+			 struct fds_got *got)
 {
 	const struct msg_local *said = (void *)h->buf;
 	struct dgram d;
@@ -155,7 +157,7 @@ static void take(struct host *h, struct host_conn *c, size_t len, struct fds_got
 	}
 	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
 	    said->version == MSG_VERSION && said->type == MSG_LOCAL) {
-		hear(h, c, len, got);
+		pass_message(h, c, len, got);
 		return;
 	}
 	if (len >= sizeof(*said) && said->version == MSG_VERSION &&
@@ -168,9 +170,9 @@ static void take(struct host *h, struct host_conn *c, size_t len, struct fds_got
 	if (msg_get_dgram(h->buf, len, &d, &slot))
 		host_garbage(h, c);
 	else if (!c->foreign || is_holder(h, c->uid))
-		deliver(h, &d);
+		deliver_dgram(h, &d);
 	else
-		refuse(h, c->uid, c->pid);
+		refuse_sender(h, c->uid, c->pid);
 }
 
 /* Has c's process sent more descriptors than it may? Every offer of a pipe brings
@@ -208,7 +210,7 @@ static void conn_run(struct host *h, struct host_conn *c)
 		else if (brings_too_many(c, got.n))
 			host_garbage(h, c);
 		else /* truncated: refused for its length */
-			take(h, c, (size_t)n, &got);
+			take_message(h, c, (size_t)n, &got);
 		fds_let_go(&got, foreign);
 	}
 }

@@ -55,7 +55,7 @@ static void set_owner(struct number *n, const struct claim *c)
 	n->asked = false;
 }
 
-static void keep(void *arg, const struct claim *c)
+static void note_claim(void *arg, const struct claim *c)
 {
 	struct reserve *r = arg;
 	struct number *n = number_of(r, c->slot);
@@ -88,7 +88,7 @@ static int read_now(struct reserve *r)
 	r->news = true;
 	for (int i = 0; !rc && i < LISTS_MAX && (i < 2 || r->news); i++) {
 		r->news = false;
-		rc = claim_list(keep, r);
+		rc = claim_list(note_claim, r);
 	}
 	took = clock_ns() - began;
 	r->not_before =
@@ -181,7 +181,8 @@ static int by_choice(const void *a, const void *b)
 /* Orders the numbers to try. If a weaker user must lose a number, it is the user with
  * most of them, so that nobody who has only one loses it to root in place of a squatter.
  * Next come numbers for which this user is strongest; root is equally strong for all. */
-static void rank(struct reserve *r, enum pass pass, uint16_t order[RESERVE_NUMBERS])
+static void rank_numbers(struct reserve *r, enum pass pass,
+			 uint16_t order[RESERVE_NUMBERS])
 {
 	struct choice c[RESERVE_NUMBERS];
 
@@ -204,7 +205,7 @@ static int sweep(struct reserve *r, enum pass pass, uint16_t *slot)
 
 	if (rc)
 		return rc;
-	rank(r, pass, order);
+	rank_numbers(r, pass, order);
 	for (unsigned i = 0; i < RESERVE_NUMBERS + NEAR; i++) {
 		unsigned k = i ^ flip;
 
@@ -338,7 +339,7 @@ int reserve_connect_user(struct reserve *r, uid_t uid, uint16_t *slot)
 	return -ESRCH;
 }
 
-static void mark(void *arg, const struct claim *c)
+static void mark_claim(void *arg, const struct claim *c)
 {
 	((bool *)arg)[c->slot - RESERVE_FIRST] = true;
 }
@@ -348,7 +349,7 @@ unsigned reserve_claimed(void)
 	bool claimed[RESERVE_NUMBERS] = { false };
 	unsigned n = 0;
 
-	claim_list(mark, claimed);
+	claim_list(mark_claim, claimed);
 	for (unsigned i = 0; i < RESERVE_NUMBERS; i++)
 		n += claimed[i];
 	return n;

@@ -53,7 +53,7 @@ static int make_socket(void)
 
 /* --- owning -------------------------------------------------------------- */
 
-static int watch(struct services *all, struct service *s)
+static int watch_service(struct services *all, struct service *s)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = s };
 	int rc;
@@ -96,7 +96,7 @@ int service_bind(struct host *host, const char *name, struct service **out)
 		rc = -errno;
 		goto close_fd;
 	}
-	rc = watch(host_services(host), s);
+	rc = watch_service(host_services(host), s);
 	if (rc)
 		goto close_fd;
 	list_add_tail(&host_services(host)->list, &s->node);
