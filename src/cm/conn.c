@@ -116,7 +116,7 @@ struct conn *conn_find(struct cm *cm, uint32_t local_id)
 	return c->state != ST_FREE && c->local_id == local_id ? c : NULL;
 }
 
-static struct list *bucket(struct list *all, const uint8_t ip[16], uint32_t what)
+static struct list *bucket_of(struct list *all, const uint8_t ip[16], uint32_t what)
 {
 	uint32_t h = what;
 
@@ -127,7 +127,7 @@ static struct list *bucket(struct list *all, const uint8_t ip[16], uint32_t what
 
 void conn_hash(struct conn *c)
 {
-	list_add_tail(bucket(c->cm->by_peer, c->route.dst, c->remote_id), &c->node);
+	list_add_tail(bucket_of(c->cm->by_peer, c->route.dst, c->remote_id), &c->node);
 }
 
 /* On this host an ID and a QP number both begin with the slot of the process that has
@@ -143,7 +143,7 @@ void conn_hash_qp(struct conn *c)
 {
 	if (!owns_qp(c->cm, &c->route, c->remote_id, c->remote_qpn))
 		return;
-	list_add_tail(bucket(c->cm->by_qp, c->route.dst, c->remote_qpn), &c->qp_node);
+	list_add_tail(bucket_of(c->cm->by_qp, c->route.dst, c->remote_qpn), &c->qp_node);
 }
 
 void conn_unhash(struct conn *c)
@@ -160,7 +160,7 @@ static bool is_connected(const struct conn *c)
 struct conn *conn_find_request(struct cm *cm, const struct cm_route *route,
 			       uint32_t remote_id, bool datagram, uint64_t tid)
 {
-	list_for(n, bucket(cm->by_peer, route->dst, remote_id))
+	list_for(n, bucket_of(cm->by_peer, route->dst, remote_id))
 	{
 		struct conn *c = container_of(n, struct conn, node);
 
@@ -176,7 +176,7 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 			     const struct cm_msg *req)
 {
 	if (owns_qp(cm, route, req->local_id, req->qpn)) {
-		list_for(n, bucket(cm->by_qp, route->dst, req->qpn))
+		list_for(n, bucket_of(cm->by_qp, route->dst, req->qpn))
 		{
 			struct conn *c = container_of(n, struct conn, qp_node);
 
@@ -186,7 +186,7 @@ struct conn *conn_find_stale(struct cm *cm, const struct cm_route *route,
 				return c;
 		}
 	}
-	list_for(n, bucket(cm->by_peer, route->dst, req->local_id))
+	list_for(n, bucket_of(cm->by_peer, route->dst, req->local_id))
 	{
 		struct conn *c = container_of(n, struct conn, node);
 

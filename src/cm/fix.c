@@ -136,7 +136,7 @@ static const uint8_t *open_packet(const struct dgram *d)
 }
 
 /* Moves the QP's cursor past the packets in the batch. */
-static void commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
+static void commit_sent(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 {
 	lock_take(&qp->lock);
 	(void)qp->transport->commit(qp, first, n, now);
@@ -157,7 +157,7 @@ void fix_output(struct core *core, struct batch *b, uint64_t now)
 		(void)qp->transport->run(qp, now);
 		more = qp->transport->output(qp, b, now);
 		lock_give(&qp->lock);
-		commit(qp, first, b->n - first, now);
+		commit_sent(qp, first, b->n - first, now);
 		if (more)
 			due_add(core, qp);
 	}
@@ -233,7 +233,7 @@ void fix_mad(struct fix *f, int to, uint8_t from, const struct cm_msg *m)
 	fix_raw_mad(&f->core[to], src, dst, mad, f->now);
 }
 
-static void refuse(struct fix *f, const struct flight *x)
+static void note_refusal(struct fix *f, const struct flight *x)
 {
 	struct refusal *r = &f->refusal[!x->to][f->refusals[!x->to]];
 
@@ -251,7 +251,7 @@ static void land(struct fix *f, unsigned i)
 	f->n--;
 	memmove(&f->flight[i], &f->flight[i + 1], (f->n - i) * sizeof(struct flight));
 	if (f->dead[x.to] || (f->dead_host && x.dst[15] == f->dead_host)) {
-		refuse(f, &x);
+		note_refusal(f, &x);
 		return;
 	}
 	arrive(&f->core[x.to], x.src, x.dst, x.packet, f->now);

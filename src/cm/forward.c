@@ -13,7 +13,7 @@
 #include "link/ip_addr.h"
 
 /* Makes a datagram of a MAD that came in by this route. */
-static void wrap(struct dgram *d, const struct cm_route *route, const uint8_t *mad)
+static void wrap_mad(struct dgram *d, const struct cm_route *route, const uint8_t *mad)
 {
 	*d = (struct dgram){ .mad = true, .len = MAD_LEN, .iovcnt = 1 };
 	d->one = (struct iovec){ (void *)(uintptr_t)mad, MAD_LEN };
@@ -28,7 +28,7 @@ int forward_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
 {
 	struct dgram d;
 
-	wrap(&d, route, mad);
+	wrap_mad(&d, route, mad);
 	return host_forward(cm->host, slot, &d);
 }
 
@@ -39,7 +39,7 @@ int forward_to_name(struct cm *cm, const char *name, const struct cm_route *rout
 
 	if (!cm->host)
 		return -ESRCH;
-	wrap(&d, route, mad);
+	wrap_mad(&d, route, mad);
 	return service_send(cm->host, name, &d);
 }
 
@@ -72,8 +72,8 @@ static bool is_to_anybody(struct cm *cm, const struct cm_route *route, const uin
 	       (gsi_is_request(&m) || !id_slot(m.remote_id));
 }
 
-static void put(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
-		bool forwarded, uint64_t follows)
+static void box_mad(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
+		    bool forwarded, uint64_t follows)
 {
 	struct boxed_mad *b = &cm->box[cm->boxed++];
 
@@ -95,7 +95,7 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 	}
 	memcpy(route.src, ip_of(d)->to.ip, sizeof(route.src));
 	memcpy(route.dst, ip_of(d)->from.ip, sizeof(route.dst));
-	put(cm, &route, mad, true, is_to_anybody(cm, &route, mad) ? NEVER : 0);
+	box_mad(cm, &route, mad, true, is_to_anybody(cm, &route, mad) ? NEVER : 0);
 }
 
 /* It may be to anybody, or host/ had no room for it, or it was sent again. Where the box
@@ -106,7 +106,7 @@ bool forward_wait(struct cm *cm, const struct cm_route *route, const uint8_t *ma
 	if (!cm->host || len != MAD_LEN || route->dlid || !route_is_local(cm, route) ||
 	    cm->boxed == BOX_MAX)
 		return false;
-	put(cm, route, mad, false, now);
+	box_mad(cm, route, mad, false, now);
 	return true;
 }
 

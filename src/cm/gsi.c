@@ -91,8 +91,8 @@ static int forward_to_service(struct cm *cm, const struct cm_target *to,
 /* Keeps a request whose service no process has, to look for the service once more later.
  * A server may be about to listen again: perftest's client asks a second time while its
  * server is between two listeners. Returns false if there is no room. */
-static bool hold(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
-		 bool forwarded, uint64_t now)
+static bool hold_request(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
+			 bool forwarded, uint64_t now)
 {
 	for (int i = 0; i < HELD_MAX; i++) {
 		struct held_mad *h = &cm->held[i];
@@ -110,8 +110,9 @@ static bool hold(struct cm *cm, const struct cm_route *route, const uint8_t *mad
 
 /* Finds the connection, the listener or the process that a request is for. Returns false
  * if there is none. */
-static bool place(struct cm *cm, const struct cm_route *route, const struct cm_msg *m,
-		  const uint8_t *mad, bool forwarded, uint64_t now)
+static bool find_target(struct cm *cm, const struct cm_route *route,
+			const struct cm_msg *m, const uint8_t *mad, bool forwarded,
+			uint64_t now)
 {
 	struct cm_listener *l;
 	struct cm_target to;
@@ -132,7 +133,8 @@ static bool place(struct cm *cm, const struct cm_route *route, const struct cm_m
 	return true;
 }
 
-static void refuse(struct cm *cm, const struct cm_route *route, const struct cm_msg *m)
+static void reject_request(struct cm *cm, const struct cm_route *route,
+			   const struct cm_msg *m)
 {
 	char from[INET6_ADDRSTRLEN];
 	struct cm_msg answer;
@@ -152,9 +154,9 @@ static void take_request(struct cm *cm, const struct cm_route *route,
 			 const struct cm_msg *m, const uint8_t *mad, bool forwarded,
 			 uint64_t now)
 {
-	if (!place(cm, route, m, mad, forwarded, now) &&
-	    !hold(cm, route, mad, forwarded, now))
-		refuse(cm, route, m);
+	if (!find_target(cm, route, m, mad, forwarded, now) &&
+	    !hold_request(cm, route, mad, forwarded, now))
+		reject_request(cm, route, m);
 }
 
 static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
@@ -164,8 +166,8 @@ static void place_held(struct cm *cm, struct held_mad *h, uint64_t now)
 	h->at = 0;
 	if (cm_mad_parse(&m, h->mad, MAD_LEN))
 		return; /* cannot happen: it was parsed before */
-	if (!place(cm, &h->route, &m, h->mad, h->forwarded, now))
-		refuse(cm, &h->route, &m);
+	if (!find_target(cm, &h->route, &m, h->mad, h->forwarded, now))
+		reject_request(cm, &h->route, &m);
 }
 
 void gsi_run(struct cm *cm, uint64_t now)
@@ -252,7 +254,8 @@ uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route)
 	return port->qp1 ? qp1_pkey(port->qp1, route->pkey_index) : PKEY_DEFAULT;
 }
 
-static int put(struct cm *cm, const struct cm_route *route, bool grh, const uint8_t *mad)
+static int post_mad(struct cm *cm, const struct cm_route *route, bool grh,
+		    const uint8_t *mad)
 {
 	const struct gsi_port *port = gsi_port(cm, route);
 	const struct link_to to = {
@@ -272,7 +275,7 @@ static int put(struct cm *cm, const struct cm_route *route, bool grh, const uint
 
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 {
-	int rc = put(cm, route, true, mad);
+	int rc = post_mad(cm, route, true, mad);
 
 	if (!rc && !route->dlid)
 		cm->sent = true;
@@ -281,5 +284,5 @@ int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 
 int gsi_ask(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
 {
-	return put(cm, route, false, mad);
+	return post_mad(cm, route, false, mad);
 }

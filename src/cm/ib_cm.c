@@ -32,8 +32,8 @@ static void say_param(struct cm_msg *m, const struct cm_param *p)
 	m->srq = p->srq & 1;
 }
 
-static struct cm_msg request(struct conn *c, const struct cm_target *to,
-			     const struct cm_param *p)
+static struct cm_msg build_req(struct conn *c, const struct cm_target *to,
+			       const struct cm_param *p)
 {
 	struct cm_msg m = conn_msg(c, CM_REQ);
 
@@ -89,7 +89,7 @@ static int ibcm_connect(struct cm *cm, const struct cm_target *to,
 	*out = &c->base;
 	if (to->datagram)
 		return sidr_connect(c, to, p, now);
-	m = request(c, to, p);
+	m = build_req(c, to, p);
 	send_until_answered(c, &m, RESPONSE_TIMEOUT, MAX_RETRIES, now);
 	conn_become(c, ST_REQ_SENT);
 	return 0;
@@ -272,7 +272,7 @@ static void on_rej(struct conn *c, const struct cm_msg *m, uint64_t now)
 		conn_become(c, ST_IDLE);
 }
 
-static void late(struct conn *c, const struct cm_msg *m, uint64_t now)
+static void on_late(struct conn *c, const struct cm_msg *m, uint64_t now)
 {
 	(void)m;
 	(void)now;
@@ -292,20 +292,20 @@ static handler *const table[CM_TYPES][CONN_STATES] = {
 	},
 	[CM_REP] = {
 		[ST_REQ_SENT] = on_rep, [ST_REP_RCVD] = on_rep_again,
-		[ST_ESTABLISHED] = on_rep_again, [ST_DREQ_SENT] = late,
-		[ST_DREQ_RCVD] = late, [ST_TIMEWAIT] = late,
+		[ST_ESTABLISHED] = on_rep_again, [ST_DREQ_SENT] = on_late,
+		[ST_DREQ_RCVD] = on_late, [ST_TIMEWAIT] = on_late,
 	},
 	[CM_RTU] = {
-		[ST_REP_SENT] = on_rtu, [ST_ESTABLISHED] = late,
-		[ST_DREQ_SENT] = late, [ST_DREQ_RCVD] = late, [ST_TIMEWAIT] = late,
+		[ST_REP_SENT] = on_rtu, [ST_ESTABLISHED] = on_late,
+		[ST_DREQ_SENT] = on_late, [ST_DREQ_RCVD] = on_late, [ST_TIMEWAIT] = on_late,
 	},
 	[CM_DREQ] = {
 		[ST_REP_SENT] = on_early_dreq, [ST_ESTABLISHED] = on_dreq,
-		[ST_DREQ_SENT] = on_dreq, [ST_DREQ_RCVD] = late,
+		[ST_DREQ_SENT] = on_dreq, [ST_DREQ_RCVD] = on_late,
 		[ST_TIMEWAIT] = on_dreq,
 	},
 	[CM_DREP] = {
-		[ST_DREQ_SENT] = on_drep, [ST_TIMEWAIT] = late,
+		[ST_DREQ_SENT] = on_drep, [ST_TIMEWAIT] = on_late,
 	},
 	[CM_SIDR_REP] = {
 		[ST_SIDR_SENT] = on_sidr_rep,

@@ -24,7 +24,8 @@ void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 }
 
 /* Copies into c what the request m says of its sender (12.9.7.1). */
-static void ask(struct conn *c, const struct cm_target *from, const struct cm_msg *m)
+static void take_params(struct conn *c, const struct cm_target *from,
+			const struct cm_msg *m)
 {
 	c->passive = true;
 	c->datagram = m->type == CM_SIDR_REQ;
@@ -136,7 +137,7 @@ void ibcm_request(struct cm_listener *l, const struct cm_target *from,
 				from->src_port, l->pending);
 		return;
 	}
-	ask(c, from, m);
+	take_params(c, from, m);
 	c->listener = l;
 	l->pending++;
 	via_set(c, l);

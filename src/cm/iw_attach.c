@@ -25,7 +25,7 @@ int iwc_check_qp(struct cm *cm, uint32_t qpn)
 
 /* --- called by the transport: the turn and the QP's lock are held -------- */
 
-static void note(struct iwc *c)
+static void queue_note(struct iwc *c)
 {
 	struct cm *cm = c->cm;
 
@@ -41,7 +41,7 @@ static void on_ready(void *arg)
 	struct iwc *c = arg;
 
 	c->ready = true;
-	note(c);
+	queue_note(c);
 }
 
 static void on_ended(void *arg, enum iw_end how)
@@ -51,7 +51,7 @@ static void on_ended(void *arg, enum iw_end how)
 	c->ended = true;
 	c->how = how;
 	c->qp = NULL;
-	note(c);
+	queue_note(c);
 }
 
 static const struct iwarp_user user = { on_ready, on_ended };

@@ -47,7 +47,7 @@ void iwc_fail(struct iwc *c, int rc)
 
 /* Begins to connect. An error is reported later, from the timer, as all other results
  * are. */
-static void begin(struct iwc *c, uint64_t now)
+static void begin_connect(struct iwc *c, uint64_t now)
 {
 	c->state = IWC_CONNECTING;
 	c->failed = iw_sock_connect(&c->to, &c->watch.fd);
@@ -63,7 +63,7 @@ bool iwc_fall_back(struct iwc *c, uint64_t now)
 	c->fallback = true;
 	c->cm->counter[CM_IW_REVISION_1]++;
 	iwc_close_socket(c);
-	begin(c, now);
+	begin_connect(c, now);
 	return true;
 }
 
@@ -81,7 +81,7 @@ static void not_connected(struct iwc *c, int rc, uint64_t now)
 	iwc_timer(c, now + IWC_AGAIN_NS);
 }
 
-static void connected(struct iwc *c, uint64_t now)
+static void finish_connect(struct iwc *c, uint64_t now)
 {
 	int rc = iw_sock_result(c->watch.fd);
 	struct stream *s;
@@ -103,7 +103,7 @@ void iwc_progress(struct iwc *c, uint64_t now)
 {
 	switch (c->state) {
 	case IWC_CONNECTING:
-		connected(c, now);
+		finish_connect(c, now);
 		break;
 	case IWC_ASKING:
 	case IWC_AWAITING:
@@ -134,7 +134,7 @@ void iwc_timeout(struct iwc *c, uint64_t now)
 		not_connected(c, c->failed ? c->failed : -ETIMEDOUT, now);
 		break;
 	case IWC_REFUSED:
-		begin(c, now);
+		begin_connect(c, now);
 		break;
 	case IWC_ASKING:
 		iwc_fail(c, -ETIMEDOUT);
@@ -174,7 +174,7 @@ static struct iw_offer offer(const struct iwc *c, uint8_t revision)
 	};
 }
 
-static int keep(struct iwc *c, const struct cm_param *p)
+static int keep_params(struct iwc *c, const struct cm_param *p)
 {
 	if (p->private_len > sizeof(c->data) || p->resources > IW_DEPTH_MAX ||
 	    p->depth > IW_DEPTH_MAX)
@@ -219,7 +219,7 @@ static int iwcm_connect(struct cm *cm, const struct cm_target *to,
 	if (!c)
 		return -ENOMEM;
 	c->to = *to;
-	rc = keep(c, self);
+	rc = keep_params(c, self);
 	if (rc) {
 		c->held = false;
 		iwc_over(c);
@@ -228,7 +228,7 @@ static int iwcm_connect(struct cm *cm, const struct cm_target *to,
 	c->base.owner = owner;
 	c->hope = now + IWC_HOPE_NS;
 	*out = &c->base;
-	begin(c, now);
+	begin_connect(c, now);
 	return 0;
 }
 
@@ -269,7 +269,7 @@ static int iwcm_accept(struct cm_conn *base, const struct cm_param *p, uint64_t 
 		return -EINVAL;
 	rc = iwc_check_qp(c->cm, p->qpn);
 	if (!rc)
-		rc = keep(c, p);
+		rc = keep_params(c, p);
 	if (rc)
 		return rc;
 	o = offer(c, c->setup.peer.revision);

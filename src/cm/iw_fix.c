@@ -38,7 +38,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 }
 
 /* One turn of both NICs; the next one is ns later. */
-static void turn(uint64_t ns)
+static void run_both(uint64_t ns)
 {
 	for (int i = 0; i < 2; i++) {
 		(void)cm_input(fx.cm[i], fx.s->now);
@@ -51,14 +51,14 @@ static void turn(uint64_t ns)
 void fx_run(uint64_t ns)
 {
 	for (uint64_t end = fx.s->now + ns; fx.s->now < end;)
-		turn(ns > SEC ? ns / 100 : MS);
+		run_both(ns > SEC ? ns / 100 : MS);
 }
 
 /* Next to no virtual time passes, so no timeout ends before the kernel has done its
  * part. */
 void fx_wait_kernel(void)
 {
-	turn(IWC_LOOK_NS);
+	run_both(IWC_LOOK_NS);
 	sched_yield();
 }
 

@@ -122,7 +122,7 @@ static struct cm_listener *fullest(struct cm *cm)
 
 /* Ends one half-open connection to make room, as its peer may never send a request: the
  * oldest of the listener that has most. Returns false if none is old enough. */
-static bool evict(struct cm_listener *for_whom, uint64_t now)
+static bool evict_oldest(struct cm_listener *for_whom, uint64_t now)
 {
 	struct cm *cm = for_whom->cm;
 	struct cm_listener *from = fullest(cm);
@@ -159,7 +159,7 @@ static bool none_came(struct cm_listener *l, int err, uint64_t now)
 	case ENOBUFS:
 		log_info("a TCP connection to port %u waits to be accepted: %s",
 			 l->service.port, strerror(err));
-		(void)evict(l, now);
+		(void)evict_oldest(l, now);
 		rest_until(l, now + IWC_PAUSE_NS);
 		return false;
 	case EBADF:
@@ -185,7 +185,7 @@ void iw_accept(struct cm_listener *l, uint64_t now)
 			rest(l);
 			return;
 		}
-		if (l->cm->iw->half_n >= IWC_HALF_MAX && !evict(l, now)) {
+		if (l->cm->iw->half_n >= IWC_HALF_MAX && !evict_oldest(l, now)) {
 			rest_until(l, now + IWC_PAUSE_NS);
 			return;
 		}

@@ -28,7 +28,7 @@ ssize_t iwc_flush(struct iwc *c, uint64_t now)
 }
 
 /* Receives what the socket has, until the setup needs no more. Returns 0 or -errno. */
-static int take(struct iwc *c, uint64_t now)
+static int receive_setup(struct iwc *c, uint64_t now)
 {
 	while (c->setup.state == IW_MORE) {
 		struct iovec v = iw_setup_room(&c->setup);
@@ -41,7 +41,7 @@ static int take(struct iwc *c, uint64_t now)
 	return 0;
 }
 
-static void lost(struct iwc *c, int rc, uint64_t now)
+static void lose_conn(struct iwc *c, int rc, uint64_t now)
 {
 	c->cm->counter[CM_IW_LOST]++;
 	if (rc == -ESHUTDOWN || rc == -EPIPE)
@@ -55,14 +55,14 @@ static void lost(struct iwc *c, int rc, uint64_t now)
 void iwc_pump(struct iwc *c, uint64_t now)
 {
 	ssize_t left = iwc_flush(c, now);
-	int rc = take(c, now);
+	int rc = receive_setup(c, now);
 
 	if (c->setup.state != IW_MORE) {
 		(void)iw_watch(c->cm, &c->watch, 0);
 		iwc_timer(c, NEVER);
 		iwc_later(c, now);
 	} else if (rc || left < 0)
-		lost(c, rc ? rc : (int)left, now);
+		lose_conn(c, rc ? rc : (int)left, now);
 	else
 		(void)iw_watch(c->cm, &c->watch, left ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
@@ -149,7 +149,7 @@ static void rejected(struct iwc *c)
 	iwc_over(c);
 }
 
-static void broken(struct iwc *c, uint64_t now)
+static void reject_garbage(struct iwc *c, uint64_t now)
 {
 	char peer[INET6_ADDRSTRLEN];
 
@@ -181,7 +181,7 @@ void iwc_settled(struct iwc *c, uint64_t now)
 		rejected(c);
 		break;
 	case IW_FAILED:
-		broken(c, now);
+		reject_garbage(c, now);
 		break;
 	}
 }

@@ -14,7 +14,7 @@
 #include "sys/log.h"
 #include "sys/sockaddr.h"
 
-static int make(sa_family_t family)
+static int make_socket(sa_family_t family)
 {
 	int fd = fd_raise(
 		fd_socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -22,7 +22,7 @@ static int make(sa_family_t family)
 	return fd < 0 ? -errno : fd;
 }
 
-static void set(int fd, int level, int name)
+static void set_option(int fd, int level, int name)
 {
 	static const int one = 1;
 
@@ -31,7 +31,7 @@ static void set(int fd, int level, int name)
 			  strerror(errno));
 }
 
-static int fail(int fd)
+static int close_failed(int fd)
 {
 	int rc = -errno;
 
@@ -62,7 +62,7 @@ static int bind_near(int fd, struct cm_target *to)
 		return 0;
 	if (errno != EADDRINUSE)
 		return -errno;
-	set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
+	set_option(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT);
 	sockaddr_set_port((struct sockaddr *)&src, 0);
 	return bind(fd, (struct sockaddr *)&src, len) ? -errno : 0;
 }
@@ -72,7 +72,7 @@ int iw_sock_connect(struct cm_target *to, int *fd)
 	struct sockaddr_storage src, dst;
 	socklen_t len =
 		sockaddr_set(&dst, to->route.dst, to->dst_port, to->route.ifindex);
-	int s = make(dst.ss_family), rc;
+	int s = make_socket(dst.ss_family), rc;
 
 	if (s < 0)
 		return s;
@@ -84,7 +84,7 @@ int iw_sock_connect(struct cm_target *to, int *fd)
 	}
 	if ((connect(s, (struct sockaddr *)&dst, len) && errno != EINPROGRESS) ||
 	    getsockname(s, (struct sockaddr *)&src, &len))
-		return fail(s);
+		return close_failed(s);
 	to->src_port = sockaddr_port((struct sockaddr *)&src);
 	*fd = s;
 	return 0;
@@ -106,29 +106,30 @@ int iw_sock_bind(const struct cm_service *s, bool any_port)
 	const uint8_t *ip = !s->any ? s->ip : s->v6 ? any6 : any4;
 	struct sockaddr_storage a;
 	socklen_t len = sockaddr_set(&a, ip, s->port, s->ifindex);
-	int fd = make(a.ss_family), only = s->v6_only;
+	int fd = make_socket(a.ss_family), only = s->v6_only;
 
 	/* A host without IPv6 has only the IPv4 wildcard. */
 	if (fd == -EAFNOSUPPORT && s->any && !s->v6_only) {
 		len = sockaddr_set(&a, any4, s->port, 0);
-		fd = make(AF_INET);
+		fd = make_socket(AF_INET);
 	}
 	if (fd < 0)
 		return fd;
 	/* As with any server, connections that have just ended do not keep the port. */
 	if (!any_port)
-		set(fd, SOL_SOCKET, SO_REUSEADDR);
+		set_option(fd, SOL_SOCKET, SO_REUSEADDR);
 	if (a.ss_family == AF_INET6 &&
 	    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)))
-		return fail(fd);
-	return bind(fd, (struct sockaddr *)&a, len) ? fail(fd) : fd;
+		return close_failed(fd);
+	return bind(fd, (struct sockaddr *)&a, len) ? close_failed(fd) : fd;
 }
 
 int iw_sock_listen(int fd, int backlog)
 {
 	if (listen(fd, backlog))
 		return -errno;
-	set(fd, SOL_SOCKET, SO_REUSEADDR); /* allows the next listener to bind the port */
+	set_option(fd, SOL_SOCKET,
+		   SO_REUSEADDR); /* allows the next listener to bind the port */
 	return 0;
 }
 
@@ -145,7 +146,7 @@ int iw_sock_accept(int fd, struct cm_target *from)
 	s = fd_raise(s);
 	len = sizeof(here);
 	if (getsockname(s, (struct sockaddr *)&here, &len))
-		return fail(s);
+		return close_failed(s);
 	sockaddr_ip(by, from->route.dst);
 	sockaddr_ip(at, from->route.src);
 	from->dst_port = sockaddr_port(by);

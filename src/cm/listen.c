@@ -144,7 +144,7 @@ static void listener_free(struct cm_listener *l)
 
 /* A new listener takes over the port of closed listeners, which remain only for their
  * half-open connections. Returns true if there were any. */
-static bool evict(struct cm *cm, const struct cm_service *s)
+static bool evict_closed(struct cm *cm, const struct cm_service *s)
 {
 	bool some = false;
 
@@ -194,7 +194,7 @@ int cm_bind(struct cm *cm, struct cm_service *s, struct cm_listener **out)
 		return -EADDRINUSE;
 	}
 	rc = s->port ? take_names(cm, l) : take_any_port(cm, l);
-	if (rc == -EADDRINUSE && s->port && evict(cm, s))
+	if (rc == -EADDRINUSE && s->port && evict_closed(cm, s))
 		rc = take_names(cm, l);
 	if (rc) {
 		free(l);
@@ -312,7 +312,7 @@ void listeners_free(struct cm *cm)
 /* --- finding the listener of a request ----------------------------------- */
 
 /* How well a listener fits a request: 2: its address, 1: its wildcard, 0: not at all. */
-static int fits(const struct cm_listener *l, const struct cm_target *from)
+static int rank_listener(const struct cm_listener *l, const struct cm_target *from)
 {
 	const struct cm_service *s = &l->service;
 	bool v6 = !addr_is_v4(from->src_ip);
@@ -335,7 +335,7 @@ struct cm_listener *find_listener(struct cm *cm, const struct cm_target *from,
 	list_for(n, &cm->listeners)
 	{
 		struct cm_listener *l = container_of(n, struct cm_listener, node);
-		int fit = fits(l, from);
+		int fit = rank_listener(l, from);
 
 		if (!l->owner || l->datagram != datagram || fit <= best_fit)
 			continue;

@@ -23,8 +23,8 @@ uint64_t cm_interval(uint8_t n)
 
 /* A MAD for the process with this slot is first forwarded to it within the host. A MAD
  * that is sent again has slot 0, and goes by the wire. */
-static void put(struct cm *cm, const struct cm_route *route, uint16_t slot,
-		const uint8_t *mad)
+static void transmit_mad(struct cm *cm, const struct cm_route *route, uint16_t slot,
+			 const uint8_t *mad)
 {
 	if (forward_to_peer(cm, slot, route, mad) || gsi_send(cm, route, mad) == 0)
 		cm->counter[CM_TX]++;
@@ -37,19 +37,19 @@ void send_mad(struct cm *cm, const struct cm_route *route, const struct cm_msg *
 	uint8_t mad[MAD_LEN];
 
 	cm_mad_build(mad, m);
-	put(cm, route, id_slot(m->remote_id), mad);
+	transmit_mad(cm, route, id_slot(m->remote_id), mad);
 }
 
 void send_kept(struct conn *c, const struct cm_msg *m)
 {
 	cm_mad_build(c->mad, m);
-	put(c->cm, &c->route, id_slot(m->remote_id), c->mad);
+	transmit_mad(c->cm, &c->route, id_slot(m->remote_id), c->mad);
 }
 
 void send_again(struct conn *c)
 {
 	c->cm->counter[CM_TX_AGAIN]++;
-	put(c->cm, &c->route, 0, c->mad);
+	transmit_mad(c->cm, &c->route, 0, c->mad);
 }
 
 static uint64_t try_ns(const struct conn *c)

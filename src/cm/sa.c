@@ -101,14 +101,14 @@ void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_
 
 /* --- paths ------------------------------------------------------------------ */
 
-static void end(struct cm *cm, struct query *q)
+static void end_query(struct cm *cm, struct query *q)
 {
 	sa_ask_end(cm, &q->ask);
 	list_del(&q->node);
 	free(q);
 }
 
-static void ask(struct cm *cm, const struct sa_ask *a)
+static void ask_path(struct cm *cm, const struct sa_ask *a)
 {
 	const struct query *q = container_of(a, const struct query, ask);
 	struct sa_path want = { .pkey = q->pkey };
@@ -122,20 +122,21 @@ static void ask(struct cm *cm, const struct sa_ask *a)
 
 /* If the owner has no memory for the event, the query goes on, and its next answer is
  * reported; but a timeout ends the query even then. */
-static void tell(struct cm *cm, struct query *q, int status, const struct sa_path *path)
+static void report_path(struct cm *cm, struct query *q, int status,
+			const struct sa_path *path)
 {
 	struct cm_event ev = { .type = CM_EV_PATH, .status = status, .path = path };
 
 	if (q->owner->event(q->owner, &ev) || status == -ETIMEDOUT)
-		end(cm, q);
+		end_query(cm, q);
 }
 
-static void silent(struct cm *cm, struct sa_ask *a)
+static void query_timeout(struct cm *cm, struct sa_ask *a)
 {
-	tell(cm, container_of(a, struct query, ask), -ETIMEDOUT, NULL);
+	report_path(cm, container_of(a, struct query, ask), -ETIMEDOUT, NULL);
 }
 
-static const struct sa_ask_ops ops = { ask, silent };
+static const struct sa_ask_ops ops = { ask_path, query_timeout };
 
 int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 	    struct cm_owner *owner, uint64_t now)
@@ -184,7 +185,7 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 		struct query *q = container_of(n, struct query, node);
 
 		if (q->ask.tid == tid && rc != -EPROTO && (rc || is_of(q, &path))) {
-			tell(cm, q, rc, rc ? NULL : &path);
+			report_path(cm, q, rc, rc ? NULL : &path);
 			break;
 		}
 	}
@@ -193,7 +194,7 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 
 void sa_close(struct cm *cm)
 {
-	list_for_safe(n, &cm->queries) end(cm, container_of(n, struct query, node));
+	list_for_safe(n, &cm->queries) end_query(cm, container_of(n, struct query, node));
 	heap_fini(&cm->sa_timers);
 }
 
@@ -204,6 +205,6 @@ void cm_path_forget(struct cm *cm, const struct cm_owner *owner)
 		struct query *q = container_of(n, struct query, node);
 
 		if (q->owner == owner)
-			end(cm, q);
+			end_query(cm, q);
 	}
 }

@@ -31,8 +31,8 @@ struct cm_member {
 	bool refused; /* the SA refused the join, and knows nothing of the member */
 };
 
-static void say(struct cm *cm, const struct cm_member *m, uint64_t tid,
-		enum mad_method method)
+static void send_member(struct cm *cm, const struct cm_member *m, uint64_t tid,
+			enum mad_method method)
 {
 	const struct cm_route route = { .pkey_index = m->pkey_index };
 	uint8_t mad[MAD_LEN];
@@ -41,14 +41,15 @@ static void say(struct cm *cm, const struct cm_member *m, uint64_t tid,
 	sa_send(cm, &route, mad);
 }
 
-static void ask(struct cm *cm, const struct sa_ask *a)
+static void ask_group(struct cm *cm, const struct sa_ask *a)
 {
 	const struct cm_member *m = container_of(a, const struct cm_member, ask);
 
-	say(cm, m, a->tid, m->state == MEMBER_LEAVES ? METHOD_DELETE : METHOD_SET);
+	send_member(cm, m, a->tid,
+		    m->state == MEMBER_LEAVES ? METHOD_DELETE : METHOD_SET);
 }
 
-static void end(struct cm *cm, struct cm_member *m)
+static void end_member(struct cm *cm, struct cm_member *m)
 {
 	sa_ask_end(cm, &m->ask);
 	list_del(&m->node);
@@ -58,7 +59,8 @@ static void end(struct cm *cm, struct cm_member *m)
 /* Reports the result of a join to m's owner. When a member joins again, another LID
  * counts as a failure: the program has attached QPs to the old LID and sends there. If
  * the owner has no memory for the event, the next answer is reported. */
-static void tell(struct cm *cm, struct cm_member *m, int status, const struct sa_group *g)
+static void report_join(struct cm *cm, struct cm_member *m, int status,
+			const struct sa_group *g)
 {
 	const bool again = m->state == MEMBER_IN;
 	struct cm_event ev = { .type = CM_EV_GROUP, .status = status, .group = g };
@@ -86,17 +88,17 @@ static void tell(struct cm *cm, struct cm_member *m, int status, const struct sa
 	sa_answered(cm, &m->ask);
 }
 
-static void silent(struct cm *cm, struct sa_ask *a)
+static void member_timeout(struct cm *cm, struct sa_ask *a)
 {
 	struct cm_member *m = container_of(a, struct cm_member, ask);
 
 	if (m->state == MEMBER_LEAVES)
-		end(cm, m);
+		end_member(cm, m);
 	else
-		tell(cm, m, -ETIMEDOUT, NULL);
+		report_join(cm, m, -ETIMEDOUT, NULL);
 }
 
-static const struct sa_ask_ops ops = { ask, silent };
+static const struct sa_ask_ops ops = { ask_group, member_timeout };
 
 static uint16_t index_of(struct cm *cm, uint16_t pkey)
 {
@@ -123,7 +125,7 @@ static void leave_no_more(struct cm *cm, const struct sa_group *g)
 		struct cm_member *m = container_of(n, struct cm_member, node);
 
 		if (m->state == MEMBER_LEAVES && is_same(m, g))
-			end(cm, m);
+			end_member(cm, m);
 	}
 }
 
@@ -171,7 +173,7 @@ static bool has_other(const struct cm *cm, const struct cm_member *m)
 void cm_part(struct cm *cm, struct cm_member *m, uint64_t now)
 {
 	if (m->refused || has_other(cm, m) || !device_port(cm->ib.dev).sm_lid) {
-		end(cm, m);
+		end_member(cm, m);
 		return;
 	}
 	m->state = MEMBER_LEAVES;
@@ -204,10 +206,10 @@ void group_input(struct cm *cm, const uint8_t mad[MAD_LEN])
 		if (m->ask.tid != tid || !heap_has(&m->ask.timer))
 			continue;
 		if (leaves && method == METHOD_DELETE_RESP)
-			end(cm, m);
+			end_member(cm, m);
 		else if (!leaves && method == METHOD_GET_RESP &&
 			 (rc || (g.mlid && is_of(m, &g))))
-			tell(cm, m, rc, rc ? NULL : &g);
+			report_join(cm, m, rc, rc ? NULL : &g);
 		break;
 	}
 }
@@ -225,5 +227,6 @@ void cm_reregister(struct cm *cm, uint64_t now)
 
 void group_close(struct cm *cm)
 {
-	list_for_safe(n, &cm->members) end(cm, container_of(n, struct cm_member, node));
+	list_for_safe(n, &cm->members)
+		end_member(cm, container_of(n, struct cm_member, node));
 }

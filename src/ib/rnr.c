@@ -121,7 +121,7 @@ static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
  * they came, or is busy. (The CQ of an XRC target is that of an SRQ, and may be gone.) */
 static bool is_behind(const struct ib_qp *q)
 {
-	return !q->qp->xrcd && !cq_empty(q->qp->recv_cq);
+	return !q->qp->xrc.domain && !cq_empty(q->qp->recv_cq);
 }
 
 /* Is the time up for the message that waits? */
