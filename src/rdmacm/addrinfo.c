@@ -27,8 +27,8 @@ static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr
 }
 
 /* Returns as getaddrinfo() does: EAI_..., which are negative; EAI_SYSTEM leaves errno. */
-static int ask(const char *node, const char *service, int flags, int family,
-	       struct addrinfo **out)
+static int query_names(const char *node, const char *service, int flags, int family,
+		       struct addrinfo **out)
 {
 	struct addrinfo hints = {
 		.ai_family = family == AF_IB ? AF_UNSPEC : family,
@@ -138,7 +138,8 @@ int cma_getaddrinfo(const char *node, const char *service,
 	if (!node && !service) {
 		rc = copy_addrs(r, hints); /* they are the result */
 	} else {
-		rc = ask(node, service, r->ai_flags, hints ? hints->ai_family : 0, &ai);
+		rc = query_names(node, service, r->ai_flags, hints ? hints->ai_family : 0,
+				 &ai);
 		if (rc) {
 			free(r);
 			*eai = true;

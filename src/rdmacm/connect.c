@@ -20,7 +20,7 @@ static uint8_t service_type(enum ibv_qp_type type)
 }
 
 /* Checks a depth that the program wants; RDMA_MAX_... stands for `all`. */
-static int choose(uint8_t wanted, uint8_t all, uint8_t max, uint8_t *out)
+static int choose_depth(uint8_t wanted, uint8_t all, uint8_t max, uint8_t *out)
 {
 	if (wanted == RDMA_MAX_RESP_RES)
 		wanted = all;
@@ -46,10 +46,11 @@ static int fill_param(struct cma_id *id, const struct rdma_conn_param *c,
 
 	if (!c)
 		c = &none;
-	rc = choose(c->responder_resources, resources, id->dev->max_resources,
-		    &p->resources);
+	rc = choose_depth(c->responder_resources, resources, id->dev->max_resources,
+			  &p->resources);
 	if (!rc)
-		rc = choose(c->initiator_depth, depth, id->dev->max_depth, &p->depth);
+		rc = choose_depth(c->initiator_depth, depth, id->dev->max_depth,
+				  &p->depth);
 	if (rc)
 		return rc;
 	p->qpn = id->id.qp ? id->id.qp->qp_num : c->qp_num;

@@ -23,7 +23,7 @@ static pid_t opened_by;
 
 /* Moves dev in front of the devices that were not met in the list yet. Returns false if
  * it is not known. */
-static bool meet(struct ibv_device *dev)
+static bool meet_device(struct ibv_device *dev)
 {
 	for (int i = nlisted; i < ndevs; i++) {
 		struct cma_dev *d = devs[i];
@@ -38,7 +38,7 @@ static bool meet(struct ibv_device *dev)
 	return false;
 }
 
-static void fill(struct cma_dev *d)
+static void fill_limits(struct cma_dev *d)
 {
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
@@ -64,7 +64,7 @@ uint8_t cma_dev_mtu(const struct cma_dev *d)
 	return ibv_query_port(d->ctx, 1, &port) ? IBV_MTU_1024 : (uint8_t)port.active_mtu;
 }
 
-static int add(struct ibv_device *dev)
+static int add_device(struct ibv_device *dev)
 {
 	struct cma_dev **more, *d = calloc(1, sizeof(*d));
 	int rc;
@@ -82,7 +82,7 @@ static int add(struct ibv_device *dev)
 	d->pd = ibv_alloc_pd(d->ctx);
 	if (!d->pd)
 		goto close;
-	fill(d);
+	fill_limits(d);
 	more = realloc(devs, (size_t)(ndevs + 1) * sizeof(*devs));
 	if (!more)
 		goto dealloc;
@@ -100,7 +100,7 @@ free_dev:
 }
 
 /* Lists the devices, and opens those that are new. devs_lock is held. */
-static int look(void)
+static int list_devices(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	int rc = 0;
@@ -109,18 +109,18 @@ static int look(void)
 		return -errno;
 	nlisted = 0;
 	for (int i = 0; list[i]; i++) {
-		if (meet(list[i]))
+		if (meet_device(list[i]))
 			continue;
-		rc = add(list[i]);
+		rc = add_device(list[i]);
 		if (!rc)
-			meet(list[i]);
+			meet_device(list[i]);
 	}
 	ibv_free_device_list(list);
 	return ndevs ? 0 : rc; /* if some open, errors of others do not matter */
 }
 
 /* In the child of a fork: a thread that held one of these locks does not exist. */
-static void forked(void)
+static void forked_child(void)
 {
 	pthread_mutex_init(&devs_lock, NULL);
 	cma_channels_forked();
@@ -128,7 +128,7 @@ static void forked(void)
 
 static void watch_forks(void)
 {
-	pthread_atfork(NULL, NULL, forked);
+	pthread_atfork(NULL, NULL, forked_child);
 }
 
 int cma_init(void)
@@ -145,7 +145,7 @@ int cma_init(void)
 		opened_by = pid_own();
 	}
 	if (!ndevs)
-		rc = look();
+		rc = list_devices();
 	if (!rc && !ndevs)
 		rc = -ENODEV;
 	pthread_mutex_unlock(&devs_lock);
@@ -193,7 +193,8 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 }
 
 /* Finds a device by address. devs_lock is held. */
-static int find(const uint8_t ip[16], uint32_t ifindex, bool iwarp, struct cma_place *out)
+static int find_place(const uint8_t ip[16], uint32_t ifindex, bool iwarp,
+		      struct cma_place *out)
 {
 	for (int i = 0; i < ndevs; i++) {
 		int at;
@@ -288,7 +289,7 @@ int cma_loopback(const uint8_t ip[16], enum cma_kind kind, struct cma_place *out
 	int rc = -ENODEV;
 
 	pthread_mutex_lock(&devs_lock);
-	(void)look();
+	(void)list_devices();
 	for (int active = 1; rc && active >= 0; active--) {
 		if (kind != CMA_IWARP)
 			rc = find_loopback(ip, false, active, out);
@@ -304,9 +305,9 @@ int cma_loopback(const uint8_t ip[16], enum cma_kind kind, struct cma_place *out
 static int find_kind(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
 		     struct cma_place *out)
 {
-	int rc = kind == CMA_IWARP ? -ENODEV : find(ip, ifindex, false, out);
+	int rc = kind == CMA_IWARP ? -ENODEV : find_place(ip, ifindex, false, out);
 
-	return rc && kind != CMA_ROCE ? find(ip, ifindex, true, out) : rc;
+	return rc && kind != CMA_ROCE ? find_place(ip, ifindex, true, out) : rc;
 }
 
 int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
@@ -316,7 +317,7 @@ int cma_dev_of(const uint8_t ip[16], uint32_t ifindex, enum cma_kind kind,
 
 	pthread_mutex_lock(&devs_lock);
 	rc = find_kind(ip, ifindex, kind, out);
-	if (rc && !look())
+	if (rc && !list_devices())
 		rc = find_kind(ip, ifindex, kind, out);
 	pthread_mutex_unlock(&devs_lock);
 	return rc && addr_is_loopback(ip) ? cma_loopback(ip, kind, out) : rc;

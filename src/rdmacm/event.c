@@ -96,7 +96,7 @@ static bool on_request(struct cma_event *e)
 
 /* Stores the peer's parameters. The peer may grant fewer resources than offered, not
  * more. */
-static void learn(struct cma_id *id, const struct cm_param *p)
+static void take_params(struct cma_id *id, const struct cm_param *p)
 {
 	id->peer_qpn = p->qpn;
 	id->peer_psn = p->psn;
@@ -118,7 +118,7 @@ static bool on_iwarp_response(struct cma_event *e)
 	int rc = 0;
 
 	fill_conn(e);
-	learn(id, &e->peer);
+	take_params(id, &e->peer);
 	cma_set_src_port(id, e->from.src_port);
 	if (id->id.qp)
 		rc = cma_qp_prepare(id);
@@ -138,7 +138,7 @@ static bool on_response(struct cma_event *e)
 	int rc;
 
 	fill_conn(e);
-	learn(id, &e->peer);
+	take_params(id, &e->peer);
 	if (!id->id.qp) {
 		e->ev.event = RDMA_CM_EVENT_CONNECT_RESPONSE;
 		return true;

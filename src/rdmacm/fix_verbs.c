@@ -28,7 +28,7 @@ enum { FABRIC = FIX_DEVICES };
 static struct ibv_device devices[FIX_DEVICES + 1];
 static struct verbs_context contexts[FIX_DEVICES + 1];
 
-static void *make(size_t size)
+static void *make_object(size_t size)
 {
 	void *p = fix.fail && !--fix.fail ? NULL : calloc(1, size);
 
@@ -48,7 +48,7 @@ static int unmake(void *p)
 	return 0;
 }
 
-static bool has(const struct ibv_device *dev, int i, uint8_t ip[16])
+static bool has_gid(const struct ibv_device *dev, int i, uint8_t ip[16])
 {
 	const char *text = i < FIX_GIDS ? known[dev - devices].gid[i] : NULL;
 
@@ -82,7 +82,7 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *ctx,
 static struct ibv_qp *create_qp_ex(struct ibv_context *ctx,
 				   struct ibv_qp_init_attr_ex *attr)
 {
-	struct ibv_qp *qp = make(sizeof(*qp));
+	struct ibv_qp *qp = make_object(sizeof(*qp));
 
 	assert_int_equal(attr->qp_type, IBV_QPT_XRC_RECV);
 	assert_true(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD);
@@ -95,7 +95,7 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *ctx,
 static struct ibv_srq *create_srq_ex(struct ibv_context *ctx,
 				     struct ibv_srq_init_attr_ex *attr)
 {
-	struct ibv_srq *srq = make(sizeof(*srq));
+	struct ibv_srq *srq = make_object(sizeof(*srq));
 
 	assert_int_equal(attr->srq_type, IBV_SRQT_XRC);
 	assert_int_equal(attr->comp_mask, IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
@@ -189,7 +189,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
 {
 	(void)port;
-	return has(ctx->device, index, gid->raw) ? 0 : -1;
+	return has_gid(ctx->device, index, gid->raw) ? 0 : -1;
 }
 
 int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
@@ -229,7 +229,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 {
 	(void)ctx;
-	return make(sizeof(struct ibv_comp_channel));
+	return make_object(sizeof(struct ibv_comp_channel));
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
@@ -240,7 +240,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
 struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 			     struct ibv_comp_channel *ch, int vector)
 {
-	struct ibv_cq *cq = make(sizeof(*cq));
+	struct ibv_cq *cq = make_object(sizeof(*cq));
 
 	(void)vector;
 	if (cq)
@@ -258,7 +258,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *qp = make(sizeof(*qp));
+	struct ibv_qp *qp = make_object(sizeof(*qp));
 
 	if (qp)
 		*qp = (struct ibv_qp){ .context = pd->context,
@@ -293,7 +293,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct ibv_srq *srq = make(sizeof(*srq));
+	struct ibv_srq *srq = make_object(sizeof(*srq));
 
 	(void)attr;
 	if (srq)

@@ -30,7 +30,7 @@ struct cma_group {
 };
 
 /* Called by the engine, under its turn. */
-static bool told(struct cm_owner *owner, const struct cm_event *ev)
+static bool join_event(struct cm_owner *owner, const struct cm_event *ev)
 {
 	struct cma_group *g = container_of(owner, struct cma_group, owner);
 
@@ -109,7 +109,7 @@ static int join_ib(struct cma_group *g, const struct sockaddr *addr)
 	memcpy(want.port_gid, id->to.route.src, sizeof(want.port_gid));
 	if (!cma_is_any(addr))
 		cma_mgid(id->id.ps, want.pkey, addr, want.mgid);
-	g->owner.event = told;
+	g->owner.event = join_event;
 	return cm_gate_join(id->ctx, &want, PATIENCE_NS, &g->owner, &g->member);
 }
 
@@ -156,7 +156,7 @@ int cma_join_ex(struct cma_id *id, const struct rdma_cm_join_mc_attr_ex *attr,
 			context);
 }
 
-static void leave(struct cma_group *g)
+static void leave_group(struct cma_group *g)
 {
 	struct cma_id *id = g->id;
 	struct list unread;
@@ -182,7 +182,7 @@ int cma_leave(struct cma_id *id, const struct sockaddr *addr)
 
 		if (memcmp(&g->addr, addr, sockaddr_len(addr)))
 			continue;
-		leave(g);
+		leave_group(g);
 		return 0;
 	}
 	return -EADDRNOTAVAIL;
@@ -190,5 +190,6 @@ int cma_leave(struct cma_id *id, const struct sockaddr *addr)
 
 void cma_leave_all(struct cma_id *id)
 {
-	list_for_safe(n, &id->groups) leave(container_of(n, struct cma_group, node));
+	list_for_safe(n, &id->groups)
+		leave_group(container_of(n, struct cma_group, node));
 }

@@ -23,7 +23,7 @@ int cma_post(struct cma_id *id, enum rdma_cm_event_type type, int status,
 }
 
 /* Called by the engine, under its turn: only stores the event. */
-static bool note(struct cm_owner *owner, const struct cm_event *ev)
+static bool queue_event(struct cm_owner *owner, const struct cm_event *ev)
 {
 	struct cma_id *id = container_of(owner, struct cma_id, owner);
 	struct cma_event *e = calloc(1, sizeof(*e));
@@ -122,7 +122,7 @@ int cma_id_new(struct rdma_event_channel *ch, void *context, enum rdma_port_spac
 	id->id.context = context;
 	id->id.ps = ps;
 	id->id.qp_type = type;
-	id->owner.event = note;
+	id->owner.event = queue_event;
 	id->ack_timeout = CMA_ACK_TIMEOUT;
 	id->psn = random_psn();
 	id->qkey = RDMA_UDP_QKEY;

@@ -114,7 +114,7 @@ int cma_qp_attr(struct cma_id *id, struct ibv_qp_attr *a, int *mask)
 	return -EINVAL;
 }
 
-static int enter(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
+static int enter_state(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr a = { .qp_state = state };
 	int mask, rc = cma_qp_attr(id, &a, &mask);
@@ -124,27 +124,27 @@ static int enter(struct cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 
 int cma_qp_start(struct cma_id *id, struct ibv_qp *qp)
 {
-	int rc = enter(id, qp, IBV_QPS_INIT);
+	int rc = enter_state(id, qp, IBV_QPS_INIT);
 
 	if (rc || !cma_is_datagram(id))
 		return rc;
-	rc = enter(id, qp, IBV_QPS_RTR);
-	return rc ? rc : enter(id, qp, IBV_QPS_RTS);
+	rc = enter_state(id, qp, IBV_QPS_RTR);
+	return rc ? rc : enter_state(id, qp, IBV_QPS_RTS);
 }
 
 int cma_qp_connect(struct cma_id *id)
 {
 	/* INIT again, as the access flags depend on the request or response. */
-	int rc = enter(id, id->id.qp, IBV_QPS_INIT);
+	int rc = enter_state(id, id->id.qp, IBV_QPS_INIT);
 
 	if (!rc)
-		rc = enter(id, id->id.qp, IBV_QPS_RTR);
-	return rc ? rc : enter(id, id->id.qp, IBV_QPS_RTS);
+		rc = enter_state(id, id->id.qp, IBV_QPS_RTR);
+	return rc ? rc : enter_state(id, id->id.qp, IBV_QPS_RTS);
 }
 
 int cma_qp_prepare(struct cma_id *id)
 {
-	return enter(id, id->id.qp, IBV_QPS_INIT);
+	return enter_state(id, id->id.qp, IBV_QPS_INIT);
 }
 
 void cma_qp_error(struct cma_id *id)

@@ -55,8 +55,8 @@ static int choose_route(struct cma_id *id, const struct sockaddr *from,
 
 /* Stores the resolved addresses in id; the source port is that of src, or any if that is
  * 0. */
-static void finish(struct cma_id *id, const struct sockaddr *src,
-		   const struct sockaddr *dst)
+static void store_addrs(struct cma_id *id, const struct sockaddr *src,
+			const struct sockaddr *dst)
 {
 	struct rdma_addr *route = &id->id.route.addr;
 	uint16_t port = sockaddr_port(src);
@@ -89,8 +89,8 @@ static uint16_t wanted_port(const struct cma_id *id, const struct sockaddr *src)
 
 /* Resolves by the kernel's routes, from the address that is bound or asked for, or else
  * the one that the routes give. */
-static int resolve(struct cma_id *id, const struct sockaddr *src,
-		   const struct sockaddr *dst)
+static int resolve_by_kernel(struct cma_id *id, const struct sockaddr *src,
+			     const struct sockaddr *dst)
 {
 	struct rdma_addr *route = &id->id.route.addr;
 	struct sockaddr_storage from, self;
@@ -123,7 +123,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src,
 	if (rc)
 		return rc;
 	sockaddr_set_port((struct sockaddr *)&from, port);
-	finish(id, (struct sockaddr *)&from, dst);
+	store_addrs(id, (struct sockaddr *)&from, dst);
 	return 0;
 }
 
@@ -138,14 +138,14 @@ static int resolve_gid(struct cma_id *id, const struct sockaddr *src,
 	sockaddr_set(&to, id->to.dst_ip, sockaddr_port(dst), 0);
 	if (cma_is_any(dst))
 		return -ENODEV;
-	rc = resolve(id, src, (struct sockaddr *)&to);
+	rc = resolve_by_kernel(id, src, (struct sockaddr *)&to);
 	if (rc)
 		return rc;
 	if (id->dev->iwarp)
 		return -ENODEV;
 	sockaddr_set_gid(&from, id->to.route.src, CMA_PKEY_DEFAULT,
 			 (uint64_t)id->id.ps << 16 | id->to.src_port);
-	finish(id, (struct sockaddr *)&from, dst);
+	store_addrs(id, (struct sockaddr *)&from, dst);
 	return 0;
 }
 
@@ -232,7 +232,7 @@ static int resolve_ib(struct cma_id *id, struct cma_dev *ib, const struct sockad
 				 (uint64_t)id->id.ps << 16 | wanted_port(id, src));
 	else
 		sockaddr_set(&from, id->to.src_ip, wanted_port(id, src), 0);
-	finish(id, (struct sockaddr *)&from, dst);
+	store_addrs(id, (struct sockaddr *)&from, dst);
 	return 0;
 }
 
@@ -311,7 +311,7 @@ static int resolve_any(struct cma_id *id, const struct sockaddr *src,
 
 	if (!is_of_fabric(id, src, dst, &rc))
 		rc = dst->sa_family == AF_IB ? resolve_gid(id, src, dst)
-					     : resolve(id, src, dst);
+					     : resolve_by_kernel(id, src, dst);
 	if (rc || id->state != CMA_NEW)
 		return rc;
 	rc = reserve_port(id, src);
@@ -421,7 +421,7 @@ int cma_take_path(struct cma_id *id, const struct sa_path *p)
 }
 
 /* Returns a path that Linux also accepts: for both directions, and for management. */
-static const struct ibv_path_data *usable(const struct ibv_path_data *p, size_t len)
+static const struct ibv_path_data *usable_path(const struct ibv_path_data *p, size_t len)
 {
 	enum {
 		FLAGS = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
@@ -446,7 +446,7 @@ int cma_set_path(struct cma_id *id, const void *data, size_t len)
 		return -EFAULT;
 	if (len % sizeof(*p))
 		return -EINVAL;
-	p = usable(p, len);
+	p = usable_path(p, len);
 	if (!p || id->state != CMA_ADDR || !id->dev->ib)
 		return -EINVAL;
 	flow_hop = be32toh(p->path.flowlabel_hoplimit);
