@@ -3,6 +3,13 @@
 #ifndef LINK_STREAM_TESTING_H
 #define LINK_STREAM_TESTING_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

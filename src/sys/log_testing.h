@@ -3,6 +3,13 @@
 #ifndef SYS_LOG_TESTING_H
 #define SYS_LOG_TESTING_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -3,11 +3,15 @@
 #ifndef SYS_MEMORY_TESTING_H
 #define SYS_MEMORY_TESTING_H
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define TSAN 1
