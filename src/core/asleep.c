@@ -55,8 +55,9 @@ static struct found look_at_all(struct channel *ch) REQUIRES(ch->queue.lock)
 		} else if (!had) {
 			f.fresh = true;
 		} else if (is_or_nobody(&cq->armer, a->who) &&
-			   is_or_nobody(&cq->taker, a->who)) {
-			f.forgot = cq;
+			   is_or_nobody(&cq->taker, a->who) &&
+			   (!f.forgot || atomic_load(&cq->armer))) {
+			f.forgot = cq; /* rather one that has been armed */
 		}
 	}
 	return f;
@@ -157,7 +158,7 @@ static uint64_t look_once(struct channel *ch, uint64_t now) REQUIRES(ch->queue.l
 	a->since = a->sleeps;
 	if (!atomic_load(&a->n) || a->several || f.any || !list_empty(&ch->queue.waiting))
 		return NEVER;
-	if (!again && f.forgot && !f.solicited) {
+	if (!again && f.forgot && !f.fresh && !f.solicited) {
 		say(f.forgot);
 		return NEVER;
 	}

@@ -125,6 +125,29 @@ static void an_arm_that_came_before_the_last_event(void **state)
 	close_two();
 }
 
+/* The completion of a SEND waits, too, in a queue that is not armed ever. */
+static void the_queue_that_was_armed_is_named(void **state)
+{
+	char want[64];
+
+	(void)state;
+	for (int armed = 0; armed < 2; armed++) {
+		open_two();
+		cq_arm(cq[armed], false);
+		push(cq[armed]);
+		assert_ptr_equal(channel_pop(ch), cq[armed]);
+		poll_one(cq[armed]);
+		push(cq[1 - armed]);
+		assert_true(sleeps());
+		push(cq[armed]);
+		assert_true(looks(NULL));
+		snprintf(want, sizeof(want), "completion queue %u: for 1 s ",
+			 cq[armed]->ex.handle);
+		assert_true(looks(want));
+		close_two();
+	}
+}
+
 /* It arms and waits, but does not poll: the next event comes for the next entry. */
 static void an_event_that_was_not_followed_by_a_poll(void **state)
 {
@@ -248,6 +271,7 @@ int main(void)
 		cmocka_unit_test(a_queue_that_was_never_armed),
 		cmocka_unit_test(entries_that_come_while_it_sleeps),
 		cmocka_unit_test(an_arm_that_came_before_the_last_event),
+		cmocka_unit_test(the_queue_that_was_armed_is_named),
 		cmocka_unit_test(an_event_that_was_not_followed_by_a_poll),
 		cmocka_unit_test(entries_that_are_not_solicited),
 		cmocka_unit_test(a_good_program_is_not_looked_at),
