@@ -4,6 +4,7 @@
 
 #include "core/transport.h"
 #include "link/batch.h"
+#include "link/link.h"
 
 static struct batch batch;
 
@@ -181,6 +182,27 @@ static void a_link_that_was_not_asked(void **state)
 		commit(f, 0, 1);
 	}
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* The link is full whenever this QP's turn comes, as it takes what other QPs send. */
+static void a_link_that_takes_from_others(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct link *link = f->p.qp[0]->ctx->link;
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
+	for (int i = 0; i < 5000; i++) {
+		f->s->now += MS;
+		(void)plan(f, 0);
+		assert_int_equal(batch.n, 3);
+		link->took_at = f->s->now;
+		commit(f, 0, 0);
+	}
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+	assert_in_range(ask_in_vain(f, MS / 10), SEC, SEC + MS);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	fix_close(f);
 }
 
@@ -421,6 +443,7 @@ int main(void)
 		cmocka_unit_test(a_link_that_takes_nothing),
 		cmocka_unit_test(a_link_that_takes_nothing_more),
 		cmocka_unit_test(a_link_that_was_not_asked),
+		cmocka_unit_test(a_link_that_takes_from_others),
 		cmocka_unit_test(a_qp_without_a_timeout),
 		cmocka_unit_test(uc_loses_what_is_not_taken),
 		cmocka_unit_test(an_error_waits_for_what_is_planned),

@@ -7,6 +7,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "link/link.h"
 #include "sys/log.h"
 
 enum {
@@ -311,6 +312,16 @@ static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		stop_timers(&q->req); /* until the packets are sent: req_arm() */
 }
 
+/* Has the link of q taken anything since it refused a packet of q?  A QP whose packets
+ * come behind those of others may find a link full that is not stuck. */
+static bool link_moves(const struct ib_qp *q)
+{
+	const struct qp *qp = q->qp;
+
+	return qp->reliable && !qp->path.same_host && qp->ctx->link &&
+	       qp->ctx->link->took_at > q->req.refused_at;
+}
+
 /* No timer runs for a packet that has not left.  Time in which the link was not asked,
  * because this process did not run, does not count.  As long as anything is outstanding,
  * the timers judge. */
@@ -320,6 +331,8 @@ bool req_is_stuck(struct ib_qp *q, uint64_t now)
 	struct ib_req *r = &q->req;
 
 	ns = r->refused_at ? now - r->refused_at : 0;
+	if (link_moves(q))
+		r->stuck = ns = 0;
 	r->stuck += ns < LATE_NS ? ns : LATE_NS;
 	r->refused_at = now;
 	if (r->at.psn != r->una || r->at.cur == q->qp->sq.head ||

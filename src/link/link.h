@@ -78,8 +78,9 @@ struct link {
 	} * ops;
 	unsigned run_max; /* most datagrams in one run (GSO); 1: no runs */
 	size_t mtu;	  /* longest datagram, BTH to ICRC */
-	/* the engine's own: the link was full and is not tried before this time, ns */
-	uint64_t full_until;
+	/* the engine's own, ns: the link was full and is not tried before full_until; it
+	 * last took a datagram at took_at */
+	uint64_t full_until, took_at;
 };
 
 #endif

@@ -233,7 +233,9 @@ static void mads_go_out(void **state)
 	t.link.full_until = again + 1;
 	assert_int_equal(engine_turn(t.e, again, false).next, again + 1);
 	assert_int_equal(t.n, 2);
+	assert_int_equal(t.link.took_at, 0);
 	assert_int_equal(engine_turn(t.e, again + 1, false).output, 1);
+	assert_int_equal(t.link.took_at, again + 1);
 	assert_int_equal(t.wire[2].len, 280);
 }
 

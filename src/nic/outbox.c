@@ -114,6 +114,8 @@ static bool send_linked(struct outbox *o, unsigned i, unsigned end, uint64_t now
 		cancel_let(was);
 		if (sent < 0)
 			return false;
+		if (sent > 0)
+			link->took_at = now;
 		if ((unsigned)sent < end - i)
 			link->full_until = now + RETRY_FULL_NS;
 	}
