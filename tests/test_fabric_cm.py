@@ -77,6 +77,13 @@ def test_a_source_port_is_reserved(two, ours):
     two.at("b").run(ours, "source-port", B, str(lab.next_port()))
 
 
+def test_in_turn(two, ours):
+    """A connection stands before the next is asked for, and the server is told in that order."""
+    port = lab.next_port()
+    run_pair(two.at("b"), two.at("a"), (ours, "in-turn-serve", B, str(port), "300"),
+             (ours, "in-turn", B, str(port), "300"), port, space=None, timeout=lab.HANGS)
+
+
 def test_one_port_is_one_programs(two):
     port = str(lab.next_port())
     first = two.at("b").start("rping", "-s", "-p", port)
