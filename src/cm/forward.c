@@ -12,13 +12,16 @@
 #include "host/service.h"
 #include "link/ip_addr.h"
 
-/* Makes a datagram of a MAD that came in by this route. */
-static void wrap_mad(struct dgram *d, const struct cm_route *route, const uint8_t *mad)
+/* Makes a datagram of a MAD that came in by this route, at this UDP port; 0: it is
+ * ours. */
+static void wrap_mad(struct dgram *d, const struct cm_route *route, uint16_t port,
+		     const uint8_t *mad)
 {
 	*d = (struct dgram){ .mad = true, .len = MAD_LEN, .iovcnt = 1 };
 	d->one = (struct iovec){ (void *)(uintptr_t)mad, MAD_LEN };
 	d->iov = &d->one;
 	ip_of(d)->ifindex = route->ifindex;
+	ip_of(d)->to.port = port;
 	memcpy(ip_of(d)->from.ip, route->dst, 16);
 	memcpy(ip_of(d)->to.ip, route->src, 16);
 }
@@ -28,7 +31,7 @@ int forward_to_slot(struct cm *cm, uint16_t slot, const struct cm_route *route,
 {
 	struct dgram d;
 
-	wrap_mad(&d, route, mad);
+	wrap_mad(&d, route, cm->udp_port, mad);
 	return host_forward(cm->host, slot, &d);
 }
 
@@ -39,7 +42,7 @@ int forward_to_name(struct cm *cm, const char *name, const struct cm_route *rout
 
 	if (!cm->host)
 		return -ESRCH;
-	wrap_mad(&d, route, mad);
+	wrap_mad(&d, route, cm->udp_port, mad);
 	return service_send(cm->host, name, &d);
 }
 
@@ -50,6 +53,7 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		     const uint8_t *mad)
 {
 	struct cm_route back = { .ifindex = route->ifindex };
+	struct dgram d;
 
 	if (!slot || route->dlid || !cm->host || !cm->site->by_host ||
 	    slot == cm->core->slot || !route_is_local(cm, route) ||
@@ -57,19 +61,17 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 		return false;
 	memcpy(back.src, route->dst, 16);
 	memcpy(back.dst, route->src, 16);
-	return forward_to_slot(cm, slot, &back, mad) == 0;
+	wrap_mad(&d, &back, 0, mad);
+	return host_forward(cm->host, slot, &d) == 0;
 }
 
 /* --- MADs that wait ------------------------------------------------------ */
 
-/* Is it of a process of this host that did not know whom it is for, and sent it by UDP?
- * Then another process has forwarded it. */
-static bool is_to_anybody(struct cm *cm, const struct cm_route *route, const uint8_t *mad)
+/* Anybody may send MADs by UDP from this host's addresses. They wait in half of the box,
+ * so that there is room for those of this user's processes. */
+static bool may_wait(const struct cm *cm)
 {
-	struct cm_msg m;
-
-	return route_is_local(cm, route) && !cm_mad_parse(&m, mad, MAD_LEN) &&
-	       (gsi_is_request(&m) || !id_slot(m.remote_id));
+	return cm->boxed < BOX_MAX / 2;
 }
 
 static void box_mad(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
@@ -95,16 +97,19 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 	}
 	memcpy(route.src, ip_of(d)->to.ip, sizeof(route.src));
 	memcpy(route.dst, ip_of(d)->from.ip, sizeof(route.dst));
-	box_mad(cm, &route, mad, true, is_to_anybody(cm, &route, mad) ? NEVER : 0);
+	/* A process of this host has sent it by UDP, and another one has forwarded it:
+	 * its sender did not know whom it is for, or found no room over host/. */
+	box_mad(cm, &route, mad, true,
+		ip_of(d)->to.port && route_is_local(cm, &route) && may_wait(cm) ? NEVER
+										: 0);
 }
 
-/* It may be to anybody, or host/ had no room for it, or it was sent again. Where the box
- * is full, it does not wait either. */
+/* It may be to anybody, or host/ had no room for it, or it was sent again. */
 bool forward_wait(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
 		  size_t len, uint64_t now)
 {
 	if (!cm->host || len != MAD_LEN || route->dlid || !route_is_local(cm, route) ||
-	    cm->boxed == BOX_MAX)
+	    !may_wait(cm))
 		return false;
 	box_mad(cm, route, mad, false, now);
 	return true;

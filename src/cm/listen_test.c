@@ -336,7 +336,7 @@ static void server_open(struct server *s)
 
 static void server_close(struct server *s)
 {
-	if (s->prog->note[2].type == CM_EV_REQUEST)
+	if (s->prog->n > 2 && s->prog->note[2].type == CM_EV_REQUEST)
 		s->prog->note[2].conn->proto->close(s->prog->note[2].conn, 0);
 	s->prog->conn->proto->close(s->prog->conn, 0);
 	cm_unbind(s->q.cm, s->l);
@@ -345,10 +345,12 @@ static void server_close(struct server *s)
 	proc_close(&s->q);
 }
 
-static void forward(struct server *s, const struct cm_msg *m)
+/* p forwards its own message, or one that came to it by UDP. */
+static void forward(struct server *s, const struct cm_msg *m, bool by_udp)
 {
 	uint8_t mad[MAD_LEN];
 
+	s->p.cm->udp_port = by_udp ? 4791 : 0;
 	cm_mad_build(mad, m);
 	assert_int_equal(forward_to_slot(s->p.cm, s->q.core.slot, &s->back, mad), 0);
 }
@@ -380,7 +382,7 @@ static void a_request_does_not_overtake(void **state)
 	(void)state;
 	server_open(&s);
 	s.q.core.round.heard = 0;
-	forward(&s, &s.rtu);
+	forward(&s, &s.rtu, false);
 	give_at(&s.q, &s.req, 10);
 	cm_run(s.q.cm, 10);
 	assert_int_equal(s.prog->n, 1);
@@ -407,10 +409,64 @@ static void an_end_does_not_overtake(void **state)
 	dreq.type = CM_DREQ;
 	dreq.qpn = 2;
 	s.q.core.round.heard = 0;
-	forward(&s, &s.rtu);
+	forward(&s, &s.rtu, false);
 	give_at(&s.q, &dreq, 10);
 	cm_run(s.q.cm, 10);
 	hear(&s);
+	s.q.core.round.heard = 10;
+	cm_run(s.q.cm, 11);
+	assert_int_equal(s.prog->n, 3);
+	assert_int_equal(s.prog->note[1].type, CM_EV_ESTABLISHED);
+	assert_int_equal(s.prog->note[2].type, CM_EV_DISCONNECTED);
+	server_close(&s);
+}
+
+/* The same, and another process, which has the port, has forwarded the DREQ. */
+static void a_forwarded_end_does_not_overtake(void **state)
+{
+	struct server s;
+	struct cm_msg dreq;
+
+	(void)state;
+	server_open(&s);
+	dreq = s.rtu;
+	dreq.type = CM_DREQ;
+	dreq.qpn = 2;
+	s.q.core.round.heard = 0;
+	forward(&s, &dreq, true);
+	hear(&s);
+	cm_run(s.q.cm, 10);
+	assert_int_equal(s.prog->n, 1);
+	assert_true(s.q.core.round.must_hear);
+	forward(&s, &s.rtu, false);
+	hear(&s);
+	cm_run(s.q.cm, 11);
+	assert_int_equal(s.prog->n, 2);
+	assert_int_equal(s.prog->note[1].type, CM_EV_ESTABLISHED);
+	s.q.core.round.heard = 10;
+	cm_run(s.q.cm, 12);
+	assert_int_equal(s.prog->n, 3);
+	assert_int_equal(s.prog->note[2].type, CM_EV_DISCONNECTED);
+	server_close(&s);
+}
+
+/* The RTU came by UDP, for want of room, and the DREQ behind it by host/, where it found
+ * room: the DREQ implies the RTU. */
+static void an_end_that_overtakes_tells_both(void **state)
+{
+	struct server s;
+	struct cm_msg dreq;
+
+	(void)state;
+	server_open(&s);
+	dreq = s.rtu;
+	dreq.type = CM_DREQ;
+	dreq.qpn = 2;
+	s.q.core.round.heard = 0;
+	give_at(&s.q, &s.rtu, 10);
+	forward(&s, &dreq, false);
+	hear(&s);
+	cm_run(s.q.cm, 10);
 	s.q.core.round.heard = 10;
 	cm_run(s.q.cm, 11);
 	assert_int_equal(s.prog->n, 3);
@@ -427,16 +483,48 @@ static void a_forwarded_request_does_not_overtake(void **state)
 	(void)state;
 	server_open(&s);
 	s.q.core.round.heard = 0;
-	forward(&s, &s.req);
+	forward(&s, &s.req, true);
 	hear(&s);
 	cm_run(s.q.cm, 10);
 	assert_int_equal(s.prog->n, 1);
 	assert_true(s.q.core.round.must_hear);
-	forward(&s, &s.rtu);
+	forward(&s, &s.rtu, false);
 	hear(&s);
 	s.q.core.round.heard = 10;
 	cm_run(s.q.cm, 11);
 	assert_in_order(&s);
+	server_close(&s);
+}
+
+/* Any user may send MADs by UDP from this host, and they wait. What a process of this
+ * user forwards meanwhile is not lost. */
+static void a_flood_keeps_nothing_out(void **state)
+{
+	struct server s;
+	struct cm_msg m;
+
+	(void)state;
+	server_open(&s);
+	m = s.rtu;
+	m.type = CM_DREP;
+	m.remote_id ^= 1 << ID_GEN_BITS; /* nobody's */
+	s.q.core.round.heard = 0;
+	for (int i = 0; i < 2 * BOX_MAX; i++)
+		give_at(&s.q, &m, 10);
+	for (int i = 0; i < BOX_MAX; i++) {
+		if (i % 64 == 63)
+			cm_run(s.q.cm, 10);
+		forward(&s, &m, true);
+		hear(&s);
+	}
+	forward(&s, &s.rtu, false);
+	hear(&s);
+	cm_run(s.q.cm, 10);
+	assert_int_equal(cm_counter(s.q.cm, CM_RX_FULL), 0);
+	assert_int_equal(s.prog->n, 2);
+	assert_int_equal(s.prog->note[1].type, CM_EV_ESTABLISHED);
+	s.q.core.round.heard = NEVER;
+	cm_run(s.q.cm, 11);
 	server_close(&s);
 }
 
@@ -569,7 +657,10 @@ int main(void)
 		cmocka_unit_test(a_mad_is_forwarded),
 		cmocka_unit_test(a_request_does_not_overtake),
 		cmocka_unit_test(an_end_does_not_overtake),
+		cmocka_unit_test(a_forwarded_end_does_not_overtake),
+		cmocka_unit_test(an_end_that_overtakes_tells_both),
 		cmocka_unit_test(a_forwarded_request_does_not_overtake),
+		cmocka_unit_test(a_flood_keeps_nothing_out),
 		cmocka_unit_test(a_request_of_another_host_does_not_wait),
 		cmocka_unit_test(a_process_that_lives_or_not),
 		cmocka_unit_test(a_message_is_forwarded_to_its_peer),
