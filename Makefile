@@ -8,8 +8,9 @@ OBJ := build/obj
 LIBS := liburnic.so libibverbs.so.1 librdmacm.so.1 libibumad.so.3
 # Names by which some programs load them with dlopen()
 NAMES := libibverbs.so librdmacm.so libibumad.so
-# What pkg-config and CMake read, below lib
+# What pkg-config and CMake read, below FOUND
 BUILDERS := pkgconfig/urnic.pc cmake/urnic/urnicConfig.cmake cmake/urnic/urnicConfigVersion.cmake
+FOUND := lib
 PRELOADED := liburnic-preload.so liburnic-map.so
 MESON := env CC=gcc meson
 
@@ -24,7 +25,7 @@ ifneq ($(words [$(DESTDIR)$(PREFIX)]),1)
 $(error DESTDIR and PREFIX must be paths without a space: "$(DESTDIR)$(PREFIX)")
 endif
 
-.PHONY: build product tests install uninstall tarball deb check check-full demo bench format clean help
+.PHONY: build product tests install uninstall tarball deb rpm check check-full demo bench format clean help
 
 build:
 	@scripts/install-deps build
@@ -59,10 +60,10 @@ install: build
 		$(DESTDIR)$(PREFIX)/lib/urnic
 	@cp -P $(addprefix build/lib/,$(NAMES) tsan.supp) $(DESTDIR)$(PREFIX)/lib/urnic
 	@ln -sf ../lib/urnic/urnic $(DESTDIR)$(PREFIX)/bin/urnic
-	@install -d $(addprefix $(DESTDIR)$(PREFIX)/lib/,$(dir $(BUILDERS)))
+	@install -d $(addprefix $(DESTDIR)$(PREFIX)/$(FOUND)/,$(dir $(BUILDERS)))
 	@for f in $(BUILDERS); do \
 		sed 's/@version@/$(VERSION)/' tools/$$(basename $$f).in \
-			>$(DESTDIR)$(PREFIX)/lib/$$f || exit 1; \
+			>$(DESTDIR)$(PREFIX)/$(FOUND)/$$f || exit 1; \
 	done
 	@for page in docs/man/*.[1-9]; do \
 		install -m 644 -D -t $(DESTDIR)$(PREFIX)/share/man/man$${page##*.} \
@@ -79,9 +80,9 @@ uninstall:
 	@for page in docs/man/*.[1-9]; do \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$${page##*/}; \
 	done
-	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,$(BUILDERS))
+	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(FOUND)/,$(BUILDERS))
 	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,$(BASH) $(ZSH))
-	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic $(DESTDIR)$(PREFIX)/lib/cmake/urnic 2>/dev/null || true
+	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic $(DESTDIR)$(PREFIX)/$(FOUND)/cmake/urnic 2>/dev/null || true
 
 # The installed folder, with those libraries that it needs beside the C library: it works
 # where it is unpacked, on any system whose C library is not older than this one's.
@@ -100,6 +101,15 @@ deb:
 	@rm -rf build/deb
 	@scripts/copy-tree build/deb/urnic
 	@cd build/deb/urnic && dpkg-buildpackage -b -us -uc
+
+# install-deps has looked for what the build needs; Debian's rpm does not know of it.
+rpm:
+	@scripts/install-deps build rpm
+	@rm -rf build/rpm
+	@scripts/copy-tree build/rpm/urnic-$(VERSION)
+	@tar -C build/rpm -czf build/rpm/urnic-$(VERSION).tar.gz urnic-$(VERSION)
+	@rpmbuild -bb --nodeps --define "_topdir $(CURDIR)/build/rpm" \
+		--define "_sourcedir $(CURDIR)/build/rpm" rpm/urnic.spec
 
 check:
 	@scripts/check
@@ -130,6 +140,7 @@ help:
 	@echo 'make uninstall   take that away again'
 	@echo 'make tarball     build, then build/urnic-VERSION-MACHINE.tar.gz, which works anywhere'
 	@echo 'make deb         a Debian package of this system: build/deb/urnic_*.deb'
+	@echo 'make rpm         an RPM: build/rpm/RPMS/*/urnic-*.rpm'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two namespaces'
 	@echo 'make check       every test, with bounded sizes: 25 to 30 minutes'
 	@echo 'make check-full  every cell of every table, and a bare machine: hours'
