@@ -84,6 +84,30 @@ def test_manual_pages_name_the_release():
         assert f" {day:%B} {day.day}, {day.year} " in last
 
 
+def test_a_release_has_one_version_and_date(tmp_path):
+    """scripts/release writes both; done twice, it changes nothing more."""
+    need("git")
+    for part in ("debian", "docs/man", "rpm"):
+        shutil.copytree(ROOT / part, tmp_path / part)
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/release", tmp_path / "scripts")
+    env = {**os.environ, "GIT_COMMITTER_DATE": "Mon, 4 Jan 2027 23:30:00 -0100"}
+    for command in (["git", "init", "-q"],
+                    ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-q",
+                     "--allow-empty", "-m", "x"],
+                    ["scripts/release", "7.8.9"], ["scripts/release"], ["scripts/release", "7.8.9"]):
+        subprocess.run(command, cwd=tmp_path, env=env, check=True)
+    log = (tmp_path / "debian/changelog").read_text()
+    maintainer = re.search(r"^Maintainer: (.*)$", (ROOT / "debian/control").read_text(), re.M)[1]
+    assert log.startswith("urnic (7.8.9) ") and log.count("(7.8.9)") == 1
+    assert log.endswith((ROOT / "debian/changelog").read_text())
+    assert f"\n -- {maintainer}  Tue, 05 Jan 2027 00:30:00 +0000\n\nurnic (" in log
+    assert re.search(r"^Version: +7\.8\.9$", (tmp_path / "rpm/urnic.spec").read_text(), re.M)
+    for page in (tmp_path / "docs/man").iterdir():
+        assert ".Dd January 5, 2027\n" in page.read_text()
+        assert ".Os urnic 7.8.9\n" in page.read_text()
+
+
 def test_manual_page_has_every_option():
     need("mandoc")
     text = plain(MAN / "urnic.1")
