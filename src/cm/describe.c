@@ -5,7 +5,7 @@
 
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 
 static const char *const state[CONN_STATES] = {
 	[ST_FREE] = "free",

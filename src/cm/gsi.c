@@ -9,7 +9,6 @@
 #include "core/core.h"
 #include "host/host.h"
 #include "sys/addr.h"
-#include "sys/addr_text.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 #include "wire/grh.h"

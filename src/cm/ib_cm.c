@@ -10,7 +10,7 @@
 #include "cm/cm_int.h"
 #include "core/device.h"
 #include "link/dgram.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 

@@ -2,7 +2,7 @@
 /* ib_request.c - what the passive side does with a REQ or SIDR_REQ, and the REJ. */
 #include "cm/cm_int.h"
 #include "core/device.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,

@@ -7,7 +7,7 @@
 
 #include "cm/iw_int.h"
 #include "cm/iw_sock.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/conf.h"
 #include "sys/log.h"
 

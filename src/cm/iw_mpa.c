@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 
 #include "cm/iw_int.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 /* --- sending and receiving ----------------------------------------------- */

@@ -16,7 +16,7 @@
 #include "core/core.h"
 #include "core/psn.h"
 #include "host/host.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"

@@ -12,7 +12,7 @@
 #include "core/event.h"
 #include "core/pd.h"
 #include "core/rate.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 enum { SL_MAX = 15, FLOW_LABEL = 0xfffff };

@@ -6,7 +6,7 @@
 #include "core/device.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 

@@ -13,7 +13,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 #include "wire/grh.h"
 #include "wire/gsi.h"

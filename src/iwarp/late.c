@@ -10,7 +10,7 @@
 #include "core/await.h"
 #include "core/due.h"
 #include "iwarp/iw_qp.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 static bool may_wait(const struct iw_qp *q)

@@ -9,7 +9,7 @@
 #include "core/room.h"
 #include "core/round.h"
 #include "iwarp/iw_qp.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 #define CLOSING_NS 5000000000ull /* wait for the peer's FIN after ours */

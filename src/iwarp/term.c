@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 
 void iw_terminate(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,

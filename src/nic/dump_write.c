@@ -19,7 +19,7 @@
 #include "core/rq.h"
 #include "core/transport.h"
 #include "nic/dump.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/list.h"
 #include "sys/live.h"
 

@@ -14,7 +14,7 @@
 #include "rdmacm/qp_state.h"
 #include "rdmacm/request.h"
 #include "rdmacm/resolve.h"
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/held.h"
 #include "sys/log.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sys/addr_text.h"
+#include "sys/addr.h"
 #include "sys/log.h"
 #include "sys/sockaddr.h"
 

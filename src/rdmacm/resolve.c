@@ -12,7 +12,6 @@
 #include "rdmacm/mgid.h"
 #include "rdmacm/refused.h"
 #include "sys/addr.h"
-#include "sys/addr_text.h"
 #include "sys/log.h"
 #include "sys/sockaddr.h"
 

@@ -4,6 +4,7 @@
 #ifndef SYS_ADDR_H
 #define SYS_ADDR_H
 
+#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -40,6 +41,14 @@ static inline bool addr_is_loopback(const uint8_t ip[16])
 static inline bool addr_is_multicast(const uint8_t ip[16])
 {
 	return addr_is_v4(ip) ? ip[12] >> 4 == 0xe : ip[0] == 0xff;
+}
+
+/* An address as text for a log line: 192.0.2.7, fe80::1. */
+static inline const char *addr_text(const uint8_t ip[16], char text[INET6_ADDRSTRLEN])
+{
+	if (addr_is_v4(ip))
+		return inet_ntop(AF_INET, ip + 12, text, INET6_ADDRSTRLEN);
+	return inet_ntop(AF_INET6, ip, text, INET6_ADDRSTRLEN);
 }
 
 #endif
