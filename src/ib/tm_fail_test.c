@@ -11,7 +11,7 @@ static void failed(struct tags *t, int side)
 static void a_message_too_long_for_its_tag_fails(struct tags *t)
 {
 	add(t, 1, 0, 100);
-	send(t, IBV_TMH_EAGER, 1, 117);
+	send_tagged(t, IBV_TMH_EAGER, 1, 117);
 	wc_of(t, 0, 7, IBV_WC_REM_INV_REQ_ERR, NULL);
 	wc_of(t, 1, 501, IBV_WC_LOC_LEN_ERR, NULL);
 	failed(t, 1);

@@ -166,7 +166,7 @@ static inline void send_raw(struct tags *t, const void *head, size_t n, size_t l
 	sim_send(t->qp[0], &wr);
 }
 
-static inline void send(struct tags *t, uint8_t opcode, uint64_t tag, size_t len)
+static inline void send_tagged(struct tags *t, uint8_t opcode, uint64_t tag, size_t len)
 {
 	struct ibv_tmh h = { .opcode = opcode,
 			     .app_ctx = htobe32(0xabcd),

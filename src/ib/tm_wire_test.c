@@ -10,14 +10,14 @@ static void messages_that_match_leave_their_header(struct tags *t)
 		uint32_t n = len[i] - 16;
 
 		add(t, i + 1, 4096, n);
-		send(t, IBV_TMH_EAGER, i + 1, len[i]);
+		send_tagged(t, IBV_TMH_EAGER, i + 1, len[i]);
 		sent(t);
 		expect(t, i + 501, IBV_WC_TM_RECV, IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID,
 		       n, i + 1);
 		assert_memory_equal(t->f->mem[1] + 4096, t->f->mem[0] + 16, n);
 	}
 	add(t, 9, 4096, 100); /* with immediate, and a longer buffer */
-	send(t, IBV_TMH_EAGER, 9, 50);
+	send_tagged(t, IBV_TMH_EAGER, 9, 50);
 	sent(t);
 	expect(t, 509, IBV_WC_TM_RECV, IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID, 34, 9);
 	add(t, 9, 4096, 100);
@@ -50,14 +50,14 @@ static void what_does_not_match_keeps_it(struct tags *t)
 		uint64_t tag = m[i].opcode == IBV_TMH_RNDV || m[i].len < 16 ? 1 : 2;
 
 		receive(t, i);
-		send(t, m[i].opcode, tag, m[i].len);
+		send_tagged(t, m[i].opcode, tag, m[i].len);
 		sent(t);
 		expect(t, i, m[i].wc, 0, m[i].len, 0);
 		assert_memory_equal(t->f->mem[1] + FIX_MEM - 8192, t->f->mem[0],
 				    m[i].len);
 	}
 	assert_int_equal(t->srq->tm->unexpected, 4);
-	send(t, IBV_TMH_EAGER, 1, 20); /* it has waited all the time */
+	send_tagged(t, IBV_TMH_EAGER, 1, 20); /* it has waited all the time */
 	sent(t);
 	expect(t, 501, IBV_WC_TM_RECV, IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID, 4, 1);
 }
@@ -74,7 +74,7 @@ static void a_write_takes_a_receive(struct tags *t)
 	wr.wr.rdma.remote_addr = t->f->mr[1]->mkey.base;
 	wr.wr.rdma.rkey = t->f->mr[1]->mkey.key;
 	receive(t, 1); /* no message before left anything behind */
-	send(t, IBV_TMH_EAGER, 5, 20);
+	send_tagged(t, IBV_TMH_EAGER, 5, 20);
 	receive(t, 3);
 	sim_send(t->qp[0], &wr);
 	sent(t);
@@ -86,7 +86,7 @@ static void a_write_takes_a_receive(struct tags *t)
 
 static void a_message_without_a_receive_waits(struct tags *t)
 {
-	send(t, IBV_TMH_EAGER, 5, 20);
+	send_tagged(t, IBV_TMH_EAGER, 5, 20);
 	assert_false(sim_run(t->f->s, 20 * MS));
 	assert_true(cq_empty(t->cq[0]));
 	add(t, 5, 0, 100);

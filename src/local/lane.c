@@ -100,8 +100,9 @@ static bool unpack(const struct rec *r, uint32_t len, struct ib_pkt *pkt)
 
 /* --- out ----------------------------------------------------------------- */
 
-static int send(struct lane *l, const struct lane_from *from, const struct ib_fields *f,
-		const struct span *span, uint32_t off, uint32_t len)
+static int send_fields(struct lane *l, const struct lane_from *from,
+		       const struct ib_fields *f, const struct span *span, uint32_t off,
+		       uint32_t len)
 {
 	const struct ib_op *op = ib_op(f->opcode);
 	uint32_t head = is_wide(f, op->ext) ? REC_HEAD_WIDE : REC_HEAD;
@@ -219,7 +220,7 @@ static void nudge(struct lane *l, uint64_t word)
 }
 
 static const struct lane_ops lane_ops = {
-	send, send_short, route, look, moves, left, borrow, unlock, nudge,
+	send_fields, send_short, route, look, moves, left, borrow, unlock, nudge,
 };
 
 void peer_make_lane(struct peer *p)
