@@ -14,7 +14,7 @@ def explained(*args):
 
 
 def test_explain_knows_every_vendor_code():
-    table = (ROOT / "src/core/verr.def").read_text()
+    table = (ROOT / "src/verbs/verr.def").read_text()
     codes = re.findall(r"^VERR\((\d+), *(\w+),", table, re.M)
     assert len(codes) >= 20
     for code, name in codes:

@@ -18,8 +18,8 @@ def check_includes(tmp_path, folder, name, line):
 
 
 @pytest.mark.parametrize("folder,name,line", [
-    ("core", "a.c", '#include "sys/list.h"'),
-    ("core", "a.c", "#include <infiniband/verbs.h>"),
+    ("verbs", "a.c", '#include "sys/list.h"'),
+    ("verbs", "a.c", "#include <infiniband/verbs.h>"),
     ("ib", "a.h", '#include "wire/be.h"'),
     ("ib", "a_test.c", '#include "link/link.h"'),
     ("ib", "sim_a.c", '#include "link/link.h"'),
@@ -35,18 +35,18 @@ def test_check_includes_allows(tmp_path, folder, name, line):
 
 
 @pytest.mark.parametrize("folder,name,line", [
-    ("core", "a.c", '#include "ib/ib.h"'),
+    ("verbs", "a.c", '#include "ib/ib.h"'),
     ("wire", "a.h", '#include "sys/list.h"'),
     ("ib", "a.c", '#include "link/ip_addr.h"'),
     ("ib", "a.c", '#include "iwarp/iwarp.h"'),
     ("ib", "a_test.c", '#include "nic/nic.h"'),
     ("abi", "a.c", '#include "nic/engine.h"'),
     ("cm", "a.c", '#include "iwarp/ddp.h"'),
-    ("core", "a.c", '#include "qp.h"'),
-    ("core", "a.c", ' # include "other/a.h"'),
+    ("verbs", "a.c", '#include "qp.h"'),
+    ("verbs", "a.c", ' # include "other/a.h"'),
     ("other", "a.c", ""),
     ("rsocket", "sock.h", '#include "rsocket/wait.h"'),
-    ("rsocket", "wait.c", '#include "core/core.h"'),
+    ("rsocket", "wait.c", '#include "verbs/core.h"'),
     ("rsocket", "placeless.c", '#include "rsocket/wait.h"'),
 ])
 def test_check_includes_refuses(tmp_path, folder, name, line):
@@ -69,33 +69,33 @@ FUNCTION = "int a(void)\n{\n}\n"
 
 
 @pytest.mark.parametrize("files,listed", [
-    ({"core/a.c": FUNCTION, "core/a_test.c": FUNCTION}, ""),
-    ({"core/a.c": FUNCTION, "ib/b_test.c": FUNCTION}, "core/a.c ib/b_test.c # why\n"),
-    ({"core/a.c": FUNCTION, "core/a_test.c": "", "core/table.c": "int a[1];\n"}, ""),
+    ({"verbs/a.c": FUNCTION, "verbs/a_test.c": FUNCTION}, ""),
+    ({"verbs/a.c": FUNCTION, "ib/b_test.c": FUNCTION}, "verbs/a.c ib/b_test.c # why\n"),
+    ({"verbs/a.c": FUNCTION, "verbs/a_test.c": "", "verbs/table.c": "int a[1];\n"}, ""),
     ({"nic/a.c": FUNCTION, "nic/a_test.c": "", "nic/links_test.c": "clock_ns();\n"}, ""),
-    ({"core/a.c": "{\nusleep(1);\n", "core/a_test.c": "sched_yield();\n"}, ""),
+    ({"verbs/a.c": "{\nusleep(1);\n", "verbs/a_test.c": "sched_yield();\n"}, ""),
 ], ids=["own", "listed", "table", "may read", "not a test"])
 def test_check_tests_allows(tmp_path, files, listed):
-    done = check_tests(tmp_path, {"core/b.c": FUNCTION, "core/b_test.c": "", **files}, listed)
+    done = check_tests(tmp_path, {"verbs/b.c": FUNCTION, "verbs/b_test.c": "", **files}, listed)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("files,listed,where", [
-    ({"core/a.c": FUNCTION}, "", "src/core/a.c:1: there is no a_test.c"),
-    ({"core/a.c": FUNCTION}, "core/a.c\n", "tested-elsewhere:1: core/a.c has no test"),
-    ({"core/a.c": FUNCTION}, "core/a.c core/c_test.c\n", "core/c_test.c is no test"),
-    ({"core/a.c": FUNCTION}, "core/a.c core/b.c\n", "core/b.c is no test"),
-    ({}, "core/a.c core/b_test.c\n", "core/a.c does not exist"),
-    ({}, "core/b.c core/b_test.c\n", "core/b.c has a test of its name"),
-    ({"core/a.c": FUNCTION}, "core/a.c core/b_test.c\n" * 2, ":2: core/a.c stands here twice"),
-    ({f"core/f{n}.c": FUNCTION for n in range(200)},
-     "".join(f"core/f{n}.c core/b_test.c\n" for n in range(200)), "200 files; no more than"),
-    ({"core/fix.h": "usleep(1);\n"}, "", "fix.h:1: a test waits for an event"),
-    ({"core/a_test.c": "\n\tpoll(NULL, 0, 1);\n"}, "", "a_test.c:2: a test waits for an event"),
-    ({"core/a_fix.c": "t = clock_ns();\n"}, "", "a_fix.c:1: a test does not read"),
+    ({"verbs/a.c": FUNCTION}, "", "src/verbs/a.c:1: there is no a_test.c"),
+    ({"verbs/a.c": FUNCTION}, "verbs/a.c\n", "tested-elsewhere:1: verbs/a.c has no test"),
+    ({"verbs/a.c": FUNCTION}, "verbs/a.c verbs/c_test.c\n", "verbs/c_test.c is no test"),
+    ({"verbs/a.c": FUNCTION}, "verbs/a.c verbs/b.c\n", "verbs/b.c is no test"),
+    ({}, "verbs/a.c verbs/b_test.c\n", "verbs/a.c does not exist"),
+    ({}, "verbs/b.c verbs/b_test.c\n", "verbs/b.c has a test of its name"),
+    ({"verbs/a.c": FUNCTION}, "verbs/a.c verbs/b_test.c\n" * 2, ":2: verbs/a.c stands here twice"),
+    ({f"verbs/f{n}.c": FUNCTION for n in range(200)},
+     "".join(f"verbs/f{n}.c verbs/b_test.c\n" for n in range(200)), "200 files; no more than"),
+    ({"verbs/fix.h": "usleep(1);\n"}, "", "fix.h:1: a test waits for an event"),
+    ({"verbs/a_test.c": "\n\tpoll(NULL, 0, 1);\n"}, "", "a_test.c:2: a test waits for an event"),
+    ({"verbs/a_fix.c": "t = clock_ns();\n"}, "", "a_fix.c:1: a test does not read"),
 ])
 def test_check_tests_refuses(tmp_path, files, listed, where):
-    done = check_tests(tmp_path, {"core/b.c": FUNCTION, "core/b_test.c": "", **files}, listed)
+    done = check_tests(tmp_path, {"verbs/b.c": FUNCTION, "verbs/b_test.c": "", **files}, listed)
     assert done.returncode == 1, done.stdout
     assert where in done.stdout
 

@@ -21,12 +21,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/netport.h"
 #include "environment.h"
 #include "fabric_control.h"
 #include "nic/nic.h"
 #include "sys/conf.h"
 #include "urnic.h"
+#include "verbs/netport.h"
 
 #define FOLDER "/usr/lib/urnic" /* in the container */
 

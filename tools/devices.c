@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/netport.h"
 #include "loopback.h"
 #include "nic/nic.h"
 #include "show.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
 #include "urnic.h"
+#include "verbs/netport.h"
 
 static const char *state_name(enum ibv_port_state s)
 {

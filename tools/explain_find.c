@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/timeout.h"
 #include "explain.h"
+#include "verbs/timeout.h"
 #include "wire/aeth.h"
 #include "words.h"
 

@@ -27,7 +27,7 @@ const char *const explain_kind_text[KINDS] = {
 
 const struct entry explain_entries[] = {
 #define VERR(code, name, what, todo) { VENDOR, code, #name, what, todo },
-#include "core/verr.def"
+#include "verbs/verr.def"
 #undef VERR
 #define EXPLAIN(kind, name, what, todo) { kind, name, #name, what, todo },
 #include "explain.def"

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
 #include "nic/netdev.h"
 #include "nic/pick.h"
 #include "settings.h"
+#include "verbs/device.h"
 
 bool loopback_left_out(char name[IF_NAMESIZE], char other[IF_NAMESIZE])
 {

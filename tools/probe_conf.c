@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/netport.h"
 #include "probe.h"
 #include "settings.h"
+#include "verbs/netport.h"
 
 uint16_t probe_udp_port(void)
 {

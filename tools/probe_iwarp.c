@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
 #include "nic/netdev.h"
 #include "nic/pick.h"
 #include "probe.h"
 #include "settings.h"
+#include "verbs/device.h"
 
 struct tally {
 	char iwarp[400]; /* their names */

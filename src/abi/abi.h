@@ -14,13 +14,13 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "core/event.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/inside.h"
 #include "sys/list.h"
 #include "sys/live.h"
 #include "sys/pid.h"
+#include "verbs/event.h"
 
 struct core;
 struct nic;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ah.c - address handles, also from a datagram that was received. */
-#include "core/path.h"
+#include "verbs/path.h"
 
 #include <string.h>
 
 #include "abi/abi.h"
 #include "abi/wc_path.h"
-#include "core/device.h"
-#include "core/mr.h"
 #include "nic/nic.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv, struct ibv_ah_attr *attr)
 {

@@ -9,8 +9,8 @@
 
 #include "abi/abi.h"
 #include "abi/symver.h"
-#include "core/mr.h"
 #include "sys/log.h"
+#include "verbs/mr.h"
 
 #define SHOWN __attribute__((used, visibility("hidden")))
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "abi/fix.h"
-#include "core/mr.h"
-#include "core/pd.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
 
 enum { WRITE = IBV_ACCESS_LOCAL_WRITE };
 

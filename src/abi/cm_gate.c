@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "abi/abi.h"
-#include "core/netport.h"
 #include "nic/nic.h"
 #include "sys/guard.h"
+#include "verbs/netport.h"
 
 bool cm_gate_knows(struct ibv_context *ctx)
 {

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "abi/abi.h"
-#include "core/core.h"
-#include "core/device.h"
 #include "nic/nic.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
 
 static void set_ops(struct verbs_context *v)
 {

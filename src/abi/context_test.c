@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 
 #include "abi/fix.h"
-#include "core/cq.h"
-#include "core/device.h"
-#include "core/mr.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
 
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cq.c - completion queues. */
-#include "core/cq.h"
-#include "core/device.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
 
 #include "abi/abi.h"
-#include "core/pd.h"
 #include "nic/nic.h"
 #include "sys/log.h"
+#include "verbs/pd.h"
 
 /* A small CQ gets 4 entries. RNICs round up, and programs rely on that: ib_send_lat -e
  * asks for one entry, and posts again after a single look for the first completion. */

@@ -7,9 +7,9 @@
  * one. */
 
 #include "abi/abi.h"
-#include "core/cq.h"
 #include "nic/nic.h"
 #include "sys/clock.h"
+#include "verbs/cq.h"
 
 static __thread int reading __attribute__((tls_model("initial-exec")));
 

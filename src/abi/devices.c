@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "abi/abi.h"
-#include "core/device.h"
 #include "nic/nic.h"
+#include "verbs/device.h"
 
 EXPORT struct ibv_device **(ibv_get_device_list)(int *num)
 {

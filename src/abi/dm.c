@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dm.c - device memory. In a forked child the context is dead, but device memory can
  * still be allocated and freed, as it is the child's own. */
-#include "core/dm.h"
+#include "verbs/dm.h"
 
 #include "abi/abi.h"
-#include "core/mr.h"
+#include "verbs/mr.h"
 
 static bool lives(struct ibv_dm *ibv)
 {

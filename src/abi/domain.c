@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* domain.c - domains: protection, parent, thread, XRC. */
 #include "abi/abi.h"
-#include "core/pd.h"
-#include "core/xrc.h"
+#include "verbs/pd.h"
+#include "verbs/xrc.h"
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {

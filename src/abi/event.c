@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* event.c - completion channels and asynchronous events. */
-#include "core/event.h"
+#include "verbs/event.h"
 
 #include "abi/abi.h"
-#include "core/asleep.h"
-#include "core/cq.h"
 #include "nic/nic.h"
+#include "verbs/asleep.h"
+#include "verbs/cq.h"
 
 EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 {

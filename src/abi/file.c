@@ -10,18 +10,18 @@
 #include <sys/socket.h>
 
 #include "abi/abi.h"
-#include "core/core.h"
-#include "core/cq.h"
-#include "core/dm.h"
-#include "core/mr.h"
-#include "core/path.h"
-#include "core/qp.h"
-#include "core/rq.h"
-#include "core/shared.h"
-#include "core/xrc.h"
 #include "nic/nic.h"
 #include "packet/packet.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/cq.h"
+#include "verbs/dm.h"
+#include "verbs/mr.h"
+#include "verbs/path.h"
+#include "verbs/qp.h"
+#include "verbs/rq.h"
+#include "verbs/shared.h"
+#include "verbs/xrc.h"
 
 int file_make(struct abi_file **out, int *fd)
 {

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/cq.h"
-#include "core/netport.h"
-#include "core/transport.h"
 #include "link/addr_testing.h"
 #include "nic/nic.h"
+#include "verbs/cq.h"
+#include "verbs/netport.h"
+#include "verbs/transport.h"
 
 struct fix fix;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fix.h - for unit tests of abi/: real objects of core/, and a NIC that only records its
+/* fix.h - for unit tests of abi/: real objects of verbs/, and a NIC that only records its
  * calls. */
 #ifndef ABI_FIX_H
 #define ABI_FIX_H
@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "abi/abi.h"
-#include "core/core.h"
-#include "core/qp.h"
+#include "verbs/core.h"
+#include "verbs/qp.h"
 
 /* roce_eth0 has 192.0.2.1 and fe80::1, iwarp_eth0 192.0.2.1. */
 enum { FIX_ROCE, FIX_IWARP, FIX_DEVICES };

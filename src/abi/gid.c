@@ -4,7 +4,7 @@
 
 #include "abi/abi.h"
 #include "abi/symver.h"
-#include "core/device.h"
+#include "verbs/device.h"
 
 /* As in rdma-core's private header. */
 enum ibv_gid_type_sysfs {

@@ -5,10 +5,10 @@
 #include <errno.h>
 
 #include "abi/abi.h"
-#include "core/dm.h"
-#include "core/mr.h"
 #include "nic/nic.h"
 #include "sys/log.h"
+#include "verbs/dm.h"
+#include "verbs/mr.h"
 
 static int import_device(int fd, struct abi_context **out)
 {

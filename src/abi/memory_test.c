@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "abi/fix.h"
-#include "core/device.h"
-#include "core/dm.h"
-#include "core/mr.h"
-#include "core/path.h"
-#include "core/pd.h"
+#include "verbs/device.h"
+#include "verbs/dm.h"
+#include "verbs/mr.h"
+#include "verbs/path.h"
+#include "verbs/pd.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fix_open, fix_close)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr.c - memory regions. */
-#include "core/mr.h"
+#include "verbs/mr.h"
 
 #include "abi/abi.h"
 

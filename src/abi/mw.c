@@ -2,8 +2,8 @@
 /* mw.c - memory windows. Type 2 windows are bound by work requests; for type 1 windows
  * ibv_bind_mw() makes the work request. */
 #include "abi/abi.h"
-#include "core/mr.h"
-#include "core/qp.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 struct ibv_mw *abi_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 {

@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "abi/fix.h"
-#include "core/device.h"
 #include "packet/packet.h"
 #include "sys/netns_testing.h"
+#include "verbs/device.h"
 
 enum { LO = 1 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* poll.c - polls and arms completion queues. */
 #include "abi/abi.h"
-#include "core/cq.h"
 #include "nic/nic.h"
+#include "verbs/cq.h"
 
 /* Called if the CQ seems empty (the thread then drives the NIC for one turn), or if n is
  * not positive. */

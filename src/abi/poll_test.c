@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "abi/fix.h"
-#include "core/cq.h"
+#include "verbs/cq.h"
 
 /* --- polls ------------------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* post.c - posting work requests. */
 #include "abi/abi.h"
-#include "core/qp.h"
-#include "core/rq.h"
-#include "core/tm.h"
 #include "nic/nic.h"
+#include "verbs/qp.h"
+#include "verbs/rq.h"
+#include "verbs/tm.h"
 
 /* Requests before one that is refused are posted nevertheless. */
 int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Chains of work requests: post.c. */
 #include "abi/fix.h"
-#include "core/cq.h"
-#include "core/transport.h"
+#include "verbs/cq.h"
+#include "verbs/transport.h"
 
 static struct swqe *last(struct ibv_qp *qp)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp.c - queue pairs and multicast groups. */
-#include "core/qp.h"
+#include "verbs/qp.h"
 
 #include "abi/abi.h"
-#include "core/core.h"
-#include "core/device.h"
-#include "core/mr.h"
-#include "core/opened.h"
-#include "core/shared.h"
-#include "core/xrc.h"
 #include "nic/nic.h"
 #include "packet/packet.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/mr.h"
+#include "verbs/opened.h"
+#include "verbs/shared.h"
+#include "verbs/xrc.h"
 
 static int check_objects(const struct ibv_context *ctx,
 			 const struct ibv_qp_init_attr_ex *attr)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "abi/abi.h"
-#include "core/device.h"
 #include "nic/nic.h"
+#include "verbs/device.h"
 
 static struct device *dev_of(struct ibv_context *ibv)
 {

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "abi/fix.h"
-#include "core/device.h"
-#include "core/netport.h"
+#include "verbs/device.h"
+#include "verbs/netport.h"
 
 enum sysfs_type { TYPE_IB, TYPE_ROCE_V2 };
 

@@ -4,10 +4,10 @@
 #include <fcntl.h>
 
 #include "abi/fix.h"
-#include "core/complete.h"
-#include "core/cq.h"
-#include "core/pd.h"
-#include "core/xrc.h"
+#include "verbs/complete.h"
+#include "verbs/cq.h"
+#include "verbs/pd.h"
+#include "verbs/xrc.h"
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fix_open, fix_close)
 
@@ -303,7 +303,7 @@ static void goes_to_rtr(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* core/ reports what is wrong with the call or the path, and no UDP port is bound. */
+/* verbs/ reports what is wrong with the call or the path, and no UDP port is bound. */
 static void does_not_go_to_rtr(void **state)
 {
 	struct ibv_qp *qp = fix_qp(IBV_QPT_RC);

@@ -3,7 +3,7 @@
  * Mbit/s. */
 #include "abi/abi.h"
 
-#include "core/rate.h"
+#include "verbs/rate.h"
 
 #define rate_for(r) for (const struct rate *r = rate_rows(&n), *end = r + n; r < end; r++)
 

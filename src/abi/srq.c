@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* srq.c - shared receive queues. */
 #include "abi/abi.h"
-#include "core/cq.h"
-#include "core/mr.h"
-#include "core/rq.h"
-#include "core/xrc.h"
 #include "sys/log.h"
+#include "verbs/cq.h"
+#include "verbs/mr.h"
+#include "verbs/rq.h"
+#include "verbs/xrc.h"
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wq.c - work queues and indirection tables. */
 #include "abi/abi.h"
-#include "core/cq.h"
-#include "core/limits.h"
-#include "core/mr.h"
-#include "core/qp.h"
 #include "nic/nic.h"
 #include "packet/packet.h"
+#include "verbs/cq.h"
+#include "verbs/limits.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 static int post_recv(struct ibv_wq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {

@@ -3,7 +3,7 @@
  * (What the queues do is in packet/wq_test.c and packet/spread_test.c.) */
 #include "abi/fix.h"
 #include "abi/packet_fix.h"
-#include "core/limits.h"
+#include "verbs/limits.h"
 
 static struct ibv_wq_init_attr attr_of_wq(void)
 {

@@ -2,7 +2,7 @@
 /* wr.c - ibv_wr_*(): work requests built piece by piece.
  *
  * Between wr_start and wr_complete or wr_abort the program's own code runs: it may poll,
- * make control calls, or fork. Only other posts to this QP wait (core/post_build.c).
+ * make control calls, or fork. Only other posts to this QP wait (verbs/post_build.c).
  *
  * In a signal handler that has interrupted another call all of it is refused, and nothing
  * of the QP is touched: another thread may be building requests for it. */
@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 #include "abi/abi.h"
-#include "core/flush.h"
-#include "core/post.h"
-#include "core/qp.h"
 #include "nic/nic.h"
+#include "verbs/flush.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 
 /* Is this such a handler?  Not to be asked after abi_enter(). */
 static inline bool is_nested(void)

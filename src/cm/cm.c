@@ -10,10 +10,10 @@
 
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
-#include "core/core.h"
-#include "core/round.h"
 #include "host/host.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/round.h"
 
 int cm_open(struct cm **out, struct core *core, struct host *host,
 	    const struct cm_site *site, uint64_t seed)

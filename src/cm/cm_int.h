@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "cm/cm.h"
-#include "core/qp1.h"
 #include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/list.h"
 #include "sys/rand.h"
+#include "verbs/qp1.h"
 #include "wire/cm_mad.h"
 #include "wire/qpn.h"
 

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "cm/cm_int.h"
-#include "core/device.h"
-#include "core/device_testing.h"
 #include "ib/ib.h"
 #include "ib/sim.h"
+#include "verbs/device.h"
+#include "verbs/device_testing.h"
 
 enum { SPACE = 0x0106, PORT = 7471, MS = 1000000 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
+#include "verbs/core.h"
 #include "wire/cm_ip.h"
 
 enum { INDEX_MASK = (1 << ID_INDEX_BITS) - 1 };

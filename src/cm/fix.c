@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cm/fix.h"
 
-#include "core/due.h"
-#include "core/transport.h"
 #include "ib/ib.h"
 #include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
+#include "verbs/due.h"
+#include "verbs/transport.h"
 #include "wire/ib_opcode.h"
 #include "wire/ib_pkt.h"
 

@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
 #include "link/batch.h"
+#include "verbs/core.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 #include "wire/icrc.h"

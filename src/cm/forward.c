@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
-#include "core/round.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "link/ip_addr.h"
+#include "verbs/core.h"
+#include "verbs/round.h"
 
 /* Makes a datagram of a MAD that came in by this route, at this UDP port; 0: it is
  * ours. */

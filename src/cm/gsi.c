@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
 #include "host/host.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/core.h"
 #include "wire/cm_ip.h"
 #include "wire/grh.h"
 

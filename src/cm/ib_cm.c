@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "core/device.h"
 #include "link/dgram.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/device.h"
 #include "wire/cm_ip.h"
 
 /* --- the active side ----------------------------------------------------- */

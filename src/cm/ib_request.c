@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_request.c - what the passive side does with a REQ or SIDR_REQ, and the REJ. */
 #include "cm/cm_int.h"
-#include "core/device.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/device.h"
 
 void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 		 const void *private, size_t len)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "core/device.h"
 #include "link/dgram.h"
+#include "verbs/device.h"
 
 int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,
 		 uint64_t now)

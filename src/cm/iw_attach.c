@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cm/iw_int.h"
-#include "core/core.h"
-#include "core/qp.h"
+#include "verbs/core.h"
+#include "verbs/qp.h"
 
 int iwc_check_qp(struct cm *cm, uint32_t qpn)
 {

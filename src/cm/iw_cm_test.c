@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "cm/iw_fix.h"
-#include "core/round.h"
+#include "verbs/round.h"
 
 /* --- both ends ----------------------------------------------------------- */
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "cm/iw_int.h"
-#include "core/round.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "verbs/round.h"
 
 /* --- one connection ------------------------------------------------------ */
 

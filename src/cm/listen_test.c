@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "cm/fix.h"
-#include "core/due.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "link/batch.h"
 #include "link/ip_addr.h"
 #include "link/link.h"
+#include "verbs/due.h"
 
 static struct cm_listener *take(struct cm *cm, struct prog *p, bool any, bool v6,
 				int side, uint16_t port)

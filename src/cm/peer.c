@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
-#include "core/psn.h"
 #include "host/host.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/psn.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
-#include "core/device.h"
-#include "core/round.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/round.h"
 
 static const uint64_t FIRST_NS = 100000000; /* this delay doubles each time */
 

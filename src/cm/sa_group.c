@@ -9,9 +9,9 @@
 #include <stdlib.h>
 
 #include "cm/cm_int.h"
-#include "core/core.h"
-#include "core/device.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
 
 enum member_state {
 	MEMBER_ASKS,   /* no result reported yet */

@@ -10,10 +10,10 @@
 #include <cmocka.h>
 
 #include "cm/cm_int.h"
-#include "core/device.h"
-#include "core/device_testing.h"
 #include "ib/ib.h"
 #include "ib/sim.h"
+#include "verbs/device.h"
+#include "verbs/device_testing.h"
 #include "wire/sa.h"
 
 enum { MS = 1000000, DLID = 0x123, MLID = 0xc007, RECORD = 56, ASKS_MAX = 16 };

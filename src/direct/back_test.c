@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "core/post.h"
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
 #include "sys/hang_testing.h"
 #include "sys/procmaps.h"
+#include "verbs/post.h"
 
 enum { HELD_LEN = 60000, BEFORE_LATE = 1000, PIECE = 2048 };
 

@@ -9,10 +9,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/exports.h"
 #include "direct/map.h"
 #include "direct/words.h"
+#include "verbs/core.h"
+#include "verbs/exports.h"
 
 enum {
 	PATIENCE_MS = 250, /* a copy takes microseconds */

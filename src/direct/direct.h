@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* direct.h - reading and writing memory of other processes of the host without their
- * help: what they export (core/exports.h), the copies, and how control calls of both
+ * help: what they export (verbs/exports.h), the copies, and how control calls of both
  * sides wait for copies in progress. docs/dev/direct.md is the page to read first. A
  * process or thread is "inside" a region while it may read or write it.
  *
@@ -14,12 +14,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/exports.h"
-#include "core/mr.h"
-#include "core/room.h"
-#include "core/sgl.h"
 #include "sys/fd.h"
 #include "sys/list.h"
+#include "verbs/exports.h"
+#include "verbs/mr.h"
+#include "verbs/room.h"
+#include "verbs/sgl.h"
 
 struct core;
 struct mkey;

@@ -24,13 +24,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/mr.h"
 #include "direct/direct.h"
 #include "direct/share.h"
 #include "direct/words.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/mr.h"
 
 enum {
 	PAGE = 4096,

@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/mkey.h"
 #include "local/fix.h"
 #include "sys/hang_testing.h"
 #include "sys/waiter_testing.h"
+#include "verbs/mkey.h"
 
 static const struct sim_conf direct = { .pipe_only = false,
 					.timeout = 10,

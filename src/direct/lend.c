@@ -14,13 +14,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/mkey.h"
-#include "core/mr.h"
 #include "direct/direct.h"
 #include "direct/runs.h"
 #include "direct/words.h"
 #include "sys/procmaps.h"
+#include "verbs/core.h"
+#include "verbs/mkey.h"
+#include "verbs/mr.h"
 
 /* Does m follow `by` without a gap, in memory and in the same file?
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Long WRITEs and READs of memory that both processes have mapped: the posting thread or
  * the engine copies them there, and does not ask the kernel. */
-#include "core/exports.h"
-#include "core/transport.h"
 #include "direct/shared_fix.h"
+#include "verbs/exports.h"
+#include "verbs/transport.h"
 
 enum { LONG_ONE = 300001 };
 

@@ -13,10 +13,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/exports.h"
 #include "direct/words.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/exports.h"
 
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/core.h"
-#include "core/qp.h"
 #include "direct/direct.h"
+#include "verbs/core.h"
+#include "verbs/qp.h"
 
 enum { LONG_COPY = 16 << 10 };
 

@@ -18,8 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/mr.h"
 #include "direct/notice.h"
 #include "direct/runs.h"
 #include "direct/share.h"
@@ -28,6 +26,8 @@
 #include "sys/hang_testing.h"
 #include "sys/inside.h"
 #include "sys/preloaded.h"
+#include "verbs/core.h"
+#include "verbs/mr.h"
 
 enum {
 	PAGE = 4096,

@@ -7,16 +7,16 @@
  */
 #include <string.h>
 
-#include "core/core.h"
-#include "core/exports.h"
-#include "core/mr.h"
-#include "core/qp.h"
-#include "core/transport.h"
 #include "direct/direct.h"
 #include "direct/map.h"
 #include "direct/once.h"
 #include "direct/words.h"
 #include "sys/lock.h"
+#include "verbs/core.h"
+#include "verbs/exports.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 enum {
 	/* The posting thread looks after so many bytes whether another thread waits for

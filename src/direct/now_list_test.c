@@ -2,9 +2,9 @@
 /* Lists of requests on memory that both processes have mapped. */
 #include <errno.h>
 
-#include "core/post.h"
-#include "core/transport.h"
 #include "direct/shared_fix.h"
+#include "verbs/post.h"
+#include "verbs/transport.h"
 
 /* Inline data needs no key; a list is done one by one, however long. */
 static void inline_data_and_lists(void **state)

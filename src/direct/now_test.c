@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that both processes have mapped: the posting thread does the work at once,
  * with the same bytes, rights, order and completions as by any other way. */
-#include "core/exports.h"
 #include "direct/shared_fix.h"
 #include "ib/on_lane.h"
+#include "verbs/exports.h"
 
 static void the_same_bytes(void **state)
 {

@@ -11,13 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/exports.h"
-#include "core/mr.h"
-#include "core/qp.h"
 #include "direct/direct.h"
 #include "direct/map.h"
 #include "direct/words.h"
 #include "sys/caught.h"
+#include "verbs/exports.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 #define INLINE __attribute__((always_inline)) static inline
 

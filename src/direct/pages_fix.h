@@ -13,11 +13,11 @@
 
 #include <sys/mman.h>
 
-#include "core/core.h"
-#include "core/mr.h"
 #include "direct/share.h"
 #include "direct/threads_fix.h"
 #include "sys/procmaps.h"
+#include "verbs/core.h"
+#include "verbs/mr.h"
 
 enum {
 	PAGE = 4096,

@@ -4,8 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/exports.h"
-#include "core/mr.h"
 #include "direct/direct.h"
 #include "direct/share.h"
 #include "direct/share_own.h"
@@ -14,6 +12,8 @@
 #include "sys/inside.h"
 #include "sys/log.h"
 #include "sys/procmaps.h"
+#include "verbs/exports.h"
+#include "verbs/mr.h"
 
 /* --- from processes that do not leave --------------------------------------- */
 

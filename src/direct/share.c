@@ -9,11 +9,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/mkey.h"
-#include "core/mr.h"
-#include "core/pd.h"
 #include "direct/aside.h"
 #include "direct/direct.h"
 #include "direct/room.h"
@@ -23,6 +18,11 @@
 #include "sys/log.h"
 #include "sys/procmaps.h"
 #include "sys/threads.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/mkey.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
 
 enum {
 	MOVED = 1024, /* most moves in a process's life */

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
-#include "core/mkey.h"
 #include "direct/movable.h"
 #include "direct/runs.h"
 #include "sys/clock.h"
 #include "sys/lock.h"
+#include "verbs/core.h"
+#include "verbs/mkey.h"
 
 enum {
 	REGIONS = 1024, /* most regions with remote rights at a time */

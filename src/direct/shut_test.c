@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "core/exports.h"
 #include "direct/shared_fix.h"
+#include "verbs/exports.h"
 
 enum { BYTES = 8192, PAYLOAD = 0x11, LATER = 0xee };
 

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "core/post.h"
 #include "direct/late_testing.h"
 #include "direct/shared_fix.h"
 #include "sys/hang_testing.h"
+#include "verbs/post.h"
 
 /* A thread of A's that stands in the middle of a WRITE; what it writes is 0x77. */
 struct held {

@@ -8,10 +8,10 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "core/exports.h"
 #include "direct/shared_fix.h"
 #include "sys/hang_testing.h"
 #include "sys/waiter_testing.h"
+#include "verbs/exports.h"
 
 static void a_file_that_is_cut_is_an_error(void **state)
 {

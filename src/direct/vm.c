@@ -14,12 +14,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/exports.h"
-#include "core/qp.h"
 #include "direct/direct.h"
 #include "direct/map.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/exports.h"
+#include "verbs/qp.h"
 
 enum { LAST = 64 /* bytes at the end that are written last */ };
 

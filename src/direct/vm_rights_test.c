@@ -4,10 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/exports.h"
 #include "direct/vm_fix.h"
 #include "ib/on_lane.h"
 #include "sys/waiter_testing.h"
+#include "verbs/exports.h"
 
 /* A record is refused by the peer, whichever way it came. */
 static void what_the_export_table_does_not_allow_the_peer_refuses(void **state)

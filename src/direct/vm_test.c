@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The peer's memory, reached directly: the same bytes and the same order as by
  * records. */
-#include "core/exports.h"
 #include "direct/vm_fix.h"
+#include "verbs/exports.h"
 
 static void the_same_bytes_either_way(void **state)
 {

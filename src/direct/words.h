@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
-#include "core/exports.h"
 #include "direct/direct.h"
+#include "verbs/core.h"
+#include "verbs/exports.h"
 
 struct thread_word {
 	unsigned line;	/* index + 1 in the export table; 0: none yet */

@@ -12,11 +12,11 @@
  * buffer only if the ACK goes last.  A peer that is urnic too takes such an ACK in first
  * all the same (rx.c).  A peer that sends no such ACKs itself, after TRIES were sent to
  * it, is taken for another kind of NIC and gets no more. */
-#include "core/core.h"
-#include "core/due.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
 #include "wire/aeth.h"
 
 enum {

@@ -2,7 +2,7 @@
 /* ATOMIC WRITE (annex A19): 8 bytes in one step, answered as a READ of 0 bytes. */
 #include "ib/fix.h"
 
-#include "core/post.h"
+#include "verbs/post.h"
 
 static const struct way {
 	const char *name;

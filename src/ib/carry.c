@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mr.h"
-#include "core/xrc.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
+#include "verbs/mr.h"
+#include "verbs/xrc.h"
 
 /* For each other process, so that one cannot use up another's share. */
 enum { STAND_INS_MAX = 4096 };

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/due.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "verbs/due.h"
 
 enum {
 	STEP = 4096, /* growth for each window's worth of ACKs */

@@ -2,7 +2,7 @@
 /* The congestion window of a destination: shared, cut, opened again. */
 #include "ib/fix.h"
 
-#include "core/transport.h"
+#include "verbs/transport.h"
 
 static struct cc_host *host(const struct fix *f)
 {

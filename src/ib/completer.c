@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* completer.c - the packets that answer a requester: ACKs, NAKs, READ responses and the
  * results of atomics (IBTA vol. 1, 9.7.5, 9.9.2). */
-#include "core/due.h"
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/log.h"
+#include "verbs/due.h"
 #include "wire/aeth.h"
 
 /* The peer has answered a later request, so the response to the oldest READ or atomic is

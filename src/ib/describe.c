@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/device.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/addr.h"
+#include "verbs/device.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 

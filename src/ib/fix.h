@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "core/due.h"
-#include "core/mr.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "link/ip_addr.h"
+#include "verbs/due.h"
+#include "verbs/mr.h"
 #include "wire/aeth.h"
 
 enum {

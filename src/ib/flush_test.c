@@ -3,8 +3,8 @@
  * nothing. */
 #include "ib/fix.h"
 
-#include "core/flush.h"
-#include "core/post.h"
+#include "verbs/flush.h"
+#include "verbs/post.h"
 
 static const struct way {
 	const char *name;

@@ -2,10 +2,10 @@
 /* hang.c - see hang.h. */
 #include "ib/hang.h"
 
-#include "core/wr_op.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
+#include "verbs/wr_op.h"
 
 void hang_rnr(struct ib_qp *q, uint64_t now)
 {

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
-#include "core/due.h"
-#include "core/transport.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/log.h"
+#include "verbs/device.h"
+#include "verbs/due.h"
+#include "verbs/transport.h"
 
 /* --- the NIC ------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib.h - the IB transport as its driver sees it (nic/, or a unit test).  The driver
- * passes datagrams and the time in; ib_transport (core/transport.h) says what to send
+ * passes datagrams and the time in; ib_transport (verbs/transport.h) says what to send
  * and when. */
 #ifndef IB_IB_H
 #define IB_IB_H
@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/transport.h"
 #include "ib/counters.h"
 #include "link/dgram.h"
+#include "verbs/transport.h"
 
 struct core;
 struct ib;

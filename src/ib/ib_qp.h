@@ -10,16 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/answers.h"
-#include "core/core.h"
-#include "core/exports.h"
-#include "core/hang.h"
-#include "core/psn.h"
-#include "core/qp.h"
-#include "core/room.h"
-#include "core/source.h"
-#include "core/target.h"
-#include "core/timeout.h"
 #include "direct/direct.h"
 #include "ib/counters.h"
 #include "ib/xrc.h"
@@ -28,6 +18,16 @@
 #include "link/lane.h"
 #include "sys/clock.h"
 #include "sys/list.h"
+#include "verbs/answers.h"
+#include "verbs/core.h"
+#include "verbs/exports.h"
+#include "verbs/hang.h"
+#include "verbs/psn.h"
+#include "verbs/qp.h"
+#include "verbs/room.h"
+#include "verbs/source.h"
+#include "verbs/target.h"
+#include "verbs/timeout.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 #include "wire/qpn.h"
@@ -358,7 +358,7 @@ int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
 
 /* Carries out p: its packet has been sent at time now. */
 void plan_sent(struct ib_qp *q, const struct plan *p, uint64_t now);
-/* As struct transport's run and commit (core/transport.h). */
+/* As struct transport's run and commit (verbs/transport.h). */
 uint64_t ib_run(struct qp *qp, uint64_t now);
 uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now);
 

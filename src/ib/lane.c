@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane.c - a QP on a lane (link/lane.h): sends packets, and handles a lane that is full,
  * not up yet, or dead, which takes the place of packet loss there. */
-#include "core/due.h"
-#include "core/exports.h"
-#include "core/round.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/exports.h"
+#include "verbs/round.h"
 #include "wire/aeth.h"
 #include "wire/gsi.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane_in.c - a shortcut for the most common packet on a lane: rx.c, responder.c, step.c
- * and core/target.c in one function, for a message with no special case left.  State
+ * and verbs/target.c in one function, for a message with no special case left.  State
  * changes only at the end: a message with a special case is left untouched and goes the
  * general way. */
-#include "core/event.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "verbs/event.h"
 
 /* In RTR the first message raises IBV_EVENT_COMM_EST, so it takes the general way. */
 static bool takes(const struct ib_qp *q)

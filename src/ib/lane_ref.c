@@ -2,12 +2,12 @@
 /* lane_ref.c - SENDs by reference: a packet says where in the sender's memory its payload
  * lies, and the responder copies it from there into the receive: one copy in place of
  * two (docs/dev/lane.md). */
-#include "core/mkey.h"
-#include "core/sgl.h"
 #include "direct/direct.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "verbs/mkey.h"
+#include "verbs/sgl.h"
 
 enum { BY_VALUE_NS = 1000000000 }; /* nothing goes by reference after a failure */
 

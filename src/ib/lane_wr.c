@@ -6,15 +6,15 @@
  * A work request that is executed directly takes no PSN. */
 #include <inttypes.h>
 
-#include "core/device.h"
-#include "core/draft.h"
-#include "core/transport.h"
-#include "core/wr_op.h"
 #include "direct/once.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/log.h"
+#include "verbs/device.h"
+#include "verbs/draft.h"
+#include "verbs/transport.h"
+#include "verbs/wr_op.h"
 
 enum {
 	SMALL = 4096,	  /* up to here: by packet, if earlier packets are outstanding */

@@ -3,10 +3,10 @@
  * of P_Keys. */
 #include "ib/fix.h"
 
-#include "core/device.h"
-#include "core/device_testing.h"
 #include "link/lid_addr.h"
 #include "sys/rand.h"
+#include "verbs/device.h"
+#include "verbs/device_testing.h"
 
 static const struct sim_conf conf = {
 	.infiniband = true,

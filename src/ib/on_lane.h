@@ -81,7 +81,7 @@ bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now) REQUIRES(q->qp->
 /* The peer found no receive for packet psn, and now has one: sends the packet again, and
  * all behind it.  Returns false if the peer has said that for too long. */
 bool lane_again(struct ib_qp *q, uint32_t psn, uint64_t now) REQUIRES(q->qp->lock);
-/* As struct transport's posted and at_once (core/transport.h). */
+/* As struct transport's posted and at_once (verbs/transport.h). */
 bool lane_posted(struct qp *qp, uint64_t *next);
 struct ibv_send_wr *lane_at_once(struct qp *qp, struct ibv_send_wr *wr);
 

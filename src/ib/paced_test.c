@@ -2,8 +2,8 @@
 /* A path's static rate (IBTA vol. 1, 9.11) limits what a QP sends. */
 #include "ib/fix.h"
 
-#include "core/device.h"
-#include "core/device_testing.h"
+#include "verbs/device.h"
+#include "verbs/device_testing.h"
 
 enum {
 	BYTES = 1 << 20,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* plan.c - turns what output() has planned into what was sent, as far as the link has
  * taken the batch; on a lane each packet is sent at once. */
-#include "core/due.h"
-#include "core/rate.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
+#include "verbs/due.h"
+#include "verbs/rate.h"
 #include "wire/gsi.h"
 
 enum { LRH_BYTES = 8 };

@@ -2,9 +2,9 @@
 /* A plan changes nothing by itself: only what the link takes of it does. */
 #include "ib/fix.h"
 
-#include "core/transport.h"
 #include "link/batch.h"
 #include "link/link.h"
+#include "verbs/transport.h"
 
 static struct batch batch;
 

@@ -10,14 +10,14 @@
 
 #include <cmocka.h>
 
-#include "core/due.h"
-#include "core/mr.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "sys/log.h"
 #include "sys/rand.h"
 #include "sys/seeds_testing.h"
+#include "verbs/due.h"
+#include "verbs/mr.h"
 
 enum {
 	PAIRS = 3,

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/due.h"
-#include "core/xrc.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/xrc.h"
 
 enum {
 	HELD = 128, /* packets in the queue */

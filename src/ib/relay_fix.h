@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/rq.h"
-#include "core/xrc.h"
 #include "ib/ib.h"
 #include "ib/xrc_msg.h"
+#include "verbs/rq.h"
+#include "verbs/xrc.h"
 
 enum { SIZE = 1 << 18, QUEUE = 4096, MSG_MAX = 64000 };
 

@@ -7,12 +7,12 @@
  * it, so that no answer overtakes another. */
 #include <string.h>
 
-#include "core/due.h"
-#include "core/mr.h"
-#include "core/xrc.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/mr.h"
+#include "verbs/xrc.h"
 #include "wire/aeth.h"
 
 /* --- the list ------------------------------------------------------------ */

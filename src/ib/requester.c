@@ -9,10 +9,10 @@
  * packet carries the position that the cursor will have once the link has taken it
  * (plan.c), so a link that takes no packet of a batch changes nothing.  On a lane each
  * packet is sent at once, and the requester's cursor follows the copy. */
-#include "core/source.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
+#include "verbs/source.h"
 
 /* The opcode, services and tail of each kind of work request. */
 /* clang-format off */

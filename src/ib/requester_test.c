@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The packets of each work request. */
-#include "core/device_testing.h"
 #include "ib/fix.h"
+#include "verbs/device_testing.h"
 
 static const struct sim_conf conf = { .psn = { 0xfffffe, 500 } };
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* responder.c - requests that come in on an RC QP (IBTA vol. 1, 9.7.4). */
-#include "core/due.h"
-#include "core/event.h"
-#include "core/exports.h"
-#include "core/mr.h"
-#include "core/xrc.h"
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/event.h"
+#include "verbs/exports.h"
+#include "verbs/mr.h"
+#include "verbs/xrc.h"
 #include "wire/aeth.h"
 
 /* --- answers ------------------------------------------------------------- */

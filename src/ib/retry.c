@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* retry.c - moves the requester's cursor: forward on acknowledgements, back to send
  * again.  Also its timers, and how work requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
-#include "core/due.h"
-#include "core/timeout.h"
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "link/link.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/timeout.h"
 
 enum {
 	/* Probe before the standard timeout: the end of a burst may be lost without

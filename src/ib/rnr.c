@@ -4,21 +4,21 @@
  * whose receives come just in time there, would fail otherwise.
  *
  * The packet that needs the receive is kept, and those behind it are dropped as behind a
- * gap.  When a receive is posted (core/await.h), the kept packet is executed, and a NAK
+ * gap.  When a receive is posted (verbs/await.h), the kept packet is executed, and a NAK
  * asks for what was dropped.  On a lane, where the payload may be 16 KiB, no packet is
  * kept: a NAK that costs the peer no retry asks for it again (REC_AGAIN). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/await.h"
-#include "core/cq.h"
-#include "core/due.h"
-#include "core/timeout.h"
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/log.h"
+#include "verbs/await.h"
+#include "verbs/cq.h"
+#include "verbs/due.h"
+#include "verbs/timeout.h"
 #include "wire/aeth.h"
 
 /* The probes of a peer that is urnic come after 1, 3, 7, 15, 31 and 63 ms at the earliest

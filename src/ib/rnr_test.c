@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A message that comes before its receive waits for it, and RNR is said after that. */
-#include "core/rq.h"
 #include "ib/fix.h"
+#include "verbs/rq.h"
 
 static const struct sim_conf waits = { .late = RECV_WAIT_NS };
 

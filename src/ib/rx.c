@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/device.h"
-#include "core/event.h"
-#include "core/qp1.h"
-#include "core/transport.h"
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/qp1.h"
+#include "verbs/transport.h"
 #include "wire/grh.h"
 #include "wire/gsi.h"
 

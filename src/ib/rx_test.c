@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams that are not for this port, or damaged, are dropped and counted. */
-#include "core/device.h"
 #include "ib/fix.h"
+#include "verbs/device.h"
 
-#include "core/qp1.h"
 #include "sys/log_testing.h"
+#include "verbs/qp1.h"
 #include "wire/grh.h"
 
 static struct ib_fields send_only(const struct fix *f)

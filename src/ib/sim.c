@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device_testing.h"
-#include "core/due.h"
-#include "core/mr.h"
-#include "core/netport.h"
-#include "core/xrc.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
@@ -22,6 +17,11 @@
 #include "link/roce.h"
 #include "local/local.h"
 #include "sys/clock.h"
+#include "verbs/device_testing.h"
+#include "verbs/due.h"
+#include "verbs/mr.h"
+#include "verbs/netport.h"
+#include "verbs/xrc.h"
 
 void sim_die(const char *file, int line, const char *what)
 {

@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/event.h"
-#include "core/qp.h"
 #include "link/batch.h"
 #include "link/dgram.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/qp.h"
 #include "wire/ib_pkt.h"
 
 enum { SIM_QPS = 64, SIM_A = 0, SIM_B = 1 };

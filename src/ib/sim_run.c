@@ -3,9 +3,6 @@
 #include <poll.h>
 #include <string.h>
 
-#include "core/device_testing.h"
-#include "core/due.h"
-#include "core/transport.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "ib/sim.h"
@@ -14,6 +11,9 @@
 #include "link/ip_addr.h"
 #include "local/local.h"
 #include "sys/clock.h"
+#include "verbs/device_testing.h"
+#include "verbs/due.h"
+#include "verbs/transport.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
 

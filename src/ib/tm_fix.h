@@ -8,9 +8,9 @@
 
 #include <endian.h>
 
-#include "core/post.h"
-#include "core/rq.h"
-#include "core/tm.h"
+#include "verbs/post.h"
+#include "verbs/rq.h"
+#include "verbs/tm.h"
 
 enum { RECEIVES = 32, BIG = 100000 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* uc.c - requests that come in on a UC QP (IBTA vol. 1, 9.8.2).  None is answered; a
  * message that is not whole is dropped, and its receive serves the next one. */
-#include "core/mr.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
+#include "verbs/mr.h"
 
 /* Drops the message.  An error of the receive itself (REFUSED_RECV_SGE) also fails the
  * QP. */

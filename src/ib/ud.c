@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ud.c - datagrams that come in on a UD QP (IBTA vol. 1, 9.8.3). */
-#include "core/device.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
+#include "verbs/device.h"
 
 enum { GRH = LINK_HEAD_LEN };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* UD: datagrams with a GRH in front, Q_Keys, multicast. */
-#include "core/device.h"
-#include "core/device_testing.h"
 #include "ib/fix.h"
+#include "verbs/device.h"
+#include "verbs/device_testing.h"
 
 #include "sys/log_testing.h"
 

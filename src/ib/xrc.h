@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/target.h"
 #include "sys/list.h"
+#include "verbs/target.h"
 #include "wire/qpn.h"
 
 struct ib;

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/xrc.h"
+#include "verbs/xrc.h"
 #include "wire/ib_pkt.h"
 
 enum xrc_what {

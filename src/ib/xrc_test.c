@@ -5,8 +5,8 @@
 
 #include <fcntl.h>
 
-#include "core/rq.h"
-#include "core/xrc.h"
+#include "verbs/rq.h"
+#include "verbs/xrc.h"
 
 enum { SIZE = 1 << 16 };
 

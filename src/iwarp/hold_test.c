@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The completion of a request that is always answered waits for the answer. */
-#include "core/due.h"
 #include "iwarp/fix.h"
+#include "verbs/due.h"
 
 enum { LEN = 64, PROOF = 33, US = 1000 };
 

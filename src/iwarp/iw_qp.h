@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/answers.h"
-#include "core/core.h"
-#include "core/mr.h"
-#include "core/qp.h"
-#include "core/source.h"
-#include "core/target.h"
 #include "iwarp/iwarp.h"
 #include "sys/clock.h"
+#include "verbs/answers.h"
+#include "verbs/core.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/source.h"
+#include "verbs/target.h"
 #include "wire/ddp.h"
 #include "wire/mpa.h"
 #include "wire/rdmap.h"

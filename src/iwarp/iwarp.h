@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/qp.h"
-#include "core/transport.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 #include "wire/mpa.h"
 
 struct core;

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/await.h"
-#include "core/due.h"
 #include "iwarp/iw_qp.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/await.h"
+#include "verbs/due.h"
 
 static bool may_wait(const struct iw_qp *q)
 {

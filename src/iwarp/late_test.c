@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A message that finds no receive waits for one. */
-#include "core/await.h"
 #include "iwarp/fix.h"
+#include "verbs/await.h"
 
 enum { N = 40, LEN = 3000 };
 

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/due.h"
-#include "core/event.h"
-#include "core/room.h"
-#include "core/round.h"
 #include "iwarp/iw_qp.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/event.h"
+#include "verbs/room.h"
+#include "verbs/round.h"
 
 #define CLOSING_NS 5000000000ull /* wait for the peer's FIN after ours */
 

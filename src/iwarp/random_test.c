@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#include "core/due.h"
 #include "iwarp/sim.h"
 #include "sys/log.h"
 #include "sys/rand.h"
 #include "sys/seeds_testing.h"
+#include "verbs/due.h"
 
 enum {
 	PAIRS = 3,

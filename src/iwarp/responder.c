@@ -3,10 +3,10 @@
  * 7306, 5 to 7). */
 #include <string.h>
 
-#include "core/mr.h"
-#include "core/target.h"
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
+#include "verbs/mr.h"
+#include "verbs/target.h"
 
 /* A segment, as the functions here pass it on. */
 struct in {

@@ -5,8 +5,8 @@
  * in the QP's stash, where the next bytes complete it. */
 #include <string.h>
 
-#include "core/due.h"
 #include "iwarp/iw_qp.h"
+#include "verbs/due.h"
 
 /* The bytes of the stream that the FPDU at `at` takes, as far as its first n bytes tell:
  * more than n if that is not known yet. */

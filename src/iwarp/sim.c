@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/due.h"
-#include "core/netport.h"
-#include "core/transport.h"
 #include "sys/clock.h"
 #include "sys/guard.h"
+#include "verbs/due.h"
+#include "verbs/netport.h"
+#include "verbs/transport.h"
 
 #define MUST(cond)                                                                       \
 	do {                                                                             \

@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/event.h"
-#include "core/mr.h"
-#include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream_loop.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 enum { SIM_PAIRS = 8 };
 

@@ -82,7 +82,7 @@ struct lane {
 	enum lane_state state;
 	uint64_t dead_since; /* ns; when a QP first found the lane dead; 0: none has */
 	struct list qps;     /* QPs on this lane, by qp->lane.node */
-	/* QPs that wait for room (core/lane.c), by qp->lane_wait. When room appears all
+	/* QPs that wait for room (verbs/lane.c), by qp->lane_wait. When room appears all
 	 * are admitted: first those of `waiting`, which sent nothing in the last round,
 	 * then those of `served`. */
 	struct list waiting, served, admitted;

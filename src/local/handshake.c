@@ -8,13 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/qp.h"
 #include "host/host.h"
 #include "local/peer.h"
 #include "local/say.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "verbs/qp.h"
 
 enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
 

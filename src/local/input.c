@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* input.c - takes in what peers have written. */
-#include "core/due.h"
-#include "core/qp.h"
 #include "local/peer.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
 
 enum {
 	LOOKS = 16, /* rings that a turn looks at */

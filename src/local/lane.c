@@ -2,10 +2,10 @@
 /* lane.c - makes a pair of rings the lane of connected QPs (link/lane.h). */
 #include <errno.h>
 
-#include "core/core.h"
-#include "core/sgl.h"
 #include "link/ip_addr.h"
 #include "local/peer.h"
+#include "verbs/core.h"
+#include "verbs/sgl.h"
 
 static struct peer *peer_of(struct lane *l)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* QPs that share a ring wait for room in a line (core/lane.c). */
+/* QPs that share a ring wait for room in a line (verbs/lane.c). */
 #include "local/fix.h"
 
 enum { PAIRS = 20 };

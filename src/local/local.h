@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/room.h"
 #include "link/dgram.h"
+#include "verbs/room.h"
 
 struct core;
 struct ib_pkt;

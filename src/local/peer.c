@@ -9,12 +9,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "core/due.h"
-#include "core/qp.h"
 #include "host/host.h"
 #include "local/peer.h"
 #include "sys/cancel.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
 
 /* --- hot and cold -------------------------------------------------------- */
 

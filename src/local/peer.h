@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/core.h"
 #include "direct/direct.h"
 #include "link/lane.h"
 #include "local/local.h"
@@ -16,6 +15,7 @@
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
+#include "verbs/core.h"
 #include "wire/qpn.h"
 
 enum {

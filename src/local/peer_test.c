@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/exports.h"
 #include "host/host.h"
 #include "local/fix.h"
 #include "sys/log_testing.h"
+#include "verbs/exports.h"
 
 /* The values of enum say. */
 enum { ASK = 1, OFFER, ANSWER, CONFIRM, KICK };

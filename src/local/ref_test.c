@@ -3,8 +3,8 @@
  * memory, and only what the sender still vouches for; otherwise packets carry it. */
 #include <sys/mman.h>
 
-#include "core/exports.h"
 #include "local/fix.h"
+#include "verbs/exports.h"
 
 enum { PAGE = 4096, LONG = 50000 };
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
-#include "core/device.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "link/adapter.h"
@@ -28,6 +27,7 @@
 #include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "verbs/device.h"
 
 enum { AT_ONCE = 64 };
 

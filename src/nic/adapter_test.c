@@ -10,13 +10,13 @@
 
 #include "sys/netns_testing.h" /* first: it has parameters called name */
 
-#include "core/device.h"
-#include "core/transport.h"
 #include "nic/ethernet.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "plug/serving_testing.h"
+#include "verbs/device.h"
+#include "verbs/transport.h"
 
 static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"
 			       "Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n";

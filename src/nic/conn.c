@@ -10,15 +10,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/due.h"
-#include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
 
 enum {
 	FEW = CONNS_FEW,

@@ -19,17 +19,17 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
-#include "core/event.h"
-#include "core/mr.h"
-#include "core/netport.h"
-#include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
 #include "link/stream_testing.h"
 #include "nic/conn.h"
 #include "nic/nic.h"
 #include "sys/waiter_testing.h"
+#include "verbs/core.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/netport.h"
+#include "verbs/qp.h"
 
 enum {
 	MEM = 4 << 20,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The whole NIC with iWARP QPs that are joined by TCP over loopback, driven by a polling
  * program or by the engine thread alone. */
-#include "core/await.h"
 #include "nic/conn_fix.h"
 #include "nic/nic_own.h"
+#include "verbs/await.h"
 
 static void until_ended(const struct world *w, unsigned n)
 {

@@ -9,15 +9,15 @@
 #include <sched.h>
 #include <time.h>
 
-#include "core/due.h"
-#include "core/qp.h"
-#include "core/transport.h"
 #include "direct/direct.h"
 #include "local/local.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "sys/clock.h"
 #include "sys/inside.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 /* Runs output and gives the turn back. Returns false if one call has done enough. */
 static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->core.turn)

@@ -14,9 +14,6 @@
 #include <cmocka.h>
 
 #include "cm/cm.h"
-#include "core/due.h"
-#include "core/qp.h"
-#include "core/transport.h"
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/conn.h"
@@ -24,6 +21,9 @@
 #include "nic/nic_own.h"
 #include "nic/sources.h"
 #include "sys/clock.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 enum { THREADS = 6, ROUNDS = 20000 };
 

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/core.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
+#include "verbs/core.h"
 
 enum {
 	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
 #include "nic/dump.h"
 #include "sys/netns_testing.h"
 #include "sys/users_testing.h"
+#include "verbs/core.h"
 
 enum { NOBODY = 65534 };
 

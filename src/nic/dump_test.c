@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* dump_test.c - what a dump says of each object, and what the asker accepts as a
  * dump. */
-#include "core/qp_fixture.h"
+#include "verbs/qp_fixture.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "core/rq.h"
 #include "nic/dump.h"
 #include "sys/mark.h"
+#include "verbs/rq.h"
 
 static void expect_line(const char *text, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

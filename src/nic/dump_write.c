@@ -9,19 +9,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/core.h"
-#include "core/cq.h"
-#include "core/device.h"
-#include "core/event.h"
-#include "core/mr.h"
-#include "core/qp.h"
-#include "core/qp_state.h"
-#include "core/rq.h"
-#include "core/transport.h"
 #include "nic/dump.h"
 #include "sys/addr.h"
 #include "sys/list.h"
 #include "sys/live.h"
+#include "verbs/core.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
+#include "verbs/qp_state.h"
+#include "verbs/rq.h"
+#include "verbs/transport.h"
 
 enum {
 	MOST = 1 << 16, /* objects of a kind: an asker accepts 128 MiB of text */

@@ -5,16 +5,16 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "core/core.h"
-#include "core/due.h"
-#include "core/event.h"
-#include "core/qp.h"
-#include "core/round.h"
-#include "core/share.h"
-#include "core/transport.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/event.h"
+#include "verbs/qp.h"
+#include "verbs/round.h"
+#include "verbs/share.h"
+#include "verbs/transport.h"
 
 enum {
 	FLUSH_NS = 1000000, /* ns; an ACK waits less than that */

@@ -11,13 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
 #include "link/batch.h"
 #include "nic/outbox.h"
 #include "nic/watch.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/source.h"
+#include "verbs/core.h"
 
 struct pollfd;
 struct qp;

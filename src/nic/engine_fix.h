@@ -13,11 +13,6 @@
 #include <cmocka.h>
 
 #include "cm/cm.h"
-#include "core/core.h"
-#include "core/due.h"
-#include "core/qp.h"
-#include "core/round.h"
-#include "core/transport.h"
 #include "ib/ib.h"
 #include "link/batch.h"
 #include "link/ip_addr.h"
@@ -27,6 +22,11 @@
 #include "nic/nic_own.h"
 #include "nic/sources.h"
 #include "sys/clock.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
+#include "verbs/round.h"
+#include "verbs/transport.h"
 
 enum { QPS = 3, WIRE = 1000, US = 1000, LONG = 8000 };
 

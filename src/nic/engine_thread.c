@@ -26,9 +26,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/due.h"
-#include "core/event.h"
 #include "nic/engine.h"
 #include "nic/placement.h"
 #include "sys/cancel.h"
@@ -36,6 +33,9 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "sys/threads.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/event.h"
 
 enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + SOURCES_MAX * SOURCE_FDS };
 

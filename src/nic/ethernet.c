@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 
 #include "cm/cm.h"
-#include "core/device.h"
-#include "core/netport.h"
 #include "host/host.h"
 #include "ib/ib.h"
 #include "link/fault.h"
@@ -23,6 +21,8 @@
 #include "sys/addr.h"
 #include "sys/conf.h"
 #include "sys/log.h"
+#include "verbs/device.h"
+#include "verbs/netport.h"
 
 struct ethernet {
 	struct nic_link nl;

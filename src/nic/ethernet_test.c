@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "core/netport.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "sys/netns_testing.h"
+#include "verbs/netport.h"
 
 static const uint8_t here[16] = { [10] = 0xff, 0xff, 127, 0, 0, 1 };
 static char capture[] = "/tmp/urnic-ethernet-XXXXXX";

@@ -16,8 +16,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "core/core.h"
-#include "core/event.h"
 #include "direct/share.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
@@ -26,6 +24,8 @@
 #include "sys/held.h"
 #include "sys/inside.h"
 #include "sys/live.h"
+#include "verbs/core.h"
+#include "verbs/event.h"
 
 /* What the forking thread has taken or changed. */
 static _Thread_local struct {

@@ -15,9 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/event.h"
-#include "core/mkey.h"
 #include "direct/share.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
@@ -27,6 +24,9 @@
 #include "sys/inside.h"
 #include "sys/live.h"
 #include "sys/netns_testing.h"
+#include "verbs/core.h"
+#include "verbs/event.h"
+#include "verbs/mkey.h"
 
 /* A NIC with a context, as a program has opened it. */
 struct fix {

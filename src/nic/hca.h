@@ -4,8 +4,8 @@
 #ifndef NIC_HCA_H
 #define NIC_HCA_H
 
-#include "core/device.h"
 #include "plug/plug.h"
+#include "verbs/device.h"
 
 enum { HCA_PORT = 1 };
 

@@ -5,11 +5,11 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "core/core.h"
 #include "ib/ib.h"
 #include "nic/engine.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
+#include "verbs/core.h"
 
 static struct nic_link *link_of(struct source *s)
 {

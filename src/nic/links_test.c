@@ -18,7 +18,6 @@
 #include <cmocka.h>
 
 #include "cm/cm.h"
-#include "core/device.h"
 #include "ib/ib.h"
 #include "link/ip_addr.h"
 #include "link/lid.h"
@@ -30,6 +29,7 @@
 #include "nic/nic_own.h"
 #include "nic/sources.h"
 #include "sys/clock.h"
+#include "verbs/device.h"
 
 enum { LINKS = 2, US = 1000, LATENCY = 100 * US, DEPTH = 1000 };
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "core/netport.h"
+#include "verbs/netport.h"
 
 struct netdev_monitor;
 

@@ -10,10 +10,6 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
-#include "core/core.h"
-#include "core/device.h"
-#include "core/event.h"
-#include "core/qp.h"
 #include "direct/share.h"
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
@@ -27,6 +23,10 @@
 #include "sys/conf.h"
 #include "sys/inside.h"
 #include "sys/lock.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/qp.h"
 
 struct lock nic_lock;
 struct nic *the_nic;

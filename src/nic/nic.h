@@ -67,7 +67,7 @@ void nic_polled(struct nic *nic);
 void nic_armed(struct nic *nic);
 
 /* A thread is about to sleep in vain, it seems: the engine looks later
- * (core/asleep.h). */
+ * (verbs/asleep.h). */
 void nic_doubts(struct nic *nic);
 
 /* The caller is about to sleep until has(arg), which makes fd readable. Looks for input

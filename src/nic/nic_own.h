@@ -3,12 +3,12 @@
 #ifndef NIC_NIC_OWN_H
 #define NIC_NIC_OWN_H
 
-#include "core/core.h"
 #include "nic/dump.h"
 #include "nic/engine.h"
 #include "nic/links.h"
 #include "sys/lock.h"
 #include "sys/source.h"
+#include "verbs/core.h"
 
 struct adapter;
 struct cm;

@@ -18,15 +18,15 @@
 
 #include <cmocka.h>
 
-#include "core/device.h"
-#include "core/event.h"
-#include "core/netport.h"
 #include "host/host.h"
 #include "nic/dump.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "packet/packet.h"
 #include "sys/netns_testing.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/netport.h"
 
 enum { PORT = 4791 };
 

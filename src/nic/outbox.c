@@ -2,14 +2,14 @@
 /* outbox.c - see outbox.h. */
 #include "nic/outbox.h"
 
-#include "core/core.h"
-#include "core/due.h"
-#include "core/qp.h"
-#include "core/round.h"
-#include "core/transport.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/source.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
+#include "verbs/round.h"
+#include "verbs/transport.h"
 
 enum {
 	RETRY_FULL_NS = 100000, /* ns until a full link is tried again */

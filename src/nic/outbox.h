@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/core.h"
 #include "link/batch.h"
+#include "verbs/core.h"
 
 struct qp;
 struct sources;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/netport.h"
+#include "verbs/netport.h"
 
 /* Is name in the list? */
 bool pick_has(const char *list, const char *name);

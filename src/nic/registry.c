@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/event.h"
-#include "core/netport.h"
 #include "nic/hca.h"
 #include "nic/netdev.h"
 #include "nic/pick.h"
@@ -19,6 +15,10 @@
 #include "sys/list.h"
 #include "sys/lock.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/netport.h"
 
 static struct lock registry_lock;
 static struct list all GUARDED_BY(registry_lock) = { &all, &all };

@@ -9,10 +9,10 @@
 
 #include <stdlib.h>
 
-#include "core/netport.h"
 #include "nic/nic.h"
 #include "nic/registry.h"
 #include "sys/netns_testing.h"
+#include "verbs/netport.h"
 
 static bool have_netns;
 

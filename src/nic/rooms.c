@@ -4,10 +4,6 @@
 #include <stdlib.h>
 
 #include "cm/cm.h"
-#include "core/core.h"
-#include "core/device.h"
-#include "core/event.h"
-#include "core/netport.h"
 #include "direct/notice.h"
 #include "direct/share.h"
 #include "host/host.h"
@@ -31,6 +27,10 @@
 #include "sys/conf.h"
 #include "sys/log.h"
 #include "sys/rand.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/netport.h"
 
 /* --- other processes of this host ------------------------------------------ */
 

@@ -9,11 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/core.h"
-#include "core/due.h"
-#include "core/netport.h"
-#include "core/qp.h"
-#include "core/transport.h"
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/nic_own.h"
@@ -22,6 +17,11 @@
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/netport.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 
 /* A link-local address belongs to the host on its own interface only. */
 bool same_host(struct device *dev, const uint8_t ip[16])

@@ -15,18 +15,18 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/due.h"
-#include "core/event.h"
-#include "core/mr.h"
-#include "core/qp.h"
 #include "ib/ib.h"
 #include "local/local.h"
 #include "nic/netdev.h"
 #include "nic/nic_own.h"
 #include "nic/registry.h"
 #include "sys/netns_testing.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/due.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/qp.h"
 
 enum { LEN = 3000, PORT = 4791, NOBODY_S = 700 };
 

@@ -7,8 +7,6 @@
 #include "nic/sources.h"
 
 #include "cm/cm.h"
-#include "core/asleep.h"
-#include "core/core.h"
 #include "host/host.h"
 #include "local/local.h"
 #include "nic/conn.h"
@@ -20,6 +18,8 @@
 #include "packet/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
+#include "verbs/asleep.h"
+#include "verbs/core.h"
 
 /* In the order in which input is taken in, behind that of the links (nic/links.h). */
 enum which { CONNS, CM, RINGS, HOST, INTERFACES, PACKETS, XRC, ASLEEP };

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/netport.h"
 #include "nic/hca.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
@@ -18,6 +17,7 @@
 #include "nic/tally.h"
 #include "plug/plug.h"
 #include "sys/conf.h"
+#include "verbs/netport.h"
 
 enum { PORTS_MAX = 254 }; /* an adapter has no more */
 enum { STATE_DOWN = 1, STATE_ACTIVE = 4, PHYS_DISABLED = 3, PHYS_UP = 5 };

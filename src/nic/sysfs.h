@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/device.h"
 #include "nic/sysfs_tree.h"
+#include "verbs/device.h"
 
 struct sysfs_dev;
 

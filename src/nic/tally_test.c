@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/core.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "nic/tally.h"
 #include "sys/fd.h"
+#include "verbs/core.h"
 
 /* A name that no device of another test has. */
 static char device[40], other[40];

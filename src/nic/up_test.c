@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "core/core.h"
 #include "nic/engine.h"
 #include "sys/clock.h"
 #include "sys/waiter_testing.h"
+#include "verbs/core.h"
 
 static struct {
 	struct core core;

@@ -10,10 +10,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/device.h"
-#include "core/qp.h"
-#include "core/share.h"
-#include "core/xrc.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "ib/ib.h"
@@ -21,6 +17,10 @@
 #include "nic/route.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
+#include "verbs/share.h"
+#include "verbs/xrc.h"
 
 enum { NAME_LEN = 108 };
 

@@ -15,14 +15,14 @@
 
 #include <cmocka.h>
 
-#include "core/netport.h"
-#include "core/test_ctx.h"
-#include "core/xrc.h"
 #include "nic/nic.h"
 #include "nic/nic_own.h"
 #include "sys/clock.h"
 #include "sys/netns_testing.h"
 #include "sys/users_testing.h"
+#include "verbs/netport.h"
+#include "verbs/test_ctx.h"
+#include "verbs/xrc.h"
 
 /* A program with a NIC and a context of it. */
 static struct program {

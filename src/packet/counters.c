@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/event.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
 
 struct counters *counters_of(struct ibv_counters *ibv)
 {

@@ -9,9 +9,9 @@
 
 #include <errno.h>
 
-#include "core/device.h"
-#include "core/test_ctx.h"
 #include "packet/counters.h"
+#include "verbs/device.h"
+#include "verbs/test_ctx.h"
 
 static struct test_ctx t;
 

@@ -5,12 +5,12 @@
  * delivered when output has ended. */
 #include <stdlib.h>
 
-#include "core/device.h"
-#include "core/netport.h"
-#include "core/qp.h"
-#include "core/sgl.h"
 #include "packet/packet.h"
 #include "packet/packet_own.h"
+#include "verbs/device.h"
+#include "verbs/netport.h"
+#include "verbs/qp.h"
+#include "verbs/sgl.h"
 
 enum { FRAMES = 16, FRAME_MAX = 65536 };
 

@@ -18,16 +18,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/cq.h"
-#include "core/event.h"
-#include "core/mr.h"
-#include "core/netport.h"
-#include "core/pd.h"
-#include "core/qp.h"
 #include "packet/packet.h"
 #include "sys/guard.h"
 #include "sys/netns_testing.h"
+#include "verbs/core.h"
+#include "verbs/cq.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/netport.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
 
 enum { LEN = 100, CQE = 64, BUF = 4096, TYPE = 0x88 };
 

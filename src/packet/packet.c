@@ -11,16 +11,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/complete.h"
-#include "core/core.h"
-#include "core/device.h"
-#include "core/rate.h"
-#include "core/sgl.h"
 #include "packet/packet.h"
 #include "packet/packet_own.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
+#include "verbs/complete.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/rate.h"
+#include "verbs/sgl.h"
 
 enum {
 	MSGS = 32,	    /* frames sent in one system call */

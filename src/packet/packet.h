@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/limits.h"
-#include "core/room.h"
-#include "core/transport.h"
 #include "sys/live.h"
+#include "verbs/limits.h"
+#include "verbs/room.h"
+#include "verbs/transport.h"
 
 struct context;
 struct packets;

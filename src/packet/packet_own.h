@@ -8,14 +8,14 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "core/qp.h"
-#include "core/room.h"
-#include "core/target.h"
-#include "core/transport.h"
 #include "packet/flow.h"
 #include "packet/rss.h"
 #include "sys/list.h"
 #include "sys/live.h"
+#include "verbs/qp.h"
+#include "verbs/room.h"
+#include "verbs/target.h"
+#include "verbs/transport.h"
 
 struct echoes;
 struct frames;

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "core/limits.h"
+#include "verbs/limits.h"
 
 struct flow_frame;
 

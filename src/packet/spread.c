@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
-#include "core/qp.h"
 #include "packet/packet.h"
 #include "packet/packet_own.h"
 #include "packet/rss.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/qp.h"
 
 static int refuse(int rc, const char *what)
 {

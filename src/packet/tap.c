@@ -18,14 +18,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/device.h"
 #include "packet/counters.h"
 #include "packet/flow.h"
 #include "packet/packet.h"
 #include "packet/packet_own.h"
 #include "sys/fd.h"
 #include "sys/list.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
 
 enum {
 	MSGS = 16,

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/core.h"
-#include "core/device.h"
-#include "core/qp.h"
 #include "packet/packet.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/qp.h"
 
 struct wq *wq_of(struct ibv_wq *ibv)
 {

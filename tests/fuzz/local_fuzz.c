@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/due.h"
-#include "core/mr.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
@@ -23,6 +21,8 @@
 #include "must.h"
 #include "same_host.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/mr.h"
 
 enum act {
 	RECORD,	  /* how (enum how), opcode, flags, syndrome, PSN (1, signed, from

@@ -16,9 +16,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/due.h"
-#include "core/exports.h"
-#include "core/mr.h"
 #include "host/host.h"
 #include "ib/sim.h"
 #include "input.h"
@@ -27,6 +24,9 @@
 #include "must.h"
 #include "same_host.h"
 #include "sys/log.h"
+#include "verbs/due.h"
+#include "verbs/exports.h"
+#include "verbs/mr.h"
 
 enum step {
 	SAY,   /* bit 0: a stranger's slot (2); fds (1); what (1), then

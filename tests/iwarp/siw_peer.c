@@ -19,16 +19,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/event.h"
-#include "core/mr.h"
-#include "core/netport.h"
-#include "core/qp.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
 #include "nic/nic.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/event.h"
+#include "verbs/mr.h"
+#include "verbs/netport.h"
+#include "verbs/qp.h"
 
 #define CHECK(cond)                                                                      \
 	do {                                                                             \

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* asleep.h - finds threads that sleep in ibv_get_cq_event() while completions wait: the
+ * program has armed no completion queue, or has not polled after an event.
+ *
+ * A thread that goes to sleep looks at the queues of its channel.  If one is armed and
+ * empty, as in programs without this defect, that is all.  Otherwise the engine looks
+ * after a second, and then less and less often.  Nothing is said while any queue of the
+ * channel may still raise an event, since programs leave the completions of sends where
+ * they are; nor if several threads wait, arm or poll, since one of them may be about to
+ * poll. */
+#ifndef VERBS_ASLEEP_H
+#define VERBS_ASLEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct channel;
+struct core;
+
+/* The caller is about to sleep. Returns true if the engine is to look at its deadline. */
+bool asleep_begin(struct channel *ch);
+void asleep_end(void *channel);
+
+/* For the engine: when to look, and the look. */
+uint64_t asleep_deadline(const struct core *core);
+void asleep_look(struct core *core, uint64_t now);
+
+#endif

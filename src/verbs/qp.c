@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp.c - looking up queue pairs and their P_Keys (IBTA vol. 1, 10.2.4). */
+#include "verbs/qp.h"
+
+#include "verbs/core.h"
+#include "verbs/device.h"
+
+struct qp *qp_of(struct ibv_qp *ibv)
+{
+	return container_of(ibv, struct qp, ex.qp_base);
+}
+
+struct qp *qp_of_ex(struct ibv_qp_ex *ibv)
+{
+	return container_of(ibv, struct qp, ex);
+}
+
+uint16_t qp_pkey_on(const struct qp *qp, const struct path *path)
+{
+	if (qp->qpn != QP_GSI)
+		path = &qp->path;
+	return qp->dev->pkey[path->pkey_index];
+}
+
+int qp_hears(const struct qp *qp, uint16_t pkey)
+{
+	const uint16_t own = qp->path.pkey_index;
+
+	if (qp->qpn == QP_GSI)
+		return device_find_pkey(qp->dev, pkey);
+	return pkey_match(qp->dev->pkey[own], pkey) ? own : -1;
+}
+
+struct qp *qp_find(struct core *core, uint32_t qpn)
+{
+	if (qpn_slot(qpn) != core->slot)
+		return NULL;
+	return numbers_at(&core->qps, qpn_index(qpn));
+}
+
+void qp_init_nodes(struct qp *qp)
+{
+	lock_init(&qp->lock);
+	list_init(&qp->recv.node);
+	list_init(&qp->lane.node);
+	list_init(&qp->lane.wait);
+	list_init(&qp->lane.ack);
+	list_init(&qp->tm.rndv);
+	list_init(&qp->xrc.openers);
+}
+
+bool qp_receives(const struct qp *qp)
+{
+	switch (qp->state) {
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+		return true;
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+	case IBV_QPS_ERR:
+	case IBV_QPS_UNKNOWN:
+		return false;
+	}
+	return false;
+}

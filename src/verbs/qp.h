@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp.h - queue pairs: work queues, attributes, completion and failure.
+ *
+ * Lock order, outermost first: core->turn, qp->lock, srq->lock, cq->lock, the event
+ * queue's lock. A thread holds at most one lock of each kind.
+ */
+#ifndef VERBS_QP_H
+#define VERBS_QP_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link/lane.h"
+#include "sys/heap.h"
+#include "sys/lock.h"
+#include "verbs/core.h"
+#include "verbs/cq.h"
+#include "verbs/flush.h"
+#include "verbs/path.h"
+#include "verbs/rq.h"
+#include "verbs/verr.h"
+
+struct opened;
+struct tm_list;
+struct tm_tag;
+struct transport;
+struct xrcd;
+
+#define QKEY_OWN 0x80000000u /* IBTA 10.2.5: the QP's own is sent */
+
+enum { SWQE_OWN = 1 << 7 }; /* swqe.flags: the QP's own request (verbs/tm.h) */
+
+struct swqe {
+	uint64_t wr_id;
+	uint32_t length; /* payload bytes, sum of the SGEs */
+	uint16_t num_sge;
+	uint8_t opcode; /* enum ibv_wr_opcode */
+	uint8_t flags;	/* enum ibv_send_flags (SIGNALED set by sq_sig_all too),
+			 * SWQE_OWN */
+	uint32_t imm;	/* immediate in network order, rkey to invalidate, or new
+			 * rkey of a bind */
+	uint32_t rkey;	/* remote; of a bind: the region's */
+	uint64_t remote_addr;
+	/* Set by the transport when the first packet is sent: */
+	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
+	uint32_t done;	     /* READ: response packets that have arrived */
+	uint8_t state;	     /* private to the transport */
+	union {
+		struct {
+			union {
+				struct {
+					uint64_t compare_add, swap;
+				} atomic;
+				struct {
+					uint32_t feth;	 /* verbs/flush.h */
+					uint32_t length; /* of the range */
+				} flush;
+			};
+			uint32_t srqn; /* XRC: the target SRQ */
+		};
+		struct {
+			struct path path;
+			uint32_t qpn, qkey;
+		} ud;
+		struct {
+			uint32_t handle; /* of the window */
+			enum ibv_mw_type type;
+			struct ibv_mw_bind_info info;
+		} bind;
+	};
+};
+
+struct sq {
+	struct pd *in; /* PD whose allocator gave the ring: verbs/ring.h */
+	uint32_t size; /* power of two */
+	uint32_t cap, max_sge, max_inline;
+	uint32_t head; /* next to be posted; free-running */
+	uint32_t tail; /* oldest not completed; free-running */
+	/* Requests that are completed since the last completion the program got of
+	 * them: the next one holds their places, too. */
+	uint32_t uncovered;
+	/* Places whose completions the program has, free-running: head - returned are
+	 * occupied. Written under send_cq->lock (docs/dev/queues.md). */
+	_Atomic uint32_t returned;
+	/* For the posting thread, with or without the lock: verbs/post_build.c. */
+	uint32_t draft;	     /* one past the last draft; head if there is none */
+	uint32_t room;	     /* limit for drafts */
+	struct swqe *wqe;    /* [size] */
+	struct ibv_sge *sge; /* [size * max_sge] */
+	uint8_t *inl;	     /* [size * max_inline]; the one SGE of an inline WQE
+			      * points here, its lkey is not checked */
+};
+
+/* Each of these structs is the part of a QP that belongs to one owner, which the comment
+ * above it names: what others read or change of it is seen by its name. */
+
+/* Raw packets (packet/) */
+struct qp_raw {
+	unsigned flows;	   /* number of its flow rules; under the turn */
+	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */
+};
+
+/* The lane of a connected QP (verbs/lane.c) */
+struct qp_lane {
+	struct lane *via;		 /* used in place of path.link; or NULL */
+	bool admitted;			 /* wait is linked in via->admitted */
+	struct list node, wait, ack;	 /* in the lane's lists; under the turn */
+	uint64_t at_once, at_once_bytes; /* work done in transport->at_once() */
+};
+
+/* The state SQD */
+struct qp_sqd {
+	bool draining;
+	bool notify; /* when the queue has drained */
+};
+
+/* The receive that a message has taken, and waiting for one */
+struct qp_recv {
+	bool held;     /* a receive was taken and is not complete */
+	bool awaited;  /* verbs/await.h; not with an SRQ */
+	bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
+	uint64_t held_wr_id;
+	struct list node; /* in srq->awaiting, under srq->lock */
+};
+
+/* The thread that builds requests by ibv_wr_* (verbs/post_build.c) */
+struct qp_builder {
+	bool active;
+	const void *thread; /* its inside_calls (sys/inside.h) */
+	unsigned waiters;   /* threads that wait for `active` to clear */
+	struct lock_cond done;
+	int err; /* first error of the drafts */
+};
+
+/* The transport */
+struct qp_tp {
+	void *state;
+	/* Set by the transport when transport->at_once() may succeed. */
+	atomic_bool at_once;
+};
+
+/* The engine's schedule (verbs/due.h) */
+struct qp_sched {
+	atomic_bool due;	/* in core->due */
+	struct qp *below;	/* next below it in the stack */
+	struct qp *next;	/* next in due_take()'s list */
+	struct heap_node timer; /* under the turn */
+	bool planned;		/* has datagrams in the batch; under the turn */
+	uint64_t full_until;	/* a pipe was full until then; under the turn */
+};
+
+/* Tag matching (verbs/tm.h) */
+struct qp_tm {
+	struct tm_list *list; /* the SRQ's tag list; NULL: no tag matching */
+	struct tm_tag *tag;   /* the rendezvous being received, or NULL */
+	struct list rndv;     /* rendezvous that wait for their READ or FIN */
+	unsigned own;	      /* requests with SWQE_OWN in sq */
+	bool held; /* the held receive is a tag's and has no place in a queue */
+};
+
+/* XRC (verbs/xrc.h, verbs/shared.h, verbs/opened.h) */
+struct qp_xrc {
+	struct xrcd *domain; /* target: its domain; the QP's pd, recv_cq and srq are
+			      * those of the latest request's SRQ; else NULL */
+	struct list node;    /* of a stand-in */
+	/* A target QP (verbs/shared.h), under the turn: */
+	struct list openers;
+	bool orphaned;	 /* the creator's handle is destroyed, openers remain */
+	bool destroying; /* waits for acknowledged events */
+	bool outlives;	 /* kept after its context was closed */
+	/* Not NULL: this is not a QP but an opened handle (verbs/opened.h). */
+	struct opened *opened;
+};
+
+struct qp {
+	struct live live;
+	union {
+		struct ibv_qp_ex ex; /* an ibv_qp is its head */
+		struct newer_qp_ex newer;
+	};
+	struct core *core;
+	struct context *ctx;
+	struct device *dev;
+	struct pd *pd; /* the proper PD (verbs/pd.h) */
+	struct pd *in; /* the PD that the program named */
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq; /* or NULL */
+	uint32_t qpn;
+	enum ibv_qp_type type;
+	unsigned wr_type; /* verbs/wr_op.h: type, or WR_TYPE_IWARP */
+	bool reliable;	  /* acknowledged: RC, XRC */
+	bool sig_all;
+	uint32_t create_flags; /* IBV_QP_CREATE_...; those of a work queue change with the
+				* lock held */
+	uint64_t send_ops;     /* send_ops_flags given at creation */
+
+	struct qp_raw raw;
+
+	struct lock lock; /* guards the fields below */
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr;      /* as set by modify */
+	struct ibv_qp_init_attr init; /* as created, caps as granted */
+	struct path path;	      /* connected QP: to the peer */
+	bool same_host;		      /* the peer is on this host */
+	struct qp_lane lane;
+	struct sq sq;
+	struct rq rq; /* unused with an SRQ */
+	struct qp_sqd sqd;
+	struct qp_recv recv;
+	struct qp_tm tm;
+	struct qp_builder builder;
+
+	const struct transport *transport;
+	struct qp_tp tp;
+
+	struct qp_sched sched;
+	struct qp_xrc xrc;
+};
+
+struct qp *qp_of(struct ibv_qp *ibv);
+struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
+
+/* Returns attr with only the fields that comp_mask names and that the QP type uses;
+ * the others are not read. */
+struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr);
+/* Creates a QP and raises attr's caps to what was granted; attr's objects belong to
+ * ctx. Returns 0, -EINVAL, -ENOMEM, -EOPNOTSUPP or -EIO. */
+int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+	      const struct transport *transport, struct qp **out);
+/* Destroys the QP; waits until its events are acknowledged. Returns 0, or -EBUSY if it
+ * is in a multicast group. Its number is used again only after all other free numbers,
+ * at least QPN_REST. */
+int qp_destroy(struct qp *qp);
+/* Modifies the QP, wholly or not at all. Returns 0, -EINVAL, -EOPNOTSUPP, -EIO, or the
+ * transport's error. The caller then makes the QP due. */
+int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
+int qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+
+/* Post a chain of requests; *bad is the first refused one. Return 0, 1 (all is done:
+ * the QP need not be made due), -EINVAL, -ENOMEM or -EIO. In ERR posts are accepted
+ * and flushed. Sends in RESET, INIT and RTR, and receives in RESET, give -EINVAL. The
+ * caller then makes the QP due. */
+int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* The same in a signal handler that has interrupted another call: queues the list for the
+ * engine. -EDEADLK: the call that it has interrupted may hold what that takes. */
+int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* In such a handler, too. Returns as qp_post_send(), but 1: a message waited for the
+ * receive, and the QP is due. */
+int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+struct posted {
+	bool at_once; /* in: may the transport send now, by posted()? */
+	bool idle;    /* all is done */
+	bool sent;    /* posted() has sent all; the QP's next deadline, ns: */
+	uint64_t next;
+};
+/* qp_post_send() for a list that begins with a SEND, and for a caller that has the turn:
+ * so one hold of qp->lock does for posting and sending.  Returns -EAGAIN, and posts
+ * nothing, while another thread builds requests. */
+int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
+		     struct posted *did) REQUIRES(qp->core->turn);
+
+/* Returns the P_Key of packets on that path: the QP's own, or for QP1 the one that the
+ * path selects from the port's table. */
+uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
+/* Returns the index in the port's table that matches the P_Key of a packet for the QP;
+ * -1: another partition (9.6.1.1, 10.9.3). */
+int qp_hears(const struct qp *qp, uint16_t pkey);
+
+/* Do incoming messages take receives in the QP's state? */
+bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
+/* Initialises the lock and the lists of a new QP. */
+void qp_init_nodes(struct qp *qp);
+
+/* Make the QP use lane l, or no lane. Turn held. */
+void qp_join_lane(struct qp *qp, struct lane *l);
+void qp_leave_lane(struct qp *qp);
+/* Queues the QP until the lane has room; then it becomes due. served: the QP has used
+ * some of the last room, so others come before it. Turn held. */
+void qp_wait_for_lane(struct qp *qp, bool served);
+/* Takes the QP out of the queue for its lane. */
+void qp_leave_line(struct qp *qp);
+/* May the QP send by its lane now? False: QPs admitted before it come first, and it
+ * becomes due after them. (In exit(), locked QPs are passed over.) */
+bool qp_may_go(struct qp *qp);
+/* The lane has room: admits all waiting QPs, which become due one after the other. */
+void qp_admit_all(struct core *core, struct lane *l);
+static inline bool qp_waits_for_lane(const struct qp *qp)
+{
+	return !list_empty(&qp->lane.wait);
+}
+
+/* Returns the QP with this number, or NULL. */
+struct qp *qp_find(struct core *core, uint32_t qpn) REQUIRES(core->turn);
+
+/* Attach the QP to a group and detach it. Return 0, -errno, or 1 if the QP to be
+ * attached is already in the group. */
+int mcast_attach(struct qp *qp, const union ibv_gid *gid);
+int mcast_detach(struct qp *qp, const union ibv_gid *gid);
+/* Detaches the QP from one of its groups and sets *gid to it. False: the QP is in no
+ * group. */
+bool mcast_leave(struct qp *qp, union ibv_gid *gid);
+/* Calls fn for every QP of the group gid. */
+void mcast_for_each(struct core *core, const uint8_t gid[16],
+		    void (*fn)(struct qp *qp, void *arg), void *arg) REQUIRES(core->turn);
+
+/* For verbs/opened.h: makes the program's handle of an opened QP. It is in no table and
+ * has no transport; posts find it in RESET. Returns NULL without memory. */
+struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr);
+void qp_free_handle(struct qp *qp);
+/* For verbs/shared.h: ends a QP whose last handle is gone. */
+void qp_end_orphaned(struct qp *qp) REQUIRES(qp->core->turn);
+
+/* Makes QP1 of a link, for verbs/qp1.h; it is in no table. Returns 0 or -errno. */
+int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
+		const struct transport *transport, struct qp **out)
+	REQUIRES(ctx->core->turn);
+void qp_free_gsi(struct qp *qp) REQUIRES(qp->core->turn);
+
+/* --- for transports; qp->lock is held ------------------------------------ */
+
+/* Tells clang's analysis that qp->lock is held: for functions called through a table
+ * (verbs/transport.h), and where the QP has two names. */
+static inline void qp_is_held(const struct qp *qp) ASSERTS(qp->lock)
+{
+	(void)qp;
+}
+
+/* qp_modify() for a caller that holds the turn and the lock. */
+int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
+	REQUIRES(qp->core->turn, qp->lock);
+
+static inline struct swqe *sq_at(struct sq *sq, uint32_t index)
+{
+	return &sq->wqe[index & (sq->size - 1)];
+}
+
+static inline struct ibv_sge *sq_sges(struct sq *sq, uint32_t index)
+{
+	return &sq->sge[(index & (sq->size - 1)) * sq->max_sge];
+}
+
+/* Returns the index at which the queue is full. */
+static inline uint32_t sq_end(const struct sq *sq)
+{
+	return atomic_load_explicit(&sq->returned, memory_order_relaxed) + sq->cap;
+}
+
+/* Returns the places that the completion of one more request holds. */
+static inline uint16_t sq_cover(struct sq *sq)
+{
+	const uint32_t places = sq->uncovered + 1;
+
+	sq->uncovered = 0;
+	return (uint16_t)places;
+}
+
+/* Returns the places of requests that were completed without a completion. For queues
+ * of urnic's own, whose completions nobody polls. */
+void sq_reclaim(struct qp *qp) REQUIRES(qp->lock);
+
+/* Completes the oldest work request, with a completion if it was signalled or failed.
+ * verr: the reason, 0 on success. After a failure the transport calls qp_fail(). If
+ * the CQ is full this fails the QP: look at qp->state. */
+void sq_complete(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(qp->lock);
+/* For at_once(): counts n requests as posted to the empty queue and completed. */
+void sq_count_at_once(struct qp *qp, uint32_t n, uint64_t bytes) REQUIRES(qp->lock);
+/* For at_once(): adds the completion of a request that succeeded, if the CQ takes it
+ * without more ado. Returns false otherwise: call sq_end_at_once(). */
+static inline bool sq_told_at_once(struct qp *qp, const struct ibv_send_wr *wr,
+				   enum ibv_wc_opcode opcode, uint32_t byte_len)
+	REQUIRES(qp->lock)
+{
+	struct cq *cq = qp->send_cq;
+	struct cqe *to = cq->stamped ? NULL : cq_begin(cq);
+
+	if (!to)
+		return false;
+	*to = (struct cqe){
+		.wr_id = wr->wr_id,
+		.qp_num = qp->qpn,
+		.opcode = opcode,
+		.byte_len = byte_len,
+		.places = sq_cover(&qp->sq),
+		.queue = &qp->sq.returned,
+	};
+	cq_end(cq, false);
+	return true;
+}
+/* Completes a request of len bytes that at_once() has executed and counted. May fail the
+ * QP (CQ full). */
+void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,
+		    enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(qp->lock);
+/* For at_once(): posts a request of one SGE that it has begun. */
+void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->lock);
+
+/* Takes the next receive, from the QP or its SRQ. False: there is none, or the QP does
+ * not receive. A QP holds at most one, until rq_complete(). qp_fail() flushes a held
+ * receive, so the transport just forgets it. */
+bool qp_pop_recv(struct qp *qp, struct rwqe *out) REQUIRES(qp->lock);
+/* Marks a receive that was taken by other means as held. is_tag: it is the buffer of a
+ * tag, not a receive of the SRQ. */
+void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag) REQUIRES(qp->lock);
+
+/* Completes the receive taken by qp_pop_recv(). *cqe: all fields but wr_id and qp_num.
+ * Does nothing if the receive was flushed meanwhile; may fail the QP (CQ full). */
+void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
+	REQUIRES(qp->lock);
+
+/* Takes and completes the oldest receive of the QP's own queue, whose memory already
+ * has len bytes of a SEND. No receive is held. May fail the QP (CQ full). */
+void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now)
+	REQUIRES(qp->lock);
+
+/* Moves the QP to ERR (SQE for UD and UC send errors, if sq_only) and flushes: all
+ * posted requests complete with WR_FLUSH_ERR. event: also raised, or -1. Does not call
+ * transport->enter(); in ERR already, nothing happens. */
+void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now) REQUIRES(qp->lock);
+/* Raises an event of the QP, at each of its handles. */
+void qp_raise(struct qp *qp, enum ibv_event_type type);
+
+/* In SQD: everything that was sent is acknowledged. */
+void qp_drained(struct qp *qp) REQUIRES(qp->lock);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* target.c - see target.h. */
+#include "verbs/target.h"
+
+#include <stdio.h>
+
+#include "verbs/core.h"
+#include "verbs/failure.h"
+#include "verbs/flush.h"
+#include "verbs/qp.h"
+#include "verbs/sgl.h"
+#include "verbs/tm.h"
+
+/* Per refusal: its text in the log; the completion status of the current receive
+ * (SUCCESS: it is not completed); and the event of an RC QP that fails by it, or -1. */
+/* clang-format off */
+static const struct {
+	const char *why;
+	enum ibv_wc_status status;
+	enum verr verr;
+	int event;
+} refusals[REFUSALS] = {
+#define ROW(name, why, status, verr, event) \
+	[REFUSED_##name] = { why, IBV_WC_##status, verr, event },
+	ROW(NO_RECV,    "no receive is posted",                                SUCCESS,         VERR_NONE,            -1)
+	ROW(RECV_SHORT, "longer than the receive that is posted",              LOC_LEN_ERR,     VERR_LOCAL_LENGTH,    -1)
+	ROW(RECV_SGE,   "the receive's own memory cannot be written to",       LOC_PROT_ERR,    VERR_LOCAL_KEY,       -1)
+	ROW(INVALIDATE, "the rkey cannot be invalidated",                      REM_INV_REQ_ERR, VERR_INVALIDATE,      -1)
+	ROW(PLACE,      "the packet is out of place in its message",           REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(LENGTH,     "the length is not that of the operation",             REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(TOO_LONG,   "longer than 2^31 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(OPERATION,  "not among the QP's qp_access_flags",                  REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(ALIGNMENT,  "the address is not aligned to 8 bytes",               REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
+	ROW(MEMORY,     "the region's memory is not mapped",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
+	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1)
+	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+#undef ROW
+};
+/* clang-format on */
+
+/* --- receives ------------------------------------------------------------ */
+
+enum refusal target_take_recv(struct qp *qp, struct target *t)
+{
+	if (!t->have_recv)
+		t->have_recv = qp_pop_recv(qp, &t->recv);
+	t->filled = 0;
+	t->tm.opcode = 0;
+	return t->have_recv ? ACCEPTED : REFUSED_NO_RECV;
+}
+
+enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data,
+			       uint32_t n, bool whole, uint32_t *skip)
+{
+	*skip = 0;
+	if (qp->tm.list && !t->have_recv)
+		return tm_begin(qp, t, data, n, whole, skip);
+	return target_take_recv(qp, t);
+}
+
+enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
+			      uint32_t len)
+{
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+	int rc;
+
+	if (len > t->recv.length - t->filled)
+		return REFUSED_RECV_SHORT;
+	rc = scatter(qp, pd, t->recv.sge, t->recv.num_sge, t->filled, data, len);
+	if (rc) {
+		t->refused.verr = verr_of(rc);
+		return REFUSED_RECV_SGE;
+	}
+	t->filled += len;
+	return ACCEPTED;
+}
+
+enum refusal target_recv_span(struct qp *qp, struct target *t, uint32_t len,
+			      struct span *out)
+{
+	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
+	int rc;
+
+	if (len > t->recv.length - t->filled)
+		return REFUSED_RECV_SHORT;
+	rc = span_of_part(qp, pd, t->recv.sge, t->recv.num_sge, t->filled, len, out);
+	if (rc) {
+		t->refused.verr = verr_of(rc);
+		return REFUSED_RECV_SGE;
+	}
+	return ACCEPTED;
+}
+
+enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
+{
+	turn_is_held(qp->core);
+	return mkey_invalidate(qp->core, rkey, qp->pd, qp->qpn) ? REFUSED_INVALIDATE
+								: ACCEPTED;
+}
+
+/* target_complete() for a QP whose SRQ matches tags. */
+static void complete_tm(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+	REQUIRES(qp->lock)
+{
+	struct tm_tag *tag = qp->tm.tag;
+
+	if (t->tm.opcode)
+		tm_describe(t, cqe);
+	if (tag)
+		cqe->byte_len = tag->len;
+	qp->tm.tag = NULL;
+	rq_complete(qp, &t->recv, cqe, solicited);
+	if (!tag)
+		return;
+	if (qp_receives(qp))
+		tm_fetch(qp, tag);
+	else /* the CQ is overrun */
+		tm_free(qp->tm.list, tag);
+}
+
+void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+{
+	cqe->status = IBV_WC_SUCCESS;
+	t->have_recv = false;
+	if (qp->tm.list)
+		complete_tm(qp, t, cqe, solicited);
+	else
+		rq_complete(qp, &t->recv, cqe, solicited);
+}
+
+void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
+{
+	struct cqe cqe = {
+		.now = now,
+		.status = (uint8_t)refusals[why].status,
+		.opcode = IBV_WC_RECV,
+		.vendor_err =
+			why == REFUSED_RECV_SGE ? t->refused.verr : refusals[why].verr,
+		.src_qp = qp->attr.dest_qp_num,
+	};
+
+	if (!t->have_recv || cqe.status == IBV_WC_SUCCESS)
+		return;
+	t->have_recv = false;
+	cqe.wr_id = t->recv.wr_id;
+	failure_of_recv(qp, &cqe);
+	rq_complete(qp, &t->recv, &cqe, true);
+}
+
+/* --- memory -------------------------------------------------------------- */
+
+/* Returns why as a refusal; if that is one, records the request's range for the log. */
+static enum refusal reached(struct target *t, enum mr_why why, uint32_t rkey, uint64_t va,
+			    uint64_t len, int access)
+{
+	if (why == MR_OK)
+		return ACCEPTED;
+	t->refused.rkey = rkey;
+	t->refused.va = va;
+	t->refused.len = len;
+	t->refused.access = access;
+	t->refused.why = why;
+	return REFUSED_KEY;
+}
+
+enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint64_t len, int access, uint8_t **host)
+{
+	*host = NULL;
+	if (len == 0)
+		return ACCEPTED;
+	return reached(t,
+		       mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host),
+		       rkey, va, len, access);
+}
+
+enum refusal target_allows(const struct qp *qp, int access)
+{
+	return ~qp->attr.qp_access_flags & (unsigned)access ? REFUSED_OPERATION
+							    : ACCEPTED;
+}
+
+enum refusal target_check(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, int access, uint8_t **host)
+{
+	if (target_allows(qp, access))
+		return REFUSED_OPERATION;
+	if (len > REQUEST_MAX)
+		return REFUSED_TOO_LONG;
+	return target_reach(qp, t, rkey, va, len, access, host);
+}
+
+enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
+				uint64_t va, uint32_t len)
+{
+	uint8_t *host;
+
+	t->write.va = va;
+	t->write.rkey = rkey;
+	t->write.len = t->write.left = len;
+	return target_check(qp, t, rkey, va, len, IBV_ACCESS_REMOTE_WRITE, &host);
+}
+
+enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  const void *data, uint32_t n)
+{
+	enum refusal why;
+	uint8_t *host;
+
+	why = target_reach(qp, t, rkey, va, n, IBV_ACCESS_REMOTE_WRITE, &host);
+	if (!why && n > 0 && mr_write(qp->core, rkey, host, data, n) != 0)
+		why = REFUSED_MEMORY;
+	return why;
+}
+
+enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n)
+{
+	enum refusal why = target_place(qp, t, t->write.rkey, t->write.va, data, n);
+
+	if (why)
+		return why;
+	t->write.va += n;
+	t->write.left -= n;
+	return ACCEPTED;
+}
+
+unsigned target_write_all(struct qp *qp, struct target *t, const void *const *data,
+			  unsigned n, uint32_t len)
+{
+	const uint32_t most = t->write.left ? (t->write.left - 1) / len : 0;
+	uint8_t *host;
+	unsigned i;
+
+	if (n > most)
+		n = most;
+	if (n == 0 || target_reach(qp, t, t->write.rkey, t->write.va, (uint64_t)n * len,
+				   IBV_ACCESS_REMOTE_WRITE, &host))
+		return 0;
+	for (i = 0; i < n; i++, host += len)
+		if (mr_write(qp->core, t->write.rkey, host, data[i], len) != 0)
+			break;
+	t->write.va += (uint64_t)i * len;
+	t->write.left -= i * len;
+	return i;
+}
+
+static enum refusal check_word(struct qp *qp, struct target *t, uint32_t rkey,
+			       uint64_t va, int access, uint64_t **at)
+{
+	enum refusal why;
+	uint8_t *host;
+
+	if (target_allows(qp, access))
+		return REFUSED_OPERATION;
+	if (va & 7) /* IBTA 9.4.5 */
+		return REFUSED_ALIGNMENT;
+	why = target_reach(qp, t, rkey, va, 8, access, &host);
+	if (!why && (uintptr_t)host & 7) /* the region's iova and address differ
+					  * modulo 8 */
+		why = REFUSED_ALIGNMENT;
+	*at = (uint64_t *)(void *)host;
+	return why;
+}
+
+enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
+				 uint64_t va, uint64_t **at)
+{
+	return check_word(qp, t, rkey, va, IBV_ACCESS_REMOTE_ATOMIC, at);
+}
+
+enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t rkey,
+				       uint64_t va, uint64_t **at)
+{
+	return check_word(qp, t, rkey, va, IBV_ACCESS_REMOTE_WRITE, at);
+}
+
+/* mr_write() of 8 bytes to an aligned address is one store (sys/guard.h). */
+enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
+				 const void *value)
+{
+	return mr_write(qp->core, rkey, (uint8_t *)at, value, sizeof(*at))
+		       ? REFUSED_MEMORY
+		       : ACCEPTED;
+}
+
+enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
+			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig)
+{
+	int rc = compare ? mr_cmp_swap(qp->core, rkey, at, *compare, swap_add, orig)
+			 : mr_fetch_add(qp->core, rkey, at, swap_add, orig);
+
+	return rc ? REFUSED_MEMORY : ACCEPTED;
+}
+
+/* The rights that a FETH asks for; 0: it names no placement type, or one or a level that
+ * there is not. */
+static int flush_access(uint32_t feth)
+{
+	const unsigned type = feth_type(feth);
+
+	if (type > FLUSH_KNOWN || feth_level(feth) > IBV_FLUSH_MR)
+		return 0;
+	return (type & IBV_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (type & IBV_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/* WRITEs before it were stores into memory that all see; the fence keeps their order
+ * with what the program is told after it. */
+enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, uint32_t feth)
+{
+	const int access = flush_access(feth);
+	enum refusal why;
+	uint8_t *host;
+
+	if (!access || target_allows(qp, access))
+		return REFUSED_OPERATION;
+	if (feth_level(feth) == IBV_FLUSH_MR)
+		why = reached(t, mr_check_whole(qp->core, rkey, qp->pd, qp->qpn, access),
+			      rkey, va, 0, access);
+	else
+		why = target_reach(qp, t, rkey, va, len, access, &host);
+	if (!why)
+		atomic_thread_fence(memory_order_seq_cst);
+	return why;
+}
+
+int target_event(enum refusal why)
+{
+	return refusals[why].event;
+}
+
+/* --- texts --------------------------------------------------------------- */
+
+const char *target_why(const struct target *t, enum refusal why,
+		       char buf[static TARGET_WHY_LEN])
+{
+	if (why != REFUSED_KEY)
+		return refusals[why].why;
+	snprintf(buf, TARGET_WHY_LEN,
+		 "%llu bytes at 0x%llx, rkey 0x%08x, access 0x%x: %s",
+		 (unsigned long long)t->refused.len, (unsigned long long)t->refused.va,
+		 t->refused.rkey, (unsigned)t->refused.access,
+		 mr_why_str(t->refused.why));
+	return buf;
+}

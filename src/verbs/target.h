@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* target.h - what a connected QP does with its peer's request: the receive that a
+ * message fills, and the memory that a WRITE, READ or atomic names (IBTA vol. 1,
+ * 9.7.4.1; RFC 5040, 5; RFC 7306, 5).
+ *
+ * A step checks first and changes something only if all checks pass. How the peer
+ * learns of a refusal (a NAK, a Terminate, nothing) is up to the transport. Turn and
+ * qp->lock held.
+ */
+#ifndef VERBS_TARGET_H
+#define VERBS_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "verbs/cq.h"
+#include "verbs/qp.h"
+#include "verbs/target_state.h"
+
+#define REQUEST_MAX 0x80000000u /* longest message in bytes: IBTA 9.7.4.1.7 */
+
+/* --- receives ------------------------------------------------------------ */
+
+/* Begins a SEND whose first n bytes are data; whole: it has no more. Takes a receive
+ * by target_take_recv() or by its tag (verbs/tm.h); the first *skip bytes are not
+ * placed. REFUSED_NO_RECV, REFUSED_RECV_SHORT. */
+enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data,
+			       uint32_t n, bool whole, uint32_t *skip) REQUIRES(qp->lock);
+/* Takes a receive for a message that begins. REFUSED_NO_RECV. */
+enum refusal target_take_recv(struct qp *qp, struct target *t) REQUIRES(qp->lock);
+/* Appends data to the receive. */
+enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
+			      uint32_t len);
+/* Finds where the next len bytes of the receive belong: checks the keys as
+ * target_fill_recv() does. The caller copies them there, and adds len to t->filled. */
+enum refusal target_recv_span(struct qp *qp, struct target *t, uint32_t len,
+			      struct span *out);
+/* Invalidates rkey, as the message that ends asks. REFUSED_INVALIDATE. */
+enum refusal target_invalidate(struct qp *qp, uint32_t rkey);
+/* Completes the receive. *cqe: opcode, flags, imm, byte_len and source. */
+void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+	REQUIRES(qp->lock);
+/* Ends the current receive, if any, with the error of this refusal. After
+ * REFUSED_NO_RECV and REFUSED_MEMORY the flush of the QP ends it instead. */
+void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
+	REQUIRES(qp->lock);
+
+/* --- memory -------------------------------------------------------------- */
+
+/* May the peer access len bytes at va behind rkey with these rights? A len of 0 is
+ * always allowed. *host: the address of the first byte here. */
+enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint64_t len, int access, uint8_t **host);
+/* Do the QP's qp_access_flags allow access? REFUSED_OPERATION. */
+enum refusal target_allows(const struct qp *qp, int access);
+/* target_allows() and target_reach(), and is len within REQUEST_MAX? */
+enum refusal target_check(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, int access, uint8_t **host);
+/* Begins a WRITE of len bytes. */
+enum refusal target_begin_write(struct qp *qp, struct target *t, uint32_t rkey,
+				uint64_t va, uint32_t len);
+/* Writes the next n bytes of the WRITE, after checking the key again, as the region
+ * may be gone meanwhile. */
+enum refusal target_write(struct qp *qp, struct target *t, const void *data, uint32_t n);
+/* Writes n pieces of len bytes each, len > 0, none of which is the last of the WRITE. The
+ * key is checked once. Returns how many were written: fewer if the WRITE is too short for
+ * them, or the key or the memory forbids one; then target_write() says why. */
+unsigned target_write_all(struct qp *qp, struct target *t, const void *const *data,
+			  unsigned n, uint32_t len);
+/* Writes n bytes of a peer's WRITE to va behind rkey, in any order. The caller knows
+ * that the QP allows WRITEs. */
+enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  const void *data, uint32_t n);
+/* Checks an atomic on 8 bytes; *at: their address here. */
+enum refusal target_check_atomic(struct qp *qp, struct target *t, uint32_t rkey,
+				 uint64_t va, uint64_t **at);
+
+/* Checks an atomic write of 8 bytes; *at: their address here. */
+enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t rkey,
+				       uint64_t va, uint64_t **at);
+
+/* Executes an atomic at `at`: an addition, or a compare and swap if compare is not
+ * NULL. *orig: the old value. */
+enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
+			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig);
+
+/* Stores 8 bytes at `at` in one step. */
+enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
+				 const void *value);
+
+/* A FLUSH of len bytes, or of the whole region, as the FETH says (annex A19): makes what
+ * was written there before visible to all. */
+enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint32_t len, uint32_t feth);
+
+/* Returns the asynchronous event of an IBTA RC QP that this refusal ends (9.9.3), or
+ * -1. */
+int target_event(enum refusal why);
+
+/* --- words --------------------------------------------------------------- */
+
+enum { TARGET_WHY_LEN = 128 };
+/* Describes the refusal for a log line: in buf or as a constant. */
+const char *target_why(const struct target *t, enum refusal why,
+		       char buf[static TARGET_WHY_LEN]);
+
+#endif

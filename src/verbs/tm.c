@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tm.c - the tag list of an SRQ, and matching messages to tags
+ * (docs/dev/tag-matching.md). */
+#include "verbs/tm.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "verbs/await.h"
+#include "verbs/core.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/qp.h"
+
+enum {
+	PLACE_BITS = 16,
+	FAR_BEHIND = 1 << 14, /* messages not seen by the program, from which it is
+			       * asked to synchronise */
+};
+
+_Static_assert(TM_TAGS <= 1 << PLACE_BITS, "a handle names every tag");
+_Static_assert(sizeof(struct ibv_tmh) == 16 && sizeof(struct ibv_rvh) == 16,
+	       "the headers as they are on the wire");
+
+/* Returns the SRQ's tag list, which srq->lock guards. */
+static struct tm_list *tm_of(struct srq *srq) REQUIRES(srq->lock)
+{
+	return srq->tm;
+}
+
+int tm_create(struct srq *srq, const struct ibv_tm_cap *cap)
+{
+	struct tm_list *tm;
+
+	if (cap->max_num_tags == 0 || cap->max_num_tags > TM_TAGS ||
+	    cap->max_ops > TM_OPS) {
+		log_info("create_srq refused: %u tags, %u operations (limits %u, %u)",
+			 cap->max_num_tags, cap->max_ops, TM_TAGS, TM_OPS);
+		return -EINVAL;
+	}
+	tm = calloc(1, sizeof(*tm) + cap->max_num_tags * sizeof(tm->tag[0]));
+	if (!tm)
+		return -ENOMEM;
+	tm->srq = srq;
+	tm->size = cap->max_num_tags;
+	list_init(&tm->posted);
+	list_init(&tm->free);
+	for (uint32_t i = 0; i < tm->size; i++) {
+		tm->tag[i].handle = i;
+		list_add_tail(&tm->free, &tm->tag[i].node);
+	}
+	srq->tm = tm;
+	return 0;
+}
+
+/* --- operations ---------------------------------------------------------- */
+
+static bool in_sync(const struct tm_list *tm)
+{
+	return tm->known == tm->unexpected;
+}
+
+/* The program says that it has seen `count` unexpected messages, modulo 2^16. */
+static void learn(struct tm_list *tm, uint32_t count)
+{
+	tm->known = tm->unexpected - (uint16_t)(tm->unexpected - count);
+	if (!in_sync(tm))
+		return;
+	/* Tags that may not match yet lie behind those that may. */
+	for (struct list *n = tm->posted.prev; n != &tm->posted; n = n->prev) {
+		struct tm_tag *tag = container_of(n, struct tm_tag, node);
+
+		if (tag->active)
+			return;
+		tag->active = true;
+	}
+}
+
+static void put_back(struct tm_list *tm, struct tm_tag *tag)
+{
+	tag->handle += 1u << PLACE_BITS; /* invalidates the program's handle */
+	tag->posted = tag->active = tag->fetched = false;
+	list_add_tail(&tm->free, &tag->node);
+}
+
+static int add(struct tm_list *tm, struct ibv_ops_wr *wr)
+{
+	struct tm_tag *tag;
+	int n = wr->tm.add.num_sge;
+
+	if (n < 0 || n > TM_SGES || (n && !wr->tm.add.sg_list))
+		return -EINVAL;
+	if (list_empty(&tm->free))
+		return -ENOMEM;
+	tag = container_of(tm->free.next, struct tm_tag, node);
+	list_del(&tag->node);
+	tag->tag = wr->tm.add.tag;
+	tag->mask = wr->tm.add.mask;
+	tag->recv_wr_id = wr->tm.add.recv_wr_id;
+	tag->num_sge = (unsigned)n;
+	if (n)
+		memcpy(tag->sge, wr->tm.add.sg_list, (size_t)n * sizeof(tag->sge[0]));
+	tag->posted = true;
+	tag->active = in_sync(tm);
+	list_add_tail(&tm->posted, &tag->node);
+	wr->tm.handle = tag->handle;
+	return 0;
+}
+
+/* Takes a tag off the list by its handle. False: it is not listed any more. */
+static bool take_out(struct tm_list *tm, uint32_t handle)
+{
+	struct tm_tag *tag = &tm->tag[handle & ((1u << PLACE_BITS) - 1)];
+
+	if (tag->handle != handle || !tag->posted)
+		return false;
+	list_del(&tag->node);
+	put_back(tm, tag);
+	return true;
+}
+
+/* Adds an entry to the SRQ's CQ. If the CQ is full, the program learns of it by
+ * IBV_EVENT_CQ_ERR. */
+static void tell(struct srq *srq, const struct ibv_ops_wr *wr, enum ibv_wc_opcode opcode,
+		 bool done, bool sync)
+{
+	struct cqe cqe = {
+		.wr_id = wr->wr_id,
+		.now = clock_ns(),
+		.opcode = (uint8_t)opcode,
+		.status = done ? IBV_WC_SUCCESS : IBV_WC_TM_ERR,
+		.vendor_err = done ? VERR_NONE : VERR_TAG_GONE,
+		.flags = sync ? IBV_WC_TM_SYNC_REQ : 0,
+	};
+
+	if (!done || wr->flags & IBV_OPS_SIGNALED)
+		cq_push(srq->cq, &cqe, false);
+}
+
+static int operate(struct srq *srq, struct ibv_ops_wr *wr) REQUIRES(srq->lock)
+{
+	struct tm_list *tm = tm_of(srq);
+	enum ibv_wc_opcode opcode = IBV_WC_TM_SYNC;
+	bool done = true;
+	int rc = 0;
+
+	if (wr->flags & ~(IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC) ||
+	    (unsigned)wr->opcode > IBV_WR_TAG_SYNC)
+		return -EINVAL;
+	if (wr->opcode == IBV_WR_TAG_DEL &&
+	    (wr->tm.handle & ((1u << PLACE_BITS) - 1)) >= tm->size)
+		return -EINVAL;
+	if (wr->opcode == IBV_WR_TAG_ADD) {
+		opcode = IBV_WC_TM_ADD;
+		rc = add(tm, wr);
+	} else if (wr->opcode == IBV_WR_TAG_DEL) {
+		opcode = IBV_WC_TM_DEL;
+		done = take_out(tm, wr->tm.handle);
+	}
+	if (rc)
+		return rc;
+	if (wr->flags & IBV_OPS_TM_SYNC)
+		learn(tm, wr->tm.unexpected_cnt);
+	tell(srq, wr, opcode, done, opcode != IBV_WC_TM_SYNC && !in_sync(tm));
+	return 0;
+}
+
+int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
+{
+	bool called = false;
+	int rc = 0;
+
+	lock_take(&srq->lock);
+	if (srq->ctx->dead)
+		rc = -EIO;
+	else if (!tm_of(srq))
+		rc = -EINVAL;
+	for (; !rc && wr; wr = wr->next) {
+		rc = operate(srq, wr);
+		if (rc)
+			break;
+	}
+	if (!list_empty(&srq->awaiting)) /* a tag may match any of them */
+		called = srq_call_awaiting(srq, UINT32_MAX);
+	lock_give(&srq->lock);
+	if (rc)
+		log_info(
+			"SRQ 0x%06x: list operation refused: %s", srq->num,
+			rc == -ENOMEM ? "it holds as many tags as it was created for"
+			: rc == -EIO
+				? "its device is lost"
+				: "opcode, flags, handle or num_sge are wrong, or the SRQ "
+				  "matches no tags");
+	if (rc && bad)
+		*bad = wr;
+	return rc ? rc : called;
+}
+
+void tm_free(struct tm_list *tm, struct tm_tag *tag)
+{
+	lock_take(&tm->srq->lock);
+	put_back(tm, tag);
+	lock_give(&tm->srq->lock);
+}
+
+/* --- messages ------------------------------------------------------------ */
+
+/* Takes the first matching tag off the list. */
+static struct tm_tag *match(struct tm_list *tm, uint64_t of)
+{
+	list_for(n, &tm->posted)
+	{
+		struct tm_tag *tag = container_of(n, struct tm_tag, node);
+
+		if (!tag->active)
+			return NULL; /* the tags behind it are inactive too */
+		if ((of & tag->mask) != tag->tag)
+			continue;
+		list_del(&tag->node);
+		tag->posted = tag->active = false;
+		return tag;
+	}
+	return NULL;
+}
+
+static uint64_t room_of(const struct tm_tag *tag)
+{
+	uint64_t room = 0;
+
+	for (unsigned i = 0; i < tag->num_sge; i++)
+		room += tag->sge[i].length;
+	return room;
+}
+
+/* The tag's buffer is the receive that the message fills. */
+static void receive_into(struct qp *qp, struct target *t, const struct tm_tag *tag)
+	REQUIRES(qp->lock)
+{
+	t->recv.wr_id = tag->recv_wr_id;
+	t->recv.num_sge = tag->num_sge;
+	memcpy(t->recv.sge, tag->sge, tag->num_sge * sizeof(tag->sge[0]));
+	t->recv.length = room_of(tag);
+	t->have_recv = true;
+	qp_hold_recv(qp, tag->recv_wr_id, true);
+}
+
+/* Can this QP carry out the rendezvous? */
+static bool can_fetch(const struct qp *qp, const struct ibv_rvh *rvh, uint32_t n)
+	REQUIRES(qp->lock)
+{
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       qp->attr.max_rd_atomic > 0 && n <= TM_HEADERS &&
+	       be32toh(rvh->len) <= caps.max_msg;
+}
+
+/* Finds a tag for the message, if it asks for one. *counts: without a tag the message
+ * counts as unexpected. */
+static struct tm_tag *find(struct qp *qp, struct tm_list *tm, const void *data,
+			   uint32_t n, bool whole, bool *counts) REQUIRES(qp->lock)
+{
+	struct ibv_tmh tmh;
+	struct ibv_rvh rvh;
+	struct tm_tag *tag;
+
+	*counts = false;
+	if (n < sizeof(tmh))
+		return NULL;
+	memcpy(&tmh, data, sizeof(tmh));
+	*counts = tmh.opcode == IBV_TMH_EAGER || tmh.opcode == IBV_TMH_RNDV;
+	if (tmh.opcode == IBV_TMH_RNDV) {
+		if (!whole || n < sizeof(tmh) + sizeof(rvh))
+			return NULL;
+		memcpy(&rvh, (const uint8_t *)data + sizeof(tmh), sizeof(rvh));
+		if (!can_fetch(qp, &rvh, n))
+			return NULL;
+	}
+	tag = *counts ? match(tm, be64toh(tmh.tag)) : NULL;
+	if (!tag)
+		return NULL;
+	tag->tmh = tmh;
+	if (tmh.opcode == IBV_TMH_RNDV) {
+		tag->va = be64toh(rvh.va);
+		tag->rkey = be32toh(rvh.rkey);
+		tag->len = be32toh(rvh.len);
+	}
+	return tag;
+}
+
+/* Takes a receive of the SRQ for a message that matches no tag. The message is counted
+ * before a tag can be added: a tag that would have matched it must wait until the
+ * program knows of the message. */
+static enum refusal unexpected(struct qp *qp, struct srq *srq, struct target *t,
+			       bool counts) REQUIRES(qp->lock) REQUIRES(srq->lock)
+{
+	if (!srq_pop_locked(srq, &t->recv))
+		return REFUSED_NO_RECV;
+	t->have_recv = true;
+	qp_hold_recv(qp, t->recv.wr_id, false);
+	t->tm.opcode = counts ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
+	if (counts && ++srq->tm->unexpected - srq->tm->known >= FAR_BEHIND)
+		t->tm.flags = IBV_WC_TM_SYNC_REQ;
+	return ACCEPTED;
+}
+
+enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_t n,
+		      bool whole, uint32_t *skip)
+{
+	struct srq *srq = qp->srq;
+	enum refusal why = ACCEPTED;
+	struct tm_tag *tag;
+	bool counts;
+
+	memset(&t->tm, 0, sizeof(t->tm));
+	t->filled = 0;
+	if (!qp_receives(qp))
+		return REFUSED_NO_RECV;
+	lock_take(&srq->lock);
+	tag = find(qp, srq->tm, data, n, whole, &counts);
+	if (!tag)
+		why = unexpected(qp, srq, t, counts);
+	lock_give(&srq->lock);
+	if (!tag)
+		return why;
+	t->tm.opcode = IBV_WC_TM_RECV;
+	t->tm.flags = IBV_WC_TM_MATCH;
+	t->tm.tag = be64toh(tag->tmh.tag);
+	t->tm.priv = be32toh(tag->tmh.app_ctx);
+	receive_into(qp, t, tag);
+	*skip = sizeof(struct ibv_tmh);
+	if (tag->tmh.opcode == IBV_TMH_EAGER) {
+		t->tm.flags |= IBV_WC_TM_DATA_VALID;
+		tm_free(srq->tm, tag);
+		return ACCEPTED;
+	}
+	qp->tm.tag = tag;
+	*skip = n;
+	return tag->len > t->recv.length ? REFUSED_RECV_SHORT : ACCEPTED;
+}
+
+void tm_describe(const struct target *t, struct cqe *cqe)
+{
+	cqe->opcode = t->tm.opcode;
+	cqe->flags |= t->tm.flags;
+	cqe->tm_tag = t->tm.tag;
+	if (t->tm.flags & IBV_WC_TM_MATCH)
+		cqe->tm_priv = t->tm.priv;
+}
