@@ -21,9 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "driver/nic.h"
 #include "environment.h"
 #include "fabric_control.h"
-#include "nic/nic.h"
 #include "sys/conf.h"
 #include "urnic.h"
 #include "verbs/netport.h"

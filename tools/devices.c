@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/nic.h"
 #include "loopback.h"
-#include "nic/nic.h"
 #include "show.h"
 #include "sys/addr.h"
 #include "sys/conf.h"

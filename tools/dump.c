@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "driver/dump.h"
 #include "host/host.h"
 #include "host/name.h"
-#include "nic/dump.h"
 #include "show.h"
 #include "sys/clock.h"
 #include "sys/closer.h"

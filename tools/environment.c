@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "nic/netdev.h"
-#include "nic/pick.h"
+#include "driver/netdev.h"
+#include "driver/pick.h"
 #include "plug/plug.h"
 #include "settings.h"
 #include "sys/conf.h"

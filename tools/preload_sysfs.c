@@ -30,7 +30,7 @@ enum {
 	HIGH = 256, /* descriptors below are left to the program */
 };
 
-/* liburnic.so's; see nic/sysfs.h. */
+/* liburnic.so's; see driver/sysfs.h. */
 typedef int write_fn(const char *root, unsigned what, char where[PATH_MAX]);
 enum { SYSFS_TREE = 1, SYSFS_COUNTERS = 2 };
 
@@ -59,7 +59,7 @@ static bool is_held(void)
 	       st.st_ino == held_as.st_ino;
 }
 
-/* Removes what is in a folder, two levels of calls: names are those of nic/sysfs.c. */
+/* Removes what is in a folder, two levels of calls: names are those of driver/sysfs.c. */
 static void empty(int dir)
 {
 	DIR *d = fdopendir(dir);
@@ -438,7 +438,7 @@ __attribute__((constructor)) static void begin(void)
 }
 
 /* Below the bus and its class, which the kernel lists, the tree has functions in domains
- * of ours (nic/sysfs_pci.c), and the devices of the kernel's functions. */
+ * of ours (driver/sysfs_pci.c), and the devices of the kernel's functions. */
 static bool is_of_bus(const char *whole)
 {
 	static const char functions[] = "/sys/bus/pci/devices/",

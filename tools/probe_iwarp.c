@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/netdev.h"
-#include "nic/pick.h"
+#include "driver/netdev.h"
+#include "driver/pick.h"
 #include "probe.h"
 #include "settings.h"
 #include "verbs/device.h"

@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "driver/holder.h"
 #include "host/host.h"
 #include "host/name.h"
 #include "host/reserve.h"
-#include "nic/holder.h"
 #include "probe.h"
 #include "sys/user.h"
 
@@ -102,7 +102,8 @@ static bool find_holder(int family, struct holder *h, bool *urnic)
 	return i > 0;
 }
 
-/* Reports a port that another user's urnic has; it can forward datagrams (nic/port.c). */
+/* Reports a port that another user's urnic has; it can forward datagrams (driver/port.c).
+ */
 static void port_of_another(struct finding *f, const struct holder *h, const char *who)
 {
 	enum conf_share share = probe_share();

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "sys/conf.h"
 #include "urnic.h"
 

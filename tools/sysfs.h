@@ -6,7 +6,7 @@
 
 #include <argp.h>
 
-#include "nic/sysfs.h"
+#include "driver/sysfs.h"
 
 struct sysfs_job {
 	const char *dir;

@@ -6,7 +6,7 @@
 
 #include "abi/abi.h"
 #include "abi/wc_path.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/device.h"
 #include "verbs/mr.h"
 

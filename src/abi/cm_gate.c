@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "sys/guard.h"
 #include "verbs/netport.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"

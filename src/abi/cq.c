@@ -4,7 +4,7 @@
 #include "verbs/device.h"
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "sys/log.h"
 #include "verbs/pd.h"
 

@@ -7,7 +7,7 @@
  * one. */
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "sys/clock.h"
 #include "verbs/cq.h"
 

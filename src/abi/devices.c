@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/device.h"
 
 EXPORT struct ibv_device **(ibv_get_device_list)(int *num)

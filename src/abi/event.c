@@ -3,7 +3,7 @@
 #include "verbs/event.h"
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/asleep.h"
 #include "verbs/cq.h"
 

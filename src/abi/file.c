@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "packet/packet.h"
 #include "sys/log.h"
 #include "verbs/core.h"

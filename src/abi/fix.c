@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver/nic.h"
 #include "link/addr_testing.h"
-#include "nic/nic.h"
 #include "verbs/cq.h"
 #include "verbs/netport.h"
 #include "verbs/transport.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "sys/log.h"
 #include "verbs/dm.h"
 #include "verbs/mr.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* poll.c - polls and arms completion queues. */
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/cq.h"
 
 /* Called if the CQ seems empty (the thread then drives the NIC for one turn), or if n is

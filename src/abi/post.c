@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* post.c - posting work requests. */
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/qp.h"
 #include "verbs/rq.h"
 #include "verbs/tm.h"

@@ -3,7 +3,7 @@
 #include "verbs/qp.h"
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "packet/packet.h"
 #include "verbs/core.h"
 #include "verbs/device.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/device.h"
 
 static struct device *dev_of(struct ibv_context *ibv)

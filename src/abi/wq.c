@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* wq.c - work queues and indirection tables. */
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "packet/packet.h"
 #include "verbs/cq.h"
 #include "verbs/limits.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "abi/abi.h"
-#include "nic/nic.h"
+#include "driver/nic.h"
 #include "verbs/flush.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm.h - the communication manager (CM) of one NIC, as nic/ and abi/ see it.
+/* cm.h - the communication manager (CM) of one NIC, as driver/ and abi/ see it.
  * All functions are called with the engine's turn held. */
 #ifndef CM_CM_H
 #define CM_CM_H
@@ -28,7 +28,7 @@ enum cm_counter {
 	CM_COUNTERS
 };
 
-/* The CM's questions about the network, answered by nic/. Every pointer may be NULL in
+/* The CM's questions about the network, answered by driver/. Every pointer may be NULL in
  * tests. */
 struct cm_site {
 	bool (*same_host)(const uint8_t ip[16]); /* is ip an address of this host? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib.h - the IB transport as its driver sees it (nic/, or a unit test).  The driver
+/* ib.h - the IB transport as its driver sees it (driver/, or a unit test).  The driver
  * passes datagrams and the time in; ib_transport (verbs/transport.h) says what to send
  * and when. */
 #ifndef IB_IB_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* iwarp.h - the iWARP transport as others see it: rdma_cm sets connections up and
- * attaches them to QPs; the engine (nic/, or a unit test) moves the bytes.  Read
+ * attaches them to QPs; the engine (driver/, or a unit test) moves the bytes.  Read
  * docs/dev/iwarp.md first. */
 #ifndef IWARP_IWARP_H
 #define IWARP_IWARP_H

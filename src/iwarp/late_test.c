@@ -209,7 +209,7 @@ static void the_qp_ends(void **state)
 			assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_REQ_ERR);
 			assert_int_equal(sim_event(f->s, 0), IBV_EVENT_QP_FATAL);
 			break;
-		case 3: /* as nic/conn.c tells of a reset */
+		case 3: /* as driver/conn.c tells of a reset */
 			turn_take(&f->s->node[1].core.turn);
 			lock_take(&f->p.qp[1]->lock);
 			iwarp_hangup(f->p.qp[1], -ECONNRESET, f->s->now);

@@ -23,7 +23,7 @@ enum { SIM_PAIRS = 8 };
 
 struct sim;
 
-/* A connection, as nic/conn.c keeps it. */
+/* A connection, as driver/conn.c keeps it. */
 struct sim_conn {
 	struct qp *qp;
 	struct stream *stream;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* local.h - other processes of the same host, as nic/ sees them.  Read docs/dev/local.md
- * first.  All calls need the turn, unless they say otherwise. */
+/* local.h - other processes of the same host, as driver/ sees them.  Read
+ * docs/dev/local.md first.  All calls need the turn, unless they say otherwise. */
 #ifndef LOCAL_LOCAL_H
 #define LOCAL_LOCAL_H
 

@@ -13,7 +13,7 @@
 
 struct dgram;
 
-/* Kinds of input.  Both may be left to polling threads (nic/watch.h). */
+/* Kinds of input.  Both may be left to polling threads (driver/watch.h). */
 enum source_kind { SOURCE_SOCKETS, SOURCE_RINGS, SOURCE_KINDS };
 
 /* What input() has taken in; each source adds to the fields. */

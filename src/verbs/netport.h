@@ -9,7 +9,7 @@
 
 #include "verbs/device.h"
 
-/* The present state of a network interface; nic/netdev.c fills it. */
+/* The present state of a network interface; driver/netdev.c fills it. */
 struct netdev {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;

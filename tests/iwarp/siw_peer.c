@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "driver/nic.h"
 #include "iwarp/iwarp.h"
 #include "link/stream.h"
-#include "nic/nic.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "verbs/core.h"

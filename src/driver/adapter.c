@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* adapter.c - see adapter.h. The fabric is another process. When it ends, the port goes
+ * down and sent packets are lost until the program opens its device anew. */
+#include "driver/adapter.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cm/cm.h"
+#include "driver/ethernet.h"
+#include "driver/hca.h"
+#include "driver/nic.h"
+#include "driver/nic_own.h"
+#include "driver/registry.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "link/adapter.h"
+#include "link/adapter_ring.h"
+#include "link/fault.h"
+#include "link/lid.h"
+#include "link/pcap.h"
+#include "sys/conf.h"
+#include "sys/fd.h"
+#include "sys/log.h"
+#include "verbs/device.h"
+
+enum { AT_ONCE = 64 };
+
+struct adapter {
+	struct nic_link nl;
+	struct link *inner; /* the link that nl.link wraps */
+	struct adapter_shared *shared;
+	int fd;
+	struct fd_id id;
+	uint16_t slot;
+	struct cm *cm;
+	uint32_t reregisters; /* reregister count in the last news about the port */
+	atomic_bool gone;     /* the fabric has ended */
+};
+
+static struct adapter *adapter_of(struct nic_link *l)
+{
+	return container_of(l, struct adapter, nl);
+}
+
+static bool carries(const struct nic_link *l, const struct device *dev)
+{
+	(void)l;
+	return dev->kind == &device_ib;
+}
+
+/* Joins or leaves a multicast group. The subnet manager keeps the groups: switches
+ * deliver packets of groups that were joined there. */
+static int join(struct nic_link *l, const struct device *dev, const uint8_t gid[16],
+		bool in)
+{
+	(void)l;
+	(void)dev;
+	(void)gid;
+	(void)in;
+	return 0;
+}
+
+static unsigned fds(const struct nic_link *l, struct source_fd *fd)
+{
+	const struct adapter *a = container_of(l, const struct adapter, nl);
+
+	if (atomic_load(&a->gone))
+		return 0;
+	*fd = (struct source_fd){
+		.fd = a->fd, .always = true, .input = true, .stream = true
+	};
+	return 1;
+}
+
+/* The program may have closed the descriptor and reused its number. */
+static bool is_ours(const struct adapter *a)
+{
+	return fd_is(a->fd, &a->id);
+}
+
+static void forked(struct nic_link *l)
+{
+	if (is_ours(adapter_of(l)))
+		close(adapter_of(l)->fd);
+}
+
+static bool has(const struct nic_link *l)
+{
+	return adapter_link_has(container_of(l, const struct adapter, nl)->inner);
+}
+
+static void sleeps(struct nic_link *l, bool does)
+{
+	adapter_link_sleeps(adapter_of(l)->inner, does);
+}
+
+static void lost(struct adapter *a)
+{
+	if (atomic_exchange(&a->gone, true))
+		return;
+	log_error("the fabric has ended: the port of its adapter is down; "
+		  "start the fabric again and open the device anew");
+	adapter_link_cut(a->inner);
+	registry_hca_port(NULL);
+}
+
+/* The descriptor stays open, because another thread may be kicking by it. */
+static void told(struct nic_link *l)
+{
+	struct adapter *a = adapter_of(l);
+	struct plug_port_news news;
+	struct port port;
+
+	if (!is_ours(a)) {
+		lost(a);
+		return;
+	}
+	for (unsigned i = 0; i < AT_ONCE; i++) { /* the rest is read in the next turn */
+		ssize_t n = recv(a->fd, &news, sizeof(news), MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0) {
+			lost(a);
+			return;
+		}
+		if (n != sizeof(news) || news.say != PLUG_NEWS)
+			continue; /* a kick carries nothing */
+		hca_fill(&port, &news.port);
+		registry_hca_port(&port);
+		if (a->reregisters != port.reregisters)
+			cm_reregister(a->cm, nic_now());
+		a->reregisters = port.reregisters;
+	}
+}
+
+static const struct nic_link_ops adapter_ops = {
+	.carries = carries,
+	.join = join,
+	.fds = fds,
+	.forked = forked,
+	.has = has,
+	.sleeps = sleeps,
+	.told = told,
+};
+
+static void kick(void *arg)
+{
+	struct adapter *a = arg;
+
+	if (!atomic_load(&a->gone) && is_ours(a))
+		(void)plug_kick(a->fd);
+}
+
+static int map(struct adapter *a, int memory)
+{
+	void *at = mmap(NULL, sizeof(*a->shared), PROT_READ | PROT_WRITE, MAP_SHARED,
+			memory, 0);
+
+	close(memory);
+	if (at == MAP_FAILED)
+		return -errno;
+	madvise(at, sizeof(*a->shared), MADV_DONTFORK);
+	a->shared = at;
+	return 0;
+}
+
+/* Puts URNIC_FAULT's faults around *link, as stack_links() in driver/ethernet.c does.
+ * Returns 0, or -errno after logging the reason. */
+static int wrap_faults(struct link **link)
+{
+	char why[256];
+	int rc = fault_wrap_ordered(link, *link, conf_get()->fault, why, sizeof(why));
+
+	if (rc)
+		log_error("URNIC_FAULT: %s", why);
+	else
+		fault_describe(*link, ib_describe);
+	return rc;
+}
+
+static int stack_links(struct adapter *a, struct nic *nic)
+{
+	struct link *link, *pcap = ethernet_pcap(nic->ethernet);
+	int rc = adapter_link(&a->inner, a->shared, kick, a);
+
+	if (rc)
+		return rc;
+	link = a->inner;
+	if (pcap)
+		rc = pcap_join(&link, link, pcap);
+	if (!rc && *conf_get()->fault)
+		rc = wrap_faults(&link);
+	if (!rc)
+		rc = lid_wrap(&a->nl.link, link);
+	if (rc) {
+		link->ops->close(link);
+		return rc;
+	}
+	rc = cm_use_link(nic->cm, registry_hca(), a->nl.link, &ib_transport, 0);
+	if (rc)
+		a->nl.link->ops->close(a->nl.link);
+	return rc;
+}
+
+/* Returns rc; logs it if it means that the fabric gave no answer. */
+static int say_silence(int rc)
+{
+	if (rc < 0 && rc != -EHOSTUNREACH && rc != -EADDRINUSE)
+		log_warn("rdma_cm cannot ask fabric %s for addresses: %s",
+			 conf_get()->fabric, plug_why(rc));
+	return rc;
+}
+
+int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
+{
+	const struct conf *conf = conf_get();
+
+	return nic->adapter ? say_silence(plug_find(conf->fabric, conf->hca, HCA_PORT, ip,
+						    gid))
+			    : -ENODEV;
+}
+
+int nic_serve(struct nic *nic, uint64_t service)
+{
+	const struct conf *conf = conf_get();
+
+	return nic->adapter ? say_silence(plug_service(conf->fabric, conf->hca, HCA_PORT,
+						       nic->adapter->slot, service))
+			    : -ENODEV;
+}
+
+int adapter_open(struct adapter **out, struct nic *nic)
+{
+	const struct conf *conf = conf_get();
+	struct adapter *a;
+	int memory, rc;
+
+	*out = NULL;
+	if (!conf->hca[0])
+		return 0;
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	a->nl.ops = &adapter_ops;
+	a->slot = host_slot(nic->host);
+	a->cm = nic->cm;
+	a->fd = plug_attach(conf->fabric, conf->hca, HCA_PORT, a->slot, &memory);
+	rc = a->fd < 0 ? a->fd : map(a, memory);
+	if (a->fd >= 0)
+		(void)fd_identify(a->fd, &a->id);
+	if (!rc)
+		rc = stack_links(a, nic);
+	if (rc) {
+		log_error("adapter %s of fabric %s cannot be opened: %s", conf->hca,
+			  conf->fabric, strerror(-rc));
+		if (a->shared)
+			munmap(a->shared, sizeof(*a->shared));
+		if (a->fd >= 0)
+			close(a->fd);
+		free(a);
+		return rc;
+	}
+	links_add(&nic->links, &a->nl);
+	*out = a;
+	return 0;
+}
+
+void adapter_close(struct adapter *a)
+{
+	if (!a)
+		return;
+	links_remove(&a->nl);
+	a->nl.link->ops->close(a->nl.link);
+	munmap(a->shared, sizeof(*a->shared));
+	if (is_ours(a))
+		close(a->fd);
+	free(a);
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* drive.c - the program's own threads run the engine, in posts and in polls.
+ *
+ * They read the clock with the turn held, so time never goes back from one turn to the
+ * next, whichever thread has the turn and however long it waited.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+#include "direct/direct.h"
+#include "driver/nic.h"
+#include "driver/nic_own.h"
+#include "local/local.h"
+#include "sys/clock.h"
+#include "sys/inside.h"
+#include "verbs/due.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
+
+/* Runs output and gives the turn back. Returns false if one call has done enough. */
+static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	uint64_t now = clock_ns();
+	struct engine_did did;
+
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+	did = engine_output(e, first, now, ENGINE_INLINE);
+	turn_give(&nic->core.turn);
+	engine_settle(e, now, did.next);
+	return did.output < ENGINE_INLINE &&
+	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
+}
+
+/* Gives the turn after qp's shortcut has sent what was posted. */
+static void posted_and_give(struct nic *nic, struct qp *qp, uint64_t next)
+	RELEASES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+	next = engine_posted(e, qp, next);
+	turn_give(&nic->core.turn);
+	if (next != NEVER)
+		engine_settle(e, 0, next);
+}
+
+/* Sends the requests just posted to qp, if nothing else is to be done. Returns false if
+ * more is to be done. *next: when qp is to run again, ns. */
+static bool send_posted(struct nic *nic, struct qp *qp, uint64_t *next)
+	REQUIRES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	bool sent;
+
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+	if (!qp->transport->posted || !engine_may_shortcut(e))
+		return false;
+	lock_take(&qp->lock);
+	sent = qp->transport->posted(qp, next);
+	lock_give(&qp->lock);
+	return sent;
+}
+
+/* Takes the turn, waiting a little for the thread to finish. (A program that spins on
+ * memory posts its answer while the thread that wrote the question there still has the
+ * turn.) */
+static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
+{
+	enum { SPINS = 50 }; /* about 2 us */
+	int i = 0;
+
+	if (turn_try_brief(&nic->core.turn))
+		return true;
+	while (i < SPINS &&
+	       atomic_load_explicit(&nic->engine.thread.serving, memory_order_relaxed)) {
+		lock_pause();
+		i++;
+	}
+	return i > 0 && turn_try_brief(&nic->core.turn);
+}
+
+/* Like output_and_give(), starting from a brief turn. */
+static bool prolonged(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)
+{
+	turn_prolong(&nic->core.turn);
+	return output_and_give(nic, qp);
+}
+
+static void serve_all_due(struct nic *nic)
+{
+	while (due_any(&nic->core) && turn_try(&nic->core.turn))
+		if (!output_and_give(nic, NULL))
+			return;
+	/* The turn is taken. Not every holder looks at the due list afterwards (control
+	 * calls, fork), so the thread has to. */
+	if (due_any(&nic->core))
+		engine_settle(&nic->engine, clock_ns(), 0);
+}
+
+/* Serves QPs that have become due while the turn was taken. */
+static inline void serve_due(struct nic *nic)
+{
+	if (__builtin_expect(due_any(&nic->core), 0))
+		serve_all_due(nic);
+}
+
+void nic_called(struct nic *nic, bool nested)
+{
+	if (nested)
+		engine_kick(&nic->engine);
+	else
+		serve_due(nic);
+}
+
+void nic_post(struct nic *nic, struct qp *qp, bool nested)
+{
+	uint64_t next;
+
+	if (nested) {
+		due_add(&nic->core, qp);
+		engine_kick(&nic->engine);
+		return;
+	}
+	if (!turn_soon(nic))
+		due_add(&nic->core, qp);
+	else if (send_posted(nic, qp, &next))
+		posted_and_give(nic, qp, next);
+	else if (!prolonged(nic, qp))
+		return;
+	serve_due(nic);
+}
+
+/* Posts and sends the list with the turn held, and gives the turn. Returns as
+ * qp_post_and_send(). */
+static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+			 struct ibv_send_wr **bad) RELEASES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	struct posted did = { .sent = false };
+	int rc;
+
+	/* Tell clang that this is the NIC's turn. */
+	turn_is_held(qp->core);
+	turn_is_held(e->core);
+	did.at_once = engine_may_shortcut(e);
+	rc = qp_post_and_send(qp, wr, bad, &did);
+	if (did.sent)
+		posted_and_give(nic, qp, did.next);
+	else if (rc == -EAGAIN || did.idle)
+		turn_give(&nic->core.turn);
+	else if (!prolonged(nic, qp))
+		return rc;
+	serve_due(nic);
+	return rc;
+}
+
+/* In a signal handler that has interrupted another call: the turn may be the thread's. */
+static int post_nested(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		       struct ibv_send_wr **bad)
+{
+	int rc = qp_post_nested(qp, wr, bad);
+
+	nic_post(nic, qp, true);
+	return rc > 0 ? 0 : rc;
+}
+
+/* SENDs find the turn free as a rule. Other requests may need no turn at all. */
+int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad, bool nested)
+{
+	int rc;
+
+	if (__builtin_expect(nested, 0))
+		return post_nested(nic, qp, wr, bad);
+	if (wr && wr->opcode == IBV_WR_SEND && qp->transport && qp->transport->posted &&
+	    turn_try_brief(&nic->core.turn)) {
+		rc = post_and_give(nic, qp, wr, bad);
+		if (rc != -EAGAIN)
+			return rc;
+	}
+	rc = qp_post_send(qp, wr, bad);
+	if (rc <= 0)
+		nic_post(nic, qp, false);
+	return rc > 0 ? 0 : rc;
+}
+
+void nic_flush(struct nic *nic)
+{
+	struct engine_did did;
+	uint64_t now;
+
+	turn_take(&nic->core.turn);
+	now = clock_ns();
+	turn_is_held(nic->engine.core);
+	did = engine_flush(&nic->engine, now);
+	turn_give(&nic->core.turn);
+	engine_settle(&nic->engine, now, did.next);
+}
+
+struct cm *nic_enter(struct nic *nic)
+{
+	turn_take(&nic->core.turn);
+	return nic->cm;
+}
+
+void nic_leave(struct nic *nic)
+{
+	(void)output_and_give(nic, NULL);
+}
+
+int nic_fence(struct nic *nic, uint32_t qpn)
+{
+	int rc = direct_fence(&nic->core, qpn);
+
+	/* While this thread had a QP off the due list, a poster found the list empty. */
+	if (due_any(&nic->core))
+		engine_settle(&nic->engine, 0, 0);
+	return rc;
+}
+
+/* Another thread has had the turn for a while: lets it work, see let_others(). */
+static void let_work(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+	unsigned n = atomic_load_explicit(&e->pollers.missed, memory_order_relaxed) + 1;
+	uint32_t ended;
+
+	if (spin_asks(n)) {
+		ended = turn_ended(&nic->core.turn);
+		if (ended != atomic_exchange_explicit(&e->pollers.ended, ended,
+						      memory_order_relaxed))
+			n = 0;
+		if (spin_missed(n) == SPIN_NAP)
+			turn_nap(SPIN_MISS_NAP_NS);
+		else
+			sched_yield();
+	}
+	atomic_store_explicit(&e->pollers.missed, n, memory_order_relaxed);
+}
+
+/* A program that spins for long takes the processor from the processes that it waits
+ * for: sixteen senders on two cores are twice as fast if they give it up. */
+static void let_others(struct nic *nic, enum spin_next how)
+{
+	struct spin *spin = &nic->engine.pollers.spin;
+	uint64_t before = clock_ns(), after;
+
+	if (how == SPIN_NAP)
+		turn_nap(SPIN_NAP_NS);
+	else
+		sched_yield();
+	after = clock_ns();
+	if (!turn_try(&nic->core.turn))
+		return;
+	if (how == SPIN_NAP)
+		spin_slept(spin, after);
+	else
+		spin_yielded(spin, before, after);
+	turn_give(&nic->core.turn);
+}
+
+/* Pollers share the flag: one that is set already is not written to. */
+static void set_flag(atomic_bool *flag)
+{
+	if (!atomic_load_explicit(flag, memory_order_relaxed))
+		atomic_store_explicit(flag, true, memory_order_relaxed);
+}
+
+void nic_polled(struct nic *nic)
+{
+	set_flag(&nic->engine.pollers.polled);
+	set_flag(&nic->engine.pollers.got);
+}
+
+static bool have_got(struct pollers *p)
+{
+	return atomic_load_explicit(&p->got, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&p->got, false, memory_order_relaxed);
+}
+
+/* A poller's short turn. Returns false if a whole one is to follow, in the same hold. */
+static bool glance(struct nic *nic) REQUIRES(nic->core.turn)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+
+	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+	if (!engine_may_glance(e))
+		return false;
+	if (engine_is_quiet(e)) {
+		set_flag(&e->pollers.polled);
+		return !engine_is_late(e);
+	}
+	now = clock_ns();
+	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
+	did = engine_take_rings(e, now);
+	return (did.ring || did.output) &&
+	       spin_polled(&e->pollers.spin, true, now) == SPIN_ON;
+}
+
+bool nic_poll(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+	enum spin_next next;
+	bool found;
+
+	if (!turn_try_brief(&nic->core.turn)) {
+		set_flag(&e->pollers.polled);
+		let_work(nic);
+		return false;
+	}
+	if (glance(nic)) {
+		turn_give(&nic->core.turn);
+		return true;
+	}
+	turn_prolong(&nic->core.turn);
+	now = clock_ns();
+	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
+	turn_is_held(e->core);
+	/* If the thread leaves the input to pollers, this caller polls often and may put
+	 * ACKs off. */
+	did = engine_turn(e, now,
+			  !atomic_load_explicit(&e->thread.watching,
+						memory_order_relaxed));
+	found = did.socket || did.ring || did.output;
+	if (found)
+		atomic_store_explicit(&e->pollers.last, clock_ns(), memory_order_relaxed);
+	next = spin_polled(&e->pollers.spin, have_got(&e->pollers) || found, now);
+	turn_give(&nic->core.turn);
+	engine_settle(e, now, did.next);
+	if (next != SPIN_ON)
+		let_others(nic, next);
+	return true;
+}
+
+/* Takes in what has come, and sends what is due. Returns false if another thread does so
+ * now. */
+static bool look(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+	struct engine_did did;
+	uint64_t now;
+
+	if (!turn_try(&nic->core.turn)) {
+		set_flag(&e->pollers.polled);
+		return false;
+	}
+	now = clock_ns();
+	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
+	turn_is_held(e->core);
+	did = engine_turn(e, now, false);
+	turn_give(&nic->core.turn);
+	engine_settle(e, now, did.next);
+	return true;
+}
+
+/* Sleeps on fd and on the sockets until `until` (ns). Returns 0 or -errno. */
+static int sleep_on(const struct engine *e, int fd, uint64_t until)
+{
+	uint64_t now = clock_ns(), most = until > now ? until - now : 0;
+	struct timespec t = { .tv_nsec = (long)most };
+	struct pollfd p[1 + SOURCES_MAX * SOURCE_FDS];
+	unsigned n = engine_sockets(e, p + 1);
+	struct inside in;
+	int rc;
+
+	p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	/* A signal handler may make any call: nothing is held. */
+	in = inside_pause();
+	rc = ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
+	inside_resume(in);
+	return rc;
+}
+
+/* Looks for an event for a while, unless another thread looks. Returns has(arg). */
+static bool look_for(struct nic *nic, bool (*has)(void *arg), void *arg)
+{
+	const uint64_t until = clock_ns() + WATCH_AWAIT_NS;
+	bool alone;
+
+	do {
+		alone = look(nic);
+		if (has(arg))
+			return true;
+	} while (alone && clock_ns() < until);
+	return false;
+}
+
+int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
+{
+	struct engine *e = &nic->engine;
+	const uint64_t until = clock_ns() + WATCH_LOOK_NS;
+	int rc = 0;
+
+	for (;;) {
+		if (look_for(nic, has, arg))
+			return 1;
+		if (rc || clock_ns() >= until ||
+		    atomic_load_explicit(&e->broken, memory_order_relaxed))
+			break;
+		rc = sleep_on(e, fd, until);
+	}
+	nic_armed(nic);
+	return rc;
+}
+
+void nic_doubts(struct nic *nic)
+{
+	engine_kick(&nic->engine);
+}
+
+void nic_armed(struct nic *nic)
+{
+	struct engine *e = &nic->engine;
+
+	atomic_store(&e->thread.armed, true);
+	if (atomic_load(&e->thread.sleeping) && !atomic_load(&e->thread.watching))
+		engine_kick(e);
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* engine.c - one bounded turn of the engine. */
+#include "driver/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "sys/cancel.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/event.h"
+#include "verbs/qp.h"
+#include "verbs/round.h"
+#include "verbs/share.h"
+#include "verbs/transport.h"
+
+enum {
+	FLUSH_NS = 1000000, /* ns; an ACK waits less than that */
+	/* While pipes were busy so lately, pollers have GLANCES short turns between two
+	 * whole ones, and look at the sockets after SOCKET_LOOKS looks, of which a whole
+	 * turn counts as TURN_LOOKS. */
+	BUSY_NS = 50000,
+	GLANCES = 32,
+	TURN_LOOKS = 8,
+	SOCKET_LOOKS = 64,
+	CLOCK_LOOKS = 8, /* a poller that finds nothing reads the clock after so many */
+};
+
+static void put_last(struct sources *list, bool has, struct source *s)
+{
+	struct source **v = list->v;
+
+	if (!has)
+		return;
+	while (*v)
+		v++;
+	assert(v < list->v + SOURCES_MAX);
+	*v = s;
+}
+
+void engine_add(struct engine *e, struct source *s)
+{
+	const struct source_ops *ops = s->ops;
+
+	if (ops->kind == SOURCE_RINGS && ops->input)
+		e->glanceable =
+			ops->quiet && (e->glanceable || !*e->by.input[ops->kind].v);
+	put_last(&e->by.all, true, s);
+	put_last(&e->by.input[ops->kind], ops->input, s);
+	put_last(&e->by.hear, ops->hear, s);
+	put_last(&e->by.run, ops->run, s);
+	put_last(&e->by.deadline, ops->deadline && !ops->run, s);
+	put_last(&e->by.rings, ops->deadline && ops->kind == SOURCE_RINGS, s);
+	put_last(&e->by.echo, ops->echo, s);
+	put_last(&e->by.flush, ops->flush, s);
+	put_last(&e->by.ways, ops->send, s);
+	put_last(&e->by.hot, ops->hot, s);
+	put_last(&e->by.sleeps, ops->fds, s);
+}
+
+void engine_break(struct engine *e, const char *what)
+{
+	if (atomic_exchange(&e->broken, true))
+		return;
+	log_error("%s failed: the program closed descriptors that it does not own; "
+		  "its devices are lost, open them again",
+		  what);
+	e->core->dead = true;
+	lock_take(&e->core->lock);
+	list_for(n, &e->core->contexts)
+	{
+		struct context *ctx = container_of(n, struct context, node);
+
+		async_raise(ctx, IBV_EVENT_DEVICE_FATAL, NULL);
+		ctx->dead = true;
+	}
+	lock_give(&e->core->lock);
+	share_break(e->core);
+}
+
+/* Checks one descriptor: a program that closes one of ours closes this one, too. */
+bool engine_lost(const struct engine *e)
+{
+	return atomic_load(&e->broken) || !fd_is(e->thread.kick_tx, &e->thread.kick_id);
+}
+
+static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	struct heap_node *top;
+
+	while ((top = heap_top(&e->timers)) && top->at <= now) {
+		heap_del(&e->timers, top);
+		due_add(e->core, container_of(top, struct qp, sched.timer));
+	}
+}
+
+/* The program ends, perhaps in the middle of a call: locks that it holds stay held, and
+ * nobody wants completions any more. */
+static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
+	REQUIRES(e->core->turn)
+{
+	if (!lock_try(&qp->lock))
+		return;
+	(void)out_ask(&e->out, qp, now);
+	lock_give(&qp->lock);
+}
+
+/* Returns when qp may send again, ns: its link, or its way within the host, was full. */
+static uint64_t full_until(const struct qp *qp)
+{
+	const struct link *link = qp->transport->stream ? NULL : qp->ctx->link;
+
+	return link && link->full_until > qp->sched.full_until ? link->full_until
+							       : qp->sched.full_until;
+}
+
+static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
+{
+	bool more = false;
+	uint64_t next, full;
+
+	lock_take(&qp->lock);
+	next = qp->transport->run(qp, now);
+	full = full_until(qp);
+	if (full > now) {
+		if (full < next)
+			next = full;
+	} else {
+		more = out_ask(&e->out, qp, now);
+		if (!qp->sched.planned) /* otherwise commit() checks the time */
+			next = qp->transport->run(qp, now);
+	}
+	lock_give(&qp->lock);
+	due_at(e->core, qp, next);
+	return more;
+}
+
+static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
+{
+	each_source(s, list)
+	{
+		uint64_t next = (*s)->ops->deadline(*s, now);
+
+		if (next < at)
+			at = next;
+	}
+	return at;
+}
+
+/* Returns the earliest deadline that output may have changed. */
+static uint64_t output_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	struct heap_node *top = heap_top(&e->timers);
+	uint64_t at = first_of(&e->by.deadline, top ? top->at : NEVER, now);
+
+	return due_any(e->core) ? 0 : at;
+}
+
+uint64_t engine_deadline(struct engine *e, uint64_t now)
+{
+	return first_of(&e->by.run, output_deadline(e, now), now);
+}
+
+/* Only a thread that sleeps must be told of deadlines: it sets its flags with the turn
+ * held and then checks the deadline itself. */
+static bool is_asleep(const struct engine *e)
+{
+	return atomic_load_explicit(&e->thread.sleeping, memory_order_relaxed) &&
+	       atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
+}
+
+bool engine_may_shortcut(const struct engine *e)
+{
+	return !e->core->leaving &&
+	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
+}
+
+/* Wakes the processes that output is for. */
+static void wake(struct engine *e) REQUIRES(e->core->turn)
+{
+	each_source(s, &e->by.flush)(*s)->ops->flush(*s);
+}
+
+/* A turn must not last as long as a thousand QPs want: the rest stay due. */
+static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
+{
+	for (struct qp *next; qp; qp = next) {
+		next = qp->sched.next;
+		due_add(e->core, qp);
+	}
+}
+
+static void run_sources(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	each_source(s, &e->by.run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(
+		*s, now);
+}
+
+static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	bool any = false;
+
+	each_source(s, &e->by.echo) any |= (*s)->ops->echo(*s, now);
+	return any;
+}
+
+static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	if (!out_flush(&e->out, e->core, &e->by.ways, now))
+		engine_break(e, "sending");
+}
+
+static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
+{
+	if (qp->sched.planned) {
+		e->core->round.spent += e->out.batch.n;
+		flush(e, now);
+	}
+	if (e->core->leaving)
+		last_turn(e, qp, now);
+	else if (qp_turn(e, qp, now))
+		due_add(e->core, qp);
+	if (out_nearly_full(&e->out)) {
+		e->core->round.spent += e->out.batch.n;
+		flush(e, now);
+	}
+}
+
+static struct engine_did output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit) REQUIRES(e->core->turn)
+{
+	struct core *core = e->core;
+	struct qp *qp, *next;
+	unsigned sent;
+
+	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
+		return (struct engine_did){ .next = NEVER };
+	core->round.spent = 0;
+	if (first)
+		serve(e, first, now);
+	while ((due_any(core) || any_echo(e, now)) &&
+	       e->out.batch.n + core->round.spent < limit) {
+		for (qp = due_take(e->core); qp; qp = next) {
+			next = qp->sched.next;
+			serve(e, qp, now);
+			if (e->out.batch.n + core->round.spent >= limit) {
+				put_off(e, next);
+				next = NULL;
+			}
+		}
+	}
+	sent = e->out.batch.n + core->round.spent;
+	flush(e, now);
+	wake(e);
+	return (struct engine_did){
+		.output = sent,
+		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
+	};
+}
+
+/* Runs output, including output that belongs to no QP. */
+static struct engine_did output_all(struct engine *e, uint64_t now, unsigned limit)
+	REQUIRES(e->core->turn)
+{
+	struct engine_did did;
+
+	if (!atomic_load_explicit(&e->broken, memory_order_relaxed))
+		run_sources(e, now);
+	did = output(e, NULL, now, limit);
+	if (is_asleep(e))
+		did.next = first_of(&e->by.run, did.next, now);
+	return did;
+}
+
+struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit)
+{
+	return first ? output(e, first, now, limit) : output_all(e, now, limit);
+}
+
+struct engine_did engine_flush(struct engine *e, uint64_t now)
+{
+	struct engine_did did;
+
+	e->core->round.hurry = true;
+	wake_due_timers(e, now + FLUSH_NS);
+	did = engine_output(e, NULL, now, ENGINE_TX);
+	e->core->round.hurry = false;
+	return did;
+}
+
+static void take_input(struct engine *e, enum source_kind kind, struct source_got *got,
+		       uint64_t now) REQUIRES(e->core->turn)
+{
+	each_source(s, &e->by.input[kind])(*s)->ops->input(*s, got, now);
+	if (got->broken)
+		engine_break(e, "receiving");
+}
+
+static bool is_recent(uint64_t at, uint64_t now)
+{
+	return now - at < BUSY_NS;
+}
+
+/* A look at sockets is a system call, a look at pipes is not. While pipes are busy the
+ * sockets wait for a few turns. */
+static bool skips_sockets(struct engine *e, uint64_t now)
+{
+	e->looks += TURN_LOOKS;
+	if (is_recent(e->piped, now) && e->looks < SOCKET_LOOKS)
+		return true;
+	e->looks = 0;
+	return false;
+}
+
+bool engine_may_glance(const struct engine *e)
+{
+	return e->glances && !due_any(e->core) && !e->core->round.must_hear &&
+	       !is_asleep(e) && engine_may_shortcut(e);
+}
+
+bool engine_is_quiet(struct engine *e)
+{
+	e->glances--;
+	e->looks++;
+	each_source(s,
+		    &e->by.input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
+	return true;
+}
+
+bool engine_is_late(const struct engine *e)
+{
+	return e->glances % CLOCK_LOOKS == 0 && !is_recent(e->whole, clock_ns());
+}
+
+struct engine_did engine_take_rings(struct engine *e, uint64_t now)
+{
+	struct engine_did did = { .next = NEVER };
+	struct source_got rings = { 0 };
+
+	take_input(e, SOURCE_RINGS, &rings, now);
+	if (rings.n)
+		e->piped = now;
+	/* A program that polls seldom must not leave out timers and sockets as often as
+	 * one that does nothing else. */
+	if (!is_recent(e->whole, now)) {
+		e->glances = 0;
+		e->looks = SOCKET_LOOKS;
+	}
+	if (due_any(e->core)) {
+		turn_prolong(&e->core->turn);
+		did = output(e, NULL, now, ENGINE_TX);
+	} else {
+		wake(e);
+	}
+	did.ring = rings.n > 0;
+	did.one_sided = rings.one_sided;
+	return did;
+}
+
+/* A shortcut writes into rings only, so it changes no other source's deadline. While the
+ * thread sleeps, perhaps no poller is there for what this process wrote to itself: then
+ * the deadline of that ring has passed, and this turn takes in what lies in the rings. */
+uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
+{
+	uint64_t now, at;
+
+	due_at(e->core, qp, next);
+	wake(e);
+	if (!is_asleep(e))
+		return NEVER;
+	now = clock_ns();
+	at = first_of(&e->by.rings, next, now);
+	if (at > now)
+		return at;
+	at = engine_take_rings(e, now).next;
+	return first_of(&e->by.rings, next < at ? next : at, now);
+}
+
+/* Before a timer expires, all input that came before now must be read. So pollers also
+ * look where otherwise only the thread looks. Returns whether there was any input. */
+static bool begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+{
+	bool any = false;
+
+	if (!e->hearing.from) {
+		e->hearing.from = now;
+		e->hearing.turns = 0;
+	}
+	each_source(s, &e->by.hear) any |= (*s)->ops->hear(*s);
+	return any;
+}
+
+/* any: there was input, so there may be more. But no socket or ring holds more than
+ * TURNS turns take in. */
+static void have_heard(struct engine *e, bool any) REQUIRES(e->core->turn)
+{
+	enum { TURNS = 64 };
+
+	if (any && ++e->hearing.turns < TURNS)
+		return;
+	e->core->round.heard = e->hearing.from;
+	e->core->round.must_hear = false;
+	e->hearing.from = 0;
+}
+
+struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
+{
+	struct source_got sockets = { 0 }, rings = { 0 };
+	const bool hear = e->core->round.must_hear;
+	struct engine_did did;
+	bool said = false;
+
+	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
+		return (struct engine_did){ .next = NEVER };
+	if (hear) {
+		said = begin_to_hear(e, now);
+		later = false;
+	}
+	if (!later)
+		take_input(e, SOURCE_SOCKETS, &sockets, now);
+	take_input(e, SOURCE_RINGS, &rings, now);
+	if (rings.n)
+		e->piped = now;
+	if (hear)
+		have_heard(e, sockets.n || rings.n || said);
+	wake_due_timers(e, now);
+	did = engine_output(e, NULL, now, ENGINE_TX);
+	if (later && !skips_sockets(e, now)) {
+		/* The answer to what was just sent may have come; it is not older than
+		 * what it answers, so the time is read again. */
+		take_input(e, SOURCE_SOCKETS, &sockets,
+			   did.output ? went_out(&e->core->round, now) : now);
+		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
+	}
+	e->whole = now;
+	e->glances = e->glanceable && is_recent(e->piped, now) ? GLANCES : 0;
+	did.socket = sockets.n;
+	did.ring = rings.n > 0;
+	did.one_sided = rings.one_sided;
+	return did;
+}
+
+bool engine_is_hot(const struct engine *e)
+{
+	each_source(s, &e->by.hot) if ((*s)->ops->hot(*s)) return true;
+	return false;
+}
+
+void engine_settle(struct engine *e, uint64_t now, uint64_t next)
+{
+	uint64_t until;
+
+	/* A thread that leaves input to pollers wakes up soon by itself. */
+	if (!atomic_load(&e->thread.sleeping) ||
+	    !atomic_load_explicit(&e->thread.watching, memory_order_relaxed))
+		return;
+	until = atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
+	if (until > now && (next < until || due_any(e->core) || engine_is_hot(e)))
+		engine_kick(e);
+}

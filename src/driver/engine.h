@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* engine.h - the engine of one NIC: receives datagrams, runs timers and sends datagrams,
+ * in bounded turns. Inside driver/ only; docs/dev/architecture.md says which threads
+ * drive it and why. */
+#ifndef DRIVER_ENGINE_H
+#define DRIVER_ENGINE_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "driver/outbox.h"
+#include "driver/watch.h"
+#include "link/batch.h"
+#include "sys/fd.h"
+#include "sys/heap.h"
+#include "sys/source.h"
+#include "verbs/core.h"
+
+struct pollfd;
+struct qp;
+
+enum {
+	ENGINE_TX = 2 * BATCH_MAX, /* datagrams sent by one turn */
+	ENGINE_INLINE = 64,	   /* datagrams sent by a turn inside post_send */
+};
+
+/* The sources, listed by the functions that they have (sys/source.h); engine_add() fills
+ * the lists in. */
+struct engine_sources {
+	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, hot,
+		sleeps;
+	struct sources rings; /* those of SOURCE_RINGS with a deadline */
+	struct sources ways;  /* those that carry datagrams within the host */
+};
+
+/* State shared by the program's threads that poll. */
+struct pollers {
+	struct spin spin;      /* written with the turn held */
+	_Atomic uint64_t last; /* ns; when a poll last ran the engine */
+	/* polls that found the turn taken since a turn last ended */
+	atomic_uint missed;
+	_Atomic uint32_t ended; /* turn_ended() at the last such poll */
+	/* set by a poll that did not run the engine since the thread's last wake-up,
+	 * because it found a completion or the turn taken */
+	atomic_bool polled;
+	/* set by a poll that found a completion, since one last ran the engine: whichever
+	 * thread's turn that was due to, its program is not idle */
+	atomic_bool got;
+};
+
+/* The engine's own thread (engine_thread.c). */
+struct engine_thread {
+	pthread_t id;
+	bool started;
+	cpu_set_t cpus; /* processors that it may run on, if cpus_known */
+	bool cpus_known;
+	int kick_rx, kick_tx, alarm; /* alarm: a timerfd */
+	struct fd_id kick_id;	     /* of kick_tx */
+	/* Written by the thread only: */
+	uint64_t alarm_at; /* NEVER: the alarm is not set */
+	struct watch watch[SOURCE_KINDS];
+	uint64_t slept; /* ns; when it went to sleep */
+	struct bulk bulk;
+	bool up; /* does not sleep, because of bulk */
+	struct {
+		/* it was woken for more than the input that is left to pollers */
+		bool call;
+		bool by[SOURCE_KINDS]; /* input of that kind */
+	} woken;
+	/* Shared with other threads: */
+	atomic_bool stop, armed, kicked;
+	atomic_bool serving;  /* it has the turn, or has just given it back */
+	atomic_bool sleeping; /* in ppoll(), or about to be */
+	/* it sleeps and watches all inputs: none is left to pollers */
+	atomic_bool watching;
+	_Atomic uint64_t sleep_until;
+};
+
+struct engine {
+	struct core *core;
+	struct engine_sources by;
+	struct heap timers; /* QPs by deadline */
+	struct outbox out;
+	struct {
+		uint64_t from; /* 0, or core->round.heard when all is taken in */
+		unsigned turns;
+	} hearing;
+	unsigned looks;	    /* since the sockets were last looked at; see SOCKET_LOOKS */
+	unsigned glances;   /* short turns that may follow before a whole one */
+	bool glanceable;    /* every source of rings can tell that it is quiet */
+	uint64_t piped;	    /* ns; when a pipe last had input */
+	uint64_t whole;	    /* ns; when a turn last was no short one */
+	atomic_bool broken; /* the program has closed our descriptors */
+	struct pollers pollers;
+	struct engine_thread thread;
+};
+
+struct engine_did {
+	unsigned socket; /* datagrams, and connections with input, by sockets */
+	bool ring;	 /* input came by a ring, */
+	bool one_sided;	 /* or input came that the program need not poll for */
+	unsigned output; /* datagrams sent */
+	/* ns; when there is work without input, for engine_settle(). Computed only while
+	 * the thread sleeps and watches every input, else NEVER: an awake thread
+	 * computes it itself, with the turn held, before it sleeps. */
+	uint64_t next;
+};
+
+/* Adds source s to every turn from now on. Sources run in the order in which they are
+ * added. */
+void engine_add(struct engine *e, struct source *s);
+
+/* Runs input, timers and output, or output alone.
+ *
+ * later: packets that the input asks for (ACKs) are left for the next turn. They then
+ * share a system call with the program's answer, which goes first. Only for a caller
+ * that comes back soon.
+ */
+struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
+	REQUIRES(e->core->turn);
+/* May a poller have a short turn, in which only rings are looked at, before the next
+ * whole one?  The turn may be a brief one until there is output. */
+bool engine_may_glance(const struct engine *e) REQUIRES(e->core->turn);
+/* A short turn: is there no input in the rings? */
+bool engine_is_quiet(struct engine *e) REQUIRES(e->core->turn);
+/* Was that so long after the last whole turn that one must follow now?  Reads the clock
+ * only now and then. */
+bool engine_is_late(const struct engine *e) REQUIRES(e->core->turn);
+/* A short turn: takes in what is in the rings, and sends what follows from it. */
+struct engine_did engine_take_rings(struct engine *e, uint64_t now)
+	REQUIRES(e->core->turn);
+/* first: a QP to serve although it may not be due, or NULL. */
+struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit) REQUIRES(e->core->turn);
+
+/* Sends what would go out by itself soon, and packets held back to share a system
+ * call. */
+struct engine_did engine_flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
+
+/* After a turn run by any other thread: wakes the engine's thread if there is work, or a
+ * deadline, that it does not know of. */
+void engine_settle(struct engine *e, uint64_t now, uint64_t next);
+
+/* Fills in the sockets by which input comes; returns their number, at most SOURCES_MAX
+ * * SOURCE_FDS. Needs no turn. */
+unsigned engine_sockets(const struct engine *e, struct pollfd *p);
+/* Does any input have to be polled for? Needs no turn. */
+bool engine_is_hot(const struct engine *e);
+/* Returns when there is work without input, in ns. */
+uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
+
+/* May a QP's shortcut send what was posted, in place of engine_output()? Not if the
+ * program ends, or if our descriptors are gone. */
+bool engine_may_shortcut(const struct engine *e) REQUIRES(e->core->turn);
+/* qp's shortcut has sent what was posted, and qp is to run again by `next` (ns; NEVER:
+ * not at all). While the thread sleeps, also takes in what lies in the rings, and sends
+ * what follows, if a ring's deadline has passed. Returns when the thread has to be awake,
+ * for engine_settle(); NEVER if it is awake. */
+uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
+	REQUIRES(e->core->turn);
+
+int engine_thread_start(struct engine *e); /* returns 0 or -errno */
+void engine_thread_stop(struct engine *e);
+/* closes the thread's own descriptors; for fork, too */
+void engine_close_fds(struct engine *e);
+void engine_kick(struct engine *e);
+
+/* Stops the engine for good: the program closed our descriptors. */
+void engine_break(struct engine *e, const char *what) REQUIRES(e->core->turn);
+/* Has the program closed our descriptors? Their numbers may be the program's now. */
+bool engine_lost(const struct engine *e);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ethernet.c - see ethernet.h. */
+#include "driver/ethernet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "cm/cm.h"
+#include "driver/nic.h"
+#include "driver/nic_own.h"
+#include "driver/port.h"
+#include "driver/registry.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "link/fault.h"
+#include "link/pcap.h"
+#include "link/raw.h"
+#include "link/roce.h"
+#include "sys/addr.h"
+#include "sys/conf.h"
+#include "sys/log.h"
+#include "verbs/device.h"
+#include "verbs/netport.h"
+
+struct ethernet {
+	struct nic_link nl;
+	struct nic *nic;
+	struct port *port;
+	struct link *raw;  /* URNIC_LINK=raw; NULL: UDP only */
+	struct link *pcap; /* URNIC_PCAP; NULL: no capture */
+};
+
+static struct ethernet *eth_of(struct nic_link *l)
+{
+	return container_of(l, struct ethernet, nl);
+}
+
+static const struct port *port_of(const struct nic_link *l)
+{
+	return container_of(l, struct ethernet, nl)->port;
+}
+
+static bool eth_carries(const struct nic_link *l, const struct device *dev)
+{
+	(void)l;
+	return dev->kind == &device_roce;
+}
+
+static int family_of(const uint8_t *gid)
+{
+	return addr_is_v4(gid) ? AF_INET : AF_INET6;
+}
+
+static bool has_to_bind(const struct port *port, const uint8_t *gid)
+{
+	if (gid)
+		return port_is_closed(port, family_of(gid));
+	return port_is_closed(port, AF_INET) || port_is_closed(port, AF_INET6);
+}
+
+static int bind_families(struct port *port, const uint8_t *gid)
+{
+	int rc;
+
+	if (gid)
+		return port_bind(port, family_of(gid));
+	rc = port_bind(port, AF_INET);
+	if (rc)
+		return rc;
+	rc = port_bind(port, AF_INET6);
+	return rc == -EAFNOSUPPORT ? 0 : rc; /* IPv6 is disabled */
+}
+
+/* Receives dev's packets by a packet socket, except on lo: what the kernel sends there
+ * does not leave it. */
+static int cover(struct ethernet *eth, const struct device *dev)
+{
+	int rc = 0;
+
+	if (dev && !container_of(dev, struct net_device, dev)->net.loopback)
+		rc = raw_cover(eth->raw, dev->number);
+	raw_share(eth->raw, port_rx_fd(eth->port, AF_INET));
+	raw_share(eth->raw, port_rx_fd(eth->port, AF_INET6));
+	if (rc == -ENOSPC)
+		log_warn(
+			"%s: too many interfaces for packet sockets: its packets come by "
+			"UDP",
+			container_of(dev, struct net_device, dev)->net.name);
+	return rc == -ENOSPC ? 0 : rc;
+}
+
+/* The engine's thread is woken only if it has to sleep on one more socket: each
+ * connection comes here, and nearly all find the port bound. */
+static int eth_listen(struct nic_link *l, const struct device *dev, const uint8_t *gid)
+{
+	struct ethernet *eth = eth_of(l);
+	const bool more = has_to_bind(eth->port, gid);
+	int rc = bind_families(eth->port, gid);
+
+	if (!rc && eth->raw)
+		rc = cover(eth, dev);
+	roce_leaves_from(l->link, port_sport(eth->port));
+	if (more)
+		engine_kick(&eth->nic->engine);
+	return rc;
+}
+
+static void eth_ask(struct nic_link *l)
+{
+	roce_is_told(l->link, port_ask_port(eth_of(l)->port));
+}
+
+static int eth_join(struct nic_link *l, const struct device *dev, const uint8_t gid[16],
+		    bool join)
+{
+	struct ethernet *eth = eth_of(l);
+	int rc = port_join(eth->port, gid, dev->number, join);
+
+	engine_kick(&eth->nic->engine);
+	return rc;
+}
+
+static bool eth_is_idle(const struct nic_link *l)
+{
+	return port_is_idle(port_of(l));
+}
+
+static unsigned eth_fds(const struct nic_link *l, struct source_fd *fd)
+{
+	const struct port *port = port_of(l);
+	const struct link *raw = container_of(l, struct ethernet, nl)->raw;
+
+	fd[0] = (struct source_fd){ .fd = port_fd(port), .always = true };
+	fd[1] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET), .input = true };
+	fd[2] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET6), .input = true };
+	fd[3] = (struct source_fd){ .fd = raw ? raw_rx_fd(raw) : -1, .input = true };
+	return 4;
+}
+
+static void eth_forward(struct nic_link *l, struct dgram *v, unsigned n, uint64_t now)
+{
+	port_forward(eth_of(l)->port, v, n, now);
+}
+
+static void eth_forked(struct nic_link *l)
+{
+	port_forked(eth_of(l)->port);
+	if (eth_of(l)->raw)
+		raw_forked(eth_of(l)->raw);
+	pcap_forked();
+}
+
+static const struct nic_link_ops eth_ops = {
+	.carries = eth_carries,
+	.listen = eth_listen,
+	.ask = eth_ask,
+	.join = eth_join,
+	.is_idle = eth_is_idle,
+	.fds = eth_fds,
+	.forked = eth_forked,
+	.forward = eth_forward,
+};
+
+void ethernet_deliver(struct ethernet *eth, const struct dgram *d)
+{
+	port_deliver(eth->port, d);
+}
+
+void ethernet_peer_gone(struct ethernet *eth, uint16_t slot)
+{
+	port_peer_gone(eth->port, slot);
+}
+
+size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_t max)
+{
+	return port_refused(eth->port, ip, quote, max);
+}
+
+void ethernet_log_counters(const struct ethernet *eth)
+{
+	const struct raw_stats *s;
+
+	if (!eth->raw)
+		return;
+	s = raw_stats(eth->raw);
+	log_info("packet sockets: rx %llu, not ours %llu, by UDP as well %llu; tx %llu, "
+		 "by UDP instead %llu",
+		 (unsigned long long)s->rx, (unsigned long long)s->rx_dropped,
+		 (unsigned long long)s->rx_twice, (unsigned long long)s->tx,
+		 (unsigned long long)s->tx_by_udp);
+}
+
+struct link *ethernet_pcap(struct ethernet *eth)
+{
+	return eth->pcap;
+}
+
+struct link *ethernet_link(struct ethernet *eth)
+{
+	return eth->nl.link;
+}
+
+static int wrap_raw(struct ethernet *eth, const struct conf *conf)
+{
+	const struct raw_conf raw = {
+		.port = conf->udp_port,
+		.slot = host_slot(eth->nic->host),
+		.is_ours = registry_has_ip,
+	};
+	int rc = raw_wrap(&eth->raw, port_link(eth->port), &raw);
+
+	port_keep_apart(eth->port); /* raw_share() */
+	if (rc == -EPERM)
+		log_error(
+			"URNIC_LINK=raw: packet sockets need CAP_NET_RAW in this network "
+			"namespace: run as root, in `unshare -Urn' or in a container "
+			"that has it, or without URNIC_LINK");
+	else if (rc)
+		log_error("URNIC_LINK=raw: no packet sockets: %s", strerror(-rc));
+	return rc;
+}
+
+/* Sent packets pass the faults first, so that a capture shows what the wire carried. */
+static int stack_links(struct ethernet *eth, const struct conf *conf)
+{
+	struct link *link = port_link(eth->port);
+	char why[160];
+	int rc;
+
+	if (conf->link == CONF_LINK_RAW) {
+		rc = wrap_raw(eth, conf);
+		if (rc)
+			return rc;
+		link = eth->raw;
+	}
+	if (*conf->pcap) {
+		rc = pcap_wrap(&link, link, conf->pcap);
+		if (rc) {
+			log_error("URNIC_PCAP: cannot write %s: %s", conf->pcap,
+				  rc == -EBUSY
+					  ? "another process captures into it "
+					    "(%p in the name is the process's number)"
+					  : strerror(-rc));
+			goto close_link;
+		}
+		eth->pcap = link;
+	}
+	if (*conf->fault) {
+		rc = fault_wrap(&link, link, conf->fault, why, sizeof(why));
+		if (rc) {
+			log_error("URNIC_FAULT: %s", why);
+			goto close_link;
+		}
+		fault_describe(link, ib_describe);
+	}
+	rc = roce_wrap(&eth->nl.link, link, conf->udp_port);
+	if (!rc)
+		return 0;
+close_link:
+	link->ops->close(link);
+	return rc;
+}
+
+int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *conf)
+{
+	struct ethernet *eth = calloc(1, sizeof(*eth));
+	int rc;
+
+	if (!eth)
+		return -ENOMEM;
+	eth->nic = nic;
+	eth->nl.ops = &eth_ops;
+	rc = port_open(&eth->port, nic->host, conf->udp_port, conf->share);
+	if (rc)
+		goto free_eth;
+	rc = stack_links(eth, conf);
+	if (rc)
+		goto close_port;
+	rc = cm_use_link(nic->cm, NULL, eth->nl.link, &ib_transport, conf->udp_port);
+	if (rc)
+		goto close_link;
+	links_add(&nic->links, &eth->nl);
+	*out = eth;
+	return 0;
+
+close_link:
+	eth->nl.link->ops->close(eth->nl.link);
+close_port:
+	port_close(eth->port);
+free_eth:
+	free(eth);
+	return rc;
+}
+
+void ethernet_close(struct ethernet *eth)
+{
+	links_remove(&eth->nl);
+	eth->nl.link->ops->close(eth->nl.link);
+	port_close(eth->port);
+	free(eth);
+}

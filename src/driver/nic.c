@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* nic.c - the process's one NIC: made at the first open, taken apart at the last close,
+ * left behind by fork (fork.c). rooms.c builds it. */
+#include "driver/nic.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cm/cm.h"
+#include "direct/share.h"
+#include "driver/nic_own.h"
+#include "driver/registry.h"
+#include "driver/route.h"
+#include "ib/ib.h"
+#include "iwarp/iwarp.h"
+#include "link/pcap.h"
+#include "packet/packet.h"
+#include "sys/cancel.h"
+#include "sys/clock.h"
+#include "sys/conf.h"
+#include "sys/inside.h"
+#include "sys/lock.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/qp.h"
+
+struct lock nic_lock;
+struct nic *the_nic;
+
+uint64_t nic_now(void)
+{
+	return clock_ns();
+}
+
+struct core *nic_core(struct nic *nic)
+{
+	return &nic->core;
+}
+
+const struct transport *nic_packets(struct nic *nic)
+{
+	(void)nic;
+	return &packet_transport;
+}
+
+const struct transport *nic_transport(struct nic *nic, const struct device *dev)
+{
+	(void)nic;
+	return dev->kind == &device_iwarp ? &iwarp_transport : &ib_transport;
+}
+
+struct link *nic_link(struct nic *nic, const struct device *dev)
+{
+	struct nic_link *l = links_of(&nic->links, dev);
+
+	return l ? l->link : NULL;
+}
+
+int nic_devices(struct device ***out, int *n)
+{
+	nic_watch_forks();
+	return registry_devices(true, out, n);
+}
+
+/* --- using it ------------------------------------------------------------ */
+
+static bool notice_loss(struct engine *e, const char *what)
+{
+	if (!engine_lost(e))
+		return false;
+	turn_take(&e->core->turn);
+	engine_break(e, what);
+	turn_give(&e->core->turn);
+	return true;
+}
+
+/* A signal handler must not fork meanwhile: the child would inherit descriptors that it
+ * does not know of. */
+static void begin(sigset_t *was) ACQUIRES(nic_lock)
+{
+	signals_hold(was);
+	lock_take(&nic_lock);
+}
+
+static void end(const sigset_t *was) RELEASES(nic_lock)
+{
+	lock_give(&nic_lock);
+	signals_let(was);
+}
+
+int nic_open(struct nic **out)
+{
+	const struct conf *conf = conf_get();
+	struct nic *nic;
+	sigset_t was;
+	int rc = 0;
+
+	if (!conf)
+		return -EINVAL;
+	nic_watch_forks();
+	begin(&was);
+	nic = the_nic;
+	if (!nic || notice_loss(&nic->engine, "opening")) {
+		nic = calloc(1, sizeof(*nic));
+		rc = nic ? nic_start(nic, conf) : -ENOMEM;
+		if (rc) {
+			free(nic);
+			goto unlock;
+		}
+		the_nic = nic;
+	}
+	nic->users++;
+	*out = nic;
+unlock:
+	end(&was);
+	return rc;
+}
+
+/* Under the lock throughout: a fork waits, so the child inherits no descriptors that it
+ * does not know of. */
+void nic_close(struct nic *nic)
+{
+	sigset_t was;
+	bool last;
+
+	begin(&was);
+	last = --nic->users == 0;
+	if (last && nic == the_nic)
+		the_nic = NULL;
+	/* A NIC that was lost or forked is not taken apart. */
+	if (last && !nic->core.dead && !notice_loss(&nic->engine, "closing"))
+		nic_stop(nic);
+	end(&was);
+}
+
+/* Tells each connected peer, in portions; a link that stays full ends this. */
+static void say_goodbye(struct nic *nic) REQUIRES(nic->core.turn)
+{
+	enum { ROUNDS = 400 };
+	const struct timespec moment = { 0, 100000 };
+
+	turn_is_held(nic->engine.core);
+	(void)engine_flush(&nic->engine, clock_ns()); /* data goes before DREQs */
+	for (int i = 0; i < ROUNDS; i++) {
+		bool more = cm_leave(nic->cm, clock_ns());
+
+		(void)engine_flush(&nic->engine, clock_ns());
+		if (!more)
+			return;
+		if (links_full(&nic->links, clock_ns()))
+			nanosleep(&moment, NULL);
+	}
+}
+
+/* Does the same when a program ends with QPs still in use. It may end inside one of our
+ * calls, so the wait for the turn is limited. */
+NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
+{
+	struct nic *nic = the_nic;
+
+	inside_begin(); /* a signal handler may fork meanwhile */
+	for (int i = 0; nic && i < 1000; i++) {
+		if (!turn_try(&nic->core.turn)) {
+			sched_yield();
+			continue;
+		}
+		nic->core.leaving = true;
+		pcap_leave();
+		say_goodbye(nic);
+		if (!atomic_load(&nic->engine.broken))
+			links_forward(&nic->links);
+		nic_log_counters(nic);
+		turn_give(&nic->core.turn);
+		break;
+	}
+	inside_end();
+}
+
+int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
+{
+	int rc;
+
+	turn_take(&nic->core.turn);
+	rc = route(nic, qp, dgid, dest_qp);
+	turn_give(&nic->core.turn);
+	return rc;
+}
+
+bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16])
+{
+	(void)nic;
+	return same_host(dev, ip);
+}
+
+int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid)
+{
+	int rc;
+
+	turn_take(&nic->core.turn);
+	rc = links_listen(&nic->links, dev, gid);
+	turn_give(&nic->core.turn);
+	return rc;
+}
+
+void nic_ask(struct nic *nic)
+{
+	turn_take(&nic->core.turn);
+	links_ask(&nic->links);
+	turn_give(&nic->core.turn);
+}
+
+int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join)
+{
+	int rc;
+
+	turn_take(&nic->core.turn);
+	rc = links_join(&nic->links, dev, gid->raw, join);
+	turn_give(&nic->core.turn);
+	return rc;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* nic.h - the process's NIC: devices, transports, links and the engine that drives them.
+ * For abi/ and cm/. */
+#ifndef DRIVER_NIC_H
+#define DRIVER_NIC_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sys/lock.h"
+
+struct cm;
+struct core;
+struct device;
+struct nic;
+struct qp;
+struct transport;
+
+/* Lists the devices of this machine, most useful first (RoCE, then iWARP; of each,
+ * loopback last, which is left out beside others unless URNIC_DEVICES names it), in an
+ * array of *n that the caller frees. Reads the interfaces anew each time and keeps
+ * nothing open; a device's address never changes. Returns 0 or -errno. */
+int nic_devices(struct device ***out, int *n);
+
+/* Returns the NIC, which its first user starts: slot, sockets, engine thread. 0,
+ * -EADDRNOTAVAIL (no slot), -ENOMEM ... */
+int nic_open(struct nic **out);
+void nic_close(struct nic *nic); /* the last user's close stops the NIC */
+struct core *nic_core(struct nic *nic);
+const struct transport *nic_transport(struct nic *nic, const struct device *dev);
+/* the transport of raw packet QPs */
+const struct transport *nic_packets(struct nic *nic);
+/* The link that carries dev's paths; NULL: none. */
+struct link *nic_link(struct nic *nic, const struct device *dev);
+
+/* A QP has work: sends it now if the engine is free, else has it sent. nested: the
+ * caller is inside another QP's ibv_wr_start() and holds its lock, which the engine may
+ * need, so the thread sends it. */
+void nic_post(struct nic *nic, struct qp *qp, bool nested);
+/* Posts a list of requests and sends them, as nic_post() does. Returns as
+ * qp_post_send(), but never 1. */
+int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad, bool nested);
+
+/* Receives were posted that messages had waited for: their QPs are due. nested: as for
+ * nic_post(). */
+void nic_called(struct nic *nic, bool nested);
+
+/* Sends what is pending for peers, above all ACKs, before a QP ends: a peer whose
+ * message was received must not time out. */
+void nic_flush(struct nic *nic);
+
+/* A QP has stopped taking requests, or its rights have changed: waits for a peer that is
+ * writing to memory directly on its behalf. Returns 0, or -EBUSY if the peer does not
+ * finish. */
+int nic_fence(struct nic *nic, uint32_t qpn);
+
+/* A completion queue was found empty: runs the engine for one bounded turn if it is
+ * free. Returns true if it ran. */
+bool nic_poll(struct nic *nic);
+
+/* A completion queue was found not empty: the program is polling, and not in vain. */
+void nic_polled(struct nic *nic);
+
+/* A completion queue was armed: the program may sleep from now on. */
+void nic_armed(struct nic *nic);
+
+/* A thread is about to sleep in vain, it seems: the engine looks later
+ * (verbs/asleep.h). */
+void nic_doubts(struct nic *nic);
+
+/* The caller is about to sleep until has(arg), which makes fd readable. Looks for input
+ * for WATCH_AWAIT_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS, and
+ * takes in itself what comes: a peer that answers soon wakes one thread, or none. Returns
+ * 1 if has(arg); 0 if the time is up, and then the engine's thread watches; -EINTR.
+ * has() is called without the turn. */
+int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg);
+
+/* Before a QP of dev enters RTR: makes ready what its GID needs, such as a socket. gid
+ * NULL: for any GID (UD). dev NULL: for any device, as listeners need. Returns 0 or
+ * -EADDRINUSE ... */
+int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid);
+/* Finds the GID of the port with address ip on the fabric where this program has an
+ * adapter. Asks the fabric and waits for it, so call it without the turn. Returns 0;
+ * -EHOSTUNREACH: no port has the address; -ENODEV: this program has no adapter; -EIO
+ * ... */
+int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16]);
+/* Directs requests for this service of connection management to us. Returns a
+ * descriptor, which keeps the service ours while it is open, or -EADDRINUSE ... */
+int nic_serve(struct nic *nic, uint64_t service);
+/* Connection management is about to send, and wants to be told of destinations that
+ * refuse it. */
+void nic_ask(struct nic *nic);
+/* Before a connected QP enters RTR: selects how it reaches QP dest_qp at dgid. Returns
+ * 1: on this host by memory, without a port; 0: by the wire; -ENOMEM. */
+int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
+/* Is ip an address of this host, as dev sees it? */
+bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16]);
+int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
+
+/* Surround calls of cm/: nic_enter() takes the turn; nic_leave() sends the packets that
+ * the calls produced and gives the turn back. */
+struct cm *nic_enter(struct nic *nic) NO_TSA;
+void nic_leave(struct nic *nic) NO_TSA;
+
+uint64_t nic_now(void);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rooms.c - builds a NIC room by room, and takes it apart in reverse order. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cm/cm.h"
+#include "direct/notice.h"
+#include "direct/share.h"
+#include "driver/adapter.h"
+#include "driver/conn.h"
+#include "driver/dump.h"
+#include "driver/ethernet.h"
+#include "driver/netdev.h"
+#include "driver/nic.h"
+#include "driver/nic_own.h"
+#include "driver/registry.h"
+#include "driver/route.h"
+#include "driver/sources.h"
+#include "driver/tally.h"
+#include "driver/xrc.h"
+#include "host/host.h"
+#include "ib/ib.h"
+#include "local/local.h"
+#include "packet/packet.h"
+#include "sys/addr.h"
+#include "sys/clock.h"
+#include "sys/conf.h"
+#include "sys/log.h"
+#include "sys/rand.h"
+#include "verbs/core.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
+#include "verbs/netport.h"
+
+/* --- other processes of this host ------------------------------------------ */
+
+static void on_datagram(void *arg, const struct dgram *d)
+{
+	struct nic *nic = arg;
+
+	if (d->mad)
+		cm_forwarded(nic->cm, d);
+	else
+		ethernet_deliver(nic->ethernet, d);
+}
+
+static void on_gone(void *arg, uint16_t slot)
+{
+	struct nic *nic = arg;
+
+	ethernet_peer_gone(nic->ethernet, slot);
+	local_gone(local_of(&nic->core), slot);
+	if (nic->xrc)
+		xrc_gone(nic, slot);
+	if (nic->cm)
+		cm_gone(nic->cm, slot, clock_ns());
+}
+
+static void on_said(void *arg, struct host_said *s)
+{
+	struct nic *nic = arg;
+	struct dump_msg m;
+
+	if (!dump_is(s, &m))
+		local_said(local_of(&nic->core), s);
+	else if (m.what == DUMP_ASK)
+		dump_ask(&nic->dumper, s, clock_ns());
+}
+
+static void on_passed(void *arg, const struct host_said *s)
+{
+	struct nic *nic = arg;
+
+	if (nic->xrc)
+		xrc_heard(nic, s->slot, s->buf, s->len);
+}
+
+static const struct host_ops host_ops = { on_datagram, on_gone, on_said, on_passed };
+
+static int open_host(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return host_open(&nic->host, &host_ops, nic);
+}
+
+static void close_host(struct nic *nic)
+{
+	host_close(nic->host);
+}
+
+/* --- objects, and the transports' state ------------------------------------- */
+
+static int open_core(struct nic *nic, const struct conf *conf)
+{
+	int rc = core_init(&nic->core, host_slot(nic->host));
+
+	(void)conf;
+	if (rc)
+		return rc;
+	nic->core.round.clock = nic_now;
+	nic->core.round.heard = 0;
+	links_init(&nic->links, &nic->core);
+	return 0;
+}
+
+static void close_core(struct nic *nic)
+{
+	core_fini(&nic->core);
+}
+
+static int open_ib(struct nic *nic, const struct conf *conf)
+{
+	int rc = ib_open(&nic->core, clock_ns());
+
+	(void)conf;
+	if (rc)
+		return rc;
+	rc = xrc_open(nic);
+	if (rc)
+		ib_close(&nic->core);
+	else
+		nic->tally = tally_open(&nic->core);
+	return rc;
+}
+
+static void close_ib(struct nic *nic)
+{
+	xrc_close(nic);
+	ib_close(&nic->core);
+	tally_close(nic->tally);
+}
+
+/* The thread may be asleep without the descriptors that rules need. */
+static void on_first_rule(void *arg)
+{
+	engine_kick(arg);
+}
+
+static int open_packets(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return packets_open(&nic->core, on_first_rule, &nic->engine);
+}
+
+static void close_packets(struct nic *nic)
+{
+	packets_close(&nic->core);
+}
+
+static void on_connection(void *arg)
+{
+	engine_kick(arg);
+}
+
+static int open_conns(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return conns_open(&nic->conns, &nic->core, on_connection, &nic->engine);
+}
+
+static void close_conns(struct nic *nic)
+{
+	conns_close(nic->conns);
+}
+
+/* --- the same host ----------------------------------------------------------- */
+
+/* The other process lent no memory after all: the QP uses the wire. */
+static void on_refused(void *arg, struct qp *qp)
+{
+	route_to_wire(arg, qp);
+}
+
+static void on_piped(void *arg, const struct dgram *d, uint64_t now)
+{
+	struct nic *nic = arg;
+	struct dgram in = *d;
+
+	in.link = ethernet_link(nic->ethernet);
+	ib_input(&nic->core, &in, now);
+}
+
+static void on_sooner(void *arg)
+{
+	struct nic *nic = arg;
+
+	engine_kick(&nic->engine);
+}
+
+static const struct local_ops local_ops = {
+	on_refused,   ib_lane_input, ib_lane_message, ib_lane_news,
+	ib_lane_told, on_piped,	     on_sooner,
+};
+
+/* Returns the setting that requires packets, because faults and captures act on packets;
+ * NULL: none. */
+static const char *needs_packets(const struct conf *conf)
+{
+	return *conf->pcap    ? "URNIC_PCAP is set"
+	       : *conf->fault ? "URNIC_FAULT is set"
+			      : NULL;
+}
+
+/* Returns why processes of this host must not use shared memory; NULL: they may. */
+static const char *local_is_off(const struct conf *conf)
+{
+	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
+}
+
+/* Starts to share private memory, if the program will not notice: liburnic-map.so reports
+ * what it does to such memory. `map' shares it without that library, too, and then the
+ * program may notice (docs/dev/direct.md). Returns NULL, or why private memory stays so.
+ */
+static const char *share_private(struct core *core, enum conf_local way)
+{
+	enum notice notice;
+
+	if (way != CONF_LOCAL_AUTO && way != CONF_LOCAL_MAP)
+		return "URNIC_LOCAL is neither auto nor map";
+	notice = notice_start();
+	if (notice == NOTICE_REFUSED)
+		return "liburnic-map.so is of another release, or another "
+		       "preloaded library comes before it";
+	if (notice == NOTICE_SANITIZED)
+		return "the program has a sanitizer, which would report our copies";
+	if (notice == NOTICE_NOT_THERE && way == CONF_LOCAL_AUTO)
+		return "liburnic-map.so is not loaded (`urnic run' loads it)";
+	share_start(core, notice == NOTICED);
+	return NULL;
+}
+
+static int open_local(struct nic *nic, const struct conf *conf)
+{
+	static const enum local_way way[] = {
+		[CONF_LOCAL_OFF] = LOCAL_OFF,  [CONF_LOCAL_PIPE] = LOCAL_PIPE,
+		[CONF_LOCAL_VM] = LOCAL_VM,    [CONF_LOCAL_AUTO] = LOCAL_AUTO,
+		[CONF_LOCAL_MAP] = LOCAL_AUTO,
+	};
+	const char *why = local_is_off(conf), *why_private;
+	int rc;
+
+	if (why)
+		log_info("processes of this host are reached by UDP: %s", why);
+	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
+			&local_ops, nic);
+	if (rc || why || !nic->core.exports)
+		return rc;
+	why_private = share_private(&nic->core, conf->local);
+	if (why_private)
+		log_info("private memory is not shared with other processes: %s",
+			 why_private);
+	return 0;
+}
+
+static void close_local(struct nic *nic)
+{
+	share_stop(&nic->core);
+	local_close(&nic->core);
+}
+
+/* --- connection management --------------------------------------------------- */
+
+static void on_note(struct core *core)
+{
+	engine_kick(&container_of(core, struct nic, core)->engine);
+}
+
+static size_t refused(struct core *core, uint8_t ip[16], void *quote, size_t max)
+{
+	struct nic *nic = container_of(core, struct nic, core);
+
+	return ethernet_refused(nic->ethernet, ip, quote, max);
+}
+
+static uint8_t port_mtu(struct core *core, const uint8_t ip[16], uint32_t ifindex)
+{
+	uint8_t mtu = 0;
+
+	lock_take(&core->lock);
+	list_for(n, &core->contexts)
+	{
+		struct device *dev = container_of(n, struct context, node)->dev;
+
+		if (dev->kind->datagrams && device_has_ip(dev, ip) &&
+		    (!ifindex || !addr_is_link_local(ip) || dev->number == ifindex))
+			mtu = (uint8_t)device_port(dev).active_mtu;
+	}
+	lock_give(&core->lock);
+	return mtu;
+}
+
+static int open_cm(struct nic *nic, const struct conf *conf)
+{
+	static const struct cm_site by_host = {
+		registry_has_ip, registry_addresses, on_note, refused, port_mtu, true,
+	}, by_wire = {
+		registry_has_ip, registry_addresses, on_note, refused, port_mtu, false,
+	};
+
+	return cm_open(&nic->cm, &nic->core, nic->host,
+		       needs_packets(conf) ? &by_wire : &by_host, rand_start());
+}
+
+static void close_cm(struct nic *nic)
+{
+	struct cm *cm = nic->cm;
+
+	nic->cm = NULL; /* other processes may leave meanwhile */
+	cm_close(cm);
+}
+
+/* --- links and interfaces ---------------------------------------------------- */
+
+static int open_ethernet(struct nic *nic, const struct conf *conf)
+{
+	return ethernet_open(&nic->ethernet, nic, conf);
+}
+
+static void close_ethernet(struct nic *nic)
+{
+	ethernet_close(nic->ethernet);
+}
+
+static int open_adapter(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return adapter_open(&nic->adapter, nic);
+}
+
+static void close_adapter(struct nic *nic)
+{
+	adapter_close(nic->adapter);
+}
+
+static int open_monitor(struct nic *nic, const struct conf *conf)
+{
+	(void)conf;
+	return netdev_monitor_open(&nic->monitor);
+}
+
+static void close_monitor(struct nic *nic)
+{
+	netdev_monitor_close(nic->monitor);
+}
+
+/* --- what turns them --------------------------------------------------------- */
+
+static int open_engine(struct nic *nic, const struct conf *conf)
+{
+	struct engine *e = &nic->engine;
+	int rc;
+
+	(void)conf;
+	e->core = &nic->core;
+	heap_init(&e->timers);
+	rc = heap_reserve(&e->timers, 1); /* for QP1; other QPs reserve their own */
+	if (rc)
+		return rc;
+	nic->core.timers = &e->timers;
+	sources_open(nic);
+	rc = engine_thread_start(e);
+	if (!rc)
+		return 0;
+	nic->core.timers = NULL;
+	heap_fini(&e->timers);
+	return rc;
+}
+
+/* The thread has ended before. */
+static void close_engine(struct nic *nic)
+{
+	dumper_fini(&nic->dumper);
+	nic->core.timers = NULL;
+	heap_fini(&nic->engine.timers);
+}
+
+/* --- all of them, from the bottom up ------------------------------------------ */
+
+static const struct room {
+	int (*open)(struct nic *nic, const struct conf *conf); /* returns 0 or -errno */
+	void (*close)(struct nic *nic);
+} rooms[] = {
+	/* clang-format off */
+	{ open_host, close_host },
+	{ open_core, close_core },
+	{ open_ib, close_ib },
+	{ open_packets, close_packets },
+	{ open_conns, close_conns },
+	{ open_local, close_local },
+	{ open_cm, close_cm },
+	{ open_ethernet, close_ethernet },
+	{ open_adapter, close_adapter },
+	{ open_monitor, close_monitor },
+	{ open_engine, close_engine },
+	/* clang-format on */
+};
+
+enum { ROOMS = sizeof(rooms) / sizeof(*rooms) };
+
+static void close_from(struct nic *nic, unsigned n)
+{
+	while (n > 0)
+		rooms[--n].close(nic);
+}
+
+int nic_start(struct nic *nic, const struct conf *conf)
+{
+	for (unsigned i = 0; i < ROOMS; i++) {
+		int rc = rooms[i].open(nic, conf);
+
+		if (rc) {
+			close_from(nic, i);
+			return rc;
+		}
+	}
+	registry_watch(&nic->core);
+	(void)registry_refresh(); /* what changed before the monitor was open */
+	return 0;
+}
+
+void nic_log_counters(struct nic *nic)
+{
+	ib_log_counters(&nic->core);
+	local_log_counters(&nic->core);
+	cm_log_counters(nic->cm);
+	ethernet_log_counters(nic->ethernet);
+}
+
+void nic_stop(struct nic *nic)
+{
+	registry_watch(NULL);
+	engine_thread_stop(&nic->engine);
+	links_forward(&nic->links);
+	nic_log_counters(nic);
+	close_from(nic, ROOMS);
+	free(nic);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* route.c - see route.h.
+ *
+ * The choice is made each time that a QP leaves INIT, because the peer is not known
+ * before.
+ */
+#include "driver/route.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "driver/nic_own.h"
+#include "driver/registry.h"
+#include "ib/ib.h"
+#include "local/local.h"
+#include "sys/addr.h"
+#include "sys/cancel.h"
+#include "sys/clock.h"
+#include "sys/log.h"
+#include "verbs/core.h"
+#include "verbs/due.h"
+#include "verbs/netport.h"
+#include "verbs/qp.h"
+#include "verbs/transport.h"
+
+/* A link-local address belongs to the host on its own interface only. */
+bool same_host(struct device *dev, const uint8_t ip[16])
+{
+	if (addr_is_multicast(ip) || !dev->kind->lanes)
+		return false;
+	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
+}
+
+int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
+{
+	struct lane *l = NULL;
+	bool near;
+
+	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
+		return 0;
+	near = same_host(qp->dev, dgid);
+	if (near && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
+		l = local_lane(local_of(&nic->core), qpn_slot(dest_qp));
+	lock_take(&qp->lock);
+	qp->same_host = near;
+	if (l)
+		local_connect(qp, l);
+	else
+		qp_leave_lane(qp);
+	lock_give(&qp->lock);
+	return l != NULL;
+}
+
+/* Takes the transport through the states that the QP has already passed. */
+static int catch_up(struct qp *qp, uint64_t now)
+{
+	const enum ibv_qp_state to = qp->state;
+	int rc = 0;
+
+	if (to != IBV_QPS_RTR && to != IBV_QPS_RTS && to != IBV_QPS_SQD)
+		return 0;
+	qp->state = IBV_QPS_RTR;
+	rc = qp->transport->enter(qp, IBV_QPS_INIT, now);
+	if (!rc && to != IBV_QPS_RTR) {
+		qp->state = IBV_QPS_RTS;
+		rc = qp->transport->enter(qp, IBV_QPS_RTR, now);
+	}
+	qp->state = to;
+	return rc;
+}
+
+void route_to_wire(struct nic *nic, struct qp *qp)
+{
+	uint64_t now = clock_ns();
+	int was = cancel_hold();
+	struct link_dest dest;
+	bool known = qp->path.link; /* otherwise the QP is just entering RTR */
+	int rc;
+
+	if (known)
+		qp->path.link->ops->dest(&qp->path.addr, &dest);
+	rc = links_listen(&nic->links, qp->dev, known ? dest.gid : NULL);
+	lock_take(&qp->lock);
+	qp_leave_lane(qp);
+	if (!rc)
+		rc = catch_up(qp, now);
+	if (rc) {
+		log_error("QP 0x%06x: its peer can be reached by UDP only, and the "
+			  "UDP port cannot be had: %s; the QP fails",
+			  qp->qpn, strerror(-rc));
+		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
+	}
+	lock_give(&qp->lock);
+	cancel_let(was);
+}

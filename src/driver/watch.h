@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* watch.h - decides who takes input in, the engine's thread or the threads that poll,
+ * and when a polling thread gives up its processor.
+ *
+ * All functions depend on events and time only. docs/dev/driver.md has the table.
+ */
+#ifndef DRIVER_WATCH_H
+#define DRIVER_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	WATCH_LOOK_NS = 1000000, /* ns between looks at input that is left to pollers */
+	/* ns since the last poll: within them, a poller takes input in before the thread
+	 * does */
+	WATCH_FIRST_NS = 50000,
+	/* ns that a thread looks for an event before it sleeps: about as long as a
+	 * wake-up takes. Most answers come within it. */
+	WATCH_AWAIT_NS = 50000,
+	WATCH_LATE_MAX = 7, /* largest value of watch.late */
+	WATCH_SERVED = 2    /* value of watch.served that resets watch.late */
+};
+
+/* One kind of input, such as sockets or rings. */
+struct watch {
+	bool left;	     /* left to polling threads; else the thread watches it */
+	uint64_t not_before; /* ns; not left to pollers before this time */
+	/* consecutive times that leaving it to pollers was in vain: the thread then
+	 * watches it for WATCH_LOOK_NS << late */
+	unsigned late;
+	unsigned served; /* since then, looks at which pollers had been first */
+};
+
+/* What the thread sees when it wakes up. */
+struct watch_seen {
+	uint64_t now;
+	uint64_t slept;	 /* ns; when it went to sleep */
+	uint64_t polled; /* ns; when a thread last polled; 0: never */
+	bool armed;	 /* a CQ was armed since the last wake-up */
+};
+
+/* Updates w after a wake-up. rang: this kind of input woke the thread. late: the thread
+ * took in input that a program may await without polling. */
+void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late);
+
+/* Does a thread poll so often that it takes input before the engine's thread? */
+static inline bool watch_is_first(const struct watch_seen *s)
+{
+	return s->polled + WATCH_FIRST_NS > s->now;
+}
+
+/* Does the thread, just woken, take the turn? If not, polling threads serve the input
+ * that is left to them. watches: none is left to them; called: the thread is wanted for
+ * more than input. */
+static inline bool watch_takes_turn(const struct watch_seen *s, bool watches, bool called)
+{
+	return watches || called || s->armed || !watch_is_first(s);
+}
+
+/* The thread did not take the turn, because pollers were first: leaving them the input
+ * was right. */
+static inline void watch_served(struct watch *w)
+{
+	if (w->left && ++w->served == WATCH_SERVED)
+		w->late = 0;
+}
+
+/* --- the thread's patience ---------------------------------------------------------- */
+
+/* Datagrams in bulk are followed by more.  To sleep between two bursts, and to be woken,
+ * takes longer than to take a burst in; so the thread looks for more for a while. */
+enum {
+	BULK = 16,	 /* datagrams of one turn */
+	BULK_NS = 50000, /* ns; so long after them */
+	BULK_LOOKS = 16	 /* every so many looks go to all descriptors */
+};
+
+struct bulk {
+	uint64_t until; /* ns; looks for more until then */
+	unsigned looks;
+};
+
+/* A turn has taken n datagrams in. */
+static inline void bulk_took(struct bulk *b, unsigned n, uint64_t now)
+{
+	if (n >= BULK)
+		b->until = now + BULK_NS;
+}
+
+/* Does the thread look for more, instead of sleeping? */
+static inline bool bulk_goes_on(const struct bulk *b, uint64_t now)
+{
+	return now < b->until;
+}
+
+/* Must this look go to all descriptors, although those of input would do? */
+static inline bool bulk_looks_round(struct bulk *b)
+{
+	return ++b->looks % BULK_LOOKS == 0;
+}
+
+/* --- a poller's patience ------------------------------------------------------------ */
+
+enum {
+	SPIN_NS = 60000, /* how long a poller looks in vain before it yields, */
+	/* or, where other threads run when it yields, this long. */
+	SPIN_SHARED_NS = 1000,
+	/* A yield that takes longer than this ran another thread. */
+	SPIN_YIELD_MAX_NS = 2000,
+	/* A yield that takes longer than this met threads that use up their time
+	 * slices: */
+	SPIN_SLICE_NS = 500000,
+	/* the poller then alternates looking and sleeping for this long each, */
+	SPIN_NAP_NS = 20000,
+	SPIN_NAPS_NS = 100000000 /* and tries yielding again after this long. */
+};
+
+/* Shared by the polling threads of a process. */
+struct spin {
+	uint64_t busy; /* ns; when a poll last found something, yielded or slept */
+	bool shared;
+	uint64_t nap_until; /* ns; until then, sleep instead of yielding */
+};
+
+enum spin_next { SPIN_ON, SPIN_YIELD, SPIN_NAP };
+
+/* The engine's thread has yielded while it looked for more input.  If another thread
+ * wanted the processor, the thread sleeps after this. */
+static inline void bulk_yielded(struct bulk *b, uint64_t before, uint64_t after)
+{
+	if (after - before > SPIN_YIELD_MAX_NS)
+		b->until = 0;
+}
+
+/* What should a thread do after a poll? If it yields, it reports by spin_yielded(); if
+ * it sleeps, by spin_slept(). */
+enum spin_next spin_polled(struct spin *s, bool found, uint64_t now);
+void spin_yielded(struct spin *s, uint64_t before, uint64_t after);
+void spin_slept(struct spin *s, uint64_t after);
+
+/* A poll found the turn taken, as n polls in a row did, without any turn ending among
+ * them. The holder may be a thread that gets no processor because the caller has a
+ * higher priority (SCHED_FIFO); only sleep lets the holder run. */
+enum { SPIN_MISSES = 64, SPIN_MISS_YIELDS = 32, SPIN_MISS_NAP_NS = 50000 };
+static inline bool spin_asks(unsigned n)
+{
+	return n % SPIN_MISSES == 0;
+}
+static inline enum spin_next spin_missed(unsigned n)
+{
+	return !spin_asks(n)			    ? SPIN_ON
+	       : n < SPIN_MISSES * SPIN_MISS_YIELDS ? SPIN_YIELD
+						    : SPIN_NAP;
+}
+
+#endif
