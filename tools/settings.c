@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "link/fault_spec.h"
+#include "net/fault_spec.h"
 #include "plug/plug.h"
 
 /* Checks that file can be written or made, and leaves nothing behind.  Returns 0 or

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "driver/nic.h"
-#include "link/addr_testing.h"
+#include "net/addr_testing.h"
 #include "verbs/cq.h"
 #include "verbs/netport.h"
 #include "verbs/transport.h"

@@ -2,9 +2,9 @@
 #include "cm/fix.h"
 
 #include "ib/ib.h"
-#include "link/batch.h"
-#include "link/ip_addr.h"
-#include "link/link.h"
+#include "net/batch.h"
+#include "net/ip_addr.h"
+#include "net/link.h"
 #include "verbs/due.h"
 #include "verbs/transport.h"
 #include "wire/ib_opcode.h"

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "cm/cm_int.h"
-#include "link/batch.h"
+#include "net/batch.h"
 #include "verbs/core.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"

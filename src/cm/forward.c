@@ -8,7 +8,7 @@
 #include "cm/cm_int.h"
 #include "host/host.h"
 #include "host/service.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 #include "verbs/core.h"
 #include "verbs/round.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "sys/addr.h"
 #include "sys/log.h"
 #include "verbs/device.h"

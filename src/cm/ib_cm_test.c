@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cm/fix.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "sys/mark.h"
 
 static int reject(struct prog *p, const char *private)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cm/cm_int.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "verbs/device.h"
 
 int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_param *self,

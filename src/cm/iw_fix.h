@@ -7,7 +7,7 @@
 
 #include "cm/iw_int.h"
 #include "iwarp/sim.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 
 enum { FX_NOTES = 32, FX_SPACE = 0x0106 };
 

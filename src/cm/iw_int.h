@@ -6,7 +6,7 @@
 
 #include "cm/cm_int.h"
 #include "iwarp/iwarp.h"
-#include "link/stream.h"
+#include "net/stream.h"
 
 struct qp;
 

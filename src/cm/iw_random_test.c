@@ -12,7 +12,7 @@
 
 #include "cm/iw_int.h"
 #include "iwarp/sim.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "sys/seeds_testing.h"
 
 enum { SEEDS = 800, STEPS = 150, EVENTS = 8 };

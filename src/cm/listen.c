@@ -10,7 +10,7 @@
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
 #include "host/service.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "sys/log.h"
 #include "wire/cm_ip.h"
 

@@ -6,9 +6,9 @@
 #include "cm/fix.h"
 #include "host/host.h"
 #include "ib/ib.h"
-#include "link/batch.h"
-#include "link/ip_addr.h"
-#include "link/link.h"
+#include "net/batch.h"
+#include "net/ip_addr.h"
+#include "net/link.h"
 #include "verbs/due.h"
 
 static struct cm_listener *take(struct cm *cm, struct prog *p, bool any, bool v6,

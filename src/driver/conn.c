@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "iwarp/iwarp.h"
-#include "link/stream.h"
+#include "net/stream.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/list.h"

@@ -13,7 +13,7 @@
 
 #include "driver/outbox.h"
 #include "driver/watch.h"
-#include "link/batch.h"
+#include "net/batch.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/source.h"

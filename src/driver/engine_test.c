@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Turns of the engine: what is sent, when, and which QPs wait. */
 #include "driver/engine_fix.h"
-#include "link/batch.h"
+#include "net/batch.h"
 
 static void what_is_due_goes_out(void **state)
 {

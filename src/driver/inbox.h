@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "link/dgram.h"
+#include "net/dgram.h"
 
 struct inbox;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "driver/inbox.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 
 static struct inbox *box;
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/link.h"
+#include "net/link.h"
 #include "sys/list.h"
 #include "sys/source.h"
 

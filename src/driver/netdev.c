@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "link/roce.h"
+#include "net/roce.h"
 #include "sys/fd.h"
 
 enum {

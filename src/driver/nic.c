@@ -16,7 +16,7 @@
 #include "driver/route.h"
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
-#include "link/pcap.h"
+#include "net/pcap.h"
 #include "packet/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/batch.h"
+#include "net/batch.h"
 #include "verbs/core.h"
 
 struct qp;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* port.c - see port.h. */
 #include "driver/port.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include "driver/inbox.h"
 #include "driver/steer.h"
 #include "host/host.h"
-#include "link/udp.h"
+#include "net/udp.h"
 #include "sys/clock.h"
 #include "sys/list.h"
 #include "sys/log.h"

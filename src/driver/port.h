@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* port.h - the NIC's UDP port: a link made of sockets (link/udp), steering between the
+/* port.h - the NIC's UDP port: a link made of sockets (net/udp), steering between the
  * processes of a user (driver/steer) and forwarding (host/).
  *
  * port_bind() binds the port. If another user's urnic holds it, this process receives
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/link.h"
+#include "net/link.h"
 #include "sys/conf.h"
 
 struct port;
@@ -52,7 +52,7 @@ bool port_is_idle(const struct port *port);
 uint16_t port_sport(struct port *port);
 
 /* A second source port: port_refused() reports datagrams from it that were refused
- * because nobody has their destination port (see link/udp.h). 0: it cannot be opened. */
+ * because nobody has their destination port (see net/udp.h). 0: it cannot be opened. */
 uint16_t port_ask_port(struct port *port);
 size_t port_refused(struct port *port, uint8_t ip[16], void *quote, size_t max);
 

@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "driver/port_fix.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 #include "sys/clock.h"
 
 static uint64_t now =

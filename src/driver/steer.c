@@ -11,7 +11,7 @@
  * misdelivered datagrams.
  */
 #include "driver/steer.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/dgram.h"
+#include "net/dgram.h"
 
 struct steer;
 

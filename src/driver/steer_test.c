@@ -13,8 +13,8 @@
 
 #include "driver/steer.h"
 #include "driver/steer_map.h"
-#include "link/ip_addr.h"
-#include "link/udp.h"
+#include "net/ip_addr.h"
+#include "net/udp.h"
 #include "sys/netns_testing.h"
 
 enum { PORT = 4791, MEMBERS = 40 };

@@ -19,7 +19,7 @@
 
 #include "host/host.h"
 #include "host/msg.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 #include "sys/netns_testing.h"
 
 static bool have_netns;

@@ -21,7 +21,7 @@
 
 #include "host/slots.h"
 #include "host/stats.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 
 struct host;
 

@@ -7,7 +7,7 @@
 #include "host/reserve.h"
 #include "host/services.h"
 #include "host/stats.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "sys/list.h"
 #include "sys/user.h"
 #include "wire/qpn.h"

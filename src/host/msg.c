@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "host/slots.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 
 static const uint8_t magic[4] = { 'u', 'r', 'n', 'c' };
 

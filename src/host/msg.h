@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "link/dgram.h"
+#include "net/dgram.h"
 
 enum { MSG_VERSION = 4, MSG_PAYLOAD_MAX = 65507 };
 enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3, MSG_PASSED = 4 };

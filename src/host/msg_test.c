@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "host/msg.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 #include "sys/rand.h"
 
 static void test_hello(void **state)

@@ -14,7 +14,7 @@
 #include "host/host.h"
 #include "host/msg.h"
 #include "host/service.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 
 static unsigned taken;
 static struct dgram last;

@@ -11,7 +11,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
-#include "link/batch.h"
+#include "net/batch.h"
 
 enum {
 	COPY_MAX = 256,		   /* up to this size a copy is cheaper than an iovec */

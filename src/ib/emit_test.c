@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "link/batch.h"
+#include "net/batch.h"
 #include "wire/icrc.h"
 
 static struct emit write_only(const struct fix *f, const struct span *s, uint32_t len)

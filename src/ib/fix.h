@@ -15,7 +15,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim.h"
-#include "link/ip_addr.h"
+#include "net/ip_addr.h"
 #include "verbs/due.h"
 #include "verbs/mr.h"
 #include "wire/aeth.h"

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 
 #include "ib/counters.h"
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "verbs/transport.h"
 
 struct core;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.c - a QP on a lane (link/lane.h): sends packets, and handles a lane that is full,
+/* lane.c - a QP on a lane (net/lane.h): sends packets, and handles a lane that is full,
  * not up yet, or dead, which takes the place of packet loss there. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"

@@ -3,7 +3,7 @@
  * of P_Keys. */
 #include "ib/fix.h"
 
-#include "link/lid_addr.h"
+#include "net/lid_addr.h"
 #include "sys/rand.h"
 #include "verbs/device.h"
 #include "verbs/device_testing.h"

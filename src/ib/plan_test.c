@@ -2,8 +2,8 @@
 /* A plan changes nothing by itself: only what the link takes of it does. */
 #include "ib/fix.h"
 
-#include "link/batch.h"
-#include "link/link.h"
+#include "net/batch.h"
+#include "net/link.h"
 #include "verbs/transport.h"
 
 static struct batch batch;

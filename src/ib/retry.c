@@ -5,7 +5,7 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
-#include "link/link.h"
+#include "net/link.h"
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "verbs/timeout.h"

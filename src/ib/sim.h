@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/batch.h"
-#include "link/dgram.h"
+#include "net/batch.h"
+#include "net/dgram.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
@@ -76,7 +76,7 @@ struct sim {
 /* 0 stands for the default in brackets. */
 struct sim_conf {
 	uint64_t latency;  /* ns [10000] */
-	const char *fault; /* link/fault.h [none] */
+	const char *fault; /* net/fault.h [none] */
 	bool ipv6;
 	bool infiniband;		       /* LIDs instead of IP addresses */
 	uint8_t static_rate[2];		       /* enum ibv_rate */

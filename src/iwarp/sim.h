@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "iwarp/iwarp.h"
-#include "link/stream_loop.h"
+#include "net/stream_loop.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/event.h"

@@ -2,8 +2,8 @@
 /* dgram.c - UD datagrams in a ring instead of a socket. */
 #include <string.h>
 
-#include "link/ip_addr.h"
 #include "local/peer.h"
+#include "net/ip_addr.h"
 
 enum {
 	UD = 3, /* opcode >> 5 */

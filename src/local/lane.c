@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.c - makes a pair of rings the lane of connected QPs (link/lane.h). */
+/* lane.c - makes a pair of rings the lane of connected QPs (net/lane.h). */
 #include <errno.h>
 
-#include "link/ip_addr.h"
 #include "local/peer.h"
+#include "net/ip_addr.h"
 #include "verbs/core.h"
 #include "verbs/sgl.h"
 

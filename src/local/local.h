@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/dgram.h"
+#include "net/dgram.h"
 #include "verbs/room.h"
 
 struct core;

@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 #include "direct/direct.h"
-#include "link/lane.h"
 #include "local/local.h"
 #include "local/ring.h"
+#include "net/lane.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -32,7 +32,7 @@ enum {
 enum { ANSWERS = 4 }; /* a power of 2 */
 
 /* The ACKs of one process: how many requests that asked for an ACK it has executed, and
- * the last words (link/lane.h) that say so.  The peer may poll this memory cheaply, since
+ * the last words (net/lane.h) that say so.  The peer may poll this memory cheaply, since
  * it changes only then.  Aligned to two cache lines, because processors fetch lines in
  * pairs. */
 struct answered {
@@ -48,7 +48,7 @@ struct pipe_shared {
 		_Alignas(SLOT) _Atomic uint64_t word; /* direct/direct.h */
 	} inside[2];
 	struct answered answered[2];
-	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES]; /* link/lane.h */
+	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES]; /* net/lane.h */
 };
 
 struct peer {

@@ -39,7 +39,7 @@ struct rec {
 	uint32_t dst, src;	  /* QPNs */
 	uint32_t psn;
 	uint32_t data; /* ImmDt in network byte order, IETH's rkey, FETH, or AETH's MSN */
-	uint32_t route; /* link/lane.h */
+	uint32_t route; /* net/lane.h */
 	/* RETH, AtomicETH, AtomicAckETH: */
 	uint64_t va; /* or the value of AtomicAckETH */
 	uint32_t rkey, len;

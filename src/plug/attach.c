@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* attach.c - the fabric's end of the memory that it shares with a program at an adapter
- * (link/adapter_ring.h).  The program may write anything into that memory at any time, so
+ * (net/adapter_ring.h).  The program may write anything into that memory at any time, so
  * all values are checked, and each descriptor is read once.
  *
  * An attached program is known by its slot, the upper bits of its QP numbers: a packet
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "link/adapter_ring.h"
+#include "net/adapter_ring.h"
 #include "plug/server.h"
 #include "plug/server_own.h"
 #include "sys/fd.h"

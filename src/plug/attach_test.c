@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "link/adapter_ring.h"
+#include "net/adapter_ring.h"
 #include "plug/serving_testing.h"
 #include "sys/rand.h"
 #include "wire/gsi.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/adapter_ring.h"
+#include "net/adapter_ring.h"
 #include "plug/address.h"
 #include "plug/message.h"
 #include "plug/plug.h"

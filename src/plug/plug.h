@@ -143,7 +143,7 @@ int plug_capture(const char *fabric, const char *node, uint32_t port);
 
 /* Attaches the program to the port under its slot, to exchange packets.  Returns a
  * descriptor on which fabric and program kick each other and the fabric sends struct
- * plug_port_news.  *memory: the sealed memory that both share (link/adapter_ring.h).
+ * plug_port_news.  *memory: the sealed memory that both share (net/adapter_ring.h).
  * -EADDRINUSE: another program has the slot at this adapter. */
 int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		int *memory);

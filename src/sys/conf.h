@@ -27,7 +27,7 @@ enum conf_format { CONF_FORMAT_TEXT, CONF_FORMAT_JSON };
 struct conf {
 	char log[160]; /* URNIC_LOG: level[:file] */
 	enum conf_format log_format;
-	char fault[512];       /* URNIC_FAULT: link/fault.h has the grammar */
+	char fault[512];       /* URNIC_FAULT: net/fault.h has the grammar */
 	char pcap[256];	       /* URNIC_PCAP: file, %p is the process id */
 	char devices[256];     /* URNIC_DEVICES: comma-separated interfaces; "" all */
 	char identity[160];    /* URNIC_IDENTITY: a preset or key=value,... */

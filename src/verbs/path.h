@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/link.h"
+#include "net/link.h"
 #include "sys/live.h"
 
 struct context;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "link/lane.h"
+#include "net/lane.h"
 #include "sys/heap.h"
 #include "sys/lock.h"
 #include "verbs/core.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "link/link.h"
+#include "net/link.h"
 #include "sys/list.h"
 #include "verbs/qp.h"
 

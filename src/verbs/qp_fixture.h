@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "link/addr_testing.h"
+#include "net/addr_testing.h"
 #include "verbs/core.h"
 #include "verbs/cq.h"
 #include "verbs/event.h"

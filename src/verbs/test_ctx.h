@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link/addr_testing.h"
+#include "net/addr_testing.h"
 #include "verbs/core.h"
 #include "verbs/event.h"
 #include "verbs/netport.h"

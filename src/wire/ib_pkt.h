@@ -38,7 +38,7 @@ struct ib_fields {
 	uint32_t imm;
 	/* IETH */
 	uint32_t inv_rkey;
-	/* Only on a lane (link/lane.h): */
+	/* Only on a lane (net/lane.h): */
 	bool written; /* a WRITE whose data is already in its place */
 	/* A SEND whose payload stays in the sender's memory: dma_len bytes at va, where
 	 * rkey is the lkey of the sender's region. */

@@ -16,10 +16,10 @@
 
 #include "ib/ib.h"
 #include "input.h"
-#include "link/batch.h"
-#include "link/ip_addr.h"
-#include "link/roce.h"
 #include "must.h"
+#include "net/batch.h"
+#include "net/ip_addr.h"
+#include "net/roce.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "verbs/core.h"

@@ -17,8 +17,8 @@
 #include "cm/iw_int.h"
 #include "input.h"
 #include "iwarp/sim.h"
-#include "link/dgram.h"
 #include "must.h"
+#include "net/dgram.h"
 #include "sys/log.h"
 
 enum mode {

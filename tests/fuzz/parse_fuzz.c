@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link/raw_frame.h"
 #include "must.h"
+#include "net/raw_frame.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
 #include "wire/ib_hdr.h"

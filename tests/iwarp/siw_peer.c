@@ -21,7 +21,7 @@
 
 #include "driver/nic.h"
 #include "iwarp/iwarp.h"
-#include "link/stream.h"
+#include "net/stream.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "verbs/core.h"
