@@ -11,7 +11,7 @@
 
 #include "abi/abi.h"
 #include "driver/nic.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/cq.h"

@@ -2,7 +2,7 @@
 /* flow.c - rules for what raw packet QPs receive (ibv_create_flow), and their
  * counters. */
 #include "abi/abi.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "verbs/qp.h"
 
 struct ibv_flow *abi_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rules of raw packet QPs, and counters: which objects the calls take, and how they fail.
- * (What the rules do is in packet/packet_test.c.) */
+ * (What the rules do is in raw/packet_test.c.) */
 #include "abi/fix.h"
 #include "abi/packet_fix.h"
 

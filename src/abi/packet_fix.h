@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "abi/fix.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/netns_testing.h"
 #include "verbs/device.h"
 

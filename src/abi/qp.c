@@ -4,7 +4,7 @@
 
 #include "abi/abi.h"
 #include "driver/nic.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/mr.h"

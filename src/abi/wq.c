@@ -2,7 +2,7 @@
 /* wq.c - work queues and indirection tables. */
 #include "abi/abi.h"
 #include "driver/nic.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "verbs/cq.h"
 #include "verbs/limits.h"
 #include "verbs/mr.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work queues and indirection tables: which objects the calls take, and how they fail.
- * (What the queues do is in packet/wq_test.c and packet/spread_test.c.) */
+ * (What the queues do is in raw/wq_test.c and raw/spread_test.c.) */
 #include "abi/fix.h"
 #include "abi/packet_fix.h"
 #include "verbs/limits.h"

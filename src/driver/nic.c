@@ -17,7 +17,7 @@
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
 #include "net/pcap.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/conf.h"

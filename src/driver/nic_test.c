@@ -22,7 +22,7 @@
 #include "driver/nic_own.h"
 #include "driver/registry.h"
 #include "host/host.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/netns_testing.h"
 #include "verbs/device.h"
 #include "verbs/event.h"

@@ -21,7 +21,7 @@
 #include "host/host.h"
 #include "ib/ib.h"
 #include "local/local.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/conf.h"

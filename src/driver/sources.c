@@ -15,7 +15,7 @@
 #include "driver/xrc.h"
 #include "host/host.h"
 #include "local/local.h"
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "verbs/asleep.h"

@@ -96,10 +96,10 @@ struct sq {
 /* Each of these structs is the part of a QP that belongs to one owner, which the comment
  * above it names: what others read or change of it is seen by its name. */
 
-/* Raw packets (packet/) */
+/* Raw packets (raw/) */
 struct qp_raw {
 	unsigned flows;	   /* number of its flow rules; under the turn */
-	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (packet/rss.h) */
+	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (raw/rss.h) */
 };
 
 /* The lane of a connected QP (verbs/lane.c) */

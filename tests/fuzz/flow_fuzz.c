@@ -12,7 +12,7 @@
 
 #include "input.h"
 #include "must.h"
-#include "packet/flow.h"
+#include "raw/flow.h"
 
 enum { SPECS = 12, SPEC_MAX = 128, ATTR_MAX = 32 + SPECS * SPEC_MAX };
 

@@ -3,8 +3,8 @@
  * Ethernet frames by packet sockets (AF_PACKET), and the rules that choose a QP for
  * each received frame. See docs/dev/raw.md.
  */
-#ifndef PACKET_PACKET_H
-#define PACKET_PACKET_H
+#ifndef RAW_PACKET_H
+#define RAW_PACKET_H
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
 /* Raw packet QPs on a tap interface: what goes out, what comes in, and by which rule. */
 #include <dirent.h>
 
-#include "packet/fix.h"
+#include "raw/fix.h"
 
 static void frames_go_out(void **state)
 {

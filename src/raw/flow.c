@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* flow.c - see flow.h. */
-#include "packet/flow.h"
+#include "raw/flow.h"
 
 #include <errno.h>
 #include <string.h>

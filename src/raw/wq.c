@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"

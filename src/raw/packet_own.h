@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packet_own.h - state shared by the files of packet/, inside packet/ only. */
-#ifndef PACKET_PACKET_OWN_H
-#define PACKET_PACKET_OWN_H
+/* packet_own.h - state shared by the files of raw/, inside raw/ only. */
+#ifndef RAW_PACKET_OWN_H
+#define RAW_PACKET_OWN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "packet/flow.h"
-#include "packet/rss.h"
+#include "raw/flow.h"
+#include "raw/rss.h"
 #include "sys/list.h"
 #include "sys/live.h"
 #include "verbs/qp.h"

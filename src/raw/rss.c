@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rss.c - the hash by which adapters spread frames over queues. */
-#include "packet/rss.h"
+#include "raw/rss.h"
 
 #include <string.h>
 
-#include "packet/flow.h"
+#include "raw/flow.h"
 
 uint32_t rss_toeplitz(const uint8_t key[RSS_KEY], const uint8_t *at, unsigned n)
 {

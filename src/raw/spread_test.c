@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* QPs that spread frames over the queues of a table: what is refused, and which queue
  * gets which frame. */
-#include "packet/fix.h"
+#include "raw/fix.h"
 
 enum { QUEUES = 4 };
 

@@ -3,7 +3,7 @@
  * to the object that its rule names; several rules may name one object. The points that
  * a program has attached say at which index of the array that it reads each sum stands.
  */
-#include "packet/counters.h"
+#include "raw/counters.h"
 
 #include <errno.h>
 #include <stdlib.h>

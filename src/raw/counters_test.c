@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "packet/counters.h"
+#include "raw/counters.h"
 #include "verbs/device.h"
 #include "verbs/test_ctx.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rss.h - receive side scaling: chooses a queue for a frame by a hash of its addresses
  * and ports. Pure functions: no lock, no memory, no system call. */
-#ifndef PACKET_RSS_H
-#define PACKET_RSS_H
+#ifndef RAW_RSS_H
+#define RAW_RSS_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
 /* flow.h - the rules of ibv_create_flow(): parsing them, and matching Ethernet frames.
  * Pure functions: no lock, no memory, no system call.
  */
-#ifndef PACKET_FLOW_H
-#define PACKET_FLOW_H
+#ifndef RAW_FLOW_H
+#define RAW_FLOW_H
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work queues and their tables: what is refused, the moves between states, and who keeps
  * whom. */
-#include "packet/fix.h"
+#include "raw/fix.h"
 
 static struct ibv_wq_init_attr attr_of_wq(void)
 {

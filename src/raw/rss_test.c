@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "packet/flow.h"
-#include "packet/rss.h"
+#include "raw/flow.h"
+#include "raw/rss.h"
 
 /* The key and the results that Microsoft publishes to verify the hash of RSS. */
 static const uint8_t key[RSS_KEY] = {

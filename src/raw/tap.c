@@ -18,10 +18,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "packet/counters.h"
-#include "packet/flow.h"
-#include "packet/packet.h"
-#include "packet/packet_own.h"
+#include "raw/counters.h"
+#include "raw/flow.h"
+#include "raw/packet.h"
+#include "raw/packet_own.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "verbs/core.h"

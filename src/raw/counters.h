@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counters.h - counting the frames of a flow rule. Inside packet/ only. */
-#ifndef PACKET_COUNTERS_H
-#define PACKET_COUNTERS_H
+/* counters.h - counting the frames of a flow rule. Inside raw/ only. */
+#ifndef RAW_COUNTERS_H
+#define RAW_COUNTERS_H
 
-#include "packet/packet.h"
+#include "raw/packet.h"
 
 /* Adds a rule that counts in ibv. Returns 0, or -EINVAL if the counters are not of ctx
  * or have no points attached. Turn held, as for the calls below. */

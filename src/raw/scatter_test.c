@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a receive gets of a frame: the VLAN tag or not, and the frame check sequence. */
-#include "packet/fix.h"
+#include "raw/fix.h"
 
 enum {
 	STRIPS = IBV_QP_CREATE_CVLAN_STRIPPING,

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "packet/packet.h"
-#include "packet/packet_own.h"
+#include "raw/packet.h"
+#include "raw/packet_own.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"

@@ -5,8 +5,8 @@
  * delivered when output has ended. */
 #include <stdlib.h>
 
-#include "packet/packet.h"
-#include "packet/packet_own.h"
+#include "raw/packet.h"
+#include "raw/packet_own.h"
 #include "verbs/device.h"
 #include "verbs/netport.h"
 #include "verbs/qp.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Frames that a QP sends come back to the rules of the process's other contexts, and to
  * no others. */
-#include "packet/fix.h"
+#include "raw/fix.h"
 
 enum { AT_ONCE = 16 }; /* frames that wait to come back */
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "packet/packet.h"
-#include "packet/packet_own.h"
-#include "packet/rss.h"
+#include "raw/packet.h"
+#include "raw/packet_own.h"
+#include "raw/rss.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/qp.h"

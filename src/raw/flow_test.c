@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "packet/flow.h"
+#include "raw/flow.h"
 #include "sys/rand.h"
 
 /* A rule as programs write it: the attr, and specs right behind it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fix.h - for unit tests: raw packet QPs on a tap interface, whose frames the test writes
  * and reads. */
-#ifndef PACKET_FIX_H
-#define PACKET_FIX_H
+#ifndef RAW_FIX_H
+#define RAW_FIX_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "packet/packet.h"
+#include "raw/packet.h"
 #include "sys/guard.h"
 #include "sys/netns_testing.h"
 #include "verbs/core.h"
