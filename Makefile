@@ -127,7 +127,7 @@ bench:
 
 format:
 	@scripts/install-deps format
-	@find src tests tools \( -name '*.c' -o -name '*.h' \) -print0 | \
+	@find src fabric tests tools \( -name '*.c' -o -name '*.h' \) -print0 | \
 		xargs -0 -n 50 clang-format -i
 
 clean:

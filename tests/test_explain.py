@@ -91,8 +91,8 @@ BY_THEIR_END = {"%s", "%s refused: a %s %s"}
 
 
 def lines_of_the_log():
-    """The format strings that src/ logs, as (level, text)."""
-    for file in ROOT.glob("src/*/*.c"):
+    """The format strings that src/ and fabric/ log, as (level, text)."""
+    for file in [*ROOT.glob("src/*/*.c"), *ROOT.glob("fabric/**/*.c")]:
         if file.name.endswith("_test.c"):
             continue
         for level, call in re.findall(

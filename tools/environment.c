@@ -13,7 +13,7 @@
 
 #include "driver/netdev.h"
 #include "driver/pick.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 #include "settings.h"
 #include "sys/conf.h"
 #include "urnic.h"

@@ -12,10 +12,10 @@
 
 #include "fabric.h"
 #include "fabric/make.h"
+#include "fabric/port/plug.h"
+#include "fabric/port/server.h"
 #include "fabric/topo.h"
 #include "fabric_control.h"
-#include "plug/plug.h"
-#include "plug/server.h"
 #include "sys/conf.h"
 #include "urnic.h"
 

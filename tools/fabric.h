@@ -15,7 +15,7 @@ int fabric_read(struct topo *t, const char *file, const char *settings);
 /* Returns a descriptor that can be read when SIGINT, SIGTERM or SIGHUP comes. */
 int fabric_stop_signals(void);
 
-/* Explains a -errno of plug/plug.h. */
+/* Explains a -errno of fabric/port/plug.h. */
 const char *fabric_why(int rc);
 
 /* The name of the fabric to use: the option's, or else the setting's.  Returns NULL after

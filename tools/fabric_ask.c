@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "fabric.h"
+#include "fabric/port/address.h"
+#include "fabric/port/plug.h"
 #include "fabric_control.h"
-#include "plug/address.h"
-#include "plug/plug.h"
 #include "sys/user.h"
 
 const char *fabric_why(int rc)

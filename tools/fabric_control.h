@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <sys/types.h>
 
-#include "plug/server.h"
+#include "fabric/port/server.h"
 
 struct control {
 	const struct topo *topo;

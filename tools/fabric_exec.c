@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "fabric.h"
+#include "fabric/port/plug.h"
+#include "fabric/port/server.h"
 #include "fabric_control.h"
-#include "plug/plug.h"
-#include "plug/server.h"
 #include "program.h"
 #include "sys/clock.h"
 #include "urnic.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "fabric.h"
+#include "fabric/port/plug.h"
 #include "fabric_control.h"
 #include "fabric_links.h"
-#include "plug/plug.h"
 #include "show.h"
 
 struct listing {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "fabric.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 #include "urnic.h"
 
 enum { MESSAGE = 65536, AFTER_STOP = 256, ERF_HEAD = 16, LINKTYPE_ERF = 197, FAILED = 1 };

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "fabric.h"
+#include "fabric/port/plug.h"
 #include "fabric_control.h"
-#include "plug/plug.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
 #include "sysfs.h"

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 #include "probe.h"
 #include "settings.h"
 

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fabric/port/plug.h"
 #include "net/fault_spec.h"
-#include "plug/plug.h"
 
 /* Checks that file can be written or made, and leaves nothing behind.  Returns 0 or
  * -errno. A FIFO is not opened, since that could wait for a reader. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* umad.c - libibumad.so.3: files, agents and MADs. All state is in the fabric's process;
- * a port id is the descriptor of a connection to it (plug/). */
+ * a port id is the descriptor of a connection to it (fabric/port/). */
 #include <assert.h>
 #include <errno.h>
 #include <infiniband/umad.h>
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "abi/umad.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 
-/* The layout equals that of struct umad_hdr of src/umad. Its header cannot be included
+/* The layout equals that of struct umad_hdr of fabric/umad. Its header cannot be included
  * here: it defines types with the same names as rdma-core's. */
 static_assert(sizeof(struct ib_user_mad) == PLUG_HDR, "ABI");
 static_assert(offsetof(struct ib_user_mad, addr) == 20, "ABI");

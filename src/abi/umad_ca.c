@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "abi/umad.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
 #include "sys/log.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "abi/umad.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 
 static struct plug_ca the_ca;
 static struct plug_port port[4];

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "abi/umad.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 
 enum { NAME_LEN = 20 }; /* UMAD_CA_NAME_LEN */
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "abi/umad.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 
 struct umad_ca_pair {
 	char smi_name[20];

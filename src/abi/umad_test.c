@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "abi/umad.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 
 enum { FD = 99, MAD = 256 };
 

@@ -4,7 +4,7 @@
  *
  * Each member in this process sends its own join, as the answer describes its group. The
  * last member of a group in this process makes the port leave; among several processes of
- * one port the fabric counts (plug/group.c). */
+ * one port the fabric counts (fabric/port/group.c). */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #include "driver/nic.h"
 #include "driver/nic_own.h"
 #include "driver/registry.h"
-#include "plug/serving_testing.h"
+#include "fabric/port/serving_testing.h"
 #include "verbs/device.h"
 #include "verbs/transport.h"
 

@@ -4,7 +4,7 @@
 #ifndef DRIVER_HCA_H
 #define DRIVER_HCA_H
 
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 #include "verbs/device.h"
 
 enum { HCA_PORT = 1 };

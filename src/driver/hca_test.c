@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "plug/serving_testing.h"
+#include "fabric/port/serving_testing.h"
 
 static const char topology[] = "Switch 2 \"sw\"\n[1] \"H-a\"[1]\n\nCa 2 \"H-a\"\n";
 

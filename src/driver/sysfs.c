@@ -15,7 +15,7 @@
 #include "driver/nic_own.h"
 #include "driver/registry.h"
 #include "driver/tally.h"
-#include "plug/plug.h"
+#include "fabric/port/plug.h"
 #include "sys/conf.h"
 #include "verbs/netport.h"
 

@@ -44,8 +44,8 @@ void sysfs_put(struct sysfs *s, const struct sysfs_dev *d);
 /* Returns 0, or -errno; then s->t.path is the path that could not be written. */
 int sysfs_end(struct sysfs *s);
 
-/* Writes an adapter of a fabric. Returns 0 or the -errno of plug/plug.h. index: its
- * number among the adapters that are written. */
+/* Writes an adapter of a fabric. Returns 0 or the -errno of fabric/port/plug.h. index:
+ * its number among the adapters that are written. */
 int sysfs_put_adapter(struct sysfs *s, const char *fabric, const char *hca,
 		      const struct identity *id, unsigned index, const char *uverbs);
 

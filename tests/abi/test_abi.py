@@ -168,7 +168,7 @@ def layout_asserts():
 def compiles(tmp_path, text):
     source = tmp_path / "probe.c"
     source.write_text(text)
-    return run("cc", "-std=gnu11", "-fsyntax-only", f"-iquote{ROOT}/src", str(source))
+    return run("cc", "-std=gnu11", "-fsyntax-only", f"-iquote{ROOT}/src", f"-iquote{ROOT}", str(source))
 
 
 def test_layout_of_the_system_headers(tmp_path):

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "fabric/fabric.h"
+#include "fabric/umad/umad.h"
 #include "must.h"
-#include "umad/umad.h"
 
 enum { FILES = 4, QUIET = 10000 };
 
