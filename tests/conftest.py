@@ -11,7 +11,10 @@ import threading
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE / "lab"))
+# Tests use helpers of other topics; last, since folders have modules of their own.
+sys.path += sorted({str(path.parent) for path in HERE.glob("*/test_*.py")})
 import lab  # noqa: E402
 import peervm  # noqa: E402
 import subnet  # noqa: E402

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbs_close.c - cases of verbs.c: objects that a program has not destroyed end with
  * their context, or with the last context of the same descriptor. */
-#include "../count.h"
+#include "../lab/count.h"
 #include "verbs.h"
 
 static struct ibv_context *import(struct rig *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbs_leaks.c - a case of verbs.c: objects that were made and freed leave nothing. */
-#include "../count.h"
+#include "../lab/count.h"
 #include "verbs.h"
 
 struct left {

@@ -11,7 +11,7 @@ import pathlib
 import signal
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lab"))
 import connections  # noqa: E402
 import fabric  # noqa: E402
 import figures  # noqa: E402

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How the benchmark runs urnic, its peers and the bare yardsticks.
 
-A place is (server, client): the namespaces of tests/lab.py in which the two ends run.
+A place is (server, client): the namespaces of tests/lab/lab.py in which the two ends run.
 """
 
 import os

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../count.h"
+#include "../lab/count.h"
 #include "cm.h"
 
 static long rss_kib(void)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """page.py: print docs/dev/conformance.md, which is made from the tables in this folder.
 
-tests/test_conformance.py fails if a device does not do what skips.tsv says, and if the page
+tests/conformance/test_conformance.py fails if a device does not do what skips.tsv says, and if the page
 differs from this program's output.  linux.tsv has the results of Linux's drivers.
 """
 
@@ -44,7 +44,7 @@ The tests of rdma_cm also run by `roce_lo`, and must give the results of the col
 # The first {} is replaced with the devices, the second with the kernel that the table is from.
 PEERS = """\
 | {} | Linux's software devices (kernel {}), in the virtual machine of `tests/peer-vm`: \
-`scripts/system-tests --full tests/test_conformance_linux.py`, a part of `make check-full`; \
+`scripts/system-tests --full tests/conformance/test_conformance_linux.py`, a part of `make check-full`; \
 those for one vendor's hardware count as skipped, and were not run |
 """
 

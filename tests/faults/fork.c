@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../count.h"
+#include "../lab/count.h"
 #include "rig.h"
 
 extern char **environ;

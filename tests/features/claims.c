@@ -11,10 +11,10 @@ static const struct {
 	uint64_t bit;
 	const char *where;
 } tried[] = {
-	{ IBV_DEVICE_BAD_PKEY_CNTR, "tests/test_opensm.py" },
+	{ IBV_DEVICE_BAD_PKEY_CNTR, "tests/fabric/test_opensm.py" },
 	{ IBV_DEVICE_BAD_QKEY_CNTR, "built.c" },
 	{ IBV_DEVICE_CURR_QP_STATE_MOD, "tests/errors/states.c" },
-	{ IBV_DEVICE_PORT_ACTIVE_EVENT, "tests/test_programs.py" },
+	{ IBV_DEVICE_PORT_ACTIVE_EVENT, "tests/programs/test_programs.py" },
 	{ IBV_DEVICE_SYS_IMAGE_GUID, "below" },
 	{ IBV_DEVICE_RC_RNR_NAK_GEN, "tests/pairs/rows_state.c" },
 	{ IBV_DEVICE_SRQ_RESIZE, "caps_queues.c" },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "crew.h"
-#include "../count.h"
+#include "../lab/count.h"
 
 #include <grp.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """page.py: print docs/dev/errors.md, which is made from the rows of tests/pairs and differs.tsv.
 
-tests/test_pairs.py fails if a device does something else than these say, and if the page differs
+tests/pairs/test_pairs.py fails if a device does something else than these say, and if the page differs
 from this program's output.
 """
 
@@ -39,7 +39,7 @@ HEAD = """\
 # Errors between two QPs
 
 QP A posts a request that something is wrong with, at A's end or at B's. This page says what both ends see.
-`tests/pairs/page.py` makes the page from the {rows} rows of `tests/pairs/rows_*.c`; `tests/test_pairs.py` plays each
+`tests/pairs/page.py` makes the page from the {rows} rows of `tests/pairs/rows_*.c`; `tests/pairs/test_pairs.py` plays each
 row by all the ways below that have it, and fails where an end sees something else. The columns A and B are what the
 text says: the InfiniBand Architecture Specification, volume 1, chapters 9 to 11 and annexes, by section or by number of
 the clause; for iWARP RFC 5040, 5041 and 7306.

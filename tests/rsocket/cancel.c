@@ -8,7 +8,7 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-#include "../count.h"
+#include "../lab/count.h"
 #include "rs.h"
 
 enum { HANG_S = 20 };

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../count.h"
+#include "../lab/count.h"
 #include "rs.h"
 
 static const char *ip;

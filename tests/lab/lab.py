@@ -20,7 +20,7 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
 # URNIC_LOCAL for programs whose test leaves it at its default, "auto".
 LOCAL = os.environ.get("URNIC_TEST_LOCAL", "auto")

@@ -58,7 +58,7 @@ def why(row):
 
 
 def written(rows, kernel):
-    lines = [f"# found by tests/test_conformance_linux.py, kernel {kernel}",
+    lines = [f"# found by tests/conformance/test_conformance_linux.py, kernel {kernel}",
              "test\tdevice\tresult\twhy"]
     lines += [f"{test}\t{device}\t{row['result']}\t{why(row)}"
               for device, found in rows.items() for test, row in found.items()]

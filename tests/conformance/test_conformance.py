@@ -29,7 +29,7 @@ import pytest
 
 from conformance import page
 
-HERE = pathlib.Path(__file__).parent / "conformance"
+HERE = pathlib.Path(__file__).parent
 RUNNER = HERE / "runner.py"
 CLASS = """
 mount -t tmpfs tmpfs /sys/class

@@ -45,7 +45,7 @@ class Apart(lab.Pair):
             ns.run("/usr/bin/python3", "-c", NO_OFFLOAD, name, user=None)
 
     def relay(self, seed, how="spoil"):
-        relay = self.middle.start("/usr/bin/python3", "-B", lab.ROOT / "tests/relay.py", "one",
+        relay = self.middle.start("/usr/bin/python3", "-B", lab.ROOT / "tests/lab/relay.py", "one",
                                   "other", seed, how, user=None)
         relay.wait_output("between")
         return relay

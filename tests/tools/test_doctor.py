@@ -267,7 +267,7 @@ def yama(stage):
     """yama(scope): an environment for urnic that makes Yama's ptrace_scope appear to be `scope`."""
     library = stage.path / "yama.so"
     subprocess.run(["gcc", "-shared", "-fPIC", "-Wall", "-o", library,
-                    lab.ROOT / "tests/yama.c"], check=True)
+                    lab.ROOT / "tests/lab/yama.c"], check=True)
     folder = stage.tmp / "yama"
     folder.mkdir(exist_ok=True)
     folder.chmod(0o1777)
