@@ -191,14 +191,16 @@ static bool is_plain(struct procmaps *maps)
 bool movable_is_revertible(struct procmaps *maps, bool *marked)
 {
 #define PLAIN "rd wr ex sh mr mw me ms ac sd nr hg nh "
-	static const char plain[] = PLAIN, marks[] = PLAIN SWAP_MARKS;
+	static const char plain[] = PLAIN, marks[] = PLAIN SWAP_MARKS,
+			  locked[] = PLAIN SWAP_MARKS "?? ";
 #undef PLAIN
 	char flags[PROCMAP_FLAGS];
 
 	if (!procmaps_flags(maps, flags))
 		return false;
 	*marked |= !has_only(flags, plain);
-	return has_only(flags, marks);
+	/* Linux 6.1 has no name for what later kernels call lf. */
+	return has_only(flags, strstr(flags, "lo ") ? locked : marks);
 }
 
 /* Does a memory policy apply here? File pages would not follow it. */
