@@ -21,7 +21,9 @@ void hang_rnr(struct ib_qp *q, uint64_t now)
 			qp->qpn, r->una, qp->sq.head - qp->sq.tail, ib_peer_text(q, to));
 }
 
-/* Where the timeout is long enough, or there is none, this comes before the failure. */
+/* Where the timeout is long enough, or there is none, this comes before the failure.  A
+ * peer that has answered before may be busy with the READs of others: then retry_cnt ends
+ * the silence, if there is a timeout. */
 void hang_silent(struct ib_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
@@ -29,6 +31,8 @@ void hang_silent(struct ib_qp *q, uint64_t now)
 	char to[IB_PEER_LEN];
 
 	qp_is_held(qp);
+	if (r->una != (qp->attr.sq_psn & PSN_MASK) && ack_timeout_ns(qp))
+		return;
 	if (hang_seen(&r->silent, r->una, now))
 		log_hint(
 			"QP 0x%06x: for 1 s nothing has come from %s, to which a request "

@@ -74,6 +74,24 @@ static void a_qp_without_a_timeout_says_so(void **state)
 	fix_close(f);
 }
 
+/* It may be busy: with the READs of other QPs, say. */
+static void a_peer_that_has_answered_is_not_said(void **state)
+{
+	const struct sim_conf c = { .timeout = 21 };
+	struct fix *f = fix_open(IBV_QPT_RC, &c);
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	f->s->tap = lose_all;
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
+	LOGGED(text, "warn", sim_run(f->s, 4000 * MS));
+	assert_string_equal(text, "");
+	f->s->tap = NULL;
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 static void retries_that_end_sooner_say_the_failure_alone(void **state)
 {
 	const struct sim_conf c = { .timeout = 14, .retry_cnt = 2 };
@@ -109,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(silence_is_said),
 		cmocka_unit_test(a_qp_without_a_timeout_says_so),
+		cmocka_unit_test(a_peer_that_has_answered_is_not_said),
 		cmocka_unit_test(retries_that_end_sooner_say_the_failure_alone),
 		cmocka_unit_test(a_peer_that_answers_is_not_silent),
 	};

@@ -134,7 +134,7 @@ def test_lines_are_objects_of_json(start):
     lines = [json.loads(line) for line in proc.out.splitlines() if line != "done"]
     assert all({"time", "pid", "level", "room", "text"} <= line.keys() for line in lines)
     failed, = [line for line in lines if "status" in line]
-    assert (failed["status"], failed["vendor_err"], failed["room"]) == ("IBV_WC_REM_ACCESS_ERR", 9, "core")
+    assert (failed["status"], failed["vendor_err"], failed["room"]) == ("IBV_WC_REM_ACCESS_ERR", 9, "verbs")
     assert failed["text"].startswith(f"QP 0x{failed['qpn']:06x}: ")
     proc = start("host", "good", URNIC_LOG_FORMAT="xml")
     assert "URNIC_LOG_FORMAT: 'xml' is not text or json" in proc.out or \
