@@ -68,10 +68,17 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 /* --- MADs that wait ------------------------------------------------------ */
 
 /* Anybody may send MADs by UDP from this host's addresses. They wait in half of the box,
- * so that there is room for those of this user's processes. */
+ * so that there is room for others. */
 static bool may_wait(const struct cm *cm)
 {
 	return cm->boxed < BOX_MAX / 2;
+}
+
+/* Has the box room for one more? The last quarter is for those that this user's processes
+ * have sent over host/: what they forward of UDP may be a flood of strangers. */
+static bool has_room(const struct cm *cm, bool by_udp)
+{
+	return cm->boxed < (by_udp ? BOX_MAX / 4 * 3 : BOX_MAX);
 }
 
 static void box_mad(struct cm *cm, const struct cm_route *route, const uint8_t *mad,
@@ -89,8 +96,9 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 {
 	struct cm_route route = { .ifindex = ip_of(d)->ifindex };
 	const uint8_t *mad = d->iov[0].iov_base;
+	const bool by_udp = ip_of(d)->to.port != 0;
 
-	if (d->len != MAD_LEN || cm->boxed == BOX_MAX) {
+	if (d->len != MAD_LEN || !has_room(cm, by_udp)) {
 		cm->counter[CM_RX_MALFORMED] += d->len != MAD_LEN;
 		cm->counter[CM_RX_FULL] += d->len == MAD_LEN;
 		return;
@@ -100,8 +108,7 @@ void cm_forwarded(struct cm *cm, const struct dgram *d)
 	/* A process of this host has sent it by UDP, and another one has forwarded it:
 	 * its sender did not know whom it is for, or found no room over host/. */
 	box_mad(cm, &route, mad, true,
-		ip_of(d)->to.port && route_is_local(cm, &route) && may_wait(cm) ? NEVER
-										: 0);
+		by_udp && route_is_local(cm, &route) && may_wait(cm) ? NEVER : 0);
 }
 
 /* It may be to anybody, or host/ had no room for it, or it was sent again. */

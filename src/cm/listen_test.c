@@ -528,6 +528,33 @@ static void a_flood_keeps_nothing_out(void **state)
 	server_close(&s);
 }
 
+/* Several processes have forwarded such a flood at once. */
+static void a_forwarded_flood_keeps_nothing_out(void **state)
+{
+	struct server s;
+	struct cm_msg m;
+
+	(void)state;
+	server_open(&s);
+	m = s.rtu;
+	m.type = CM_DREP;
+	m.remote_id ^= 1 << ID_GEN_BITS; /* nobody's */
+	s.q.core.round.heard = 0;
+	for (int i = 0; i < BOX_MAX; i++) {
+		forward(&s, &m, true);
+		hear(&s);
+	}
+	forward(&s, &s.rtu, false);
+	hear(&s);
+	cm_run(s.q.cm, 10);
+	assert_int_equal(s.prog->n, 2);
+	assert_int_equal(s.prog->note[1].type, CM_EV_ESTABLISHED);
+	assert_int_equal(cm_counter(s.q.cm, CM_RX_FULL), BOX_MAX / 4);
+	s.q.core.round.heard = NEVER;
+	cm_run(s.q.cm, 11);
+	server_close(&s);
+}
+
 /* What comes from another host has one way, and waits for nothing. */
 static void a_request_of_another_host_does_not_wait(void **state)
 {
@@ -661,6 +688,7 @@ int main(void)
 		cmocka_unit_test(an_end_that_overtakes_tells_both),
 		cmocka_unit_test(a_forwarded_request_does_not_overtake),
 		cmocka_unit_test(a_flood_keeps_nothing_out),
+		cmocka_unit_test(a_forwarded_flood_keeps_nothing_out),
 		cmocka_unit_test(a_request_of_another_host_does_not_wait),
 		cmocka_unit_test(a_process_that_lives_or_not),
 		cmocka_unit_test(a_message_is_forwarded_to_its_peer),
