@@ -140,11 +140,11 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	relay_stop(q);
 	rnr_end(q);
 	memset(s, 0, sizeof(*s));
 	s->epsn = epsn & PSN_MASK;
 	ack_reset(q);
+	relay_stop(q); /* now no NAK is due, for which it would keep a READ's answer */
 }
 
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)

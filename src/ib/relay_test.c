@@ -540,6 +540,47 @@ static void parts_of_two_relays_have_different_numbers(void **state)
 	lab_close(x);
 }
 
+/* --- a life that ends while a part is fetched ----------------------------------------
+ */
+
+/* A READ was accepted, and its bytes are asked for; none has come. */
+static void begin_read(struct lab *x, uint32_t len)
+{
+	post(x, IBV_WR_RDMA_READ, 1, 100000, len, 0);
+	while (x->last < 3) { /* CARRY, DONE, FETCH */
+		sim_run(x->s, 20000);
+		if (x->first < 2)
+			deliver(x);
+	}
+}
+
+/* The QP has failed, and its NAK waits behind the answer of a READ. The program resets
+ * the QP at once, and connects it again: a READ of the same bytes must not get what was
+ * fetched before. */
+static void a_part_of_an_earlier_life_is_not_sent(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	const uint32_t here = (2u << (24 - QPN_SLOT_BITS)) + 5;
+	const struct resource t = a_read(x, 1000);
+	struct relay_bytes b;
+
+	(void)state;
+	begin_read(x, 1000);
+	assert_true(deliver(x));		   /* XRC_FETCH; XRC_DATA is on its way */
+	inject(x, IB_SEND, IB_LAST, 1, here, 100); /* of no message */
+	sim_run(x->s, 20000);
+	assert_int_equal(x->to->state, IBV_QPS_ERR);
+	assert_true(ib_qp(x->to)->rsp.nak_due);
+	modify(x, IBV_QPS_RESET);
+	x->mem[0] ^= 1;
+	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
+	while (deliver(x))
+		;
+	assert_int_equal(bytes(x, &t, &b), 0);
+	assert_memory_equal(b.at, x->mem, 1000);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -565,6 +606,7 @@ int main(void)
 		cmocka_unit_test(a_process_that_has_ended_need_not_hear_it),
 		cmocka_unit_test(a_part_is_that_of_a_read_of_its_length),
 		cmocka_unit_test(parts_of_two_relays_have_different_numbers),
+		cmocka_unit_test(a_part_of_an_earlier_life_is_not_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
