@@ -517,17 +517,21 @@ int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
 	return 0;
 }
 
-static void forget_part(struct relay *r)
+static void forget_part(struct ib_qp *q)
 {
+	struct relay *r = q->relay;
+
 	r->part.state = NONE;
-	if (r->asked == FETCH)
-		r->asked = NOTHING;
+	if (r->asked != FETCH)
+		return;
+	r->asked = NOTHING;
+	due_add(q->qp->core, q->qp); /* for what has waited meanwhile */
 }
 
 void relay_read_done(struct ib_qp *q)
 {
 	if (q->relay)
-		forget_part(q->relay);
+		forget_part(q);
 }
 
 bool relay_waits(const struct ib_qp *q)
@@ -564,10 +568,9 @@ uint64_t relay_run(struct ib_qp *q, uint64_t now)
 	qp_is_held(q->qp);
 	if (r->asked && now >= r->repeat_at && !ask(q, now))
 		lose(q, r->slot, now);
-	if (r->again_at && now >= r->again_at) {
+	if (now >= r->again_at)
 		r->again_at = 0;
-		go_on(q, now);
-	}
+	go_on(q, now); /* a question may have been dropped, or a receive posted */
 	if (r->asked)
 		return r->repeat_at;
 	return r->again_at ? r->again_at : NEVER;
@@ -631,7 +634,7 @@ void relay_stop(struct ib_qp *q)
 		return;
 	drop_all(r);
 	if (!q->rsp.nak_due) /* otherwise the answers before the NAK go out too */
-		forget_part(r);
+		forget_part(q);
 	if (!is_any(r->met))
 		return;
 	for (unsigned i = 0; i < SLOT_WORDS; i++)

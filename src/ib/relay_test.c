@@ -581,6 +581,80 @@ static void a_part_of_an_earlier_life_is_not_sent(void **state)
 	lab_close(x);
 }
 
+/* --- questions that are dropped -------------------------------------------------------
+ */
+
+/* Asks again for the READ of 1000 bytes that had PSN 0. */
+static void read_again(struct lab *x, uint32_t srqn)
+{
+	const struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, IB_READ, IB_ONLY, IB_NONE),
+		.dest_qp = x->to->qpn,
+		.pkey = 0xffff,
+		.srqn = srqn,
+		.va = x->mr->mkey.base,
+		.rkey = x->mr->mkey.key,
+		.dma_len = 1000,
+	};
+
+	sim_inject(x->s, 0, &f, NULL, 0);
+	sim_run(x->s, 20000);
+}
+
+/* While bytes for a READ that was asked for again are fetched, a SEND waits. Then the
+ * peer wants other bytes instead, which no process has. */
+static void what_waits_goes_on_when_a_fetch_is_dropped(void **state)
+{
+	const uint32_t nobody = (3u << (24 - QPN_SLOT_BITS)) + 5;
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	receive(x, 9, 150000, 4000);
+	post(x, IBV_WR_RDMA_READ, 1, 100000, 1000, 0);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	x->stopped = true;
+	read_again(x, x->srq->num);
+	post(x, IBV_WR_SEND, 2, 0, 100, 0);
+	sim_run(x->s, 20000);
+	read_again(x, nobody);
+	x->stopped = false;
+	expect(x, x->scq, 2, IBV_WC_SUCCESS);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	lab_close(x);
+}
+
+/* A READ was accepted, and its bytes are to be fetched when the SRQ's process has
+ * answered for the SEND behind it. But the QP fails before that: the READ is answered all
+ * the same, and then comes the NAK. */
+static void a_read_is_answered_before_the_nak(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	const struct bth next = { .psn = be24(1) };
+
+	(void)state;
+	receive(x, 9, 150000, 4000);
+	post(x, IBV_WR_RDMA_READ, 1, 100000, 1000, 0);
+	post(x, IBV_WR_SEND, 2, 0, 100, 0);
+	sim_run(x->s, MS);
+	deliver(x); /* CARRY of the READ */
+	deliver(x); /* DONE */
+	sim_run(x->s, 20000);
+	assert_int_equal(x->last - x->first, 1); /* CARRY of the SEND */
+	turn_take(&x->s->node[1].core.turn);
+	lock_take(&x->to->lock);
+	rc_reserved(ib_qp(x->to), &next, x->s->now);
+	ib_settle(ib_qp(x->to));
+	lock_give(&x->to->lock);
+	turn_give(&x->s->node[1].core.turn);
+	x->full = 1; /* for the answer, which is not asked for again */
+	deliver(x);
+	assert_int_equal(x->full, 0);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(x->mem + 100000, x->mem, 1000);
+	expect(x, x->scq, 2, IBV_WC_REM_INV_REQ_ERR);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -607,6 +681,8 @@ int main(void)
 		cmocka_unit_test(a_part_is_that_of_a_read_of_its_length),
 		cmocka_unit_test(parts_of_two_relays_have_different_numbers),
 		cmocka_unit_test(a_part_of_an_earlier_life_is_not_sent),
+		cmocka_unit_test(what_waits_goes_on_when_a_fetch_is_dropped),
+		cmocka_unit_test(a_read_is_answered_before_the_nak),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
