@@ -310,6 +310,14 @@ static void go_on(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 /* --- packets from the peer --------------------------------------------------------- */
 
+/* The copy that waits may not ask for an ACK, as pkt does. */
+static void note_ackreq(struct relay *r, const struct ib_pkt *pkt)
+{
+	for (unsigned i = 0; pkt->f.ackreq && i < r->n; i++)
+		if (held_at(r, i)->pkt.f.psn == pkt->f.psn)
+			held_at(r, i)->pkt.f.ackreq = true;
+}
+
 bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	bool busy = q->relay && q->relay->n;
@@ -326,6 +334,7 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rsp_out_of_order(q);
 	} else if (psn_diff(psn, end_of(q)) < 0) {
 		count(q, IB_RX_DUPLICATE); /* its answer is late */
+		note_ackreq(q->relay, pkt);
 		if (q->relay->asked == CARRY && now - q->relay->since > STALE_NS)
 			rsp_rnr(q); /* makes the peer wait */
 	} else {

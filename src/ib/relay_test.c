@@ -655,6 +655,46 @@ static void a_read_is_answered_before_the_nak(void **state)
 	lab_close(x);
 }
 
+/* --- duplicates of what waits ----------------------------------------------------------
+ */
+
+static bool count_acks(void *arg, const struct sim_packet *p)
+{
+	*(unsigned *)arg += p->side == 1 && !strcmp(ib_op(p->f.opcode)->name, "ACK");
+	return true;
+}
+
+/* The peer asks for an ACK only when it sends the packet again, while it waits. */
+static void a_duplicate_that_asks_for_an_ack_gets_it(void **state)
+{
+	struct lab *x = lab_open(NULL);
+	unsigned acks = 0;
+	struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, IB_SEND, IB_ONLY, IB_NONE),
+		.dest_qp = x->to->qpn,
+		.pkey = 0xffff,
+		.srqn = x->srq->num,
+	};
+
+	(void)state;
+	x->s->tap = count_acks;
+	x->s->tap_arg = &acks;
+	receive(x, 9, 100000, 4000);
+	x->stopped = true;
+	sim_inject(x->s, 0, &f, x->mem, 100);
+	sim_run(x->s, 20000);
+	f.ackreq = true;
+	sim_inject(x->s, 0, &f, x->mem, 100);
+	sim_run(x->s, 20000);
+	x->stopped = false;
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	while (deliver(x))
+		;
+	sim_run(x->s, MS);
+	assert_int_equal(acks, 1);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -683,6 +723,7 @@ int main(void)
 		cmocka_unit_test(a_part_of_an_earlier_life_is_not_sent),
 		cmocka_unit_test(what_waits_goes_on_when_a_fetch_is_dropped),
 		cmocka_unit_test(a_read_is_answered_before_the_nak),
+		cmocka_unit_test(a_duplicate_that_asks_for_an_ack_gets_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
