@@ -604,16 +604,15 @@ static void say_end(struct ib *ib, struct relay *r)
 	struct xrc_head m = { .what = XRC_END, .qpn = r->qpn, .life = r->life - 1 };
 	const struct iovec part = { &m, sizeof(m) };
 
-	for (unsigned slot = 0; slot < XRC_SLOTS; slot++) {
-		const uint64_t bit = 1ull << slot % 64;
+	for (unsigned i = 0; i < SLOT_WORDS; i++)
+		for (uint64_t left = r->unsaid[i]; left; left &= left - 1) {
+			const unsigned bit = (unsigned)__builtin_ctzll(left);
 
-		if (!(r->unsaid[slot / 64] & bit))
-			continue;
-		if (xrc_pass(ib, (uint16_t)slot, &part, 1) == -EAGAIN)
-			ib->xrc.again = true;
-		else
-			r->unsaid[slot / 64] &= ~bit;
-	}
+			if (xrc_pass(ib, (uint16_t)(64 * i + bit), &part, 1) == -EAGAIN)
+				ib->xrc.again = true;
+			else
+				r->unsaid[i] &= ~(1ull << bit);
+		}
 }
 
 static void free_if_told(struct relay *r)
