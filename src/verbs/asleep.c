@@ -133,11 +133,15 @@ bool asleep_begin(struct channel *ch)
 	return true;
 }
 
+/* The program may have destroyed the channel beside the thread, which it then cancels or
+ * interrupts. */
 void asleep_end(void *channel)
 {
 	struct channel *ch = channel;
+	const void *owner;
 
-	atomic_fetch_sub_explicit(&ch->asleep.n, 1, memory_order_relaxed);
+	if (live_find(&ch->live, LIVE_CHANNEL, &owner))
+		atomic_fetch_sub_explicit(&ch->asleep.n, 1, memory_order_relaxed);
 }
 
 static void unwatch(struct asleep *a)

@@ -265,6 +265,21 @@ static void others_may_take_the_entries(void **state)
 	close_two();
 }
 
+/* The program destroys the channel, and cancels its thread after that. By then the memory
+ * may be something else's. */
+static void a_channel_that_is_gone_is_not_touched(void **state)
+{
+	struct channel *memory = malloc(sizeof(*memory)), was;
+
+	(void)state;
+	assert_non_null(memory);
+	memset(memory, 0x55, sizeof(*memory));
+	memcpy(&was, memory, sizeof(was));
+	asleep_end(memory);
+	assert_memory_equal(memory, &was, sizeof(was));
+	free(memory);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +293,7 @@ int main(void)
 		cmocka_unit_test(completions_of_sends_may_wait),
 		cmocka_unit_test(a_thread_that_wakes_is_left_alone),
 		cmocka_unit_test(others_may_take_the_entries),
+		cmocka_unit_test(a_channel_that_is_gone_is_not_touched),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
