@@ -262,7 +262,6 @@ static void execute(struct stand_in *s, const struct xrc_carry *m, const struct 
 
 static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now)
 {
-	struct xrc_done none = { .refused = REFUSED_NO_RECV };
 	struct stand_in *s;
 	struct xrc_carry m;
 	struct run run;
@@ -271,12 +270,9 @@ static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uin
 	if (!is_mtu(m.mtu) ||
 	    !parse_run(&run, &m, (const uint8_t *)buf + sizeof(m), len - sizeof(m)))
 		return;
+	/* Where there is no room for a stand-in, nothing is answered: the question is put
+	 * again.  An answer could cross it, and make the packets another question. */
 	s = stand_in_of(ib, slot, &m, now);
-	if (!s && !find(ib, slot, m.head.qpn)) { /* too many, or no memory */
-		none.head = m.head;
-		none.head.what = XRC_DONE;
-		answer(ib, slot, &none);
-	}
 	if (!s || (int32_t)(m.head.id - s->said.head.id) < 0)
 		return;
 	if (m.head.id != s->said.head.id)

@@ -99,11 +99,12 @@ static void a_process_uses_up_its_own_stand_ins_alone(void **state)
 	lab_close(x);
 }
 
-/* No stand-in can be made, and the connection is full: the target QP asks again, and
- * goes on when there is a stand-in. */
+/* No stand-in can be made: the target QP asks again, and makes its peer wait. It goes on
+ * when there is a stand-in. */
 static void a_qp_for_which_there_is_no_room_waits(void **state)
 {
-	struct lab *x = lab_open(NULL);
+	struct sim_conf conf = { .timeout = 14 };
+	struct lab *x = lab_open(&conf);
 	struct ibv_wc wc;
 
 	(void)state;
@@ -112,17 +113,34 @@ static void a_qp_for_which_there_is_no_room_waits(void **state)
 		;
 	receive(x, 9, 100000, 4000);
 	post(x, IBV_WR_SEND, 1, 0, 3000, 0);
-	x->stopped = true;
-	assert_false(wait(x, x->scq, 1000000, &wc)); /* the message is on its way */
-	x->stopped = false;
-	assert_true(x->last - x->first >= 1);
-	x->full = 1;
-	while (deliver(x))
-		;
-	assert_int_equal(x->full, 0);
+	assert_false(wait(x, x->scq, SEC, &wc));
+	assert_true(ib_counter(&x->s->node[1].core, IB_TX_RNR) > 0);
 	end_of_many(x, 2, STAND_INS);
 	expect(x, x->scq, 1, IBV_WC_SUCCESS);
 	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	lab_close(x);
+}
+
+/* The question is put again before there is room, and on its way when there is. */
+static void what_found_no_room_is_carried_out_once(void **state)
+{
+	uint64_t *word;
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	word = (uint64_t *)(void *)(x->mem + 200000);
+	*word = 0;
+	stand_in_for_many(x, 2, STAND_INS);
+	while (deliver(x))
+		;
+	post(x, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 210000, 8, 200000);
+	sim_run(x->s, MS);
+	assert_true(deliver(x)); /* CARRY */
+	x->s->now += 20 * MS;
+	sim_run(x->s, MS); /* CARRY again */
+	end_of_many(x, 2, STAND_INS);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(*word, 5);
 	lab_close(x);
 }
 
@@ -160,6 +178,7 @@ int main(void)
 		cmocka_unit_test(rights_of_the_target_qp_count_as_they_are_now),
 		cmocka_unit_test(a_process_uses_up_its_own_stand_ins_alone),
 		cmocka_unit_test(a_qp_for_which_there_is_no_room_waits),
+		cmocka_unit_test(what_found_no_room_is_carried_out_once),
 		cmocka_unit_test(a_question_is_carried_out_once),
 	};
 
