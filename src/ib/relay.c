@@ -106,7 +106,6 @@ static struct relay *relay_make(struct ib_qp *q)
 	r->q = q;
 	r->qpn = q->qp->qpn;
 	r->life = ++q->ib->xrc.lives;
-	r->id = r->life << 16; /* unlike the ids of an earlier QP of this number */
 	list_add_tail(&q->ib->xrc.relays, &r->node);
 	q->relay = r;
 	return r;
@@ -418,7 +417,8 @@ static void take_answer(struct ib_qp *q, uint16_t slot, const void *buf, size_t 
 	struct xrc_data b;
 
 	memcpy(&head, buf, sizeof(head));
-	if (slot != r->slot || head.id != r->id)
+	if (slot != r->slot || head.id != r->id ||
+	    head.life != (r->asked == FETCH ? r->part.msg.head.life : r->life))
 		return;
 	if (r->asked == CARRY && head.what == XRC_DONE && len == sizeof(d)) {
 		memcpy(&d, buf, sizeof(d));
