@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The repository's scripts, where a mistake would go unnoticed otherwise."""
 
+import importlib.machinery
+import importlib.util
+import re
 import shutil
 import subprocess
 
@@ -53,6 +56,20 @@ def test_check_includes_refuses(tmp_path, folder, name, line):
     done = check_includes(tmp_path, folder, name, line)
     assert done.returncode == 1, done.stdout
     assert f"{tmp_path}/{folder}/{name}:" in done.stdout
+
+
+def test_the_map_of_rooms_says_what_they_may_include():
+    """The table in architecture.md is that of check-includes."""
+    loader = importlib.machinery.SourceFileLoader("check_includes", str(CHECK))
+    script = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(script)
+    page = (lab.ROOT / "docs/dev/architecture.md").read_text()
+    said = {folder: set() if names == "nothing" else set(names.split(";")[0].split(", "))
+            for folder, names in re.findall(r"^\| `(?:src/)?([a-z/]+)` \|.*\| ([^|]*) \|$", page, re.M)}
+    absent = {folder for folder in script.ALLOWED
+              if not any((lab.ROOT / top / folder).is_dir() for top in ("src", "."))}
+    assert said == {folder: (script.ALLOWED.get(folder, set()) | script.GOES.get(folder, set())) - absent
+                    for folder in script.ALLOWED.keys() | script.GOES.keys() if folder not in absent}
 
 
 def check_tests(tmp_path, files, listed=""):
