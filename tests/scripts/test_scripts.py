@@ -72,6 +72,21 @@ def test_the_map_of_rooms_says_what_they_may_include():
                     for folder in script.ALLOWED.keys() | script.GOES.keys() if folder not in absent}
 
 
+def test_contributing_names_what_is_there():
+    """`name()` or `name[]` (or in, or of) `file`: the file has the name."""
+    page = " ".join((lab.ROOT / "CONTRIBUTING.md").read_text().split())
+    found = [(name, file) for names, file in re.findall(
+        r"((?:`\w+(?:\(\)|\[\])`(?:, | and |, and | or )?)+)(?: (?:in|of) | \()`([\w/]+\.\w+)`", page)
+        for name in re.findall(r"`(\w+)", names)]
+    assert len(found) > 40
+
+    def has(name, file):
+        return any(re.search(rf"\b{name}\b", path.read_text())
+                   for top in ("src", "fabric", "tools", "tests") for path in (lab.ROOT / top).rglob(file.split("/")[-1])
+                   if str(path).endswith(f"/{file}"))
+    assert not [(name, file) for name, file in found if not has(name, file)]
+
+
 def check_tests(tmp_path, files, listed=""):
     for name, text in files.items():
         path = tmp_path / "src" / name
