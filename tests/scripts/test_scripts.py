@@ -3,6 +3,7 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -188,6 +189,32 @@ def test_install_deps_without_dpkg(tmp_path, groups, status):
         assert "dnf install gcc" in done.stdout
     else:
         assert done.stdout == ""
+
+
+def locale_of(folder, language):
+    """A language's locale in folder, as environment variables; none if this system has no sources of it."""
+    made = shutil.which("localedef") and subprocess.run(
+        ["localedef", "-i", language, "-f", "UTF-8", folder / f"{language}.UTF-8"], capture_output=True)
+    return {"LOCPATH": str(folder), "LC_ALL": f"{language}.UTF-8"} if made and made.returncode == 0 else {}
+
+
+def test_release_dates_in_english(tmp_path):
+    tree = tmp_path / "tree"
+    for name in ("debian/changelog", "debian/control", "rpm/urnic.spec", "docs/man/urnic.1", "scripts/release"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(lab.ROOT / name, tree / name)
+    env = {**os.environ, "GIT_COMMITTER_DATE": "2026-05-02T23:30:00 -0100", "GIT_CONFIG_GLOBAL": "/dev/null",
+           **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+           **locale_of(tmp_path, "de_DE")}
+    for words in (["git", "init", "-q"], ["git", "commit", "-q", "--allow-empty", "-m", "all"], ["scripts/release", "9.9"]):
+        subprocess.run(words, cwd=tree, env=env, check=True)
+    log = (tree / "debian/changelog").read_text()
+    assert log.startswith("urnic (9.9) unstable; urgency=medium\n\n  * Release 9.9.\n\n -- ")
+    assert log.splitlines()[4].endswith(">  Sun, 03 May 2026 00:30:00 +0000")
+    assert "\n" + (lab.ROOT / "debian/changelog").read_text() in log
+    assert re.search(r"^Version: +9\.9$", (tree / "rpm/urnic.spec").read_text(), re.M)
+    page = (tree / "docs/man/urnic.1").read_text()
+    assert "\n.Dd May 3, 2026\n" in page and "\n.Os urnic 9.9\n" in page
 
 
 MESON = """\
