@@ -27,7 +27,8 @@ GAINS = """\
 What programs get on a machine without RDMA hardware, and what they would use otherwise. *One host* is two processes;
 `urnic run` maps their memory, so that a WRITE or READ is a copy in memory, without a system call. A program that finds
 urnic by LD_LIBRARY_PATH alone has its memory read and written by system calls of the peer. *Two hosts* are two network
-namespaces and a veth pair: RoCE v2 over UDP. Times are half a round trip, or one operation's.
+namespaces and a veth pair: RoCE v2 over UDP. Times are half a round trip, or one operation's. The columns
+*compared* have the median of the rounds' ratios, which may differ from the ratio of the two medians beside them.
 """
 
 DEVELOPERS = """\
