@@ -135,6 +135,8 @@ def main(docs=lab.ROOT / "docs"):
     if args.page:
         write(kept(docs), docs)
         return
+    if args.keep and args.rounds != kept(docs).rounds:
+        sys.exit(f"bench: --keep needs --rounds {kept(docs).rounds}: the page names one number for all figures")
     got = measured(args)
     print(report.page(got))
     if args.keep:

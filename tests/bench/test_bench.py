@@ -425,6 +425,9 @@ def test_figures_that_are_kept_take_the_place_of_others(monkeypatch, tmp_path):
         assert ((tmp_path / bench.FIGURES).read_text() != before) == changes
     text = (tmp_path / bench.PAGE).read_text()
     assert "0.120 us" in text and "| one host, ib_write_lat, 8 B, auto | 2.40 us |" in text
+    monkeypatch.setattr(sys, "argv", ["bench", "--only", "targets", "--keep", "--rounds", "2"])
+    with pytest.raises(SystemExit, match="needs --rounds 5"):
+        bench.main(tmp_path)
 
 
 def test_files_are_written_all_or_none(tmp_path):
