@@ -25,7 +25,8 @@ static const char class[] = "/sys/class/infiniband";
 static const char prefix[] = "urnic-sysfs-";
 
 enum {
-	AGE = 1,    /* seconds, after which the tree is written anew */
+	AGE = 1, /* seconds, after which the tree is written anew */
+	MS = 1000,
 	UNIQUE = 6, /* characters that mkdtemp() chooses */
 	HIGH = 256, /* descriptors below are left to the program */
 };
@@ -41,10 +42,14 @@ static char root[ROOT_MAX];				 /* "": there is no tree */
 static int held = -1;					 /* the locked folder */
 static struct stat held_as;
 static time_t written;
+static long long counted; /* when the counters were last read: ms_now(), or 0 */
 
 /* The program may be in a folder of a tree, or have one open: names without /sys lead to
  * files, then. */
 static _Atomic bool inside;
+
+/* How new a program wants the counters. */
+enum counters { ANY, RECENT, NOW };
 
 /* Writing the tree calls functions of this library. */
 static __thread bool writing;
@@ -224,14 +229,25 @@ static bool has_root(void)
 	return false;
 }
 
+static long long ms_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (long long)t.tv_sec * MS + t.tv_nsec / 1000000;
+}
+
 /* Makes the folder and writes the tree where it is missing or old, and the values of the
  * counters, for which all processes are looked at, if they are wanted. */
-static bool write_now(write_fn *write, bool counters)
+static bool write_now(write_fn *write, enum counters counters)
 {
 	char where[PATH_MAX];
 	time_t now = time(NULL);
 	bool there = has_root(), old = !there || now - written >= AGE;
-	unsigned what = (old ? SYSFS_TREE : 0) | (counters ? SYSFS_COUNTERS : 0);
+	bool count = counters == NOW ||
+		     (counters == RECENT &&
+		      (!there || !counted || ms_now() - counted >= AGE * MS));
+	unsigned what = (old ? SYSFS_TREE : 0) | (count ? SYSFS_COUNTERS : 0);
 
 	if (!what)
 		return true;
@@ -241,11 +257,13 @@ static bool write_now(write_fn *write, bool counters)
 		return false;
 	if (old)
 		written = now;
+	if (count)
+		counted = ms_now();
 	return true;
 }
 
-/* Has the tree written; counters: with the present values of the counters. */
-static bool prepare(bool counters)
+/* Has the tree written, with counters as new as that. */
+static bool prepare(enum counters counters)
 {
 	static bool watched;
 	write_fn *write;
@@ -363,11 +381,19 @@ static bool is_ours(const char *whole)
 	return false;
 }
 
+/* Who reads a folder of counters file by file looks at all processes once a second. */
+static enum counters wanted_counters(const struct look *l, const char *whole)
+{
+	if (strstr(l->given, "counters"))
+		return NOW;
+	return strstr(whole, "counters") ? RECENT : ANY;
+}
+
 /* Puts the path in the tree into l. */
 static __attribute__((noinline)) bool put_ours(struct look *l, const char *whole)
 {
 	int saved = errno;
-	bool done = prepare(strstr(whole, "counters") != NULL);
+	bool done = prepare(wanted_counters(l, whole));
 
 	errno = saved;
 	if (done)
@@ -393,8 +419,9 @@ static bool has_rivals(void)
 /* Is it a counter by a name from within a tree, which may be another process's? */
 static bool is_counter_inside(struct look *l)
 {
-	return *l->given != '/' && strstr(l->given, "counters") &&
-	       find_base(l->dir, l->buf, sizeof(l->buf)) && strstr(l->buf, prefix);
+	return *l->given != '/' && find_base(l->dir, l->buf, sizeof(l->buf)) &&
+	       strstr(l->buf, prefix) &&
+	       (strstr(l->given, "counters") || strstr(l->buf, "counters"));
 }
 
 /* Looks before the kernel does: paths of ours must not reach devices of the kernel's, nor

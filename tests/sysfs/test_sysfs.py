@@ -333,6 +333,11 @@ def test_counters_are_live(shared_pair):
                  f"cd {d}/ports/1 && cd counters && cat {NAME}", f"cd {d}; cat */1/*/{NAME}",
                  f"cd {d}/ports; exec grep -rh . 1 --include={NAME}"):
         assert int(run(pair.a, "bash", "-c", code)) > then["port_rcv_packets"], code
+    # ... and in a shell that stays in their folder
+    code = (f"cd {d}/ports/1/counters; for i in 1 2; do cat {NAME}; sleep 0.1; done; "
+            f"read -r was <{NAME}; sleep 2.1; read -r now <{NAME}; echo $was; echo $now")
+    one, two, was, now = map(int, run(pair.a, "bash", "-c", code).split())
+    assert one < two and was < now
     for p in procs:
         p.kill()
     # what a process counted goes with it
