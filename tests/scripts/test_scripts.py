@@ -4,6 +4,7 @@
 import importlib.machinery
 import importlib.util
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -83,9 +84,28 @@ def test_contributing_names_what_is_there():
 
     def has(name, file):
         return any(re.search(rf"\b{name}\b", path.read_text())
-                   for top in ("src", "fabric", "tools", "tests") for path in (lab.ROOT / top).rglob(file.split("/")[-1])
+                   for top in ("src", "fabric", "tools", "tests")
+                   for path in (lab.ROOT / top).rglob(file.split("/")[-1])
                    if str(path).endswith(f"/{file}"))
     assert not [(name, file) for name, file in found if not has(name, file)]
+
+
+def test_files_that_are_named_are_there():
+    """In documents, comments and scripts a path from the root, or from src/, leads to a file."""
+    rooms = {path.name for path in (lab.ROOT / "src").iterdir()} | {"port", "umad", "core", "nic", "link", "packet"}
+    tops = "docs|fabric|recipes|scripts|src|tests|tools"
+    path = re.compile(rf"(?<![\w/.$<*-])((?:{tops}|{'|'.join(rooms)})/[a-z0-9_/-]+"
+                      r"\.(?:c|h|def|py|md|svg|json|tsv))\b(?![*\[])")
+    texts = [text for top in tops.split("|") for text in (lab.ROOT / top).rglob("*")
+             if text.is_file() and text != pathlib.Path(__file__)]
+    gone = set()
+    for text in [*texts, *lab.ROOT.glob("*.md"), lab.ROOT / "Makefile", lab.ROOT / "meson.build"]:
+        if text.suffix in (".pcap", ".svg", ".json", ".pyc") or "corpus" in text.parts:
+            continue
+        gone |= {(str(text.relative_to(lab.ROOT)), name) for name in path.findall(text.read_text(errors="replace"))
+                 if not any((place / name).is_file() for place in
+                            (lab.ROOT, lab.ROOT / "src", lab.ROOT / "fabric", text.parent))}
+    assert not gone
 
 
 def check_tests(tmp_path, files, listed=""):
@@ -206,7 +226,8 @@ def test_release_dates_in_english(tmp_path):
     env = {**os.environ, "GIT_COMMITTER_DATE": "2026-05-02T23:30:00 -0100", "GIT_CONFIG_GLOBAL": "/dev/null",
            **{f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
            **locale_of(tmp_path, "de_DE")}
-    for words in (["git", "init", "-q"], ["git", "commit", "-q", "--allow-empty", "-m", "all"], ["scripts/release", "9.9"]):
+    for words in (["git", "init", "-q"], ["git", "commit", "-q", "--allow-empty", "-m", "all"],
+                  ["scripts/release", "9.9"]):
         subprocess.run(words, cwd=tree, env=env, check=True)
     log = (tree / "debian/changelog").read_text()
     assert log.startswith("urnic (9.9) unstable; urgency=medium\n\n  * Release 9.9.\n\n -- ")
