@@ -138,7 +138,7 @@ help:
 	@echo 'make tests       build, then all tests, which make check runs'
 	@echo 'make install     build, then into PREFIX (/usr/local), below DESTDIR'
 	@echo 'make uninstall   take that away again'
-	@echo 'make tarball     build, then build/urnic-VERSION-MACHINE.tar.gz, which works anywhere'
+	@echo 'make tarball     build, then build/urnic-VERSION-MACHINE.tar.gz, for systems with a C library as new'
 	@echo 'make deb         a Debian package of this system: build/deb/urnic_*.deb'
 	@echo 'make rpm         an RPM: build/rpm/RPMS/*/urnic-*.rpm'
 	@echo 'make demo        build, then run RDMA programs, on one host and between two namespaces'
