@@ -115,13 +115,41 @@ void nic_called(struct nic *nic, bool nested)
 		serve_due(nic);
 }
 
+/* What a transport has left to do that posts without the turn. */
+static void after_post(struct nic *nic, struct qp *qp, enum post_left left)
+{
+	struct engine *e = &nic->engine;
+
+	if (left == POST_ECHO && !engine_takes_echo(e))
+		return;
+	if (left == POST_ECHO && turn_try_brief(&nic->core.turn)) {
+		turn_is_held(e->core); /* tells clang that this is the NIC's turn */
+		engine_echo(e, clock_ns());
+		turn_give(&nic->core.turn);
+	} else if (left != POST_NOTHING) {
+		due_add(&nic->core, qp);
+	}
+	serve_due(nic);
+}
+
+/* The transport, which another thread may just be changing: it looks again itself. */
+static const struct transport *transport_of(const struct qp *qp)
+{
+	return __atomic_load_n(&qp->transport, __ATOMIC_ACQUIRE);
+}
+
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
+	const struct transport *transport = transport_of(qp);
 	uint64_t next;
 
 	if (nested) {
 		due_add(&nic->core, qp);
 		engine_kick(&nic->engine);
+		return;
+	}
+	if (transport && transport->push) {
+		after_post(nic, qp, transport->push(qp));
 		return;
 	}
 	if (!turn_soon(nic))
@@ -171,11 +199,19 @@ static int post_nested(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad, bool nested)
 {
+	const struct transport *transport = transport_of(qp);
+	enum post_left left = POST_NOTHING;
 	int rc;
 
 	if (__builtin_expect(nested, 0))
 		return post_nested(nic, qp, wr, bad);
-	if (wr && wr->opcode == IBV_WR_SEND && qp->transport && qp->transport->posted &&
+	if (wr && transport && transport->post) {
+		wr = transport->post(qp, wr, &left);
+		after_post(nic, qp, left);
+		if (!wr)
+			return 0;
+	}
+	if (wr && wr->opcode == IBV_WR_SEND && transport && transport->posted &&
 	    turn_try_brief(&nic->core.turn)) {
 		rc = post_and_give(nic, qp, wr, bad);
 		if (rc != -EAGAIN)

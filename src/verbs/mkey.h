@@ -80,6 +80,9 @@ struct region_hooks {
 	 * table: 0, or -EBUSY where a write does not end. Not NULL where there is a
 	 * table. */
 	int (*wait)(struct core *core, const struct mkey *mk);
+	/* Waits until the threads that copy without the turn, and may have looked a key
+	 * up before this call, have ended their copies. */
+	void (*pass)(struct core *core);
 };
 
 int mkeys_init(struct mkeys *keys); /* returns 0 or -ENOMEM */

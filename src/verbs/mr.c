@@ -210,6 +210,12 @@ static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
 	return 0;
 }
 
+static void pass_copies(struct core *core)
+{
+	if (core->region.pass)
+		core->region.pass(core);
+}
+
 /* Removes the region from the export table and waits until no process of the host uses
  * it. After a return of 0 none does. */
 static int withdraw(struct core *core, const struct mkey *mk)
@@ -306,6 +312,8 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (!rc)
 		change(mr, flags, pd, &new);
 	turn_give(&mr->core->turn);
+	if (!rc)
+		pass_copies(mr->core);
 	if (!rc && is_told(mr)) {
 		tell_removed(mr->core, &old);
 		tell_added(mr->core, mk);
@@ -346,6 +354,7 @@ int mr_dereg(struct mr *mr)
 	}
 	mr->leaving = true;
 	turn_pass(&core->turn);
+	pass_copies(core);
 	if (core->exports && core->region.wait(core, &mr->mkey))
 		return -EBUSY;
 	if (is_told(mr))

@@ -216,7 +216,8 @@ int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	if (!rc && (wr->next || !post_plain(qp, wr)))
 		rc = post_list(qp, &wr);
 	did->idle = post_commit(qp);
-	did->sent = !did->idle && did->at_once && qp->transport->posted(qp, &did->next);
+	did->sent = !did->idle && did->at_once && qp->transport->posted &&
+		    qp->transport->posted(qp, &did->next);
 	lock_give(&qp->lock);
 	if (rc && bad)
 		*bad = wr;

@@ -4,6 +4,7 @@
 
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/transport.h"
 
 struct qp *qp_of(struct ibv_qp *ibv)
 {
@@ -64,4 +65,37 @@ bool qp_receives(const struct qp *qp)
 		return false;
 	}
 	return false;
+}
+
+int qp_change_transport(struct qp *qp, const struct transport *to)
+{
+	void *old = qp->tp, *new;
+	int rc = to->open(qp);
+
+	new = qp->tp;
+	qp->tp = old;
+	if (rc)
+		return rc;
+	qp->transport->close(qp);
+	qp->tp = new;
+	/* A thread that posts looks without the lock, and again with it. */
+	__atomic_store_n(&qp->transport, to, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int qp_enter_again(struct qp *qp, uint64_t now)
+{
+	const enum ibv_qp_state to = qp->state;
+	int rc = 0;
+
+	if (to != IBV_QPS_RTR && to != IBV_QPS_RTS && to != IBV_QPS_SQD)
+		return 0;
+	qp->state = IBV_QPS_RTR;
+	rc = qp->transport->enter(qp, IBV_QPS_INIT, now);
+	if (!rc && to != IBV_QPS_RTR) {
+		qp->state = IBV_QPS_RTS;
+		rc = qp->transport->enter(qp, IBV_QPS_RTR, now);
+	}
+	qp->state = to;
+	return rc;
 }

@@ -274,6 +274,12 @@ bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
 /* Initialises the lock and the lists of a new QP. */
 void qp_init_nodes(struct qp *qp);
 
+/* Gives the QP another transport, before anything was sent or received, and takes it off
+ * its lane. Returns 0, or the error of `to` when it opens. Turn held. */
+int qp_change_transport(struct qp *qp, const struct transport *to) REQUIRES(qp->lock);
+/* Takes the transport through the states that the QP has already passed. */
+int qp_enter_again(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
+
 /* Make the QP use lane l, or no lane. Turn held. */
 void qp_join_lane(struct qp *qp, struct lane *l);
 void qp_leave_lane(struct qp *qp);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* transport.h - what the verbs objects and the engine ask of a transport.
  *
- * Every call except at_once() is made with the turn and qp->lock held and is given the
- * time. No call blocks, reads a clock, or calls up except to complete work
- * (sq_complete, rq_complete) and to move the QP to ERR (qp_fail).
+ * Every call except at_once(), post() and push() is made with the turn and qp->lock held
+ * and is given the time. No call blocks, reads a clock, or calls up except to complete
+ * work (sq_complete, rq_complete) and to move the QP to ERR (qp_fail).
  */
 #ifndef VERBS_TRANSPORT_H
 #define VERBS_TRANSPORT_H
@@ -16,6 +16,13 @@
 struct qp;
 struct swqe;
 struct batch;
+
+/* What is left to do after a transport has sent without the turn. */
+enum post_left {
+	POST_NOTHING,
+	POST_ECHO, /* the process wrote to itself, and has to take that in */
+	POST_DUE,  /* make the QP due */
+};
 
 /* Most bytes that one post copies by itself: some 250 us. */
 enum { POST_AT_ONCE = 8 << 20 };
@@ -53,6 +60,13 @@ struct transport {
 	 * is due. *next: the next deadline. Returns false if it sent not all: call
 	 * run() and output(). NULL: never possible. */
 	bool (*posted)(struct qp *qp, uint64_t *next);
+	/* Posts requests of a list and sends them without the turn, as far as that is
+	 * possible. Returns the first request that was not posted; NULL: all were. NULL:
+	 * never possible. Takes qp->lock. */
+	struct ibv_send_wr *(*post)(struct qp *qp, struct ibv_send_wr *wr,
+				    enum post_left *left);
+	/* The same for requests that were posted already. */
+	enum post_left (*push)(struct qp *qp);
 	/* Does what is due by now; returns the next deadline or UINT64_MAX. Called
 	 * before output(), and after an output() that planned nothing. */
 	uint64_t (*run)(struct qp *qp, uint64_t now);
