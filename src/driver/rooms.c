@@ -22,6 +22,7 @@
 #include "ib/ib.h"
 #include "local/local.h"
 #include "raw/packet.h"
+#include "shm/shm.h"
 #include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
@@ -171,6 +172,13 @@ static void on_refused(void *arg, struct qp *qp)
 	route_to_wire(arg, qp);
 }
 
+/* The other process has agreed on segments: the QP uses them from its first request on.
+ */
+static void on_segments(void *arg, struct qp *qp)
+{
+	route_to_segments(arg, qp);
+}
+
 static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 {
 	struct nic *nic = arg;
@@ -189,7 +197,8 @@ static void on_sooner(void *arg)
 
 static const struct local_ops local_ops = {
 	on_refused,   ib_lane_input, ib_lane_message, ib_lane_news,
-	ib_lane_told, on_piped,	     on_sooner,
+	ib_lane_told, shm_segment,   shm_news,	      shm_told,
+	on_segments,  on_piped,	     on_sooner,
 };
 
 /* Returns the setting that requires packets, because faults and captures act on packets;
@@ -243,6 +252,8 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		log_info("processes of this host are reached by UDP: %s", why);
 	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
 			&local_ops, nic);
+	if (!rc && conf->shm && !why)
+		local_use_segments(local_of(&nic->core));
 	if (rc || why || !nic->core.exports)
 		return rc;
 	why_private = share_private(&nic->core, conf->local);

@@ -13,6 +13,7 @@
 #include "driver/registry.h"
 #include "ib/ib.h"
 #include "local/local.h"
+#include "shm/shm.h"
 #include "sys/addr.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -31,10 +32,20 @@ bool same_host(struct device *dev, const uint8_t ip[16])
 	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
 
+/* The peer of such a QP sends segments, so the QP cannot stay what it is. */
+static int to_segments(struct qp *qp) REQUIRES(qp->lock)
+{
+	if (!qp->tm)
+		return qp_change_transport(qp, &shm_transport);
+	log_info("QP 0x%06x: URNIC_SHM does not match tags: its SRQ does", qp->qpn);
+	return -EOPNOTSUPP;
+}
+
 int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
 	struct lane *l = NULL;
 	bool near;
+	int rc = 0;
 
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
@@ -43,30 +54,16 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 		l = local_lane(local_of(&nic->core), qpn_slot(dest_qp));
 	lock_take(&qp->lock);
 	qp->same_host = near;
-	if (l)
+	if (qp->transport == &shm_transport)
+		rc = qp_change_transport(qp, &ib_transport);
+	if (!rc && l && qp->type == IBV_QPT_RC && local_has_segments(l))
+		rc = to_segments(qp);
+	if (!rc && l)
 		local_connect(qp, l);
 	else
 		qp_leave_lane(qp);
 	lock_give(&qp->lock);
-	return l != NULL;
-}
-
-/* Takes the transport through the states that the QP has already passed. */
-static int catch_up(struct qp *qp, uint64_t now)
-{
-	const enum ibv_qp_state to = qp->state;
-	int rc = 0;
-
-	if (to != IBV_QPS_RTR && to != IBV_QPS_RTS && to != IBV_QPS_SQD)
-		return 0;
-	qp->state = IBV_QPS_RTR;
-	rc = qp->transport->enter(qp, IBV_QPS_INIT, now);
-	if (!rc && to != IBV_QPS_RTR) {
-		qp->state = IBV_QPS_RTS;
-		rc = qp->transport->enter(qp, IBV_QPS_RTR, now);
-	}
-	qp->state = to;
-	return rc;
+	return rc ? rc : l != NULL;
 }
 
 void route_to_wire(struct nic *nic, struct qp *qp)
@@ -83,7 +80,7 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 	lock_take(&qp->lock);
 	qp_leave_lane(qp);
 	if (!rc)
-		rc = catch_up(qp, now);
+		rc = qp_enter_again(qp, now);
 	if (rc) {
 		log_error("QP 0x%06x: its peer can be reached by UDP only, and the "
 			  "UDP port cannot be had: %s; the QP fails",
@@ -92,4 +89,26 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 	}
 	lock_give(&qp->lock);
 	cancel_let(was);
+}
+
+void route_to_segments(struct nic *nic, struct qp *qp)
+{
+	struct lane *l = qp->lane;
+	uint64_t now = clock_ns();
+	int rc;
+
+	(void)nic;
+	lock_take(&qp->lock);
+	rc = to_segments(qp);
+	if (!rc) {
+		local_connect(qp, l);
+		rc = qp_enter_again(qp, now);
+	}
+	if (rc) {
+		log_error("QP 0x%06x: it cannot use segments: %s; the QP fails", qp->qpn,
+			  strerror(-rc));
+		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
+	}
+	due_add(qp->core, qp);
+	lock_give(&qp->lock);
 }

@@ -20,5 +20,7 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 /* Moves qp, which waits for a peer of this host, to the wire, keeping its state. If that
  * fails, the QP goes to ERR. */
 void route_to_wire(struct nic *nic, struct qp *qp);
+/* Moves qp, which waits for a peer of this host, to src/shm in the same way. */
+void route_to_segments(struct nic *nic, struct qp *qp);
 
 #endif

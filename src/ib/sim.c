@@ -16,6 +16,7 @@
 #include "net/lid.h"
 #include "net/loop.h"
 #include "net/roce.h"
+#include "shm/shm.h"
 #include "sys/clock.h"
 #include "verbs/device_testing.h"
 #include "verbs/due.h"
@@ -69,10 +70,31 @@ static void on_refused(void *arg, struct qp *qp)
 	n->refused++;
 }
 
+static void on_segments(void *arg, struct qp *qp)
+{
+	struct lane *l = qp->lane;
+	struct sim_node *n = arg;
+
+	lock_take(&qp->lock);
+	MUST(qp_change_transport(qp, &shm_transport) == 0);
+	local_connect(qp, l);
+	MUST(qp_enter_again(qp, n->sim->now) == 0);
+	due_add(&n->core, qp);
+	lock_give(&qp->lock);
+}
+
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said, NULL };
 static const struct local_ops local_ops = {
-	on_refused, ib_lane_input, ib_lane_message, ib_lane_news, ib_lane_told,
-	on_piped,   NULL,
+	.refused = on_refused,
+	.packet = ib_lane_input,
+	.message = ib_lane_message,
+	.news = ib_lane_news,
+	.told = ib_lane_told,
+	.segment = shm_segment,
+	.segment_news = shm_news,
+	.segment_told = shm_told,
+	.segments = on_segments,
+	.datagram = on_piped,
 };
 
 static void share_host(struct sim_node *n, const struct sim_conf *conf)
@@ -84,6 +106,8 @@ static void share_host(struct sim_node *n, const struct sim_conf *conf)
 	MUST(host_open(&n->host, &host_ops, n) == 0);
 	n->core.slot = host_slot(n->host);
 	MUST(local_open(&n->core, n->host, way, "it is off", &local_ops, n) == 0);
+	if (conf->segments)
+		local_use_segments(local_of(&n->core));
 }
 
 static void leave_host(struct sim_node *n)
@@ -309,7 +333,12 @@ static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 	turn_take(&qp->core->turn);
 	l = local_lane(local_of(qp->core), qpn_slot(peer->qpn));
 	MUST(l);
+	lock_take(&qp->lock);
+	if (qp->type == IBV_QPT_RC && local_has_segments(l) &&
+	    qp->transport != &shm_transport)
+		MUST(qp_change_transport(qp, &shm_transport) == 0);
 	local_connect(qp, l);
+	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 }
 

@@ -51,9 +51,12 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 
 	if (!p || p->state != PEER_UP || bytes > REC_HEAD + RING_CHUNK)
 		return true;
+	peer_lock(p);
 	r = ring_reserve(&p->out, bytes);
-	if (!r)
+	if (!r) {
+		peer_unlock(p);
 		return !peer_reads(p, now);
+	}
 	memcpy(head.from, ip_of(d)->from.ip, 16);
 	memcpy(head.to, ip_of(d)->to.ip, 16);
 	r->kind = REC_DGRAM;
@@ -66,6 +69,7 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 		at += d->iov[i].iov_len;
 	}
 	ring_publish(&p->out, r, bytes);
+	peer_unlock(p);
 	atomic_thread_fence(
 		memory_order_seq_cst); /* no QP is locked: see local_flush() */
 	l->count.out++;

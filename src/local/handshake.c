@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verbs/qp.h"
+#include "verbs/transport.h"
 #include "host/host.h"
 #include "local/peer.h"
 #include "local/say.h"
@@ -127,7 +129,8 @@ static void on_ask_map(struct peer *p, uint32_t key, const struct pipe_msg *m)
  * needs. */
 static void may_be_at_once(const struct peer *p, struct qp *qp)
 {
-	atomic_store(&qp->tp.at_once, p->mapped && qp->reliable);
+	atomic_store(&qp->tp.at_once,
+		     p->mapped && qp->reliable && qp->transport->at_once);
 }
 
 static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)
@@ -172,6 +175,20 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 	if (p->reach.pid <= 0)
 		return "that process is in another pid namespace";
 	return nonce->at ? NULL : "that process does not allow it";
+}
+
+bool local_has_segments(const struct lane *lane)
+{
+	const struct peer *p = container_of(lane, const struct peer, lane);
+
+	return p->state == PEER_UP && p->segments;
+}
+
+static void agree_on_segments(struct peer *p, bool theirs)
+{
+	p->segments = p->l->segments && theirs;
+	if (p->segments)
+		atomic_fetch_add(&p->l->nsegments, 1);
 }
 
 static void handshake_memory(struct peer *p, const struct nonce *nonce, int exports_fd)
@@ -224,6 +241,7 @@ static struct peer *self_open(struct local *l)
 	p->answered = p->answers;
 	p->state = PEER_UP;
 	p->lane.state = LANE_UP;
+	agree_on_segments(p, true);
 	l->self = p;
 	return p;
 }
@@ -303,6 +321,8 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		yes = take_memory(p, s->fd[0], m->bytes) == 0;
 	if (yes)
+		agree_on_segments(p, m->segments == 1);
+	if (yes)
 		handshake_memory(p, &m->nonce, s->fd[1]);
 	else
 		peer_refuse(p,
@@ -321,6 +341,7 @@ static void on_answer(struct peer *p, const struct host_said *s, const struct pi
 	if (!we_offer(p))
 		return;
 	if (p->state == PEER_OPENING && p->pipe && yes) {
+		agree_on_segments(p, m->segments == 1);
 		handshake_memory(p, &m->nonce, s->fd[0]);
 		peer_up(p);
 		say_surely(p, SAY_CONFIRM, true);

@@ -13,13 +13,22 @@ enum {
 
 void peer_admit(struct peer *p)
 {
-	if (peer_waits(p) && ring_has_room(&p->out))
+	bool room;
+
+	if (!peer_waits(p))
+		return;
+	peer_lock(p);
+	room = ring_has_room(&p->out);
+	peer_unlock(p);
+	if (room)
 		qp_admit_all(p->l->core, &p->lane);
 }
 
 static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
 		 uint32_t len, uint64_t now)
 {
+	if (r->kind == REC_SEGMENT)
+		return p->segments && p->l->ops->segment(p, r, payload, len, now);
 	if (r->kind == REC_PACKET && lane_input_short(p, r, payload, len, now))
 		return true;
 	local_prolong(p->l);
@@ -53,12 +62,40 @@ static bool hear_last(struct peer *p, uint32_t count, uint64_t now)
 		return false;
 	p->heard = count;
 	for (uint32_t i = 0; i < n; i++)
-		p->l->ops->told(p->l->core, &p->lane, word[i], now);
+		if (p->segments)
+			p->l->ops->segment_told(p, word[i], now);
+		else
+			p->l->ops->told(p->l->core, &p->lane, word[i], now);
 	return true;
+}
+
+static struct list *next_of(struct peer *p, struct list *n)
+{
+	struct list *next;
+
+	peer_lock(p);
+	next = n->next;
+	peer_unlock(p);
+	return next;
+}
+
+/* Posting threads add to the list's end meanwhile; only the turn's holder removes. */
+static void ask_all_segments(struct peer *p, uint64_t now)
+{
+	struct list *head = &p->lane.unanswered, *n, *next;
+
+	for (n = next_of(p, head); n != head; n = next) {
+		next = next_of(p, n);
+		p->l->ops->segment_news(container_of(n, struct qp, lane_out), now);
+	}
 }
 
 static void ask_all(struct peer *p, uint64_t now)
 {
+	if (p->segments) {
+		ask_all_segments(p, now);
+		return;
+	}
 	list_for_safe(n, &p->lane.unanswered)
 		p->l->ops->news(container_of(n, struct qp, lane.ack), now);
 }

@@ -108,22 +108,28 @@ static int send_fields(struct lane *l, const struct lane_from *from,
 	uint32_t head = is_wide(f, op->ext) ? REC_HEAD_WIDE : REC_HEAD;
 	uint32_t carried = f->by_ref ? 0 : len;
 	struct peer *p = peer_of(l);
-	struct rec *r = op->kind == IB_ACK ? ring_reserve_answer(&p->out)
-					   : ring_reserve(&p->out, head + carried);
+	struct rec *r;
+	int rc = 0;
 
 	/* Even without room: a peer that sleeps over a full ring must be woken */
 	peer_wrote(p);
-	if (!r)
-		return -ENOBUFS;
-	if (carried && span_copy((uint8_t *)r + head, span, off, carried))
-		return -EFAULT;
-	pack(f, op->ext, r);
-	r->src = from->qpn;
-	r->route = from->out;
-	ring_publish(&p->out, r, head + carried);
-	p->l->count.out++;
-	p->l->count.out_bytes += len;
-	return 0;
+	peer_lock(p);
+	r = op->kind == IB_ACK ? ring_reserve_answer(&p->out)
+			       : ring_reserve(&p->out, head + carried);
+	if (!r) {
+		rc = -ENOBUFS;
+	} else if (carried && span_copy((uint8_t *)r + head, span, off, carried)) {
+		rc = -EFAULT;
+	} else {
+		pack(f, op->ext, r);
+		r->src = from->qpn;
+		r->route = from->out;
+		ring_publish(&p->out, r, head + carried);
+		p->l->count.out++;
+		p->l->count.out_bytes += len;
+	}
+	peer_unlock(p);
+	return rc;
 }
 
 static int send_short(struct lane *l, const struct lane_from *from,
@@ -178,8 +184,12 @@ static struct lane_route route(const struct link_addr *addr)
 static bool look(struct lane *l)
 {
 	struct peer *p = peer_of(l);
+	bool sound;
 
-	if (ring_look(&p->out))
+	peer_lock(p);
+	sound = ring_look(&p->out);
+	peer_unlock(p);
+	if (sound)
 		return true;
 	peer_broken(p, "it has read further than was written");
 	return false;

@@ -16,6 +16,8 @@ struct lane;
 struct lane_from;
 struct lane_short;
 struct host;
+struct peer;
+struct rec;
 struct host_said;
 struct local;
 struct qp;
@@ -39,6 +41,16 @@ struct local_ops {
 	 * the peer. */
 	void (*told)(struct core *core, const struct lane *l, uint64_t word,
 		     uint64_t now);
+	/* In place of packet, news and told, where both processes let SENDs go by
+	 * segments (docs/dev/shm.md).  segment returns false if no urnic writes such a
+	 * record. */
+	bool (*segment)(struct peer *p, const struct rec *r, const uint8_t *payload,
+			uint32_t len, uint64_t now);
+	void (*segment_news)(struct qp *qp, uint64_t now);
+	void (*segment_told)(struct peer *p, uint64_t word, uint64_t now);
+	/* The peer has agreed on segments: qp, an RC QP that waits on the lane, changes
+	 * its transport.  No QP is locked. */
+	void (*segments)(void *arg, struct qp *qp);
 	/* A datagram came in by a pipe.  It is valid during the call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
 	/* local_deadline() has become earlier, by a control call, or messages were taken
@@ -64,6 +76,8 @@ static inline struct local *local_of(const struct core *core)
 /* off_why: the reason to log if way is LOCAL_OFF.  Returns 0 or -ENOMEM. */
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg);
+/* From now on peers are offered segments.  Before the first peer. */
+void local_use_segments(struct local *l);
 void local_close(struct core *core);
 void local_forked(struct core *core); /* in the child of a fork */
 
@@ -71,6 +85,8 @@ void local_forked(struct core *core); /* in the child of a fork */
  * if there is none yet.  NULL: it was refused, or no process has the slot: use the
  * wire. */
 struct lane *local_lane(struct local *l, uint16_t slot);
+/* Have both processes agreed on segments? */
+bool local_has_segments(const struct lane *lane);
 /* Puts qp, which is locked, on the lane. */
 void local_connect(struct qp *qp, struct lane *lane);
 

@@ -38,14 +38,23 @@ static void ignore_ring(struct peer *p)
 	p->is_hot = false;
 }
 
+static bool has_room(struct peer *p)
+{
+	bool room;
+
+	peer_lock(p);
+	room = ring_has_room(&p->out);
+	peer_unlock(p);
+	return room;
+}
+
 void peer_cool(struct peer *p)
 {
 	atomic_store(&p->in.s->want_kick, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	/* While the ring was hot, a peer that made room or executed requests sent no
 	 * KICK: look once more. */
-	if (!ring_empty(&p->in) || peer_has_news(p) ||
-	    (peer_waits(p) && ring_has_room(&p->out))) {
+	if (!ring_empty(&p->in) || peer_has_news(p) || (peer_waits(p) && has_room(p))) {
 		atomic_store(&p->in.s->want_kick, 0);
 		return;
 	}
@@ -160,6 +169,7 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 	p->slot = slot;
 	p->fd = -1;
 	reach_init(&p->reach, direct_of(l->core), slot);
+	brief_init(&p->writing);
 	list_init(&p->node_up);
 	list_init(&p->dirty);
 	peer_make_lane(p);
@@ -181,8 +191,12 @@ void peer_release(struct peer *p)
 	list_add_tail(&p->l->dead, &p->node); /* freed later: callers may still use it */
 }
 
-static void add_up(struct local_counters *c, const struct lane *l)
+static void add_up(struct local_counters *c, const struct peer *p)
 {
+	const struct lane *l = &p->lane;
+
+	c->out += p->sent;
+	c->out_bytes += p->sent_bytes;
 	c->direct += l->direct;
 	c->direct_bytes += l->direct_bytes;
 	c->at_once += l->at_once;
@@ -199,7 +213,7 @@ static void add_up(struct local_counters *c, const struct lane *l)
 static void bury(struct peer *p)
 {
 	list_del(&p->node);
-	add_up(&p->l->count, &p->lane);
+	add_up(&p->l->count, p);
 	handshake_let_go(p);
 	free(p);
 }
@@ -221,6 +235,25 @@ static void make_due(struct peer *p)
 		due_add(p->l->core, container_of(n, struct qp, lane.node));
 }
 
+/* Nothing was sent by these QPs yet.  Each leaves the list and joins it again, so each is
+ * taken from its head once. */
+static void change_transport(struct peer *p)
+{
+	struct list *qps = &p->lane.qps;
+	unsigned n = 0;
+
+	list_for(node, qps) n++;
+	while (n--) {
+		struct list *first = qps->next;
+		struct qp *qp = container_of(first, struct qp, lane_node);
+
+		list_del(first);
+		list_add_tail(qps, first);
+		if (qp->type == IBV_QPT_RC)
+			p->l->ops->segments(p->l->arg, qp);
+	}
+}
+
 void peer_up(struct peer *p)
 {
 	struct reach *r = &p->reach;
@@ -236,6 +269,11 @@ void peer_up(struct peer *p)
 		 r->vm ? "" : r->why);
 	peer_heat(p);
 	make_due(p);
+	if (!p->segments)
+		return;
+	log_info("slot %u, process %d: RC SENDs go by segments (URNIC_SHM)", p->slot,
+		 (int)r->pid);
+	change_transport(p);
 }
 
 /* pid: 0 if it is not known. */
@@ -340,6 +378,35 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	return 0;
 }
 
+static void pass_writers(const struct list *peers)
+{
+	list_for(n, peers)
+	{
+		struct peer *p = container_of(n, struct peer, node);
+
+		peer_lock(p);
+		peer_unlock(p);
+	}
+}
+
+static void pass(struct core *core)
+{
+	struct local *l = local_of(core);
+
+	if (!atomic_load(&l->nsegments))
+		return;
+	turn_take(&core->turn);
+	pass_writers(&l->peers);
+	pass_writers(&l->dead);
+	turn_give(&core->turn);
+}
+
+void local_use_segments(struct local *l)
+{
+	l->segments = true;
+	l->core->region.pass = pass;
+}
+
 void local_close(struct core *core)
 {
 	struct local *l = local_of(core);
@@ -353,6 +420,7 @@ void local_close(struct core *core)
 		peer_release(p);
 	}
 	list_for_safe(n, &l->dead) bury(container_of(n, struct peer, node));
+	core->region.pass = NULL;
 	direct_close(core);
 	free(l);
 	room_put(core, &local_key, NULL);
@@ -387,9 +455,8 @@ void local_log_counters(struct core *core)
 	struct local_counters c = local_of(core)->count;
 
 	list_for(n, &local_of(core)->peers)
-		add_up(&c, &container_of(n, struct peer, node)->lane);
-	list_for(n, &local_of(core)->dead)
-		add_up(&c, &container_of(n, struct peer, node)->lane);
+		add_up(&c, container_of(n, struct peer, node));
+	list_for(n, &local_of(core)->dead) add_up(&c, container_of(n, struct peer, node));
 	if (c.at_once)
 		log_info("same host: %" PRIu64 " requests (%" PRIu64
 			 " bytes) carried out by the threads that posted them",

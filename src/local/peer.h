@@ -15,6 +15,7 @@
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
+#include "sys/lock.h"
 #include "verbs/core.h"
 #include "wire/qpn.h"
 
@@ -64,6 +65,14 @@ struct peer {
 	struct lane lane; /* the lane is up or dead as the peer is */
 	struct pipe_shared *pipe;
 	int fd; /* memory of an offer that was not sent yet; or -1 */
+	/* Both processes let SENDs go by segments (docs/dev/shm.md).  Then posting
+	 * threads write to the ring without the turn, and `writing` guards `out`,
+	 * lane.unanswered and the counts; otherwise the turn does. */
+	bool segments;
+	struct brief_lock writing;
+	uint64_t sent, sent_bytes; /* segments, and their payload */
+	/* A QP waits for room: threads that post must not take it away. */
+	atomic_bool crowded;
 	struct ring_out out;
 	struct ring_in in;
 	struct answered *answers;	 /* pipe->answered[] of this process */
@@ -98,6 +107,8 @@ struct local {
 	const struct local_ops *ops;
 	void *arg;
 	enum local_way way;
+	bool segments;		    /* are offered to peers */
+	_Atomic unsigned nsegments; /* peers that ever had agreed on them */
 	const char *off_why;
 	struct list peers, dirty, dead;
 	struct list hot, cold; /* lists of peers that are up */
@@ -123,6 +134,19 @@ static inline void local_prolong(struct local *l)
 {
 	turn_is_held(l->core);
 	turn_prolong(&l->core->turn);
+}
+
+/* Around every use of p->out. */
+static inline NO_TSA void peer_lock(struct peer *p)
+{
+	if (p->segments)
+		brief_take(&p->writing);
+}
+
+static inline NO_TSA void peer_unlock(struct peer *p)
+{
+	if (p->segments)
+		brief_give(&p->writing);
 }
 
 /* --- peers (peer.c) ------------------------------------------------------ */
@@ -154,7 +178,7 @@ void peer_drain(struct peer *p);
 /* Has the peer executed requests that our QPs wait for? */
 static inline bool peer_has_news(const struct peer *p)
 {
-	return !list_empty(&p->lane.unanswered) &&
+	return (p->segments || !list_empty(&p->lane.unanswered)) &&
 	       atomic_load_explicit(&p->answered->count, memory_order_acquire) !=
 		       p->heard;
 }

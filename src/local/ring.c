@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t slots_of(uint32_t bytes)
+/* bytes is at most what a ring holds. */
+static inline uint32_t slots_of(uint32_t bytes)
 {
-	return bytes / SLOT + (bytes % SLOT != 0);
+	return (bytes + SLOT - 1) / SLOT;
 }
 
 static void *at(const struct ring_shared *s, uint32_t pos)
@@ -119,9 +120,13 @@ bool ring_empty(const struct ring_in *r)
 
 static bool is_sound(const struct ring_in *r, const struct rec *rec)
 {
-	uint32_t n = slots_of(rec->bytes), at = r->tail % RING_SLOTS;
+	uint32_t n, at = r->tail % RING_SLOTS;
 
-	if (rec->kind >= REC_KINDS || n > RING_SLOTS - at || rec->bytes < rec_head(rec))
+	if (rec->kind >= REC_KINDS || rec->bytes > RING_SLOTS * SLOT ||
+	    rec->bytes < rec_head(rec))
+		return false;
+	n = slots_of(rec->bytes);
+	if (n > RING_SLOTS - at)
 		return false;
 	/* A pad must reach the end of the ring but not be all of it, so that no reader
 	 * goes round for ever. */

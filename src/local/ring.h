@@ -59,6 +59,19 @@ bool ring_has_room(struct ring_out *r);
 /* Reads how far the reader has come.  Returns false if the position is impossible. */
 bool ring_look(struct ring_out *r);
 
+/* ring_reserve() for the common case: room for the record, by the last look at the
+ * reader, and no pad. */
+static inline struct rec *ring_reserve_near(struct ring_out *r, uint32_t bytes)
+{
+	const uint32_t n = (bytes + SLOT - 1) / SLOT, at = r->head % RING_SLOTS;
+
+	if (__builtin_expect(n + RING_ANSWER_SLOTS >= RING_SLOTS - (r->head - r->tail) ||
+				     n > RING_SLOTS - at,
+			     0))
+		return ring_reserve(r, bytes);
+	return (struct rec *)(void *)r->s->slot[at];
+}
+
 /* Gets the next record.  Returns 1 with its headers in *rec and its payload in the ring
  * until ring_release(); 0 if there is none; -EPROTO if the record is not valid. */
 int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint32_t *len);

@@ -22,7 +22,8 @@ enum say {
 };
 
 struct pipe_msg {
-	uint8_t version, what, yes, zero;
+	uint8_t version, what, yes;
+	uint8_t segments;   /* may SENDs go by segments? */
 	uint32_t bytes;	    /* size of the offered memory */
 	struct nonce nonce; /* at == 0: its memory must not be copied directly */
 };

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* qp.c - the transport as core and nic see it: a QP's states. */
+#include "shm/shm.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shm/shm_qp.h"
+#include "verbs/due.h"
+#include "wire/gsi.h"
+
+static int open_qp(struct qp *qp)
+{
+	struct shm_qp *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return -ENOMEM;
+	q->qp = qp;
+	q->src.timeout_at = NEVER;
+	qp->tp = q;
+	return 0;
+}
+
+/* The QP's lane is set: finds what depends on it and on the path. */
+static void meet(struct shm_qp *q)
+{
+	struct qp *qp = q->qp;
+	struct lane *l = qp->lane;
+	struct lane_route route;
+	uint32_t pkey;
+
+	q->peer = l ? container_of(l, struct peer, lane) : NULL;
+	q->word = l && l->executed ? &l->executed[qpn_index(qp->qpn)] : NULL;
+	q->answer = l && l->theirs ? &l->theirs[qpn_index(qp->attr.dest_qp_num)] : NULL;
+	if (!l)
+		return;
+	/* Segments of other addresses or of another partition are refused, as on a
+	 * wire. */
+	route = l->ops->route(&qp->path.addr);
+	pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
+	q->dest = qp->attr.dest_qp_num;
+	q->route = route.out ^ pkey;
+	q->route_in = route.in ^ pkey;
+}
+
+static void leave(struct shm_qp *q)
+{
+	dst_close(q);
+	src_reset(q, 0);
+	dst_reset(q);
+	qp_leave_lane(q->qp);
+	q->peer = NULL;
+	q->word = NULL;
+	q->answer = NULL;
+}
+
+static void close_qp(struct qp *qp)
+{
+	leave(shm_qp(qp));
+	free(qp->tp);
+	qp->tp = NULL;
+}
+
+static void stop(struct shm_qp *q) REQUIRES(q->qp->lock)
+{
+	src_stop(q);
+	dst_stop(q);
+}
+
+void shm_settle(struct shm_qp *q)
+{
+	if (__builtin_expect(q->qp->state == IBV_QPS_ERR, 0))
+		stop(q);
+}
+
+static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	struct shm_qp *q = shm_qp(qp);
+
+	(void)now;
+	qp_is_held(q->qp);
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		leave(q);
+		return 0;
+	case IBV_QPS_RTR:
+		meet(q);
+		dst_open(q);
+		return 0;
+	case IBV_QPS_RTS:
+		meet(q);
+		if (from == IBV_QPS_RTR) {
+			src_reset(q, qp->attr.sq_psn);
+			src_open(q);
+		}
+		due_add(qp->core, qp);
+		return 0;
+	case IBV_QPS_SQD:
+		due_add(qp->core, qp);
+		return 0;
+	case IBV_QPS_ERR:
+		stop(q);
+		return 0;
+	case IBV_QPS_INIT:
+	case IBV_QPS_SQE:
+	case IBV_QPS_UNKNOWN:
+		return 0;
+	}
+	return 0;
+}
+
+static uint64_t run(struct qp *qp, uint64_t now)
+{
+	struct shm_qp *q = shm_qp(qp);
+	uint64_t out, in;
+
+	qp_is_held(q->qp);
+	out = src_run(q, now);
+	in = dst_run(q, now);
+	return out < in ? out : in;
+}
+
+static void describe(const struct qp *qp, char *buf, size_t size)
+{
+	const struct shm_qp *q = shm_qp(qp);
+
+	snprintf(buf, size,
+		 "oldest PSN without an ACK {oldest_psn=%u}, next {next_psn=%u}, never "
+		 "sent {new_psn=%u}; retries left {retries=%u}, RNR {rnr_retries=%u}; "
+		 "expected PSN {expected_psn=%u}",
+		 q->src.una, q->src.next, q->src.max, q->src.retry_left, q->src.rnr_left,
+		 q->dst.expected);
+}
+
+const struct transport shm_transport = {
+	.name = "shm",
+	.open = open_qp,
+	.close = close_qp,
+	.enter = enter,
+	.stream = true,
+	.output = shm_output,
+	.post = shm_post,
+	.push = shm_push,
+	.run = run,
+	.describe = describe,
+};

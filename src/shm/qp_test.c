@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections that begin, end and begin again. */
+#include "shm/fix.h"
+
+static void a_target_that_is_ready_later(void **state)
+{
+	struct fix *f = plain_pair();
+	const uint64_t began = f->s->now;
+
+	(void)state;
+	fix_modify(f, 1, IBV_QPS_RESET);
+	post_at(f, 0, 1, 0, 8, 0);
+	post_at(f, 0, 2, 8, 8, 0);
+	pair_run(f, MS);
+	sim_bring(f->s, f->p.qp[1], f->p.qp[0], &f->conf);
+	recv_at(f, 1, 1, 5000, 8);
+	recv_at(f, 1, 2, 6000, 8);
+	came(f, 1, 1, 5000, 0, 8);
+	came(f, 1, 2, 6000, 8, 8);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	assert_true(f->s->now - began < 3 * MS); /* no timeout passed */
+	fix_close(f);
+}
+
+/* Both ends are reset and connected again, with the same numbers, before the target has
+ * read what the source sent before. */
+static void stale_segments(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	pair_stop(f, 1);
+	post_at(f, 0, 1, 0, 8, 0);
+	pair_run(f, 1000);
+	pair_again(f, 0);
+	pair_again(f, 1);
+	recv_at(f, 1, 2, 5000, 8);
+	post_at(f, 0, 2, 100, 8, 0);
+	pair_go(f, 1);
+	came(f, 1, 2, 5000, 100, 8);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* The source is reset alone: the word of before is not for its new life. */
+static void a_stale_word(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
+
+	(void)state;
+	recv_at(f, 1, 1, 0, 8);
+	post_at(f, 0, 1, 0, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	pair_again(f, 0);
+	post_at(f, 0, 2, 0, 8, 0);
+	fix_wc(f, 0, 2, IBV_WC_RETRY_EXC_ERR);
+	fix_close(f);
+}
+
+static void the_last_word(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	recv_at(f, 1, 1, 0, 8);
+	post_at(f, 0, 1, 0, 8, 0);
+	sim_step(f->s);
+	pair_stop(f, 0);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_no_wc(f, 0);
+	pair_again(f, 1);
+	pair_go(f, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* Several QPs wait for the peer, and all change their transport when it is up. */
+static void all_that_wait_change(void **state)
+{
+	const struct sim_conf conf = { .same_host = true,
+				       .pipe_only = true,
+				       .segments = true };
+	struct sim *s = sim_open(&conf);
+	struct sim_pair p[3];
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		p[i] = sim_pair(s, IBV_QPT_RC, &conf);
+	sim_run(s, MS);
+	for (int i = 0; i < 3; i++)
+		for (int k = 0; k < 2; k++)
+			assert_ptr_equal(p[i].qp[k]->transport, &shm_transport);
+	for (int i = 0; i < 3; i++)
+		sim_unpair(s, &p[i]);
+	sim_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_target_that_is_ready_later),
+		cmocka_unit_test(stale_segments),
+		cmocka_unit_test(a_stale_word),
+		cmocka_unit_test(the_last_word),
+		cmocka_unit_test(all_that_wait_change),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_qp.h - what the files of shm/ share: the state of a QP, segments and words
+ * (docs/dev/shm.md). */
+#ifndef SHM_SHM_QP_H
+#define SHM_SHM_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/peer.h"
+#include "shm/shm.h"
+#include "verbs/core.h"
+#include "verbs/mr.h"
+#include "verbs/psn.h"
+#include "verbs/qp.h"
+#include "verbs/target_state.h"
+#include "verbs/transport.h"
+#include "wire/aeth.h"
+#include "wire/qpn.h"
+
+/* rec.opcode of a segment. */
+enum segment {
+	SEGMENT_FIRST = 1 << 0,
+	SEGMENT_LAST = 1 << 1,
+	SEGMENT_IMM = 1 << 2,  /* of the last: rec.data is immediate data */
+	SEGMENT_WORD = 1 << 3, /* no segment: the word of a QP that leaves */
+	SEGMENT_ONLY = SEGMENT_FIRST | SEGMENT_LAST,
+	SEGMENT_KNOWN = SEGMENT_ONLY | SEGMENT_IMM | SEGMENT_WORD,
+};
+
+/* The word of a QP as target: what it says to its source (link/lane.h, executed).
+ *
+ *	index of the source's QP (14) | life (8) | count (10) | syndrome (8) | number (24)
+ *
+ * number: all segments before it were executed.  syndrome: as in an AETH; a sequence NAK
+ * asks for all segments from number on.  count: of the words that are no ACK, so that the
+ * same NAK said twice is heard twice.  life: the source's, which tells connections of one
+ * QP number apart; 0 in the word of a target that has heard none yet. */
+enum { WORD_SYNDROME_AT = 24, WORD_COUNT_AT = 32, WORD_LIFE_AT = 42, WORD_INDEX_AT = 50 };
+enum { COUNT_MASK = 0x3ff };
+
+struct shm_qp {
+	struct qp *qp;
+	struct peer *peer;	/* while the QP has a lane */
+	uint32_t route, dest;	/* of segments that leave: local's hash, and the QPN */
+	uint32_t route_in;	/* of segments that come in */
+	_Atomic uint64_t *word; /* this QP's; NULL: no lane */
+	const _Atomic uint64_t *answer; /* the peer's, for this QP */
+	struct {
+		/* [una, next) is sent and not executed; [next, max) was sent once and is
+		 * to be sent again. */
+		uint32_t una, next, max;
+		/* Index in the send queue of the request that next belongs to, and of the
+		 * first that has no numbers yet. */
+		uint32_t cur, fresh;
+		uint64_t says; /* the word for this connection, without its lower 42 bits
+				*/
+		uint8_t life;
+		unsigned unasked; /* requests since one asked for an ACK */
+		uint32_t heard;	  /* count of the last NAK that was heard */
+		bool listed;	  /* in lane.unanswered */
+		bool failed;	  /* request cur ends so, once all before it are done: */
+		enum ibv_wc_status fail_status;
+		enum verr fail_verr;
+		uint8_t retry_left, rnr_left;
+		unsigned agains;    /* since something was executed */
+		uint64_t rnr_until; /* ns; 0: none */
+		/* A timer runs, or run() is about to set it. */
+		bool timed;
+		bool excused;	     /* the timeout was given once more */
+		uint64_t timeout_at; /* ns; NEVER: not set */
+		uint32_t mark;	     /* una when it was set, and the ring's state: */
+		uint32_t seen;
+		uint32_t written; /* the ring's head behind the last segment */
+		struct mr_found from;
+	} src;
+	struct {
+		uint32_t expected;
+		uint64_t says; /* the word for the peer's QP, without its lower 42 bits */
+		uint32_t count;
+		uint8_t life; /* the source's; 0: not known yet */
+		bool in_message;
+		bool comm_est;
+		bool open; /* the word may be written */
+		/* Segments before this place of the ring are of a former connection. */
+		uint32_t stale;
+		bool gap;    /* what is missing was asked for */
+		bool asked;  /* a receive was posted; the segments were asked for */
+		bool missed; /* the number expected has found no receive */
+		uint64_t wait_until; /* ns; it waits for a receive; 0: it does not */
+		struct target target;
+		struct mr_found into;
+	} dst;
+};
+
+static inline struct shm_qp *shm_qp(const struct qp *qp)
+{
+	return qp->tp;
+}
+
+static inline uint64_t word_of(uint32_t qpn, uint8_t life)
+{
+	return (uint64_t)qpn_index(qpn) << WORD_INDEX_AT | (uint64_t)life << WORD_LIFE_AT;
+}
+
+/* Has the QP anything that was sent and not executed? */
+static inline bool src_is_waiting(const struct shm_qp *q)
+{
+	return q->src.una != q->src.max;
+}
+
+/* --- source.c ------------------------------------------------------------ */
+
+void src_reset(struct shm_qp *q, uint32_t first);
+/* The QP begins to send: what the target's word asks for is not for it. */
+void src_open(struct shm_qp *q);
+/* The QP sends no more. */
+void src_stop(struct shm_qp *q);
+/* Completes what the word says, or goes back as it asks. */
+void src_hear(struct shm_qp *q, uint64_t word, uint64_t now) REQUIRES(q->qp->lock);
+/* src_hear() of the word as it is now, if anything is outstanding. */
+static inline void src_look(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (src_is_waiting(q) && q->answer)
+		src_hear(q, atomic_load_explicit(q->answer, memory_order_acquire), now);
+}
+/* Request cur fails, once all before it are done. */
+void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
+	REQUIRES(q->qp->lock);
+/* Does what is due; returns the next deadline. */
+uint64_t src_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+
+/* --- write.c ------------------------------------------------------------- */
+
+struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_left *left);
+enum post_left shm_push(struct qp *qp);
+bool shm_output(struct qp *qp, struct batch *b, uint64_t now);
+/* Writes the QP's word into the ring, as the last that this connection says. */
+bool write_word(struct shm_qp *q, uint64_t word);
+
+/* --- target.c ------------------------------------------------------------ */
+
+void dst_reset(struct shm_qp *q);
+/* The QP begins to receive. */
+void dst_open(struct shm_qp *q);
+/* The QP receives no more: its word is for the next QP of its number. */
+void dst_close(struct shm_qp *q);
+/* The QP is in ERR. */
+void dst_stop(struct shm_qp *q) REQUIRES(q->qp->lock);
+uint64_t dst_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+
+/* --- qp.c ---------------------------------------------------------------- */
+
+/* If the QP is in ERR, whoever moved it there: drops what it had under way. */
+void shm_settle(struct shm_qp *q) REQUIRES(q->qp->lock);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* source.c - what a QP learns of its own SENDs from the peer's word, its timers, and how
+ * its requests end (IBTA vol. 1, 9.7.6, 9.9.2). */
+#include <string.h>
+
+#include "shm/shm_qp.h"
+#include "verbs/due.h"
+#include "verbs/round.h"
+#include "verbs/source.h"
+#include "verbs/timeout.h"
+
+enum {
+	AGAINS = 1000,	     /* times that a peer may ask again at no cost */
+	LATE_NS = 4000000,   /* this process did not run when the timer expired */
+	NEWS_NS = 500000000, /* docs/dev/local.md, "Death" */
+	NEWS_LOOK_NS = 1000000,
+};
+
+/* Of this process, 1 to 255: what another QP of the same number has heard, or is told, is
+ * not mistaken for this one's.  Under the turn. */
+static uint8_t next_life(void)
+{
+	static uint8_t lives;
+
+	if (++lives == 0)
+		lives = 1;
+	return lives;
+}
+
+void src_reset(struct shm_qp *q, uint32_t first)
+{
+	struct qp *qp = q->qp;
+
+	if (q->src.listed && q->peer) {
+		peer_lock(q->peer);
+		list_del(&qp->lane_out);
+		peer_unlock(q->peer);
+	}
+	memset(&q->src, 0, sizeof(q->src));
+	q->src.una = q->src.next = q->src.max = first & PSN_MASK;
+	q->src.cur = q->src.fresh = qp->sq.tail;
+	q->src.life = next_life();
+	q->src.says = word_of(qp->qpn, q->src.life);
+	q->src.retry_left = qp->attr.retry_cnt;
+	q->src.rnr_left = qp->attr.rnr_retry;
+	q->src.timeout_at = NEVER;
+}
+
+void src_open(struct shm_qp *q)
+{
+	const uint64_t word = q->answer ? atomic_load(q->answer) : 0;
+
+	/* What the target asked for before there was anything to send */
+	if ((word ^ word_of(q->qp->qpn, 0)) >> WORD_LIFE_AT == 0)
+		q->src.heard = (uint32_t)(word >> WORD_COUNT_AT) & COUNT_MASK;
+}
+
+void src_stop(struct shm_qp *q)
+{
+	q->src.una = q->src.next = q->src.max;
+	q->src.cur = q->src.fresh = q->qp->sq.head;
+	q->src.failed = false;
+	q->src.rnr_until = 0;
+	q->src.timeout_at = NEVER;
+	q->src.timed = false;
+}
+
+static bool sends(const struct shm_qp *q)
+{
+	return q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD;
+}
+
+static void fail(struct shm_qp *q, enum ibv_wc_status status, enum verr verr,
+		 uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	sq_complete(qp, status, verr, now);
+	qp_fail(qp, false, -1, now);
+	shm_settle(q);
+}
+
+static void tell_error(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (q->src.failed && q->src.cur == q->qp->sq.tail)
+		fail(q, q->src.fail_status, q->src.fail_verr, now);
+}
+
+void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
+{
+	q->src.failed = true;
+	q->src.fail_status = status;
+	q->src.fail_verr = verr;
+	/* Numbers that the request has got already are never executed. */
+	q->src.max = q->src.next;
+	tell_error(q, now);
+}
+
+/* --- forward, and back ------------------------------------------------------ */
+
+/* Completes the oldest request, which succeeded, without more ado where the CQ takes
+ * it. */
+static inline void complete(struct qp *qp, const struct swqe *w, uint64_t now)
+	REQUIRES(qp->lock)
+{
+	struct cqe *to;
+
+	if (!(w->flags & IBV_SEND_SIGNALED)) {
+		qp->sq.tail++;
+		qp->sq.uncovered++;
+		return;
+	}
+	to = cq_begin(qp->send_cq);
+	if (!to) {
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		return;
+	}
+	qp->sq.tail++;
+	*to = (struct cqe){
+		.wr_id = w->wr_id,
+		.now = now,
+		.qp_num = qp->qpn,
+		.opcode = IBV_WC_SEND,
+		.places = sq_cover(&qp->sq),
+		.queue = &qp->sq.returned,
+	};
+	cq_end(qp->send_cq, false);
+}
+
+/* All segments before `to` were executed. */
+static inline void advance(struct shm_qp *q, uint32_t to, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	struct sq *sq = &qp->sq;
+	const uint32_t una = q->src.una;
+
+	qp_is_held(qp);
+	while (sq->tail != q->src.fresh) {
+		const struct swqe *w = sq_at(sq, sq->tail);
+
+		if (psn_off(to, una) < psn_off(psn_add(w->psn, w->npkts), una))
+			break;
+		complete(qp, w, now);
+		if (__builtin_expect(!sends(q), 0)) /* its CQ was overrun */
+			return;
+	}
+	q->src.una = to;
+	if (__builtin_expect(psn_diff(q->src.next, to) < 0, 0)) {
+		/* What was to be sent again was executed after all */
+		q->src.next = to;
+		while (q->src.cur != q->src.fresh &&
+		       psn_off(to, sq_at(sq, q->src.cur)->psn) >=
+			       sq_at(sq, q->src.cur)->npkts)
+			q->src.cur++;
+	}
+	q->src.retry_left = qp->attr.retry_cnt;
+	q->src.rnr_left = qp->attr.rnr_retry;
+	q->src.rnr_until = 0;
+	q->src.agains = 0;
+}
+
+/* Sends again from una on. */
+static void go_back(struct shm_qp *q)
+{
+	q->src.next = q->src.una;
+	if (src_is_waiting(q))
+		q->src.cur = q->qp->sq.tail;
+	q->src.failed = false; /* the failed one is tried again */
+	due_add(q->qp->core, q->qp);
+}
+
+static bool retry(struct shm_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (!q->src.retry_left) {
+		fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
+		return false;
+	}
+	q->src.retry_left--;
+	return true;
+}
+
+static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
+{
+	if (!q->src.rnr_left) {
+		fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
+		return;
+	}
+	if (q->src.rnr_left < 7)
+		q->src.rnr_left--;
+	go_back(q);
+	q->src.rnr_until = now + rnr_timer_ns(timer);
+}
+
+static void hear_nak(struct shm_qp *q, unsigned code, uint64_t now) REQUIRES(q->qp->lock)
+{
+	switch ((enum nak_code)code) {
+	case NAK_PSN_SEQUENCE:
+		if (++q->src.agains < AGAINS || retry(q, VERR_SEQUENCE_RETRIES, now))
+			go_back(q);
+		return;
+	case NAK_INVALID_REQUEST:
+		fail(q, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
+		return;
+	case NAK_REMOTE_ACCESS:
+		fail(q, IBV_WC_REM_ACCESS_ERR, VERR_REMOTE_ACCESS, now);
+		return;
+	case NAK_REMOTE_OPERATIONAL:
+		fail(q, IBV_WC_REM_OP_ERR, VERR_REMOTE_OPERATION, now);
+		return;
+	case NAK_INVALID_RD_REQUEST:
+	case NAK_CODES:
+		return;
+	}
+}
+
+/* A word that is no plain ACK, of this connection. */
+__attribute__((noinline)) static void hear_rarely(struct shm_qp *q, uint64_t word,
+						  uint64_t now) REQUIRES(q->qp->lock)
+{
+	const uint8_t syndrome = (uint8_t)(word >> WORD_SYNDROME_AT);
+	const uint32_t count = (uint32_t)(word >> WORD_COUNT_AT) & COUNT_MASK;
+
+	if (count == q->src.heard)
+		return;
+	q->src.heard = count;
+	if (!sends(q) || !src_is_waiting(q))
+		return;
+	if (aeth_type(syndrome) == AETH_RNR_NAK)
+		hear_rnr(q, aeth_value(syndrome), now);
+	else if (aeth_type(syndrome) == AETH_NAK)
+		hear_nak(q, aeth_value(syndrome), now);
+}
+
+void src_hear(struct shm_qp *q, uint64_t word, uint64_t now)
+{
+	const uint32_t to = (uint32_t)word & PSN_MASK, n = psn_off(to, q->src.una);
+	const uint64_t odd = (word ^ q->src.says) >> WORD_LIFE_AT;
+	const bool first = !((word >> WORD_LIFE_AT) & 0xff);
+
+	/* A target that has heard nothing yet may ask for all, and say nothing else. */
+	if (odd && !(first && !(odd >> (WORD_INDEX_AT - WORD_LIFE_AT)) && !n))
+		return;
+	if (n > psn_off(q->src.max, q->src.una))
+		return;
+	if (n) {
+		if (!sends(q))
+			return;
+		advance(q, to, now);
+	}
+	if ((uint8_t)(word >> WORD_SYNDROME_AT) != 0)
+		hear_rarely(q, word, now);
+	if (__builtin_expect(q->src.failed && sends(q), 0))
+		tell_error(q, now);
+	if (__builtin_expect(n && (q->src.cur != q->qp->sq.head || !sends(q) ||
+				   q->qp->state == IBV_QPS_SQD),
+			     0))
+		due_add(q->qp->core, q->qp);
+}
+
+/* --- news ------------------------------------------------------------------- */
+
+static inline void hear(struct shm_qp *q, uint64_t word, uint64_t now)
+{
+	struct qp *qp = q->qp;
+
+	if (!qp->core->leaving)
+		lock_take(&qp->lock);
+	else if (!lock_try(&qp->lock))
+		return;
+	qp_is_held(q->qp);
+	src_hear(q, word, now);
+	shm_settle(q);
+	lock_give(&qp->lock);
+}
+
+void shm_told(struct peer *p, uint64_t word, uint64_t now)
+{
+	const uint32_t slot = p->l->core->slot;
+	struct qp *qp;
+
+	turn_is_held(p->l->core);
+	qp = qp_find(p->l->core,
+		     qpn_make((uint16_t)slot, (uint32_t)(word >> WORD_INDEX_AT)));
+	if (qp && qp->transport == &shm_transport && qp->lane == &p->lane)
+		hear(shm_qp(qp), word, now);
+}
+
+/* A QP with nothing outstanding leaves the list here and nowhere else, so that a stream
+ * does not enter and leave it with each message. */
+void shm_news(struct qp *qp, uint64_t now)
+{
+	struct shm_qp *q = shm_qp(qp);
+
+	if (q->answer)
+		hear(q, atomic_load_explicit(q->answer, memory_order_acquire), now);
+	peer_lock(q->peer);
+	if (!src_is_waiting(q)) {
+		list_del(&qp->lane_out);
+		q->src.listed = false;
+	}
+	peer_unlock(q->peer);
+}
+
+/* --- timers ----------------------------------------------------------------- */
+
+/* Has the peer read all that this QP has written? */
+static bool is_read(struct shm_qp *q)
+{
+	struct lane *l = &q->peer->lane;
+
+	return l->ops->look(l) && (int32_t)(q->src.written - *l->read) <= 0;
+}
+
+static void set_timer(struct shm_qp *q, uint64_t now)
+{
+	const uint64_t ns = ack_timeout_ns(q->qp);
+
+	q->src.timeout_at = ns ? went_out(&q->qp->core->round, now) + ns : NEVER;
+	q->src.mark = q->src.una;
+	q->src.seen = *q->peer->lane.read;
+}
+
+/* What lies in the ring is not lost: it is sent again only if the peer has read it. */
+static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const bool read = is_read(q), late = now - q->src.timeout_at > LATE_NS;
+
+	if (q->src.mark != q->src.una || (!read && *q->peer->lane.read != q->src.seen) ||
+	    (late && !q->src.excused)) {
+		q->src.excused = late && q->src.mark == q->src.una;
+		set_timer(q, now);
+		return;
+	}
+	q->src.excused = false;
+	if (!retry(q, VERR_TIMEOUT, now))
+		return;
+	if (read)
+		go_back(q);
+	set_timer(q, now);
+}
+
+static uint64_t run_timer(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const bool waits = src_is_waiting(q) || q->src.cur != q->qp->sq.head;
+
+	if (!waits && (q->src.timeout_at == NEVER || now >= q->src.timeout_at)) {
+		q->src.timed = false;
+		q->src.timeout_at = NEVER;
+		return NEVER;
+	}
+	q->src.timed = true;
+	if (q->src.timeout_at == NEVER)
+		set_timer(q, now);
+	else if (silent_until(&q->qp->core->round, q->src.timeout_at, now))
+		timed_out(q, now);
+	return q->src.timeout_at;
+}
+
+/* The peer's process has ended: no answer will ever come. */
+static uint64_t bereft(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	struct lane *l = &q->peer->lane;
+
+	if (!l->dead_since)
+		l->dead_since = now;
+	if (qp->sq.tail == qp->sq.head)
+		return NEVER;
+	if ((!cq_empty(qp->send_cq) || !cq_empty(qp->recv_cq)) &&
+	    now - l->dead_since < NEWS_NS)
+		return now + NEWS_LOOK_NS;
+	fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
+	return NEVER;
+}
+
+uint64_t src_run(struct shm_qp *q, uint64_t now)
+{
+	struct qp *qp = q->qp;
+
+	if (!q->peer || !sends(q))
+		return NEVER;
+	src_look(q, now);
+	if (!sends(q))
+		return NEVER;
+	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == q->src.fresh)
+		qp_drained(qp);
+	if (q->peer->lane.state == LANE_DEAD)
+		return bereft(q, now);
+	if (q->src.rnr_until) {
+		if (now < q->src.rnr_until)
+			return q->src.rnr_until;
+		q->src.rnr_until = 0;
+		due_add(qp->core, qp);
+		q->src.timeout_at = NEVER;
+	}
+	return run_timer(q, now);
+}

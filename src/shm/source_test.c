@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How requests end that are not acknowledged. */
+#include "shm/fix.h"
+
+static void other_requests(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	recv_at(f, 1, 1, 0, 8);
+	post_at(f, 0, 1, 0, 8, 0);
+	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_LOC_QP_OP_ERR);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+static void a_peer_that_is_stopped(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 2, .timeout = 10 });
+
+	(void)state;
+	pair_stop(f, 1);
+	post_at(f, 0, 1, 0, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_true(f->s->now > 3 * 4 * MS);
+	pair_go(f, 1);
+	fix_close(f);
+}
+
+static void a_peer_that_ends(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	pair_stop(f, 1);
+	post_at(f, 0, 1, 0, 8, 0);
+	pair_run(f, MS);
+	sim_leave(f->s, 1);
+	f->p.qp[1] = NULL;
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(other_requests),
+		cmocka_unit_test(a_peer_that_is_stopped),
+		cmocka_unit_test(a_peer_that_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

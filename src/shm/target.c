@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* target.c - segments that come in, and the word that says what became of them (IBTA
+ * vol. 1, 9.7.5). */
+#include <string.h>
+
+#include "shm/shm.h"
+#include "shm/shm_qp.h"
+#include "sys/log.h"
+#include "verbs/await.h"
+#include "verbs/due.h"
+#include "verbs/source.h"
+#include "verbs/target.h"
+#include "verbs/timeout.h"
+
+enum { RECV_WAIT_NS = 2000000 }; /* how long a message waits for its receive */
+
+/* --- the word --------------------------------------------------------------- */
+
+static inline void tell(struct shm_qp *q, uint8_t syndrome, bool asked)
+{
+	const uint64_t word = q->dst.says | (uint64_t)q->dst.count << WORD_COUNT_AT |
+			      (uint64_t)syndrome << WORD_SYNDROME_AT | q->dst.expected;
+	struct lane *l = &q->peer->lane;
+
+	atomic_store_explicit(q->word, word, memory_order_release);
+	if (asked)
+		l->ops->nudge(l, word);
+}
+
+static void tell_nak(struct shm_qp *q, enum aeth_type type, unsigned value)
+{
+	q->dst.count = (q->dst.count + 1) & COUNT_MASK;
+	tell(q, aeth_syndrome(type, value), true);
+}
+
+/* Asks for all segments from the expected one on, at no cost. */
+static void ask_again(struct shm_qp *q)
+{
+	tell_nak(q, AETH_NAK, NAK_PSN_SEQUENCE);
+}
+
+void dst_reset(struct shm_qp *q)
+{
+	const uint32_t count = q->dst.count; /* a source may not be reset */
+
+	memset(&q->dst, 0, sizeof(q->dst));
+	q->dst.count = count;
+}
+
+/* Where the ring ends now: what lies before is of a former connection, or came before
+ * this QP was ready and is asked for. */
+static uint32_t end_of_ring(const struct peer *p)
+{
+	struct ring_in eye = p->in;
+	const uint8_t *payload;
+	struct rec r;
+	uint32_t len;
+
+	while (ring_next(&eye, &r, &payload, &len) > 0)
+		ring_release(&eye, &r);
+	return eye.tail;
+}
+
+void dst_open(struct shm_qp *q)
+{
+	const struct qp *qp = q->qp;
+
+	dst_reset(q);
+	if (!q->peer || !q->word)
+		return;
+	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
+	q->dst.stale = end_of_ring(q->peer);
+	q->dst.says = word_of(qp->attr.dest_qp_num, 0);
+	q->dst.open = true;
+	ask_again(q);
+}
+
+/* The word will serve the next QP of this number, so what it says goes into the ring.  If
+ * that has no room the word stays until dst_open(). */
+void dst_close(struct shm_qp *q)
+{
+	uint64_t word;
+
+	if (!q->dst.open)
+		return;
+	q->dst.open = false;
+	word = atomic_load_explicit(q->word, memory_order_relaxed);
+	if (q->peer->lane.state != LANE_UP || !q->dst.life || write_word(q, word))
+		atomic_store(q->word, 0);
+}
+
+static void end_wait(struct shm_qp *q) REQUIRES(q->qp->lock)
+{
+	if (!q->dst.wait_until)
+		return;
+	q->dst.wait_until = 0;
+	qp_is_held(q->qp);
+	qp_await_no_recv(q->qp);
+}
+
+void dst_stop(struct shm_qp *q)
+{
+	q->dst.target.have_recv = false; /* core flushes that receive */
+	end_wait(q);
+}
+
+/* --- no receive ------------------------------------------------------------- */
+
+/* The segment is consumed.  The QP waits a little for a receive, and then says RNR
+ * (docs/dev/ib.md says why). */
+static void no_recv(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	q->dst.gap = true; /* the segments that follow are asked for with this one */
+	if (q->dst.asked || q->dst.missed) {
+		q->dst.asked = false;
+		tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
+		return;
+	}
+	q->dst.missed = true;
+	q->dst.wait_until = now + RECV_WAIT_NS;
+	qp_is_held(qp);
+	qp_await_recv(qp, false);
+	due_add(qp->core, qp); /* sets the timer */
+}
+
+uint64_t dst_run(struct shm_qp *q, uint64_t now)
+{
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	if (!q->dst.wait_until)
+		return NEVER;
+	if (!qp_awaits_recv(qp) || (now >= q->dst.wait_until && qp_has_recv(qp))) {
+		end_wait(q);
+		q->dst.asked = true;
+		ask_again(q);
+		return NEVER;
+	}
+	if (now < q->dst.wait_until)
+		return q->dst.wait_until;
+	end_wait(q);
+	tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
+	return NEVER;
+}
+
+/* --- one segment ------------------------------------------------------------ */
+
+static unsigned nak_of(enum refusal why)
+{
+	return why == REFUSED_RECV_SGE ? NAK_REMOTE_OPERATIONAL : NAK_INVALID_REQUEST;
+}
+
+static void refuse(struct shm_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	char text[TARGET_WHY_LEN];
+
+	qp_is_held(qp);
+	log_info("QP 0x%06x: a SEND from QP 0x%06x is refused: %s", qp->qpn,
+		 qp->attr.dest_qp_num, target_why(&q->dst.target, why, text));
+	target_fail_recv(qp, &q->dst.target, why, now);
+	tell_nak(q, AETH_NAK, nak_of(why));
+	qp_fail(qp, false, target_event(why), now);
+	shm_settle(q);
+}
+
+static enum refusal place(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
+			  uint32_t len) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	const bool first = r->opcode & SEGMENT_FIRST, last = r->opcode & SEGMENT_LAST;
+	struct target *t = &q->dst.target;
+	enum refusal why = ACCEPTED;
+	uint32_t skip;
+
+	qp_is_held(qp);
+	if (first == q->dst.in_message)
+		return REFUSED_PLACE;
+	if (first)
+		why = target_begin_send(qp, t, payload, len, last, &skip);
+	return why ? why : target_fill_recv(qp, t, payload, len);
+}
+
+static void end_message(struct shm_qp *q, const struct rec *r, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	struct target *t = &q->dst.target;
+	struct cqe cqe = {
+		.now = now,
+		.opcode = IBV_WC_RECV,
+		.byte_len = (uint32_t)t->filled,
+		.src_qp = qp->attr.dest_qp_num,
+		.sl = qp->path.sl,
+	};
+
+	if (r->opcode & SEGMENT_IMM) {
+		cqe.flags = IBV_WC_WITH_IMM;
+		cqe.imm = r->data;
+	}
+	qp_is_held(qp);
+	target_complete(qp, t, &cqe, r->flags & REC_SE);
+}
+
+/* In RTR the first message raises an event. */
+static void established(struct shm_qp *q)
+{
+	if (q->qp->state != IBV_QPS_RTR || q->dst.comm_est)
+		return;
+	q->dst.comm_est = true;
+	qp_raise(q->qp, IBV_EVENT_COMM_EST);
+}
+
+/* Executes the segment that is expected. */
+static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
+		    uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const bool last = r->opcode & SEGMENT_LAST;
+	enum refusal why = place(q, r, payload, len);
+
+	q->dst.gap = false;
+	if (why == REFUSED_NO_RECV) {
+		no_recv(q, now);
+		return;
+	}
+	if (why) {
+		refuse(q, why, now);
+		return;
+	}
+	q->dst.asked = q->dst.missed = false;
+	end_wait(q);
+	established(q);
+	q->dst.in_message = !last;
+	q->dst.expected = psn_add(q->dst.expected, 1);
+	if (last)
+		end_message(q, r, now);
+	shm_settle(q);
+	if (q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
+		tell(q, 0, r->flags & REC_ACKREQ);
+}
+
+/* Is the segment of the connection that this QP has now? */
+static bool is_mine(struct shm_qp *q, const struct rec *r)
+{
+	if (!q->dst.open || !qp_receives(q->qp) ||
+	    (int32_t)(q->peer->in.tail - q->dst.stale) < 0)
+		return false;
+	if (!q->dst.life) { /* the first one */
+		q->dst.life = r->syndrome;
+		q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life);
+	}
+	return r->syndrome == q->dst.life;
+}
+
+__attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct rec *r,
+						  const uint8_t *payload, uint32_t len,
+						  uint64_t now) REQUIRES(q->qp->lock)
+{
+	int32_t ahead;
+
+	if (!is_mine(q, r))
+		return;
+	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
+	if (ahead == 0) {
+		execute(q, r, payload, len, now);
+	} else if (ahead > 0 && !q->dst.gap) {
+		q->dst.gap = true;
+		ask_again(q);
+	}
+}
+
+/* --- the common case -------------------------------------------------------- */
+
+/* A SEND of one segment without immediate data, expected by a QP in RTS whose next
+ * receive has one SGE.  Copies it there. */
+static inline bool fill(struct shm_qp *q, const uint8_t *payload, uint32_t len)
+{
+	struct qp *qp = q->qp;
+	const struct ibv_sge *sge = rq_first(&qp->rq);
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	uint8_t *host;
+
+	if (!sge || len > sge->length)
+		return false;
+	if (!len)
+		return true;
+	host = mr_again(qp->core, &q->dst.into, sge->lkey, sge->addr, len, access);
+	if (!host && mr_check_inside(qp->core, &q->dst.into, sge->lkey, qp->pd, sge->addr,
+				     len, access, &host) != MR_OK)
+		return false;
+	return mr_write(qp->core, sge->lkey, host, payload, len) == 0;
+}
+
+static inline bool take_plain(struct shm_qp *q, const struct rec *r,
+			      const uint8_t *payload, uint32_t len, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	if (r->opcode != SEGMENT_ONLY || r->psn != q->dst.expected ||
+	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS || qp->srq ||
+	    q->dst.in_message || q->dst.missed || !q->dst.open || !fill(q, payload, len))
+		return false;
+	q->dst.expected = psn_add(q->dst.expected, 1);
+	qp_is_held(qp);
+	rq_complete_first(qp, len, r->flags & REC_SE, now);
+	if (__builtin_expect(qp->state != IBV_QPS_ERR, 1))
+		tell(q, 0, r->flags & REC_ACKREQ);
+	return true;
+}
+
+static bool is_from_peer(const struct shm_qp *q, const struct peer *p,
+			 const struct rec *r)
+{
+	return q->peer == p && r->src == q->dest && r->route == q->route_in;
+}
+
+bool shm_segment(struct peer *p, const struct rec *r, const uint8_t *payload,
+		 uint32_t len, uint64_t now)
+{
+	struct core *core = p->l->core;
+	struct shm_qp *q;
+	struct qp *qp;
+
+	if (r->opcode & ~(unsigned)SEGMENT_KNOWN || r->flags & REC_WIDE)
+		return false;
+	turn_is_held(core);
+	qp = qp_find(core, r->dst);
+	if (!qp || qp->transport != &shm_transport)
+		return true;
+	if (!core->leaving)
+		lock_take(&qp->lock);
+	else if (!lock_try(&qp->lock))
+		return true;
+	q = shm_qp(qp);
+	qp_is_held(q->qp);
+	if (is_from_peer(q, p, r)) {
+		/* A program that receives an answer has its own SEND complete. */
+		src_look(q, now);
+		if (r->opcode & SEGMENT_WORD)
+			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
+		else if (!take_plain(q, r, payload, len, now))
+			take_rarely(q, r, payload, len, now);
+		shm_settle(q);
+	}
+	lock_give(&qp->lock);
+	return true;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a target does with segments, and says of them. */
+#include "shm/fix.h"
+
+static void the_receive_comes_soon(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ 0 });
+
+	(void)state;
+	shm_qp(f->p.qp[0])->src.rnr_left = f->p.qp[0]->attr.rnr_retry = 0;
+	for (uint64_t id = 1; id <= 3; id++)
+		post_at(f, 0, id, 100 * id, 50, 0);
+	pair_run(f, MS);
+	for (uint64_t id = 1; id <= 3; id++)
+		recv_at(f, 1, id, 5000 * id, 50);
+	for (uint64_t id = 1; id <= 3; id++) {
+		came(f, 1, id, 5000 * id, 100 * id, 50);
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	}
+	fix_close(f);
+}
+
+static void the_receive_comes_late(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .rnr_retry = 6 });
+
+	(void)state;
+	post_at(f, 0, 1, 0, 50, 0);
+	pair_run(f, 4 * MS);
+	assert_true(shm_qp(f->p.qp[0])->src.rnr_left < 6);
+	recv_at(f, 1, 1, 5000, 50);
+	came(f, 1, 1, 5000, 0, 50);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_equal(shm_qp(f->p.qp[0])->src.rnr_left, 6);
+	fix_close(f);
+}
+
+static void the_receive_never_comes(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .rnr_retry = 2 });
+
+	(void)state;
+	post_at(f, 0, 1, 0, 50, 0);
+	post_at(f, 0, 2, 0, 50, 0);
+	fix_wc(f, 0, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	fix_wc(f, 0, 2, IBV_WC_WR_FLUSH_ERR);
+	fix_close(f);
+}
+
+static void a_receive_that_is_short(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	recv_at(f, 1, 1, 0, 8);
+	recv_at(f, 1, 2, 0, 7);
+	post_at(f, 0, 1, 0, 8, 0);
+	post_at(f, 0, 2, 0, 8, 0);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 1, 2, IBV_WC_LOC_LEN_ERR);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_REM_INV_REQ_ERR);
+	fix_close(f);
+}
+
+static void regions_that_have_gone(void **state)
+{
+	for (int side = 0; side < 2; side++) {
+		struct fix *f = plain_pair();
+		struct ibv_sge sge = sim_sge(f->mr[0], 0, 8);
+		struct ibv_send_wr wr = send_wr(2, &sge, 1, 0);
+
+		(void)state;
+		recv_at(f, 1, 1, 0, 8);
+		recv_at(f, 1, 2, 0, 8);
+		post_at(f, 0, 1, 0, 8, 0);
+		fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+		assert_int_equal(mr_dereg(f->mr[side]), 0);
+		f->mr[side] = NULL;
+		post_now(f->p.qp[0], &wr);
+		if (side)
+			fix_wc(f, 1, 2, IBV_WC_LOC_PROT_ERR);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_wc(f, 0, 2, side ? IBV_WC_REM_OP_ERR : IBV_WC_LOC_PROT_ERR);
+		fix_close(f);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_receive_comes_soon),
+		cmocka_unit_test(the_receive_comes_late),
+		cmocka_unit_test(the_receive_never_comes),
+		cmocka_unit_test(a_receive_that_is_short),
+		cmocka_unit_test(regions_that_have_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* write.c - SENDs become segments in the ring: by the thread that posts them, without the
+ * turn, or by the engine.
+ *
+ * The ring's lock (peer_lock()) is held from the look at a key to the end of the copy.
+ * Deregistration passes it, so that nobody copies from a region that is gone. */
+#include <errno.h>
+#include <string.h>
+
+#include "shm/shm_qp.h"
+#include "sys/guard.h"
+#include "sys/log.h"
+#include "verbs/device.h"
+#include "verbs/draft.h"
+#include "verbs/due.h"
+#include "verbs/round.h"
+#include "verbs/source.h"
+
+enum {
+	ASK_EVERY = 32, /* requests without a completion that share one ACK */
+	SHARE = 64,	/* segments in one output() */
+	UNIT = 4096,	/* bytes that count as one datagram of a turn's work */
+};
+
+/* --- a segment ------------------------------------------------------------- */
+
+static inline void put_head(const struct shm_qp *q, struct rec *r, unsigned op,
+			    const struct swqe *w, bool asks)
+{
+	const bool last = op & SEGMENT_LAST;
+
+	r->kind = REC_SEGMENT;
+	r->flags = (uint8_t)((last && w->flags & IBV_SEND_SOLICITED ? REC_SE : 0) |
+			     (asks ? REC_ACKREQ : 0));
+	r->opcode = (uint8_t)op;
+	r->syndrome = q->src.life;
+	r->dst = q->dest;
+	r->src = q->qp->qpn;
+	r->psn = q->src.next;
+	r->data = w->imm;
+	r->route = q->route;
+}
+
+/* The segment at r is whole. */
+static inline void publish(struct shm_qp *q, struct rec *r, uint32_t len, bool asks)
+{
+	struct peer *p = q->peer;
+
+	ring_publish(&p->out, r, REC_HEAD + len);
+	p->sent++;
+	p->sent_bytes += len;
+	q->src.next = psn_add(q->src.next, 1);
+	q->src.written = p->out.head;
+	if (asks && !q->src.listed) {
+		q->src.listed = true;
+		list_add_tail(&p->lane.unanswered, &q->qp->lane_out);
+	}
+}
+
+/* The end of a request without a completion need not be acknowledged by itself, unless
+ * the send queue fills. */
+static inline bool asks_for_ack(struct shm_qp *q, const struct swqe *w)
+{
+	const struct sq *sq = &q->qp->sq;
+
+	if (!(w->flags & IBV_SEND_SIGNALED) && ++q->src.unasked < ASK_EVERY &&
+	    sq->head - sq->tail < sq->cap / 2)
+		return false;
+	q->src.unasked = 0;
+	return true;
+}
+
+static inline unsigned op_of(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_SEND_WITH_IMM ? SEGMENT_IMM : 0;
+}
+
+static inline bool is_send(unsigned opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+/* --- by the thread that posts ---------------------------------------------- */
+
+/* Copies the payload, of one SGE.  Returns false if the engine has to judge it. */
+static inline bool copy_one(struct shm_qp *q, void *to, const struct ibv_sge *sge)
+{
+	struct qp *qp = q->qp;
+	const uint32_t len = sge->length;
+	uint8_t *from;
+	int rc;
+
+	if (!len)
+		return true;
+	from = mr_again(qp->core, &q->src.from, sge->lkey, sge->addr, len, 0);
+	if (!from && mr_check_inside(qp->core, &q->src.from, sge->lkey, qp->pd, sge->addr,
+				     len, 0, &from) != MR_OK)
+		return false;
+	guard_enter();
+	rc = guard_copy(to, from, len);
+	guard_leave();
+	return rc == 0;
+}
+
+/* Most inline data is a word. */
+static inline void copy_inline(void *to, const void *from, uint32_t len)
+{
+	if (len == 8)
+		memcpy(to, from, 8);
+	else
+		memcpy(to, from, len);
+}
+
+/* Writes w, a SEND of one segment that is next. */
+__attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
+							      struct swqe *w,
+							      const struct ibv_sge *sge)
+{
+	struct rec *r = ring_reserve_near(&q->peer->out, REC_HEAD + w->length);
+	uint8_t *to = (uint8_t *)r + REC_HEAD;
+	bool asks;
+
+	if (!r)
+		return false;
+	if (w->flags & IBV_SEND_INLINE)
+		copy_inline(to, (const void *)(uintptr_t)sge->addr, w->length);
+	else if (!copy_one(q, to, sge))
+		return false;
+	asks = asks_for_ack(q, w);
+	put_head(q, r, SEGMENT_ONLY | op_of(w), w, asks);
+	w->psn = q->src.next;
+	w->npkts = 1;
+	publish(q, r, w->length, asks);
+	q->src.max = q->src.next;
+	q->src.fresh = ++q->src.cur;
+	return true;
+}
+
+/* Has the QP nothing to do but to send what is posted next? */
+static inline bool only_sends(const struct qp *qp, const struct shm_qp *q)
+{
+	return qp->state == IBV_QPS_RTS && q->src.cur == q->src.fresh &&
+	       !q->src.rnr_until && !q->src.failed && q->peer->lane.state == LANE_UP &&
+	       psn_off(q->src.next, q->src.una) < PSN_WINDOW / 2 &&
+	       !atomic_load_explicit(&q->peer->crowded, memory_order_relaxed);
+}
+
+/* Posts and sends wr, if it is a SEND of one SGE and one segment. */
+static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint32_t room)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	struct sq *sq = &qp->sq;
+	struct swqe *w = sq_at(sq, sq->head);
+	struct ibv_sge *sge = sq_sges(sq, sq->head);
+
+	if (!is_send(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
+	    wr->send_flags & ~(unsigned)SEND_FLAGS || sq->head == room)
+		return false;
+	*sge = *wr->sg_list;
+	if (sge->length > RING_CHUNK)
+		return false;
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		void *to = sq->inl + (size_t)(sq->head & (sq->size - 1)) * sq->max_inline;
+
+		if (sge->length > sq->max_inline || !sge->length)
+			return false;
+		copy_inline(to, (const void *)(uintptr_t)sge->addr, sge->length);
+		sge->addr = (uintptr_t)to;
+	}
+	w->wr_id = wr->wr_id;
+	w->length = sge->length;
+	w->num_sge = 1;
+	w->opcode = (uint8_t)wr->opcode;
+	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	w->imm = wr->imm_data;
+	if (!write_whole(q, w, sge))
+		return false;
+	sq->head++;
+	return true;
+}
+
+/* What is left after the posting thread has given qp->lock, which is the fence between
+ * the segments and the look whether the peer sleeps (lock_fence()). */
+static inline enum post_left left_by(const struct peer *p, bool due)
+{
+	lock_fence();
+	if (due || atomic_load_explicit(&p->out.s->want_kick, memory_order_relaxed))
+		return POST_DUE;
+	return p == p->l->self ? POST_ECHO : POST_NOTHING;
+}
+
+/* Must run() set a timer? */
+static inline bool wants_timer(struct shm_qp *q)
+{
+	if (q->src.timed)
+		return false;
+	q->src.timed = true;
+	return true;
+}
+
+struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_left *left)
+{
+	struct shm_qp *q;
+	struct peer *p;
+	bool due, any = false;
+
+	*left = POST_NOTHING;
+	lock_take(&qp->lock);
+	q = shm_qp(qp);
+	if (qp->transport != &shm_transport || !q->peer || qp->building ||
+	    q->src.cur != qp->sq.head || !only_sends(qp, q)) {
+		lock_give(&qp->lock);
+		return wr;
+	}
+	p = q->peer;
+	peer_lock(p);
+	qp_is_held(q->qp);
+	for (const uint32_t room = sq_end(&qp->sq); wr && post_one(q, wr, room);
+	     wr = wr->next)
+		any = true;
+	peer_unlock(p);
+	qp->sq.draft = qp->sq.head;
+	due = any && wants_timer(q);
+	lock_give(&qp->lock);
+	if (any)
+		*left = left_by(p, due);
+	return wr;
+}
+
+/* Sends what was posted by ibv_wr_complete(), as far as it needs no engine. */
+enum post_left shm_push(struct qp *qp)
+{
+	struct shm_qp *q;
+	struct peer *p;
+	bool due;
+
+	lock_take(&qp->lock);
+	q = shm_qp(qp);
+	if (qp->transport != &shm_transport || !q->peer || !only_sends(qp, q)) {
+		lock_give(&qp->lock);
+		return POST_DUE;
+	}
+	p = q->peer;
+	peer_lock(p);
+	while (q->src.cur != qp->sq.head) {
+		struct swqe *w = sq_at(&qp->sq, q->src.cur);
+
+		if (!is_send(w->opcode) || w->num_sge != 1 || w->length > RING_CHUNK ||
+		    !write_whole(q, w, sq_sges(&qp->sq, q->src.cur)))
+			break;
+	}
+	peer_unlock(p);
+	due = q->src.cur != qp->sq.head || wants_timer(q);
+	lock_give(&qp->lock);
+	return left_by(p, due);
+}
+
+/* --- by the engine --------------------------------------------------------- */
+
+enum next { NEXT_SENT, NEXT_WAITS, NEXT_FULL, NEXT_FAILED };
+
+/* Gives the request at cur, which is new, its numbers. */
+static bool begin(struct shm_qp *q, struct swqe *w, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const uint32_t n = w->length ? (w->length - 1) / RING_CHUNK + 1 : 1;
+
+	if (!is_send(w->opcode)) {
+		log_info("QP 0x%06x: work request 0x%llx: URNIC_SHM knows SENDs only",
+			 q->qp->qpn, (unsigned long long)w->wr_id);
+		src_error(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		return false;
+	}
+	if (w->length > caps.max_msg) {
+		src_error(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+		return false;
+	}
+	w->psn = q->src.next;
+	w->npkts = n;
+	q->src.fresh++;
+	return true;
+}
+
+/* Writes the next segment of the request at cur. */
+static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+	struct swqe *w = sq_at(&qp->sq, q->src.cur);
+	uint32_t nth, off, len;
+	unsigned op = 0;
+	struct rec *r;
+	bool asks;
+	int rc;
+
+	if (q->src.cur == q->src.fresh) {
+		if (qp->state == IBV_QPS_SQD ||
+		    psn_off(q->src.next, q->src.una) >= PSN_WINDOW / 2)
+			return NEXT_WAITS;
+		if (!begin(q, w, now))
+			return NEXT_FAILED;
+	}
+	nth = psn_off(q->src.next, w->psn);
+	off = nth * RING_CHUNK;
+	len = w->length - off < RING_CHUNK ? w->length - off : RING_CHUNK;
+	op = (nth == 0 ? SEGMENT_FIRST : 0) |
+	     (nth + 1 == w->npkts ? SEGMENT_LAST | op_of(w) : 0);
+	rc = wqe_resolve(qp, q->src.cur, m);
+	if (rc) {
+		src_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		return NEXT_FAILED;
+	}
+	r = ring_reserve(&q->peer->out, REC_HEAD + len);
+	if (!r)
+		return NEXT_FULL;
+	if (len && span_copy((uint8_t *)r + REC_HEAD, &m->span, off, len)) {
+		src_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+		return NEXT_FAILED;
+	}
+	asks = op & SEGMENT_LAST && asks_for_ack(q, w);
+	put_head(q, r, op, w, asks);
+	publish(q, r, len, asks);
+	if (psn_diff(q->src.next, q->src.max) > 0)
+		q->src.max = q->src.next;
+	if (op & SEGMENT_LAST)
+		q->src.cur++;
+	qp->core->round.spent += len / UNIT + 1;
+	return NEXT_SENT;
+}
+
+/* Returns whether the QP could send more now. */
+static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct wqe_memory m = { .resolved = false };
+	struct qp *qp = q->qp;
+	struct peer *p = q->peer;
+	enum next next = NEXT_SENT;
+	unsigned left = SHARE;
+
+	peer_lock(p);
+	while (next == NEXT_SENT && left && q->src.cur != qp->sq.head && !q->src.failed) {
+		next = write_next(q, &m, now);
+		left--;
+	}
+	peer_unlock(p);
+	peer_wrote(p); /* a peer that sleeps over a full ring must be woken, too */
+	if (next == NEXT_FULL) {
+		atomic_store(&p->crowded, true);
+		qp_wait_for_lane(qp, left < SHARE);
+	} else if (!lane_is_awaited(&p->lane)) {
+		atomic_store(&p->crowded, false);
+	}
+	return next == NEXT_SENT && q->src.cur != qp->sq.head && !q->src.failed;
+}
+
+bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	struct shm_qp *q = shm_qp(qp);
+	bool more = false;
+
+	(void)b;
+	qp_is_held(qp);
+	qp_is_held(q->qp);
+	if (!q->peer || q->peer->lane.state != LANE_UP)
+		return false;
+	peer_wrote(q->peer); /* a posting thread may have left the KICK to this turn */
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || !qp_may_go(qp) ||
+	    q->src.rnr_until || qp_waits_for_lane(qp))
+		return false;
+	if (q->src.cur != qp->sq.head && !q->src.failed)
+		more = write_all(q, now);
+	shm_settle(q);
+	return more;
+}
+
+bool write_word(struct shm_qp *q, uint64_t word)
+{
+	struct peer *p = q->peer;
+	struct rec *r;
+
+	peer_lock(p);
+	r = ring_reserve_answer(&p->out);
+	if (r) {
+		r->kind = REC_SEGMENT;
+		r->flags = 0;
+		r->opcode = SEGMENT_WORD;
+		r->syndrome = 0;
+		r->dst = q->dest;
+		r->src = q->qp->qpn;
+		r->route = q->route;
+		r->psn = (uint32_t)word;
+		r->data = (uint32_t)(word >> 32);
+		ring_publish(&p->out, r, REC_HEAD);
+	}
+	peer_unlock(p);
+	if (r)
+		peer_wrote(p);
+	return r;
+}

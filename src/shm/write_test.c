@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* SENDs become segments: contents, a full ring, all that wraps. */
+#include "shm/fix.h"
+
+static void one_segment_both_ways(void **state)
+{
+	const uint32_t len[] = { 1, 8, 64, 4096, 16384 };
+	struct fix *f = plain_pair();
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++)
+		for (int side = 0; side < 2; side++) {
+			recv_at(f, !side, i, 40000, 20000);
+			post_at(f, side, i, 100 * i, len[i], 0);
+			came(f, !side, i, 40000, 100 * i, len[i]);
+			fix_wc(f, side, i, IBV_WC_SUCCESS);
+		}
+	assert_int_equal(pair_peer(f, 0)->sent, 5);
+	fix_close(f);
+}
+
+static void inline_and_empty(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	recv_at(f, 1, 1, 4096, 256);
+	recv_at(f, 1, 2, 4096, 256);
+	post_at(f, 0, 1, 300, 200, IBV_SEND_INLINE);
+	f->mem[0][300] ^= 0xff; /* it was copied */
+	post_at(f, 0, 2, 0, 0, 0);
+	assert_int_equal(fix_wc(f, 1, 1, IBV_WC_SUCCESS).byte_len, 200);
+	f->mem[0][300] ^= 0xff;
+	assert_memory_equal(f->mem[1] + 4096, f->mem[0] + 300, 200);
+	came(f, 1, 2, 0, 0, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+static void immediate_data_and_lists_of_sges(void **state)
+{
+	struct fix *f = plain_pair();
+	struct ibv_sge from[2] = { sim_sge(f->mr[0], 100, 3), sim_sge(f->mr[0], 200, 5) };
+	struct ibv_sge to[2] = { sim_sge(f->mr[1], 5000, 6), sim_sge(f->mr[1], 6000, 9) };
+	struct ibv_send_wr wr[2] = { send_wr(1, from, 2, 0), send_wr(2, from, 1, 0) };
+	struct ibv_wc wc;
+
+	(void)state;
+	wr[0].next = &wr[1];
+	wr[0].opcode = wr[1].opcode = IBV_WR_SEND_WITH_IMM;
+	wr[0].imm_data = 0x11223344;
+	wr[1].imm_data = 0x55667788;
+	sim_recv(f->p.qp[1], 1, to, 2);
+	sim_recv(f->p.qp[1], 2, to, 2);
+	post_now(f->p.qp[0], wr);
+	wc = fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, 8);
+	assert_int_equal(wc.wc_flags, IBV_WC_WITH_IMM);
+	assert_int_equal(wc.imm_data, 0x11223344);
+	assert_memory_equal(f->mem[1] + 5003, f->mem[0] + 200, 3);
+	assert_memory_equal(f->mem[1] + 6000, f->mem[0] + 203, 2);
+	wc = fix_wc(f, 1, 2, IBV_WC_SUCCESS);
+	assert_int_equal(wc.imm_data, 0x55667788);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* More than the ring holds: the source waits for room, and goes on. */
+static void long_messages(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	for (uint64_t id = 1; id <= 3; id++) {
+		recv_at(f, 1, id, 0, FIX_MEM);
+		post_at(f, 0, id, 0, (uint32_t)(300000 * id) + 1, 0);
+		came(f, 1, id, 0, 0, (uint32_t)(300000 * id) + 1);
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+		memset(f->mem[1], 0, FIX_MEM);
+	}
+	fix_close(f);
+}
+
+/* Ring, queues and numbers wrap. */
+static void many(void **state)
+{
+	struct fix *f = plain_pair();
+	uint64_t sent = 0, got = 0, done = 0;
+	struct ibv_wc wc;
+
+	(void)state;
+	while (got < 20000) {
+		for (; sent - done < 200 && sent < 20000; sent++) {
+			recv_at(f, 1, sent, 4096 + sent % 100 * 64, 64);
+			post_at(f, 0, sent, sent % 1000, 1 + sent % 64,
+				sent % 3 ? 0 : IBV_SEND_INLINE);
+		}
+		sim_step(f->s);
+		while (cq_poll(f->p.cq[1], 1, &wc) == 1) {
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.wr_id, got);
+			assert_int_equal(wc.byte_len, 1 + got % 64);
+			assert_memory_equal(f->mem[1] + 4096 + got % 100 * 64,
+					    f->mem[0] + got % 1000, 1 + got % 64);
+			got++;
+		}
+		while (cq_poll(f->p.cq[0], 1, &wc) == 1) {
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.wr_id, done++);
+		}
+	}
+	fix_close(f);
+}
+
+static void a_full_ring(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	pair_stop(f, 1);
+	for (uint64_t id = 0; id < 40; id++) {
+		recv_at(f, 1, id, 0, 16384);
+		post_at(f, 0, id, 10 * id, 16384, 0);
+	}
+	pair_run(f, MS);
+	assert_true(pair_peer(f, 0)->sent < 40);
+	assert_true(pair_peer(f, 0)->crowded);
+	pair_go(f, 1);
+	for (uint64_t id = 0; id < 40; id++) {
+		fix_wc(f, 1, id, IBV_WC_SUCCESS);
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	}
+	assert_memory_equal(f->mem[1], f->mem[0] + 390, 16384);
+	assert_false(pair_peer(f, 0)->crowded);
+	fix_close(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_segment_both_ways),
+		cmocka_unit_test(inline_and_empty),
+		cmocka_unit_test(immediate_data_and_lists_of_sges),
+		cmocka_unit_test(long_messages),
+		cmocka_unit_test(many),
+		cmocka_unit_test(a_full_ring),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
