@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""RC SENDs between processes of one host by src/shm, which URNIC_SHM turns on (docs/dev/shm.md)."""
+
+import pytest
+
+import lab
+
+# The pingpongs look at the contents (-c).
+ROWS = [
+    ("ibv_rc_pingpong", "-n 2000 -c"),
+    ("ibv_rc_pingpong", "-n 2000 -c -s 8 -r 4"),
+    ("ibv_rc_pingpong", "-n 500 -c -e -s 100000"),
+    ("ibv_rc_pingpong", "-n 1000 -c -N"),
+    ("ibv_srq_pingpong", "-n 2000 -c -q 8"),
+    ("ib_send_lat", "-n 2000 -s 8"),
+    ("ib_send_lat", "-n 200 -e -s 64 -I 64"),
+    ("ib_send_lat", "-n 100 -s 100000"),
+    ("ib_send_bw", "-n 5000 -s 8"),
+    ("ib_send_bw", "-n 5000 -s 8 -l 16"),
+    ("ib_send_bw", "-n 5000 -s 8 --use_old_post_send"),
+    ("ib_send_bw", "-n 1000 -s 64 -b -q 8"),
+    ("ib_send_bw", "-n 200 -s 65536 -b"),
+    ("ib_send_bw", "-n 1000 -s 4096 -e"),
+]
+LINE = "RC SENDs go by segments"
+
+
+@pytest.fixture
+def run(shared_pair):
+    def run(program, options, **shm):
+        pair = shared_pair()
+        ends = [ns.with_env(URNIC_SHM=shm.get(end, "yes"), URNIC_LOG="info")
+                for ns, end in zip(pair.place("host"), ("server", "client"))]
+        gid = "-g" if program.startswith("ibv_") else "-x"
+        words = [program, "-d", pair.a.dev, gid, str(pair.GIDS["v4"]), *options.split()]
+        return lab.run_both(*ends, words, pair.a.ip4, timeout=lab.HANGS)
+    return run
+
+
+@pytest.mark.parametrize("program,options", ROWS, ids=[" ".join(r) for r in ROWS])
+def test_programs(run, program, options):
+    for proc in run(program, options):
+        assert LINE in proc.out, proc.describe()
+
+
+@pytest.mark.parametrize("end", ["server", "client"])
+def test_both_have_to_say_so(run, end):
+    for proc in run("ibv_rc_pingpong", "-n 200 -c", **{end: "no"}):
+        assert LINE not in proc.out, proc.describe()
+
+
+def test_other_requests_fail(shared_pair):
+    """A WRITE is refused with an error that says why."""
+    pair = shared_pair()
+    ns = pair.place("host")[0].with_env(URNIC_SHM="yes", URNIC_LOG="info")
+    port = lab.next_port()
+    words = ["ib_write_lat", "-p", str(port), "-d", pair.a.dev, "-x", str(pair.GIDS["v4"]),
+             "-n", "10"]
+    server = ns.start(*words)
+    try:
+        server.wait_listening(port)
+        client = ns.run(*words, pair.a.ip4, timeout=lab.HANGS, check=False)
+        assert "URNIC_SHM knows SENDs only" in client.out, client.describe()
+    finally:
+        server.kill()
