@@ -35,7 +35,7 @@ bool same_host(struct device *dev, const uint8_t ip[16])
 /* The peer of such a QP sends segments, so the QP cannot stay what it is. */
 static int to_segments(struct qp *qp) REQUIRES(qp->lock)
 {
-	if (!qp->tm)
+	if (!qp->tm.list)
 		return qp_change_transport(qp, &shm_transport);
 	log_info("QP 0x%06x: URNIC_SHM does not match tags: its SRQ does", qp->qpn);
 	return -EOPNOTSUPP;
@@ -93,7 +93,7 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 
 void route_to_segments(struct nic *nic, struct qp *qp)
 {
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 	uint64_t now = clock_ns();
 	int rc;
 

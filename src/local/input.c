@@ -86,7 +86,7 @@ static void ask_all_segments(struct peer *p, uint64_t now)
 
 	for (n = next_of(p, head); n != head; n = next) {
 		next = next_of(p, n);
-		p->l->ops->segment_news(container_of(n, struct qp, lane_out), now);
+		p->l->ops->segment_news(container_of(n, struct qp, lane.ack), now);
 	}
 }
 

@@ -245,7 +245,7 @@ static void change_transport(struct peer *p)
 	list_for(node, qps) n++;
 	while (n--) {
 		struct list *first = qps->next;
-		struct qp *qp = container_of(first, struct qp, lane_node);
+		struct qp *qp = container_of(first, struct qp, lane.node);
 
 		list_del(first);
 		list_add_tail(qps, first);

@@ -18,7 +18,7 @@ static int open_qp(struct qp *qp)
 		return -ENOMEM;
 	q->qp = qp;
 	q->src.timeout_at = NEVER;
-	qp->tp = q;
+	qp->tp.state = q;
 	return 0;
 }
 
@@ -26,7 +26,7 @@ static int open_qp(struct qp *qp)
 static void meet(struct shm_qp *q)
 {
 	struct qp *qp = q->qp;
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 	struct lane_route route;
 	uint32_t pkey;
 
@@ -58,8 +58,8 @@ static void leave(struct shm_qp *q)
 static void close_qp(struct qp *qp)
 {
 	leave(shm_qp(qp));
-	free(qp->tp);
-	qp->tp = NULL;
+	free(qp->tp.state);
+	qp->tp.state = NULL;
 }
 
 static void stop(struct shm_qp *q) REQUIRES(q->qp->lock)

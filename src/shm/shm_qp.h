@@ -95,7 +95,7 @@ struct shm_qp {
 
 static inline struct shm_qp *shm_qp(const struct qp *qp)
 {
-	return qp->tp;
+	return qp->tp.state;
 }
 
 static inline uint64_t word_of(uint32_t qpn, uint8_t life)

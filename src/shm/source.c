@@ -33,7 +33,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 
 	if (q->src.listed && q->peer) {
 		peer_lock(q->peer);
-		list_del(&qp->lane_out);
+		list_del(&qp->lane.ack);
 		peer_unlock(q->peer);
 	}
 	memset(&q->src, 0, sizeof(q->src));
@@ -283,7 +283,7 @@ void shm_told(struct peer *p, uint64_t word, uint64_t now)
 	turn_is_held(p->l->core);
 	qp = qp_find(p->l->core,
 		     qpn_make((uint16_t)slot, (uint32_t)(word >> WORD_INDEX_AT)));
-	if (qp && qp->transport == &shm_transport && qp->lane == &p->lane)
+	if (qp && qp->transport == &shm_transport && qp->lane.via == &p->lane)
 		hear(shm_qp(qp), word, now);
 }
 
@@ -297,7 +297,7 @@ void shm_news(struct qp *qp, uint64_t now)
 		hear(q, atomic_load_explicit(q->answer, memory_order_acquire), now);
 	peer_lock(q->peer);
 	if (!src_is_waiting(q)) {
-		list_del(&qp->lane_out);
+		list_del(&qp->lane.ack);
 		q->src.listed = false;
 	}
 	peer_unlock(q->peer);
@@ -384,7 +384,7 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 	src_look(q, now);
 	if (!sends(q))
 		return NEVER;
-	if (qp->state == IBV_QPS_SQD && qp->draining && qp->sq.tail == q->src.fresh)
+	if (qp->state == IBV_QPS_SQD && qp->sqd.draining && qp->sq.tail == q->src.fresh)
 		qp_drained(qp);
 	if (q->peer->lane.state == LANE_DEAD)
 		return bereft(q, now);

@@ -53,7 +53,7 @@ static inline void publish(struct shm_qp *q, struct rec *r, uint32_t len, bool a
 	q->src.written = p->out.head;
 	if (asks && !q->src.listed) {
 		q->src.listed = true;
-		list_add_tail(&p->lane.unanswered, &q->qp->lane_out);
+		list_add_tail(&p->lane.unanswered, &q->qp->lane.ack);
 	}
 }
 
@@ -208,7 +208,7 @@ struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_le
 	*left = POST_NOTHING;
 	lock_take(&qp->lock);
 	q = shm_qp(qp);
-	if (qp->transport != &shm_transport || !q->peer || qp->building ||
+	if (qp->transport != &shm_transport || !q->peer || qp->builder.active ||
 	    q->src.cur != qp->sq.head || !only_sends(qp, q)) {
 		lock_give(&qp->lock);
 		return wr;

@@ -69,15 +69,15 @@ bool qp_receives(const struct qp *qp)
 
 int qp_change_transport(struct qp *qp, const struct transport *to)
 {
-	void *old = qp->tp, *new;
+	void *old = qp->tp.state, *new;
 	int rc = to->open(qp);
 
-	new = qp->tp;
-	qp->tp = old;
+	new = qp->tp.state;
+	qp->tp.state = old;
 	if (rc)
 		return rc;
 	qp->transport->close(qp);
-	qp->tp = new;
+	qp->tp.state = new;
 	/* A thread that posts looks without the lock, and again with it. */
 	__atomic_store_n(&qp->transport, to, __ATOMIC_RELEASE);
 	return 0;
