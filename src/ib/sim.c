@@ -72,7 +72,7 @@ static void on_refused(void *arg, struct qp *qp)
 
 static void on_segments(void *arg, struct qp *qp)
 {
-	struct lane *l = qp->lane;
+	struct lane *l = qp->lane.via;
 	struct sim_node *n = arg;
 
 	lock_take(&qp->lock);

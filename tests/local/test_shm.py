@@ -16,7 +16,7 @@ ROWS = [
     ("ib_send_lat", "-n 200 -e -s 64 -I 64"),
     ("ib_send_lat", "-n 100 -s 100000"),
     ("ib_send_bw", "-n 5000 -s 8"),
-    ("ib_send_bw", "-n 5000 -s 8 -l 16"),
+    ("ib_send_bw", "-n 4800 -s 8 -l 16"),
     ("ib_send_bw", "-n 5000 -s 8 --use_old_post_send"),
     ("ib_send_bw", "-n 1000 -s 64 -b -q 8"),
     ("ib_send_bw", "-n 200 -s 65536 -b"),
@@ -54,7 +54,7 @@ def test_other_requests_fail(shared_pair):
     pair = shared_pair()
     ns = pair.place("host")[0].with_env(URNIC_SHM="yes", URNIC_LOG="info")
     port = lab.next_port()
-    words = ["ib_write_lat", "-p", str(port), "-d", pair.a.dev, "-x", str(pair.GIDS["v4"]),
+    words = ["ib_write_bw", "-p", str(port), "-d", pair.a.dev, "-x", str(pair.GIDS["v4"]),
              "-n", "10"]
     server = ns.start(*words)
     try:
