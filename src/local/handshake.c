@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "verbs/qp.h"
-#include "verbs/transport.h"
 #include "host/host.h"
 #include "local/peer.h"
 #include "local/say.h"
@@ -17,6 +15,7 @@
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "verbs/qp.h"
+#include "verbs/transport.h"
 
 enum { SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL };
 
