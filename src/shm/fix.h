@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fix.h - for tests: two processes of one host whose QPs use src/shm, in virtual time.
- * Requests are posted by the thread that posts (post()), as nic/ does. */
+ * Requests are posted by the thread that posts (post()), as driver/ does. */
 #ifndef SHM_FIX_H
 #define SHM_FIX_H
 
@@ -36,7 +36,7 @@ static inline struct ibv_send_wr send_wr(uint64_t id, struct ibv_sge *sge, int n
 	};
 }
 
-/* Posts as nic/ does. */
+/* Posts as driver/ does. */
 static inline void post_now(struct qp *qp, struct ibv_send_wr *wr)
 {
 	enum post_left left;

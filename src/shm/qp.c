@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp.c - the transport as core and nic see it: a QP's states. */
+/* qp.c - the transport as verbs and driver see it: a QP's states. */
 #include "shm/shm.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm.h - a transport for RC SENDs between processes of one host, over the rings of
- * local/ (docs/dev/shm.md).  A trial: URNIC_SHM.  For nic/. */
+ * local/ (docs/dev/shm.md).  A trial: URNIC_SHM.  For driver/. */
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
 

@@ -28,7 +28,7 @@ enum segment {
 	SEGMENT_KNOWN = SEGMENT_ONLY | SEGMENT_IMM | SEGMENT_WORD,
 };
 
-/* The word of a QP as target: what it says to its source (link/lane.h, executed).
+/* The word of a QP as target: what it says to its source (net/lane.h, executed).
  *
  *	index of the source's QP (14) | life (8) | count (10) | syndrome (8) | number (24)
  *

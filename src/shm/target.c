@@ -100,7 +100,7 @@ static void end_wait(struct shm_qp *q) REQUIRES(q->qp->lock)
 
 void dst_stop(struct shm_qp *q)
 {
-	q->dst.target.have_recv = false; /* core flushes that receive */
+	q->dst.target.have_recv = false; /* verbs flushes that receive */
 	end_wait(q);
 }
 
