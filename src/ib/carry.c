@@ -50,7 +50,7 @@ static struct stand_in *find(struct ib *ib, uint16_t slot, uint32_t qpn)
 static void leave(struct ib *ib, struct stand_in *s, uint64_t now)
 {
 	turn_is_held(ib->core);
-	s->q.rsp.target.have_recv = false; /* core flushes that receive */
+	s->q.rsp.target.have_recv = false; /* verbs flushes that receive */
 	xrc_stand_down(ib->core, &s->qp, now);
 	list_del(&s->node);
 	ib->xrc.nstand_ins[s->slot]--;

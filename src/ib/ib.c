@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib.c - the IB transport as core and nic see it: changes of state, and turns. */
+/* ib.c - the IB transport as verbs and driver see it: changes of state, and turns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,7 +151,7 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 {
 	req_stop(q);
 	if (!sq_only) {
-		q->rsp.target.have_recv = false; /* core flushes that receive */
+		q->rsp.target.have_recv = false; /* verbs flushes that receive */
 		rnr_end(q);
 	}
 	qp_fail(q->qp, sq_only, event, now);
@@ -218,7 +218,7 @@ static void enter_err(struct ib_qp *q)
 	req_stop(q);
 	relay_stop(q);
 	rnr_end(q);
-	q->rsp.target.have_recv = false; /* core flushes that receive */
+	q->rsp.target.have_recv = false; /* verbs flushes that receive */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
 	if (!q->rsp.nak_due) /* otherwise the answers before the NAK go out too */
 		q->rsp.resources = 0;

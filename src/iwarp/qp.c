@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp.c - the iWARP transport as core and nic see it: connections and states. */
+/* qp.c - the iWARP transport as verbs and driver see it: connections and states. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,7 +222,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 static void last(struct iw_qp *q, enum iw_end how)
 {
 	q->life = LIFE_LAST;
-	q->target.have_recv = false; /* core flushes that receive */
+	q->target.have_recv = false; /* verbs flushes that receive */
 	q->failed = false;
 	iw_late_end(q);
 	tell_end(q, how);
