@@ -644,6 +644,7 @@ static void a_read_is_answered_before_the_nak(void **state)
 	assert_int_equal(x->last - x->first, 1); /* CARRY of the SEND */
 	turn_take(&x->s->node[1].core.turn);
 	lock_take(&x->to->lock);
+	qp_is_held(ib_qp(x->to)->qp);
 	rc_reserved(ib_qp(x->to), &next, x->s->now);
 	ib_settle(ib_qp(x->to));
 	lock_give(&x->to->lock);

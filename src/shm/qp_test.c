@@ -87,7 +87,8 @@ static void all_that_wait_change(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		p[i] = sim_pair(s, IBV_QPT_RC, &conf);
-	sim_run(s, MS);
+	for (int i = 0; i < 50; i++)
+		sim_run(s, MS);
 	for (int i = 0; i < 3; i++)
 		for (int k = 0; k < 2; k++)
 			assert_ptr_equal(p[i].qp[k]->transport, &shm_transport);

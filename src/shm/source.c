@@ -379,6 +379,7 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
 
+	qp_is_held(qp);
 	if (!q->peer || !sends(q))
 		return NEVER;
 	src_look(q, now);

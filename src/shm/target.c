@@ -244,6 +244,7 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 /* Is the segment of the connection that this QP has now? */
 static bool is_mine(struct shm_qp *q, const struct rec *r)
 {
+	qp_is_held(q->qp);
 	if (!q->dst.open || !qp_receives(q->qp) ||
 	    (int32_t)(q->peer->in.tail - q->dst.stale) < 0)
 		return false;
