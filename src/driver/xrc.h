@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xrc.h - XRC domains shared by several processes (docs/dev/xrc.md): what verbs and ib ask
- * of other processes of this host. */
+/* xrc.h - XRC domains shared by several processes (docs/dev/xrc.md): what verbs and ib
+ * ask of other processes of this host. */
 #ifndef DRIVER_XRC_H
 #define DRIVER_XRC_H
 

@@ -70,7 +70,8 @@ struct mkeys {
 	uint32_t free, free_last, free_count; /* queue of used indices */
 };
 
-/* What the room above verbs does about regions; each may be NULL. The turn is not held. */
+/* What the room above verbs does about regions; each may be NULL. The turn is not held.
+ */
 struct region_hooks {
 	/* Called for each region of program memory: added before it enters the export
 	 * table, removed when no thread uses it any more. */
