@@ -308,7 +308,7 @@ static enum refusal look_up(struct ib *ib, const struct xrc_fetch *m, uint8_t **
  * and reports -EFAULT if it is unmapped. */
 static void fetch(struct ib *ib, uint16_t slot, const void *buf)
 {
-	struct xrc_data data = { .refused = REFUSED_KEY };
+	struct xrc_data data = { 0 };
 	struct iovec part[2] = { { &data, sizeof(data) } };
 	struct xrc_fetch m;
 	uint8_t *host = NULL;
@@ -320,10 +320,10 @@ static void fetch(struct ib *ib, uint16_t slot, const void *buf)
 	data.head.what = XRC_DATA;
 	data.refused = look_up(ib, &m, &host);
 	part[1] = (struct iovec){ host, m.len };
-	if (data.refused || xrc_pass(ib, slot, part, 2) == -EFAULT) {
-		data.refused = data.refused ? data.refused : REFUSED_MEMORY;
+	if (!data.refused && xrc_pass(ib, slot, part, 2) == -EFAULT)
+		data.refused = REFUSED_MEMORY;
+	if (data.refused)
 		(void)xrc_pass(ib, slot, part, 1);
-	}
 }
 
 /* --- entry points

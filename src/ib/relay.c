@@ -245,6 +245,11 @@ static void do_here(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	drop_all(r);
 }
 
+static bool is_message(const struct ib_pkt *pkt)
+{
+	return pkt->op->kind == IB_SEND || pkt->op->kind == IB_WRITE;
+}
+
 /* May the first packet be passed on?  What the SRQ's process can judge is judged
  * there. */
 static bool may_begin(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
@@ -253,7 +258,7 @@ static bool may_begin(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	enum refusal why = rsp_follows(q, pkt);
 	bool dropped = false;
 
-	if (!why && pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE)
+	if (!why && !is_message(pkt))
 		why = rsp_make_room(q, &dropped);
 	if (why)
 		give_up(q, why, now);
@@ -275,8 +280,7 @@ static unsigned run_length(struct relay *r)
 		const struct held *h = held_at(r, n);
 
 		bytes += h->packet.len;
-		if ((last->pkt.op->kind != IB_SEND && last->pkt.op->kind != IB_WRITE) ||
-		    (h->pkt.op->kind != IB_SEND && h->pkt.op->kind != IB_WRITE) ||
+		if (!is_message(&last->pkt) || !is_message(&h->pkt) ||
 		    qpn_slot(h->pkt.f.srqn) != qpn_slot(last->pkt.f.srqn) ||
 		    !ib_may_follow(last->pkt.op, h->pkt.op) ||
 		    (!ib_begins(h->pkt.op) && h->pkt.f.srqn != last->pkt.f.srqn) ||
