@@ -224,13 +224,13 @@ static bool is_file(const struct shared *s)
  * Its WRITE would be executed twice if the pages were taken from it, so both regions
  * must stay. */
 static void expect_both_stay(struct held *h, int (*take)(struct held *h), uint32_t key,
-			     uint32_t qpn)
+			     uint32_t qpn, uint64_t give_up_ns)
 {
 	_Atomic uint64_t *word = &h->s.f->s->node[0].core.exports->thread[9].inside;
 	struct core *core = &h->s.f->s->node[1].core;
 	uint64_t torn = atomic_load(&core->exports->torn);
 
-	direct_of(core)->give_up_ns = 100000000;
+	direct_of(core)->give_up_ns = give_up_ns;
 	atomic_store(word,
 		     (uint64_t)key << INSIDE_KEY_AT | (uint64_t)qpn << INSIDE_QPN_AT | 1);
 	assert_int_equal(take(h), -EBUSY);
@@ -255,31 +255,57 @@ static int take_qp(struct held *h)
 	return direct_fence(&h->s.f->s->node[1].core, h->s.f->p.qp[1]->qpn);
 }
 
-static void another_region_has_a_writer_too(void **state)
+static void another_region_has_a_writer(uint64_t give_up_ns)
 {
 	struct held h;
 	struct mr *other;
 
-	(void)state;
 	if (!hold(&h, write_late))
 		skip();
 	other = sim_mr(h.s.f->s, 1, h.s.at + LEN / 2, LEN / 2, FIX_ALL);
-	expect_both_stay(&h, take_region, other->mkey.key, h.s.f->p.qp[1]->qpn);
+	expect_both_stay(&h, take_region, other->mkey.key, h.s.f->p.qp[1]->qpn,
+			 give_up_ns);
 	assert_int_equal(mr_dereg(other), 0);
 	leave(&h);
 }
 
-static void another_qp_has_a_writer_too(void **state)
+static void another_qp_has_a_writer(uint64_t give_up_ns)
 {
 	struct held h;
 
-	(void)state;
 	if (!hold(&h, write_late))
 		skip();
 	fix_modify(h.s.f, 1, IBV_QPS_ERR);
-	expect_both_stay(&h, take_qp, h.s.mr->mkey.key, h.s.f->p.qp[1]->qpn ^ 1);
+	expect_both_stay(&h, take_qp, h.s.mr->mkey.key, h.s.f->p.qp[1]->qpn ^ 1,
+			 give_up_ns);
 	fix_wc(h.s.f, 0, 1, IBV_WC_RETRY_EXC_ERR);
 	leave(&h);
+}
+
+static void another_region_has_a_writer_too(void **state)
+{
+	(void)state;
+	another_region_has_a_writer(100000000);
+}
+
+static void another_qp_has_a_writer_too(void **state)
+{
+	(void)state;
+	another_qp_has_a_writer(100000000);
+}
+
+/* The wait for the one thread has taken all the time that the call has, so there is
+ * little patience with the other. */
+static void another_region_has_a_writer_when_time_is_up(void **state)
+{
+	(void)state;
+	another_region_has_a_writer(0);
+}
+
+static void another_qp_has_a_writer_when_time_is_up(void **state)
+{
+	(void)state;
+	another_qp_has_a_writer(0);
 }
 
 /* Another thread of B's program may touch the pages while they move, so they stay where
@@ -413,6 +439,8 @@ int main(void)
 		cmocka_unit_test(its_neighbour_stays),
 		cmocka_unit_test(another_region_has_a_writer_too),
 		cmocka_unit_test(another_qp_has_a_writer_too),
+		cmocka_unit_test(another_region_has_a_writer_when_time_is_up),
+		cmocka_unit_test(another_qp_has_a_writer_when_time_is_up),
 		cmocka_unit_test(not_with_other_threads),
 		cmocka_unit_test(a_region_that_is_lent_again),
 		cmocka_unit_test(a_region_that_was_moved),

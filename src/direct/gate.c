@@ -188,6 +188,12 @@ static bool is_of(const struct insiders *who, uint64_t word)
 	return (word & who->mask) == who->want;
 }
 
+/* Memory cannot be taken from under this one: it must leave by itself. */
+static bool must_leave(const struct whom *whom, uint64_t word)
+{
+	return whom->taking && !(whom->gone && is_of(whom->gone, word));
+}
+
 static bool may_be_inside(const struct reach *r)
 {
 	return r->told && r->theirs;
@@ -471,6 +477,7 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 		      uint64_t word, const struct waited *waited)
 {
 	const struct place at = *place;
+	const bool stays = must_leave(whom, word);
 	bool shut = false, late, ended;
 	struct whose w = { 0 };
 	struct reach *r;
@@ -479,7 +486,7 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 	turn_take(&core->turn);
 	r = still_inside(core, at, word);
 	late = r && is_late(r, at, word, waited);
-	if (at.i == 0 && late)
+	if (at.i == 0 && late && !stays)
 		shut_out(r, word);
 	if (r && at.i == 0 && r->gate.shut) {
 		shut = true;
@@ -491,10 +498,12 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 	if (!r)
 		return OUT;
 	if (!shut && (at.i == 0 || waited->here < DEATH_NS))
-		return INSIDE;
+		return late && stays ? STUCK : INSIDE;
 	ended = has_gone(&w) || (shut && is_quiet(fd));
 	if (fd >= 0)
 		close(fd);
+	if (!ended && late && stays)
+		return STUCK;
 	if (!ended && at.i && late && take_away(core, whom, place, word))
 		return OUT;
 	return judge(core, at, word, waited, ended);
@@ -524,9 +533,6 @@ static int wait_for(struct core *core, struct whom whom, uint64_t began)
 		for (;;) {
 			now = clock_ns();
 			waited = (struct waited){ now - start, now - began };
-			if (whom.taking && !(whom.gone && is_of(whom.gone, word)) &&
-			    waited.here > d->patience_ns)
-				return -EBUSY;
 			seen = look(core, &whom, &at, word, &waited);
 			if (seen != INSIDE)
 				break;
