@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: BSD-2-Clause
-"""page.py: print docs/dev/conformance.md, which is made from the tables in this folder.
+"""page.py: print tests/conformance/results.md, which is made from the tables in this folder.
 
 tests/conformance/test_conformance.py fails if a device does not do what skips.tsv says, and if the page
 differs from this program's output.  linux.tsv has the results of Linux's drivers.

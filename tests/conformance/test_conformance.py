@@ -4,7 +4,7 @@ processes of one host, and at an adapter of a fabric.
 
 tests/conformance/pyverbs.tsv lists every test with its class; skips.tsv lists the tests that skip
 themselves, the devices where they do, and the reason.  A test fails if it skips without being in
-skips.tsv, or runs although it is there.  So docs/dev/conformance.md, which is made from these tables,
+skips.tsv, or runs although it is there.  So tests/conformance/results.md, which is made from these tables,
 is what was found.  conftest.py prints the result, one line for each class.  The columns first and
 last of both tables are the releases of rdma-core in whose suites a row holds.
 
@@ -169,8 +169,8 @@ def test_the_table_has_every_test(suite):
 
 
 def test_the_page_is_of_the_tables():
-    """docs/dev/conformance.md is what `tests/conformance/page.py` prints."""
-    assert (HERE.parent.parent / "docs/dev/conformance.md").read_text() == page.page()
+    """tests/conformance/results.md is what `tests/conformance/page.py` prints."""
+    assert (HERE.parent.parent / "tests/conformance/results.md").read_text() == page.page()
 
 
 @pytest.mark.parametrize("way, test", [pytest.param(w, t, marks=here(w))

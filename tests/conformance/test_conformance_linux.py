@@ -3,7 +3,7 @@
 in the peer VM.
 
 The results are written to build/conformance-linux.tsv.  tests/conformance/linux.tsv is such a
-file, which docs/dev/conformance.md shows.  Linux's drivers are not ours to judge, so a test fails
+file, which tests/conformance/results.md shows.  Linux's drivers are not ours to judge, so a test fails
 here only if it has no result; pytest's warnings list the differences from the table.
 """
 

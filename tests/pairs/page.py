@@ -1,6 +1,6 @@
 #!/usr/bin/python3 -B
 # SPDX-License-Identifier: BSD-2-Clause
-"""page.py: print docs/dev/errors.md, which is made from the rows of tests/pairs and differs.tsv.
+"""page.py: print tests/pairs/errors.md, which is made from the rows of tests/pairs and differs.tsv.
 
 tests/pairs/test_pairs.py fails if a device does something else than these say, and if the page differs
 from this program's output.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Errors between two QPs.  tests/pairs plays each row; both ends must see what the specification
-says, or what tests/pairs/differs.tsv says for that device.  docs/dev/errors.md is made from both."""
+says, or what tests/pairs/differs.tsv says for that device.  tests/pairs/errors.md is made from both."""
 
 import itertools
 import pathlib
@@ -80,8 +80,8 @@ def test_the_table_is_whole():
 
 
 def test_the_page_is_of_the_rows():
-    """docs/dev/errors.md is what `tests/pairs/page.py` prints."""
-    assert (lab.ROOT / "docs/dev/errors.md").read_text() == page.page()
+    """tests/pairs/errors.md is what `tests/pairs/page.py` prints."""
+    assert (lab.ROOT / "tests/pairs/errors.md").read_text() == page.page()
 
 
 @pytest.mark.parametrize("device, way", [("host", "auto"), ("udp", "off")])
