@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rsocket.c - the exported symbols of <rdma/rsocket.h>: converts arguments and errno;
  * src/rsocket does the work. Also the three functions of rdma_cm that rsockets need
- * (rsocket/rdma.h). */
+ * (rsocket/os.h). */
 #include <fcntl.h>
 #include <limits.h>
 #include <rdma/rsocket.h>
@@ -10,8 +10,7 @@
 
 #include "abi/rdmacm.h"
 #include "rdmacm/bind.h"
-#include "rsocket/pollset.h"
-#include "rsocket/rdma.h"
+#include "rsocket/os.h"
 #include "rsocket/rsocket.h"
 #include "sys/addr.h"
 

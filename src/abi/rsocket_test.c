@@ -18,8 +18,7 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/dev.h"
 #include "rdmacm/id.h"
-#include "rsocket/pollset.h"
-#include "rsocket/rdma.h"
+#include "rsocket/os.h"
 #include "rsocket/rsocket.h"
 
 enum { FD = 5, OFFSET = 0x4711 };

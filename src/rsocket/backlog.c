@@ -6,21 +6,21 @@
 
 #include "sys/held.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t backlogs_lock = PTHREAD_MUTEX_INITIALIZER;
 
 bool rsock_backlogs_lock(void)
 {
-	return held_fork(&lock);
+	return held_fork(&backlogs_lock);
 }
 
 void rsock_backlogs_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 }
 
 void rsock_backlogs_forked(void)
 {
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_init(&backlogs_lock, NULL);
 }
 
 void rsock_backlog_init(struct rsock_backlog *b, struct rsock_entry *owner)
@@ -38,7 +38,7 @@ void rsock_child_init(struct rsock_child *c, struct rsock_entry *owner)
 	list_init(&c->node);
 }
 
-static int count(const struct list *l)
+static int count_children(const struct list *l)
 {
 	int n = 0;
 
@@ -46,49 +46,49 @@ static int count(const struct list *l)
 	return n;
 }
 
-static struct rsock_child *first(const struct list *l)
+static struct rsock_child *first_child(const struct list *l)
 {
 	return list_empty(l) ? NULL : container_of(l->next, struct rsock_child, node);
 }
 
 void rsock_backlog_limit(struct rsock_backlog *b, int max)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
 	b->max = max < 1 ? 1 : max > RSOCK_BACKLOG_MAX ? RSOCK_BACKLOG_MAX : max;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 }
 
 bool rsock_backlog_has_room(struct rsock_backlog *b)
 {
 	bool room;
 
-	pthread_mutex_lock(&lock);
-	room = count(&b->waiting) < RSOCK_WAITING_MAX;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
+	room = count_children(&b->waiting) < RSOCK_WAITING_MAX;
+	pthread_mutex_unlock(&backlogs_lock);
 	return room;
 }
 
 void rsock_backlog_add(struct rsock_backlog *b, struct rsock_child *c)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
 	c->of = b;
 	list_add_tail(&b->waiting, &c->node);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 }
 
 struct rsock_child *rsock_backlog_next(struct rsock_backlog *b)
 {
 	struct rsock_child *c = NULL;
 
-	pthread_mutex_lock(&lock);
-	if (count(&b->ready) + count(&b->accepting) < b->max)
-		c = first(&b->waiting);
+	pthread_mutex_lock(&backlogs_lock);
+	if (count_children(&b->ready) + count_children(&b->accepting) < b->max)
+		c = first_child(&b->waiting);
 	if (c) {
 		atomic_fetch_add(&c->owner->refs, 1);
 		list_del(&c->node);
 		list_add_tail(&b->accepting, &c->node);
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 	return c;
 }
 
@@ -96,9 +96,9 @@ bool rsock_backlog_any_ready(struct rsock_backlog *b)
 {
 	bool any;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
 	any = !list_empty(&b->ready);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 	return any;
 }
 
@@ -106,29 +106,29 @@ struct rsock_child *rsock_backlog_take(struct rsock_backlog *b)
 {
 	struct rsock_child *c;
 
-	pthread_mutex_lock(&lock);
-	c = first(&b->ready);
+	pthread_mutex_lock(&backlogs_lock);
+	c = first_child(&b->ready);
 	if (c) {
 		list_del(&c->node);
 		c->of = NULL;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 	return c;
 }
 
 void rsock_backlog_give_back(struct rsock_backlog *b, struct rsock_child *c)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
 	c->of = b;
 	list_add_tail(b->ready.next, &c->node); /* before the first */
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 }
 
 void rsock_backlog_empty(struct rsock_backlog *b, struct list *out)
 {
 	struct list *const lists[] = { &b->waiting, &b->accepting, &b->ready };
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
 	for (int i = 0; i < 3; i++)
 		list_for_safe(n, lists[i])
 		{
@@ -136,7 +136,7 @@ void rsock_backlog_empty(struct rsock_backlog *b, struct list *out)
 			list_del(n);
 			list_add_tail(out, n);
 		}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 }
 
 bool rsock_child_settle(struct rsock_child *c, bool made, struct rsock_backlog **listener)
@@ -144,7 +144,7 @@ bool rsock_child_settle(struct rsock_child *c, bool made, struct rsock_backlog *
 	struct rsock_backlog *b;
 	bool waited;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&backlogs_lock);
 	b = c->of;
 	waited = b && !c->settled;
 	if (waited) {
@@ -156,6 +156,6 @@ bool rsock_child_settle(struct rsock_child *c, bool made, struct rsock_backlog *
 			c->of = NULL;
 		c->settled = made;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&backlogs_lock);
 	return waited;
 }

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "rsocket/table.h"
+#include "rsocket/sock.h"
 #include "sys/list.h"
 
 enum { RSOCK_WAITING_MAX = 1024, RSOCK_BACKLOG_MAX = 1024 };

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "rsocket/fix.h"
-#include "rsocket/rdma.h"
+#include "rsocket/os.h"
 #include "sys/addr.h"
 #include "sys/list.h"
 #include "sys/sockaddr.h"

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,10 +13,11 @@
 #include "rsocket/format.h"
 #include "rsocket/os.h"
 #include "sys/addr.h"
+#include "sys/sockaddr.h"
 
 #define DRAIN_NS (100 * RSOCK_MS)
 
-static uint16_t receives(const struct rsock_dgqp *q)
+static uint16_t receives_of(const struct rsock_dgqp *q)
 {
 	return q->dg->sock.opt.sizes.rq;
 }
@@ -76,7 +78,7 @@ static int make_queues(struct rsock_dgqp *q)
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
 		.cap = { .max_send_wr = RSOCK_DG_SLOTS,
-			 .max_recv_wr = receives(q),
+			 .max_recv_wr = receives_of(q),
 			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
@@ -86,7 +88,7 @@ static int make_queues(struct rsock_dgqp *q)
 	if (!q->ch || fcntl(q->ch->fd, F_SETFL, O_NONBLOCK) ||
 	    epoll_ctl(q->dg->ep, EPOLL_CTL_ADD, q->ch->fd, &ev))
 		return -errno;
-	q->rcq = ibv_create_cq(q->port.ctx, receives(q), q, q->ch, 0);
+	q->rcq = ibv_create_cq(q->port.ctx, receives_of(q), q, q->ch, 0);
 	q->scq = ibv_create_cq(q->port.ctx, RSOCK_DG_SLOTS, q, q->ch, 0);
 	if (!q->rcq || !q->scq)
 		return -errno;
@@ -100,7 +102,7 @@ static int make_memory(struct rsock_dgqp *q)
 {
 	q->mtu = q->port.mtu < RSOCK_DG_MTU ? q->port.mtu : RSOCK_DG_MTU;
 	q->slot_size = RSOCK_DG_GRH + q->mtu;
-	q->mem_size = (size_t)(RSOCK_DG_SLOTS + receives(q)) * q->slot_size;
+	q->mem_size = (size_t)(RSOCK_DG_SLOTS + receives_of(q)) * q->slot_size;
 	q->mem = mmap(NULL, q->mem_size, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (q->mem == MAP_FAILED) {
@@ -256,7 +258,7 @@ bool rsock_dgqp_progress(struct rsock_dgqp *q)
 	}
 	/* Datagrams that are dropped are posted again at once, and their sender may never
 	 * stop, so one call takes a limited number. */
-	while (all < receives(q) && (n = ibv_poll_cq(q->rcq, 16, wc)) > 0) {
+	while (all < receives_of(q) && (n = ibv_poll_cq(q->rcq, 16, wc)) > 0) {
 		for (int i = 0; i < n; i++)
 			take_datagram(q, &wc[i]);
 		all += (uint32_t)n;
@@ -295,4 +297,128 @@ int rsock_dgqp_send(struct rsock_dgqp *q, const struct rsock_dgpeer *to, uint32_
 	if (rc)
 		q->free_slots |= 1ull << slot;
 	return -rc;
+}
+
+/* --- peers --------------------------------------------------------------- */
+
+/* A peer that was quiet for so long is asked for its QP again, by UDP. */
+#define KNOWN_NS RSOCK_S
+
+bool rsock_dgpeer_known(const struct rsock_dgpeer *p)
+{
+	return p->qpn && p->ah && rsock_now() - p->heard < KNOWN_NS;
+}
+
+void rsock_dgpeer_learn(struct rsock_dgpeer *p, uint32_t qpn)
+{
+	struct ibv_ah_attr a = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .sgid_index = p->via->port.sgid_index, .hop_limit = 64 },
+	};
+
+	memcpy(a.grh.dgid.raw, addr_is_loopback(p->ip) ? p->via->port.gid : p->ip, 16);
+	if (!p->ah)
+		p->ah = ibv_create_ah(p->via->port.pd, &a);
+	p->qpn = qpn;
+	p->heard = rsock_now();
+}
+
+static uint32_t interface_of(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET6
+		       ? ((const struct sockaddr_in6 *)(const void *)a)->sin6_scope_id
+		       : 0;
+}
+
+static int make_peer(struct rsock_dgram *dg, const struct sockaddr *to,
+		     struct rsock_dgpeer *p)
+{
+	struct sockaddr_storage from = { 0 };
+	socklen_t len = sizeof(from);
+	uint8_t ip[16];
+	int rc;
+
+	sockaddr_ip(to, p->ip);
+	p->port = sockaddr_port(to);
+	p->ifindex = interface_of(to);
+	if (getsockname(dg->udp, (struct sockaddr *)&from, &len))
+		return -errno;
+	rc = rsock_rdma_source(to, &from);
+	if (rc)
+		return rc;
+	sockaddr_ip((struct sockaddr *)&from, ip);
+	return rsock_dgqp_for(dg, ip, interface_of((struct sockaddr *)&from), &p->via);
+}
+
+void rsock_dgpeer_free(struct rsock_dgpeer *p)
+{
+	list_del(&p->node);
+	if (p->ah)
+		ibv_destroy_ah(p->ah);
+	free(p);
+}
+
+/* Frees the peer that was quiet for longest, if there are too many. Strangers make peers,
+ * too, and may use any number of addresses. */
+static void forget_quietest(struct rsock_dgram *dg)
+{
+	struct rsock_dgpeer *oldest = NULL;
+
+	if (dg->npeers < RSOCK_PEERS_MAX)
+		return;
+	list_for(n, &dg->peers)
+	{
+		struct rsock_dgpeer *p = container_of(n, struct rsock_dgpeer, node);
+
+		if (p != dg->peer && (!oldest || p->used < oldest->used))
+			oldest = p;
+	}
+	dg->npeers--;
+	rsock_dgpeer_free(oldest);
+}
+
+int rsock_dgpeer_for(struct rsock_dgram *dg, const struct sockaddr *to,
+		     struct rsock_dgpeer **out)
+{
+	struct rsock_dgpeer *p;
+	uint8_t ip[16];
+	int rc;
+
+	sockaddr_ip(to, ip);
+	list_for(n, &dg->peers)
+	{
+		p = container_of(n, struct rsock_dgpeer, node);
+		if (p->port != sockaddr_port(to) || memcmp(p->ip, ip, 16) ||
+		    p->ifindex != interface_of(to))
+			continue;
+		p->used = rsock_now();
+		*out = p;
+		return 0;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	rc = make_peer(dg, to, p);
+	if (rc) {
+		free(p);
+		return rc;
+	}
+	p->used = rsock_now();
+	forget_quietest(dg);
+	dg->npeers++;
+	list_add_tail(&dg->peers, &p->node);
+	*out = p;
+	return 0;
+}
+
+void rsock_dgpeer_heard(struct rsock_dgram *dg, const struct rsock_dgmsg *m)
+{
+	list_for(n, &dg->peers)
+	{
+		struct rsock_dgpeer *p = container_of(n, struct rsock_dgpeer, node);
+
+		if (p->port == m->port && !memcmp(p->ip, m->ip, 16))
+			p->heard = p->used = rsock_now();
+	}
 }

@@ -10,9 +10,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "rsocket/dgpeer.h"
+#include "rsocket/dgqp.h"
 #include "rsocket/format.h"
-#include "rsocket/option.h"
+#include "rsocket/sock.h"
 #include "rsocket/wait.h"
 #include "sys/fd.h"
 #include "sys/sockaddr.h"
@@ -21,7 +21,7 @@ enum { AT_A_TIME = 16 };
 
 /* --- queued messages ----------------------------------------------------- */
 
-static void drop(struct rsock_dgram *dg, struct rsock_dgmsg *m)
+static void drop_message(struct rsock_dgram *dg, struct rsock_dgmsg *m)
 {
 	list_del(&m->node);
 	if (m->qp)
@@ -34,7 +34,8 @@ static void drop(struct rsock_dgram *dg, struct rsock_dgmsg *m)
 static void free_queues(struct rsock_dgram *dg)
 {
 	list_for(n, &dg->qps) rsock_dgqp_drain(container_of(n, struct rsock_dgqp, node));
-	list_for_safe(n, &dg->msgs) drop(dg, container_of(n, struct rsock_dgmsg, node));
+	list_for_safe(n, &dg->msgs)
+		drop_message(dg, container_of(n, struct rsock_dgmsg, node));
 	list_for_safe(n, &dg->peers)
 		rsock_dgpeer_free(container_of(n, struct rsock_dgpeer, node));
 	list_for_safe(n, &dg->qps)
@@ -91,7 +92,7 @@ static void drop_others(struct rsock_dgram *dg)
 		struct rsock_dgmsg *m = container_of(n, struct rsock_dgmsg, node);
 
 		if (!rsock_dgram_wants(dg, m->ip, m->port))
-			drop(dg, m);
+			drop_message(dg, m);
 	}
 }
 
@@ -111,8 +112,8 @@ static int connect_dgram(struct rsock *rs, const struct sockaddr *a, socklen_t l
 	return 0;
 }
 
-static void tell(const struct rsock_dgram *dg, const uint8_t ip[16], uint16_t port,
-		 uint32_t ifindex, struct sockaddr *a, socklen_t *len)
+static void tell_name(const struct rsock_dgram *dg, const uint8_t ip[16], uint16_t port,
+		      uint32_t ifindex, struct sockaddr *a, socklen_t *len)
 {
 	struct sockaddr_storage name;
 
@@ -129,7 +130,7 @@ static int name_dgram(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t
 	if (peer && !p)
 		return -ENOTCONN;
 	if (peer) {
-		tell(dg, p->ip, p->port, p->ifindex, a, len);
+		tell_name(dg, p->ip, p->port, p->ifindex, a, len);
 		return 0;
 	}
 	if (getsockname(dg->udp, a, &n))
@@ -140,8 +141,8 @@ static int name_dgram(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t
 
 /* --- datagrams by UDP ---------------------------------------------------- */
 
-static int say(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
-	       const struct iovec *iov, int n)
+static int send_udp(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
+		    const struct iovec *iov, int n)
 {
 	struct rs_udp h = { .op = op, .qpn = p->via->qp->qp_num };
 	struct iovec all[n + 1];
@@ -160,8 +161,8 @@ static int say(struct rsock_dgram *dg, const struct rsock_dgpeer *p, uint8_t op,
 	return sendmsg(dg->udp, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static void keep(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
-		 const uint8_t *data, size_t len)
+static void keep_message(struct rsock_dgram *dg, const struct rsock_dgpeer *p,
+			 const uint8_t *data, size_t len)
 {
 	struct rsock_dgmsg *m;
 
@@ -203,15 +204,15 @@ static bool listen_once(struct rsock_dgram *dg)
 		return true;
 	rsock_dgpeer_learn(p, h.qpn);
 	if (h.op == RS_UDP_DATA) {
-		keep(dg, p, buf + header, (size_t)n - header);
-		(void)say(dg, p, RS_UDP_CONTROL, NULL, 0);
+		keep_message(dg, p, buf + header, (size_t)n - header);
+		(void)send_udp(dg, p, RS_UDP_CONTROL, NULL, 0);
 	}
 	return true;
 }
 
 /* Polls the QPs. Polls the UDP socket only if the QPs have nothing, and every
  * AT_A_TIME-th time. */
-static void progress(struct rsock *rs)
+static void progress_dgram(struct rsock *rs)
 {
 	struct rsock_dgram *dg = rsock_dgram_of(rs);
 	bool any = false;
@@ -240,29 +241,29 @@ static bool has_slot(struct rsock *rs)
 	return true;
 }
 
-static short events(struct rsock *rs, short asked)
+static short dgram_events(struct rsock *rs, short asked)
 {
 	(void)asked;
-	progress(rs);
+	progress_dgram(rs);
 	if (rs->closed)
 		return POLLNVAL;
 	return (short)((has_message(rs) ? POLLIN | POLLRDNORM : 0) |
 		       (has_slot(rs) ? POLLOUT | POLLWRNORM : 0));
 }
 
-static void arm(struct rsock *rs, bool for_space)
+static void arm_dgram(struct rsock *rs, bool for_space)
 {
 	(void)for_space; /* each QP itself knows whether it has free slots */
 	list_for(n, &rsock_dgram_of(rs)->qps)
 		rsock_dgqp_arm(container_of(n, struct rsock_dgqp, node));
 }
 
-static void take_events(struct rsock *rs)
+static void take_no_events(struct rsock *rs)
 {
 	(void)rs; /* progress() takes the events */
 }
 
-static bool may_spin(const struct rsock *rs)
+static bool dgram_may_spin(const struct rsock *rs)
 {
 	(void)rs;
 	return true;
@@ -294,8 +295,8 @@ static ssize_t by_qp(struct rsock_dgram *dg, struct rsock_dgpeer *p,
 	return rc ? rc : (ssize_t)len;
 }
 
-static int destination(struct rsock_dgram *dg, const struct sockaddr *to, socklen_t tolen,
-		       struct rsock_dgpeer **p)
+static int find_destination(struct rsock_dgram *dg, const struct sockaddr *to,
+			    socklen_t tolen, struct rsock_dgpeer **p)
 {
 	if (!to) {
 		*p = dg->peer;
@@ -326,19 +327,19 @@ static ssize_t send_dgram(struct rsock *rs, const struct iovec *iov, int n, int 
 	}
 	rc = have_port(dg);
 	if (!rc) /* destination() makes the QP, which has the port in its headers */
-		rc = destination(dg, to, tolen, &p);
+		rc = find_destination(dg, to, tolen, &p);
 	/* destination() is called again after waiting: p may have been freed meanwhile */
 	while (!rc) {
 		rc = rsock_wait(rs, has_slot, nonblock, true, RSOCK_FOREVER);
 		if (!rc)
-			rc = destination(dg, to, tolen, &p);
+			rc = find_destination(dg, to, tolen, &p);
 		if (!rc && rsock_iov_has_null(iov, n))
 			rc = -EFAULT;
 		if (rc)
 			break;
 		if (rsock_dgpeer_known(p) && len <= p->via->mtu - RS_UD6)
 			return by_qp(dg, p, iov, n, len);
-		rc = say(dg, p, RS_UDP_DATA, iov, n);
+		rc = send_udp(dg, p, RS_UDP_DATA, iov, n);
 		if (!rc)
 			return (ssize_t)len;
 		if (rc == -EAGAIN && !nonblock)
@@ -372,13 +373,13 @@ static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, i
 		at += now;
 	}
 	if (from && fromlen)
-		tell(dg, m->ip, m->port, m->ifindex, from, fromlen);
+		tell_name(dg, m->ip, m->port, m->ifindex, from, fromlen);
 	if (m->qp)
 		rsock_dgpeer_heard(dg, m);
 	told = *flags & MSG_TRUNC ? (ssize_t)m->len : (ssize_t)at;
 	rc = at < m->len ? MSG_TRUNC : 0;
 	if (!(*flags & MSG_PEEK))
-		drop(dg, m);
+		drop_message(dg, m);
 	*flags = rc;
 	return told;
 }
@@ -386,8 +387,8 @@ static ssize_t receive_dgram(struct rsock *rs, const struct iovec *iov, int n, i
 /* --- options and the end ------------------------------------------------- */
 
 /* Options such as broadcast and TTL are set on the UDP socket. */
-static int set_option(struct rsock *rs, int level, int name, const void *val,
-		      socklen_t len)
+static int set_dgram_option(struct rsock *rs, int level, int name, const void *val,
+			    socklen_t len)
 {
 	int rc = rsock_option_set(rs, level, name, val, len);
 
@@ -408,19 +409,19 @@ static bool close_dgram(struct rsock *rs)
 	return false;
 }
 
-static const struct rsock_kind kind = {
+static const struct rsock_kind dgram_kind = {
 	.eager = true, /* a sender learns of its peers' QPs by progress() */
-	.progress = progress,
-	.may_spin = may_spin,
-	.arm = arm,
-	.take_events = take_events,
-	.events = events,
+	.progress = progress_dgram,
+	.may_spin = dgram_may_spin,
+	.arm = arm_dgram,
+	.take_events = take_no_events,
+	.events = dgram_events,
 	.bind = bind_dgram,
 	.connect = connect_dgram,
 	.name = name_dgram,
 	.send = send_dgram,
 	.receive = receive_dgram,
-	.set_option = set_option,
+	.set_option = set_dgram_option,
 	.get_option = rsock_option_get,
 	.shutdown = shut_dgram,
 	.close = close_dgram,
@@ -435,7 +436,7 @@ int rsock_dgram_new(int domain, struct rsock **out)
 
 	if (!dg)
 		return -ENOMEM;
-	rsock_init(&dg->sock, &kind, domain, SOCK_DGRAM);
+	rsock_init(&dg->sock, &dgram_kind, domain, SOCK_DGRAM);
 	list_init(&dg->qps);
 	list_init(&dg->peers);
 	list_init(&dg->msgs);

@@ -15,7 +15,7 @@ bool rs_host_is_big(void)
 	return first == 0;
 }
 
-static void put(uint8_t *out, uint64_t v, int bytes)
+static void put_be(uint8_t *out, uint64_t v, int bytes)
 {
 	while (bytes--) {
 		out[bytes] = (uint8_t)v;
@@ -23,7 +23,7 @@ static void put(uint8_t *out, uint64_t v, int bytes)
 	}
 }
 
-static uint64_t get(const uint8_t *in, int bytes)
+static uint64_t get_be(const uint8_t *in, int bytes)
 {
 	uint64_t v = 0;
 
@@ -36,16 +36,16 @@ static uint64_t get(const uint8_t *in, int bytes)
 
 static void put_sge(uint8_t *out, const struct rs_sge *s)
 {
-	put(out, s->addr, 8);
-	put(out + 8, s->key, 4);
-	put(out + 12, s->length, 4);
+	put_be(out, s->addr, 8);
+	put_be(out + 8, s->key, 4);
+	put_be(out + 12, s->length, 4);
 }
 
 static struct rs_sge get_sge(const uint8_t *in)
 {
-	return (struct rs_sge){ .addr = get(in, 8),
-				.key = (uint32_t)get(in + 8, 4),
-				.length = (uint32_t)get(in + 12, 4) };
+	return (struct rs_sge){ .addr = get_be(in, 8),
+				.key = (uint32_t)get_be(in + 8, 4),
+				.length = (uint32_t)get_be(in + 12, 4) };
 }
 
 uint8_t rs_scale(uint32_t value)
@@ -66,7 +66,7 @@ void rs_conn_pack(const struct rs_conn *c, uint8_t out[RS_CONN_SIZE])
 	out[0] = RS_VERSION;
 	out[1] = (uint8_t)((c->big_endian ? RS_FLAG_BIG_ENDIAN : 0) |
 			   (c->iomap ? RS_FLAG_IOMAP : 0));
-	put(out + 2, c->credits, 2);
+	put_be(out + 2, c->credits, 2);
 	out[7] = rs_scale(c->iomaps);
 	put_sge(out + 8, &c->targets);
 	put_sge(out + 24, &c->buffer);
@@ -79,7 +79,7 @@ bool rs_conn_parse(const uint8_t *in, size_t len, struct rs_conn *out)
 	*out = (struct rs_conn){
 		.big_endian = in[1] & RS_FLAG_BIG_ENDIAN,
 		.iomap = in[1] & RS_FLAG_IOMAP,
-		.credits = (uint16_t)get(in + 2, 2),
+		.credits = (uint16_t)get_be(in + 2, 2),
 		.iomaps = in[1] & RS_FLAG_IOMAP ? rs_unscale(in[7]) : 0,
 		.targets = get_sge(in + 8),
 		.buffer = get_sge(in + 24),
@@ -101,12 +101,12 @@ size_t rs_udp_pack(const struct rs_udp *h, uint8_t out[RS_HEADER_MAX])
 {
 	bool v4 = addr_is_v4(h->ip);
 
-	put(out, RS_UDP_TAG, 4);
+	put_be(out, RS_UDP_TAG, 4);
 	out[4] = v4 ? 4 : 6;
 	out[5] = h->op;
 	out[6] = v4 ? RS_UDP4 : RS_UDP6;
 	out[7] = 0;
-	put(out + 8, h->qpn & 0xffffff, 4);
+	put_be(out + 8, h->qpn & 0xffffff, 4);
 	memcpy(out + 12, h->ip + (v4 ? 12 : 0), v4 ? 4 : 16);
 	return out[6];
 }
@@ -115,14 +115,14 @@ size_t rs_udp_parse(const uint8_t *in, size_t len, struct rs_udp *out)
 {
 	bool v4;
 
-	if (len < RS_UDP4 || get(in, 4) != RS_UDP_TAG || (in[4] != 4 && in[4] != 6))
+	if (len < RS_UDP4 || get_be(in, 4) != RS_UDP_TAG || (in[4] != 4 && in[4] != 6))
 		return 0;
 	v4 = in[4] == 4;
 	if (in[6] != (v4 ? RS_UDP4 : RS_UDP6) || len < in[6] ||
 	    (in[5] != RS_UDP_DATA && in[5] != RS_UDP_CONTROL))
 		return 0;
 	out->op = in[5];
-	out->qpn = (uint32_t)get(in + 8, 4) & 0xffffff;
+	out->qpn = (uint32_t)get_be(in + 8, 4) & 0xffffff;
 	get_ip(in + 12, v4, out->ip);
 	return in[6];
 }
@@ -134,7 +134,7 @@ size_t rs_ud_pack(const struct rs_ud *h, uint8_t out[RS_HEADER_MAX])
 	memset(out, 0, RS_HEADER_MAX);
 	out[0] = v4 ? 4 : 6;
 	out[1] = v4 ? RS_UD4 : RS_UD6;
-	put(out + 2, h->port, 2);
+	put_be(out + 2, h->port, 2);
 	if (v4)
 		memcpy(out + 4, h->ip + 12, 4);
 	else
@@ -151,7 +151,7 @@ size_t rs_ud_parse(const uint8_t *in, size_t len, struct rs_ud *out)
 	v4 = in[0] == 4;
 	if (in[1] != (v4 ? RS_UD4 : RS_UD6) || len < in[1])
 		return 0;
-	out->port = (uint16_t)get(in + 2, 2);
+	out->port = (uint16_t)get_be(in + 2, 2);
 	get_ip(in + (v4 ? 4 : 8), v4, out->ip);
 	return in[1];
 }

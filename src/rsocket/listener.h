@@ -1,10 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* listener.h - listening sockets. The service thread accepts connections as far as the
- * backlog allows, so a connect need not wait for raccept(). */
+/* listener.h - a stream socket's id and its addresses; listening sockets. The service
+ * thread accepts connections as far as the backlog allows, so a connect need not wait for
+ * raccept(). */
 #ifndef RSOCKET_LISTENER_H
 #define RSOCKET_LISTENER_H
 
 #include "rsocket/conn.h"
+
+/* --- ids and addresses --------------------------------------------------- */
+
+/* Makes the id, if there is none. Calls of the id wait for their events until
+ * rsock_bind_to_service(). */
+int rsock_bind_make_id(struct rsock_stream *st);
+/* Gives the id's events to the service thread to read. */
+int rsock_bind_to_service(struct rsock_stream *st);
+
+/* These are functions of struct rsock_kind. */
+int rsock_bind(struct rsock *rs, const struct sockaddr *a, socklen_t len);
+int rsock_name(struct rsock *rs, bool peer, struct sockaddr *a, socklen_t *len);
+
+/* --- listening ----------------------------------------------------------- */
 
 /* Called under the socket's lock. Return 0, or a descriptor, or -errno. */
 int rsock_listen(struct rsock_stream *st, int backlog);

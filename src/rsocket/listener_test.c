@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests, backlogs and accepting. */
+/* Ids and addresses; requests, backlogs and accepting. */
 #include "rsocket/listener.h"
 
 #include <errno.h>
@@ -16,14 +16,117 @@
 #include "rsocket/rsocket.h"
 #include "rsocket/service.h"
 
+/* --- ids and addresses --------------------------------------------------- */
+
 static struct sockaddr_in a;
 static struct sockaddr *const name = (struct sockaddr *)&a;
+
+static int try_bind(int fd, uint16_t port)
+{
+	a = fix_addr(1, port);
+	return rsocket_bind(fd, name, sizeof(a));
+}
+
+static uint16_t port_of(int fd)
+{
+	socklen_t len = sizeof(a);
+
+	assert_int_equal(rsocket_name(fd, false, name, &len), 0);
+	assert_int_equal(len, sizeof(a));
+	assert_int_equal(a.sin_family, AF_INET);
+	return ntohs(a.sin_port);
+}
+
+static void it_gets_a_port(void **state)
+{
+	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	assert_int_equal(port_of(fd), 0);
+	assert_int_equal(try_bind(fd, 0), 0);
+	assert_int_not_equal(port_of(fd), 0);
+	assert_int_equal(try_bind(fd, 0), -EINVAL); /* it is bound already */
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
+static void a_port_that_is_taken(void **state)
+{
+	int listener = fix_listen(&a, 1), fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+	uint16_t port = ntohs(a.sin_port);
+
+	(void)state;
+	assert_int_equal(try_bind(fd, port), -EADDRINUSE);
+	assert_int_equal(fix_sock(fd)->state, RSOCK_NEW);
+	assert_int_equal(try_bind(fd, 0), 0); /* another attempt succeeds */
+	assert_int_equal(rsocket_close(fd), 0);
+	assert_int_equal(rsocket_close(listener), 0);
+}
+
+static void names_of_a_connection(void **state)
+{
+	struct sockaddr_in peer;
+	socklen_t len = sizeof(peer);
+	int ends[2];
+
+	(void)state;
+	fix_pair(ends);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rsocket_name(ends[i], true, (struct sockaddr *)&peer,
+					      &len),
+				 0);
+		assert_int_equal(ntohs(peer.sin_port), port_of(ends[!i]));
+	}
+	assert_int_equal(rsocket_close(ends[0]), 0);
+	/* The peer's name is known as long as the socket exists. */
+	assert_int_equal(rsocket_name(ends[1], true, (struct sockaddr *)&peer, &len), 0);
+	assert_int_equal(rsocket_close(ends[1]), 0);
+}
+
+static void without_a_connection_there_is_no_peer(void **state)
+{
+	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(a);
+
+	(void)state;
+	assert_int_equal(rsocket_name(fd, true, name, &len), -ENOTCONN);
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
+static void what_cannot_be_made(void **state)
+{
+	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	for (unsigned n = 1; n <= 2; n++) { /* 1: the id fails, 2: its address */
+		fix_fail(n);
+		assert_int_equal(try_bind(fd, 0), -ENOMEM);
+		assert_int_equal(fix_sock(fd)->state, RSOCK_NEW);
+	}
+	assert_int_equal(try_bind(fd, 0), 0);
+	assert_int_equal(fix.ids, 1);
+	assert_int_equal(rsocket_close(fd), 0);
+}
+
+/* The first bind starts the service thread. */
+static int start(void **state)
+{
+	int fd;
+
+	fix_begin(state);
+	fd = rsocket_open(AF_INET, SOCK_STREAM, 0);
+	return try_bind(fd, 0) || rsocket_close(fd) || fix_end(state);
+}
+
+/* --- listening ----------------------------------------------------------- */
+
+static struct sockaddr_in at;
+static struct sockaddr *const listener_name = (struct sockaddr *)&at;
 static int listener;
 
 static int begin(void **state)
 {
 	fix_begin(state);
-	listener = fix_listen(&a, 2);
+	listener = fix_listen(&at, 2);
 	assert_int_equal(fix_nonblock(listener, true), 0);
 	return 0;
 }
@@ -35,12 +138,12 @@ static int end(void **state)
 	return fix_end(state);
 }
 
-/* Connects a non-blocking socket, which gives EINPROGRESS. */
+/* Connects at non-blocking socket, which gives EINPROGRESS. */
 static int ask(void)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
-	assert_int_equal(rsocket_connect(fd, name, sizeof(a)), -EINPROGRESS);
+	assert_int_equal(rsocket_connect(fd, listener_name, sizeof(at)), -EINPROGRESS);
 	return fd;
 }
 
@@ -121,7 +224,7 @@ static void a_blocking_accept(void **state)
 	fix_when_asleep(connect_late);
 	fd = rsocket_accept(listener, (struct sockaddr *)&peer, &len);
 	assert_true(fd >= 0);
-	assert_int_equal(peer.sin_addr.s_addr, a.sin_addr.s_addr);
+	assert_int_equal(peer.sin_addr.s_addr, at.sin_addr.s_addr);
 	close_all((int[]){ fd, late }, 2);
 }
 
@@ -151,7 +254,7 @@ static void private_data_of_a_stranger(void **state)
 
 	(void)state;
 	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
-	assert_int_equal(rdma_resolve_addr(id, NULL, name, 1), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, listener_name, 1), 0);
 	assert_int_equal(rdma_connect(id, &p), 0);
 	fix_service();
 	assert_int_equal(rdma_get_cm_event(ch, &ev), 0);
@@ -220,7 +323,7 @@ static void a_client_that_gives_up_waiting(void **state)
 	fds[0] = rsocket_accept(listener, NULL, NULL);
 	fds[1] = rsocket_accept(listener, NULL, NULL);
 	assert_true(fds[0] >= 0 && fds[1] >= 0);
-	assert_int_equal(fix_receive(fds[0], &a, 1, 0), 0);
+	assert_int_equal(fix_receive(fds[0], &at, 1, 0), 0);
 	fix_service();
 	assert_int_equal(rsocket_accept(listener, NULL, NULL), -EAGAIN);
 	close_all(fds, 2);
@@ -262,7 +365,7 @@ static void a_listener_that_is_closed(void **state)
 	close_all(fds, 3);
 }
 
-static void only_a_listener_accepts(void **state)
+static void only_at_accepts(void **state)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0), dg;
 
@@ -271,8 +374,8 @@ static void only_a_listener_accepts(void **state)
 	dg = rsocket_open(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(rsocket_accept(dg, NULL, NULL), -EOPNOTSUPP);
 	assert_int_equal(rsocket_listen(dg, 1), -EOPNOTSUPP);
-	assert_int_equal(rsocket_listen(fd, 1), 0); /* it gets a port */
-	assert_int_equal(rsocket_connect(fd, name, sizeof(a)), -EOPNOTSUPP);
+	assert_int_equal(rsocket_listen(fd, 1), 0); /* it gets at port */
+	assert_int_equal(rsocket_connect(fd, listener_name, sizeof(at)), -EOPNOTSUPP);
 	close_all((int[]){ fd, dg }, 2);
 }
 
@@ -293,9 +396,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_a_descriptor_it_stays_the_next, begin,
 						end),
 		cmocka_unit_test_setup_teardown(a_listener_that_is_closed, begin, end),
-		cmocka_unit_test_setup_teardown(only_a_listener_accepts, begin, end),
+		cmocka_unit_test_setup_teardown(only_at_accepts, begin, end),
+	};
+	const struct CMUnitTest of_ids[] = {
+		cmocka_unit_test_setup_teardown(it_gets_a_port, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(a_port_that_is_taken, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(names_of_a_connection, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(without_a_connection_there_is_no_peer,
+						fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(what_cannot_be_made, fix_begin, fix_end),
 	};
 	/* clang-format on */
+	int failed = cmocka_run_group_tests(of_ids, start, NULL);
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,6 @@
 #include "rsocket/conn.h"
 #include "rsocket/fix.h"
 #include "rsocket/os.h"
-#include "rsocket/pollset.h"
 #include "rsocket/rsocket.h"
 #include "rsocket/service.h"
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsocket.h - the calls of <rdma/rsocket.h> by descriptor, except rpoll() and rselect().
- * They return 0, a count or a descriptor, or -errno. -EBADF: fd is no rsocket. -EIO: it
- * is a copy that a fork left in the child, which can only be closed. */
+/* rsocket.h - the calls of <rdma/rsocket.h> by descriptor. They return 0, a count or a
+ * descriptor, or -errno. -EBADF: fd is no rsocket. -EIO: it is a copy that a fork left in
+ * the child, which can only be closed. */
 #ifndef RSOCKET_RSOCKET_H
 #define RSOCKET_RSOCKET_H
 
 #include <limits.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -39,5 +41,12 @@ int rsocket_map(int fd, void *buf, size_t len, int prot, off_t offset, off_t *at
 int rsocket_unmap(int fd, const void *buf, size_t len);
 ssize_t rsocket_write_at(int fd, const void *buf, size_t count, uint64_t offset,
 			 int flags);
+
+/* --- rpoll() and rselect() ----------------------------------------------- */
+
+/* As poll(2) and select(2), but an error is returned as -errno. */
+int rsocket_poll(struct pollfd *fds, nfds_t n, int ms);
+int rsocket_select(int n, fd_set *in, fd_set *out, fd_set *except,
+		   const struct timeval *timeout);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* stream.h - one end of a stream: credits, the receive and send buffers, iomaps. It calls
  * no verbs: immediates and completions go in, RDMA WRITEs to be posted come out. See
- * docs/dev/rsocket.md; implemented by stream.c, tx.c, rx.c and iomap.c. */
+ * docs/dev/rsocket.md. */
 #ifndef RSOCKET_STREAM_H
 #define RSOCKET_STREAM_H
 
@@ -93,7 +93,7 @@ uint32_t rs_message(const struct rs_stream *s, const uint8_t at[RS_MESSAGE]);
 /* A WRITE completed. */
 void rs_sent(struct rs_stream *s, bool control, uint32_t sbuf_bytes);
 
-/* --- tx.c ---------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------- */
 
 /* Returns how many bytes one data message can have now if the program has `wanted` bytes;
  * 0: it must wait. If there is room for SIZE_MAX, there is room for any number. */
@@ -107,7 +107,7 @@ void rs_send_control(struct rs_stream *s, enum rs_control what, struct rs_write 
  * notice. */
 void rs_send_keepalive(struct rs_stream *s, struct rs_write *out);
 
-/* --- rx.c ---------------------------------------------------------------- */
+/* --- receiving ----------------------------------------------------------- */
 
 /* Finds unread bytes after the first `skip`: sets *at, and returns how many are
  * contiguous there. */
@@ -116,7 +116,7 @@ void rs_consume(struct rs_stream *s, uint32_t bytes); /* bytes <= s->unread */
 bool rs_grant_due(const struct rs_stream *s);
 void rs_send_grant(struct rs_stream *s, struct rs_write *out);
 
-/* --- iomap.c ------------------------------------------------------------- */
+/* --- direct placement ---------------------------------------------------- */
 
 /* Makes the WRITE of entry `index` (< peer_iomaps) to the peer; length 0 clears the
  * entry. */
