@@ -4,13 +4,18 @@
  * The tree lies in a folder of this process, which it makes when a program first asks for
  * such a file, and removes when it ends.  The folder is locked as long as the process or
  * a child of it (fork) lives; those that nobody holds any more, since their process was
- * killed, are removed by the next process that makes one. */
+ * killed, are removed by the next process that makes one.
+ *
+ * A fork waits for nobody who writes a tree: writers hold off signals, so that a handler
+ * that forks never interrupts one, and what the child goes on to use is whole at every
+ * instruction. */
 #include "preload_sysfs.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +42,18 @@ enum { SYSFS_TREE = 1, SYSFS_COUNTERS = 2 };
 
 static write_fn *_Atomic write_tree;
 
+/* A folder is published when it is complete, and never freed. */
+struct folder {
+	char root[ROOT_MAX];
+	int held; /* the locked folder; -1: none */
+	struct stat as;
+	pid_t owner;	      /* who writes it: a child makes one of its own */
+	struct folder *older; /* one that the parent had, or that was lost */
+};
+
+static struct folder *_Atomic folder; /* the newest */
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
-static char root[ROOT_MAX];				 /* "": there is no tree */
-static int held = -1;					 /* the locked folder */
-static struct stat held_as;
 static time_t written;
 static long long counted; /* when the counters were last read: ms_now(), or 0 */
 
@@ -56,12 +69,12 @@ static __thread bool writing;
 
 /* --- the folder -------------------------------------------------------------- */
 
-static bool is_held(void)
+static bool is_held(const struct folder *f)
 {
 	struct stat st;
 
-	return held >= 0 && !fstat(held, &st) && st.st_dev == held_as.st_dev &&
-	       st.st_ino == held_as.st_ino;
+	return f->held >= 0 && !fstat(f->held, &st) && st.st_dev == f->as.st_dev &&
+	       st.st_ino == f->as.st_ino;
 }
 
 /* Removes what is in a folder, two levels of calls: names are those of driver/sysfs.c. */
@@ -125,44 +138,57 @@ static void sweep(const char *base)
 
 /* Locks the folder; false also if another process has just removed it as one that nobody
  * held. */
-static bool hold(void)
+static bool hold(struct folder *f)
 {
 	struct stat st;
-	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(f->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return false;
-	held = fcntl(fd, F_DUPFD_CLOEXEC, HIGH); /* programs count on low numbers */
-	if (held < 0)
-		held = fd;
+	f->held = fcntl(fd, F_DUPFD_CLOEXEC, HIGH); /* programs count on low numbers */
+	if (f->held < 0)
+		f->held = fd;
 	else
 		close(fd);
-	return !flock(held, LOCK_SH) && !fstat(held, &held_as) && !stat(root, &st) &&
-	       st.st_ino == held_as.st_ino && st.st_dev == held_as.st_dev;
+	if (!flock(f->held, LOCK_SH) && !fstat(f->held, &f->as) && !stat(f->root, &st) &&
+	    st.st_ino == f->as.st_ino && st.st_dev == f->as.st_dev)
+		return true;
+	close(f->held);
+	return false;
 }
 
-static bool make_in(const char *base)
+static bool make_in(struct folder *f, const char *base)
 {
 	int n;
 
 	if (!base || *base != '/')
 		return false;
-	n = snprintf(root, sizeof(root), "%s/%sXXXXXX", base, prefix);
-	if (n < (int)sizeof(root) && mkdtemp(root)) {
-		if (hold()) {
-			sweep(base);
-			return true;
-		}
-		rmdir(root);
+	n = snprintf(f->root, sizeof(f->root), "%s/%sXXXXXX", base, prefix);
+	if (n >= (int)sizeof(f->root) || !mkdtemp(f->root))
+		return false;
+	if (hold(f)) {
+		sweep(base);
+		return true;
 	}
-	*root = '\0';
+	rmdir(f->root);
 	return false;
 }
 
-static bool make_root(void)
+static struct folder *make_folder(void)
 {
-	return make_in(secure_getenv("XDG_RUNTIME_DIR")) || make_in("/dev/shm") ||
-	       make_in(secure_getenv("TMPDIR")) || make_in("/tmp");
+	struct folder *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	if (!make_in(f, secure_getenv("XDG_RUNTIME_DIR")) && !make_in(f, "/dev/shm") &&
+	    !make_in(f, secure_getenv("TMPDIR")) && !make_in(f, "/tmp")) {
+		free(f);
+		return NULL;
+	}
+	f->owner = getpid();
+	f->older = folder;
+	folder = f;
+	return f;
 }
 
 /* Says once why the program finds no files, if it has loaded verbs: others read /sys for
@@ -182,14 +208,16 @@ static void tell_no_place(void)
 			"TMPDIR to one that can be written\n");
 }
 
-/* Removes the folder, unless a child of this process still has it. */
+/* Removes the folders, unless another process still has them: a child, or the parent. */
 __attribute__((destructor)) static void end(void)
 {
-	if (!*root || !is_held())
-		return;
 	writing = true;
-	close(held);
-	remove_unheld(root);
+	for (struct folder *f = folder; f; f = f->older) {
+		if (!is_held(f))
+			continue;
+		close(f->held);
+		remove_unheld(f->root);
+	}
 }
 
 /* --- the tree ---------------------------------------------------------------- */
@@ -208,25 +236,30 @@ static write_fn *find_writer(void)
 	return found;
 }
 
-static void before_fork(void)
+/* A thread that does not exist here may have held the lock. */
+static void forked(void)
 {
-	pthread_mutex_lock(&lock);
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-static void after_fork(void)
+static void watch_forks_once(void)
 {
-	pthread_mutex_unlock(&lock);
+	(void)pthread_atfork(NULL, NULL, forked);
 }
 
-/* Is there a folder that this process, which may have become another user's, can use? */
-static bool has_root(void)
+/* The folder of this process, if it can still use it: it may have become another
+ * user's. */
+static struct folder *own_folder(void)
 {
-	if (!*root || !is_held())
-		return false;
-	if (held_as.st_uid == geteuid() && access(root, F_OK) == 0)
-		return true;
-	close(held);
-	return false;
+	struct folder *f = folder;
+
+	if (!f || f->owner != getpid() || !is_held(f))
+		return NULL;
+	if (f->as.st_uid == geteuid() && access(f->root, F_OK) == 0)
+		return f;
+	close(f->held);
+	f->held = -1;
+	return NULL;
 }
 
 static long long ms_now(void)
@@ -239,51 +272,57 @@ static long long ms_now(void)
 
 /* Makes the folder and writes the tree where it is missing or old, and the values of the
  * counters, for which all processes are looked at, if they are wanted. */
-static bool write_now(write_fn *write, enum counters counters)
+static struct folder *write_now(write_fn *write, enum counters counters, bool *placeless)
 {
 	char where[PATH_MAX];
 	time_t now = time(NULL);
-	bool there = has_root(), old = !there || now - written >= AGE;
-	bool count = counters == NOW ||
-		     (counters == RECENT &&
-		      (!there || !counted || ms_now() - counted >= AGE * MS));
+	struct folder *f = own_folder();
+	bool old = !f || now - written >= AGE;
+	bool count =
+		counters == NOW || (counters == RECENT &&
+				    (!f || !counted || ms_now() - counted >= AGE * MS));
 	unsigned what = (old ? SYSFS_TREE : 0) | (count ? SYSFS_COUNTERS : 0);
 
 	if (!what)
-		return true;
-	if (!there && !make_root())
-		return false;
-	if (write(root, what, where))
-		return false;
+		return f;
+	if (!f)
+		f = make_folder();
+	*placeless = !f;
+	if (!f || write(f->root, what, where))
+		return NULL;
 	if (old)
 		written = now;
 	if (count)
 		counted = ms_now();
-	return true;
+	return f;
 }
 
-/* Has the tree written, with counters as new as that. */
-static bool prepare(enum counters counters)
+/* Has the tree written, with counters as new as that.  Returns its folder, or NULL. */
+static struct folder *prepare(enum counters counters)
 {
-	static bool watched;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct folder *f = NULL;
+	bool placeless = false;
+	sigset_t all, signals;
 	write_fn *write;
-	bool done, placeless;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &signals);
 	writing = true;
 	write = find_writer();
+	pthread_once(&once, watch_forks_once);
 	pthread_mutex_lock(&lock);
-	if (!watched)
-		watched = !pthread_atfork(before_fork, after_fork, after_fork);
-	done = write && write_now(write, counters);
-	placeless = write && !done && !*root;
+	if (write)
+		f = write_now(write, counters, &placeless);
 	pthread_mutex_unlock(&lock);
 	if (placeless)
 		tell_no_place();
 	writing = false;
+	pthread_sigmask(SIG_SETMASK, &signals, NULL);
 	pthread_setcancelstate(state, NULL);
-	return done;
+	return f;
 }
 
 /* --- paths ------------------------------------------------------------------- */
@@ -393,12 +432,11 @@ static enum counters wanted_counters(const struct look *l, const char *whole)
 static __attribute__((noinline)) bool put_ours(struct look *l, const char *whole)
 {
 	int saved = errno;
-	bool done = prepare(wanted_counters(l, whole));
+	const struct folder *f = prepare(wanted_counters(l, whole));
+	bool done = f && snprintf(l->buf, sizeof(l->buf), "%s%s", f->root,
+				  whole + sizeof(sys) - 1) < (int)sizeof(l->buf);
 
 	errno = saved;
-	if (done)
-		done = snprintf(l->buf, sizeof(l->buf), "%s%s", root,
-				whole + sizeof(sys) - 1) < (int)sizeof(l->buf);
 	if (done) {
 		l->path = l->buf;
 		inside = true;
@@ -544,19 +582,19 @@ void show_as_sys(char *path)
 
 void keep_for_programs(void)
 {
-	pthread_mutex_lock(&lock);
-	if (is_held())
-		fcntl(held, F_SETFD, 0);
-	pthread_mutex_unlock(&lock);
+	const struct folder *f = folder;
+
+	if (f && is_held(f))
+		fcntl(f->held, F_SETFD, 0);
 }
 
 bool is_unused_entry(const char *path)
 {
 	const char *at = strstr(path, "/gid_attrs/"), *name = strrchr(path, '/');
+	const struct folder *f = folder;
 	char gid[PATH_MAX];
-	size_t n = strlen(root);
 
-	if (!at || !n || !is_below(path, root, n))
+	if (!at || !f || !is_below(path, f->root, strlen(f->root)))
 		return false;
 	snprintf(gid, sizeof(gid), "%.*s/gids%s", (int)(at - path), path, name);
 	return faccessat(AT_FDCWD, gid, F_OK, 0) == 0;

@@ -19,6 +19,7 @@
 #include "direct/share.h"
 #include "driver/nic_own.h"
 #include "driver/registry.h"
+#include "driver/sysfs.h"
 #include "sys/cancel.h"
 #include "sys/guard.h"
 #include "sys/held.h"
@@ -145,6 +146,7 @@ NO_TSA static void fork_child(void)
 		leave_nic(has.nic);
 	guard_forked();
 	registry_forked();
+	sysfs_forked();
 	lock_init(&nic_lock);
 	end();
 }

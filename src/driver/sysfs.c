@@ -455,33 +455,47 @@ static void put_roce_counters(struct tree *t, const struct sysfs_dev *d, unsigne
 }
 
 /* The counters of RoCE devices as they were last read. */
-static struct tally_sum *sums;
-static unsigned nsums;
+struct sums {
+	unsigned n;
+	struct tally_sum of[];
+};
+
+static struct sums *sums;
 
 static const uint64_t *sum_of(const char *device)
 {
 	static const uint64_t none[IB_COUNTERS];
 
-	for (unsigned i = 0; i < nsums; i++)
-		if (!strcmp(sums[i].device, device))
-			return sums[i].sum;
+	for (unsigned i = 0; sums && i < sums->n; i++)
+		if (!strcmp(sums->of[i].device, device))
+			return sums->of[i].sum;
 	return none;
 }
 
 /* Names of devices last as long as the process. */
 static int read_sums(struct device *const *dev, unsigned n)
 {
-	struct tally_sum *now = calloc(n + 1, sizeof(*now));
+	struct sums *now = calloc(1, sizeof(*now) + n * sizeof(now->of[0])), *old = sums;
 
 	if (!now)
 		return -ENOMEM;
+	now->n = n;
 	for (unsigned i = 0; i < n; i++)
-		now[i].device = dev[i]->ibv.name;
-	tally_add_up(now, n);
-	free(sums);
+		now->of[i].device = dev[i]->ibv.name;
+	tally_add_up(now->of, n);
 	sums = now;
-	nsums = n;
+	free(old);
 	return 0;
+}
+
+/* A thread of the parent may have been about to free them: they are left alone. */
+void sysfs_forked(void)
+{
+	static struct sums *parents;
+
+	parents = sums;
+	(void)parents;
+	sums = NULL;
 }
 
 static void put_net_device(struct sysfs *s, struct device *dev)

@@ -57,6 +57,8 @@ enum { SYSFS_TREE = 1, SYSFS_COUNTERS = 2 };
  * nothing of those that are not there: who reads /sys may want none. Returns 0, or -errno
  * with the path, if any, in where. One thread at a time calls it. */
 int sysfs_write(const char *root, unsigned what, char where[PATH_MAX]);
+/* In the child of a fork, which may have come amid sysfs_write() of another thread. */
+void sysfs_forked(void);
 
 /* The folder of the device's PCI function below /sys, e.g.
  * devices/pci0000:00/0000:00:03.0: that of its interface, else one that is made up, below

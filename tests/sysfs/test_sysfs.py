@@ -124,6 +124,14 @@ def test_a_child_shows_the_files_when_its_parent_has_ended(eth):
     assert eth.dev in out and "Traceback" not in out
 
 
+@pytest.mark.parametrize("where", ["handler", "beside"])
+def test_a_fork_while_the_files_are_written(eth, where):
+    """In a handler that interrupts the thread that has them written, and beside that thread in a
+    program with a device, whose children have them written as well."""
+    out = run(eth, eth.stage.tool("sysfs/forks"), where)
+    assert out == "200 forks, 0 children failed\n"
+
+
 def test_a_directory_stays_for_the_next_program(eth):
     """The folder in which a program is started stays, although its parent has become that
     program and another one has removed what nobody holds."""
