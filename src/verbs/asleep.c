@@ -33,6 +33,14 @@ struct found {
 	struct cq *forgot; /* nobody polls its entries */
 };
 
+/* Will the queue's event come with a solicited entry?  Where it has come so before, the
+ * program leaves the others until then. */
+static bool awaits_solicited(const struct cq *cq)
+{
+	return cq_armed(cq) == CQ_SOLICITED &&
+	       (!entries_of(cq) || atomic_load(&cq->solicits));
+}
+
 /* Remembers the oldest entry of each queue for the next look. */
 static struct found look_at_all(struct channel *ch) REQUIRES(ch->queue.lock)
 {
@@ -49,10 +57,11 @@ static struct found look_at_all(struct channel *ch) REQUIRES(ch->queue.lock)
 
 		cq->left = n > 0;
 		cq->left_at = tail;
-		if (!n) {
-			f.any |= cq_armed(cq) == CQ_ANY;
-			f.solicited |= cq_armed(cq) == CQ_SOLICITED;
-		} else if (!had) {
+		f.any |= !n && cq_armed(cq) == CQ_ANY;
+		f.solicited |= awaits_solicited(cq);
+		if (!n)
+			continue;
+		if (!had) {
 			f.fresh = true;
 		} else if (is_or_nobody(&cq->armer, a->who) &&
 			   is_or_nobody(&cq->taker, a->who) &&

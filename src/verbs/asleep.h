@@ -7,7 +7,9 @@
  * after a second, and then less and less often.  Nothing is said while any queue of the
  * channel may still raise an event, since programs leave the completions of sends where
  * they are; nor if several threads wait, arm or poll, since one of them may be about to
- * poll. */
+ * poll; nor of entries that are not solicited, where events have come for solicited ones.
+ * A program that arms for any entry, leaves one on purpose and waits for the next looks
+ * like one that has forgotten to poll. */
 #ifndef VERBS_ASLEEP_H
 #define VERBS_ASLEEP_H
 

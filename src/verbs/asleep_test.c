@@ -174,6 +174,29 @@ static void entries_that_are_not_solicited(void **state)
 	close_two();
 }
 
+/* Events for solicited entries have come: the program leaves the others until then. */
+static void entries_before_one_that_is_solicited(void **state)
+{
+	const struct cqe e = { .qp_num = 7 };
+
+	(void)state;
+	open_two();
+	for (int i = 0; i < 2; i++) {
+		cq_arm(cq[0], true);
+		assert_true(sleeps());
+		push(cq[0]);
+		assert_true(looks(NULL));
+		if (i == 1) /* longer than another program's queue would be left */
+			assert_true(looks(NULL));
+		assert_true(cq_push(cq[0], &e, true));
+		asleep_end(ch);
+		assert_ptr_equal(channel_pop(ch), cq[0]);
+		poll_one(cq[0]);
+		poll_one(cq[0]);
+	}
+	close_two();
+}
+
 static void a_good_program_is_not_looked_at(void **state)
 {
 	(void)state;
@@ -289,6 +312,7 @@ int main(void)
 		cmocka_unit_test(the_queue_that_was_armed_is_named),
 		cmocka_unit_test(an_event_that_was_not_followed_by_a_poll),
 		cmocka_unit_test(entries_that_are_not_solicited),
+		cmocka_unit_test(entries_before_one_that_is_solicited),
 		cmocka_unit_test(a_good_program_is_not_looked_at),
 		cmocka_unit_test(completions_of_sends_may_wait),
 		cmocka_unit_test(a_thread_that_wakes_is_left_alone),

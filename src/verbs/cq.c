@@ -385,6 +385,9 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 		set_head(cq, h + 1);
 		if (solicited)
 			cq->solicited = h;
+		if (cq_armed(cq) == CQ_SOLICITED && solicited &&
+		    cqe->status == IBV_WC_SUCCESS)
+			atomic_store_explicit(&cq->solicits, true, memory_order_relaxed);
 		now = (cq_armed(cq) == CQ_ANY ||
 		       (cq_armed(cq) == CQ_SOLICITED && solicited) || is_due(cq)) &&
 		      wake(cq);

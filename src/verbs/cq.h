@@ -92,8 +92,9 @@ struct cq {
 	/* owed: what the last arm was for, if an event may be due when the next poll has
 	 * ended; see cq_arm(). */
 	_Atomic(enum cq_wants) armed, owed;
-	uint32_t told;	    /* number of waiting entries that events have told of */
-	uint32_t solicited; /* index of the newest entry that is solicited or failed */
+	uint32_t told;	       /* number of waiting entries that events have told of */
+	uint32_t solicited;    /* index of the newest entry that is solicited or failed */
+	_Atomic bool solicits; /* an event has come for solicited entries alone */
 	bool overrun, ignore_overrun;
 	bool stamped;		/* the program reads timestamps */
 	_Atomic unsigned users; /* QPs that use it; EBUSY on destroy unless 0 */
