@@ -77,10 +77,19 @@ void iwc_put(struct iwc *c)
 	free(c);
 }
 
+/* A connection ends only when it has a QP, and it has none while its setup is in the
+ * list: `ended` is as it was when c was put there. */
+static void leave_later(struct iwc *c)
+{
+	if (!list_empty(&c->later))
+		c->cm->iw->ends -= c->ended;
+	list_del(&c->later);
+}
+
 void iwc_over(struct iwc *c)
 {
 	iwc_leave_half(c);
-	list_del(&c->later);
+	leave_later(c);
 	iwc_close_socket(c);
 	iwc_timer(c, NEVER);
 	c->state = IWC_OVER;
@@ -224,16 +233,11 @@ static void run_notes(struct cm *cm, uint64_t now)
 	}
 }
 
-static bool any_ended(const struct list *later)
-{
-	list_for(n, later) if (container_of(n, struct iwc, later)->ended) return true;
-	return false;
-}
-
 static void put_later(struct iwc *c, bool behind, uint64_t now)
 {
 	c->behind = behind;
 	c->later_at = now;
+	c->cm->iw->ends += c->ended;
 	list_add_tail(&c->cm->iw->later, &c->later);
 }
 
@@ -257,10 +261,10 @@ static void run_later(struct cm *cm, uint64_t now)
 
 		if (!silent_until(&cm->core->round, c->later_at, now))
 			return;
-		list_del(&c->later);
+		leave_later(c);
 		if (c->ended)
 			iwc_told_end(c);
-		else if (!c->behind && any_ended(later))
+		else if (!c->behind && cm->iw->ends)
 			put_later(c, true, now);
 		else
 			iwc_settled(c, now);

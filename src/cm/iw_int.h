@@ -89,6 +89,7 @@ struct iw_cm {
 	/* Whose setup is settled, or whose connection has ended, in the order in which
 	 * that was noted; told when everything that came before has been taken in. */
 	struct list later;
+	unsigned ends; /* those in `later` whose connection has ended */
 };
 
 static inline struct iwc *iwc_of(struct cm_conn *c)
