@@ -7,6 +7,7 @@
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "verbs/event.h"
+#include "verbs/target.h"
 
 /* In RTR the first message raises IBV_EVENT_COMM_EST, so it takes the general way. */
 static bool takes(const struct ib_qp *q)
@@ -28,26 +29,6 @@ static bool is_next(const struct ib_qp *q, const struct lane_short *s, uint32_t 
 	       (!r->prev || ib_ends(r->prev));
 }
 
-/* Copies the payload into the first receive's SGE.  The turn is held, so the region that
- * mr_check_inside() found stays registered during the copy. */
-static bool fill(struct ib_qp *q, const uint8_t *payload, uint32_t len)
-{
-	struct qp *qp = q->qp;
-	const struct ibv_sge *sge = rq_first(&qp->rq);
-	const int access = IBV_ACCESS_LOCAL_WRITE;
-	uint8_t *host;
-
-	if (!sge || len > sge->length)
-		return false;
-	if (!len)
-		return true;
-	host = mr_again(qp->core, &q->into, sge->lkey, sge->addr, len, access);
-	if (!host && mr_check_inside(qp->core, &q->into, sge->lkey, qp->pd, sge->addr,
-				     len, access, &host) != MR_OK)
-		return false;
-	return mr_write(qp->core, sge->lkey, host, payload, len) == 0;
-}
-
 static bool take(struct ib_qp *q, const struct lane_short *s, const uint8_t *payload,
 		 uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
@@ -55,13 +36,13 @@ static bool take(struct ib_qp *q, const struct lane_short *s, const uint8_t *pay
 	struct qp *qp = q->qp;
 
 	lane_hear_any(q, now); /* this may overrun a CQ and fail the QP */
-	if (!is_next(q, s, len) || !fill(q, payload, len))
+	qp_is_held(qp);
+	if (!is_next(q, s, len) || !target_fill_first(qp, &q->into, payload, len))
 		return false;
 	r->epsn = psn_add(r->epsn, 1);
 	r->msn = psn_add(r->msn, 1);
 	r->prev = ib_op(s->opcode);
-	qp_is_held(qp);
-	rq_complete_first(qp, len, s->se, now);
+	target_complete_first(qp, len, s->se, now);
 	if (qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
 		lane_tell(q, s->ackreq, false);
 	return true;

@@ -2,23 +2,9 @@
 /* ring.c - records in shared memory; see ring.h. */
 #include "local/ring.h"
 
-#include <errno.h>
-#include <string.h>
-
-/* bytes is at most what a ring holds. */
-static inline uint32_t slots_of(uint32_t bytes)
-{
-	return (bytes + SLOT - 1) / SLOT;
-}
-
 static void *at(const struct ring_shared *s, uint32_t pos)
 {
 	return (void *)s->slot[pos % RING_SLOTS];
-}
-
-static uint32_t stamp_of(uint32_t pos)
-{
-	return pos << 1 | 1; /* never 0 */
 }
 
 /* --- writing ------------------------------------------------------------- */
@@ -75,15 +61,15 @@ static void publish(struct ring_out *r, struct rec *rec, uint32_t n)
 	 * Usually it does not; then the cache line stays with the reader, which polls
 	 * it. Relaxed: this side wrote what is there, and the release of this record's
 	 * stamp comes after. */
-	if (__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) == stamp_of(r->head + n))
+	if (__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) == ring_stamp(r->head + n))
 		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&rec->stamp, stamp_of(r->head), __ATOMIC_RELEASE);
+	__atomic_store_n(&rec->stamp, ring_stamp(r->head), __ATOMIC_RELEASE);
 	r->head += n;
 }
 
 struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 {
-	uint32_t n = slots_of(bytes), end = RING_SLOTS - r->head % RING_SLOTS;
+	uint32_t n = ring_slots(bytes), end = RING_SLOTS - r->head % RING_SLOTS;
 	struct rec *pad;
 
 	if (!make_room(r, needs(r, n) + RING_ANSWER_SLOTS))
@@ -106,61 +92,21 @@ struct rec *ring_reserve_answer(struct ring_out *r)
 void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)
 {
 	rec->bytes = bytes;
-	publish(r, rec, slots_of(bytes));
+	publish(r, rec, ring_slots(bytes));
 }
 
 /* --- reading ------------------------------------------------------------- */
 
-bool ring_empty(const struct ring_in *r)
+/* A pad must reach the end of the ring but not be all of it, so that no reader goes round
+ * for ever. */
+bool ring_skip(struct ring_in *r, const struct rec *rec)
 {
-	const struct rec *rec = at(r->s, r->tail);
+	const uint32_t at = r->tail % RING_SLOTS;
 
-	return __atomic_load_n(&rec->stamp, __ATOMIC_ACQUIRE) != stamp_of(r->tail);
-}
-
-static bool is_sound(const struct ring_in *r, const struct rec *rec)
-{
-	uint32_t n, at = r->tail % RING_SLOTS;
-
-	if (rec->kind >= REC_KINDS || rec->bytes > RING_SLOTS * SLOT ||
-	    rec->bytes < rec_head(rec))
+	if (!at || rec->bytes != (RING_SLOTS - at) * SLOT)
 		return false;
-	n = slots_of(rec->bytes);
-	if (n > RING_SLOTS - at)
-		return false;
-	/* A pad must reach the end of the ring but not be all of it, so that no reader
-	 * goes round for ever. */
-	if (rec->kind == REC_PAD)
-		return at && n == RING_SLOTS - at;
-	return rec->bytes - rec_head(rec) <= RING_CHUNK;
-}
-
-int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint32_t *len)
-{
-	const uint8_t *from;
-
-	for (;;) {
-		if (ring_empty(r))
-			return 0;
-		from = at(r->s, r->tail);
-		/* Copied once and checked in the copy: the writer may change the original
-		 * at any time. */
-		memcpy(rec, from, sizeof(*rec));
-		atomic_signal_fence(memory_order_seq_cst);
-		if (!is_sound(r, rec))
-			return -EPROTO;
-		if (rec->kind != REC_PAD)
-			break;
-		ring_release(r, rec);
-	}
-	*payload = from + rec_head(rec);
-	*len = rec->bytes - rec_head(rec);
-	return 1;
-}
-
-void ring_release(struct ring_in *r, const struct rec *rec)
-{
-	r->tail += slots_of(rec->bytes);
+	ring_release(r, rec);
+	return true;
 }
 
 bool ring_tell(struct ring_in *r)

@@ -9,9 +9,11 @@
 #ifndef LOCAL_RING_H
 #define LOCAL_RING_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "local/rec.h"
 
@@ -72,13 +74,68 @@ static inline struct rec *ring_reserve_near(struct ring_out *r, uint32_t bytes)
 	return (struct rec *)(void *)r->s->slot[at];
 }
 
+/* The slots of a record; bytes is at most what a ring holds. */
+static inline uint32_t ring_slots(uint32_t bytes)
+{
+	return (bytes + SLOT - 1) / SLOT;
+}
+
+static inline uint32_t ring_stamp(uint32_t pos)
+{
+	return pos << 1 | 1; /* never 0 */
+}
+
+/* Where the reader finds the next record. */
+static inline const struct rec *ring_at(const struct ring_in *r)
+{
+	return (const void *)r->s->slot[r->tail % RING_SLOTS];
+}
+
+static inline bool ring_empty(const struct ring_in *r)
+{
+	return __atomic_load_n(&ring_at(r)->stamp, __ATOMIC_ACQUIRE) !=
+	       ring_stamp(r->tail);
+}
+
+static inline void ring_release(struct ring_in *r, const struct rec *rec)
+{
+	r->tail += ring_slots(rec->bytes);
+}
+
+/* Takes the pad *rec out of the ring.  Returns false if it is not valid. */
+bool ring_skip(struct ring_in *r, const struct rec *rec);
+
 /* Gets the next record.  Returns 1 with its headers in *rec and its payload in the ring
  * until ring_release(); 0 if there is none; -EPROTO if the record is not valid. */
-int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload, uint32_t *len);
-void ring_release(struct ring_in *r, const struct rec *rec);
+static inline int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload,
+			    uint32_t *len)
+{
+	const struct rec *from;
+	uint32_t head;
+
+	for (;;) {
+		if (ring_empty(r))
+			return 0;
+		from = ring_at(r);
+		/* Copied once and checked in the copy: the writer may change the original
+		 * at any time. */
+		memcpy(rec, from, sizeof(*rec));
+		atomic_signal_fence(memory_order_seq_cst);
+		if (__builtin_expect(rec->kind != REC_PAD, 1))
+			break;
+		if (!ring_skip(r, rec))
+			return -EPROTO;
+	}
+	head = rec_head(rec);
+	*payload = (const uint8_t *)from + head;
+	*len = rec->bytes - head; /* huge if the record is shorter than its headers */
+	if (rec->kind >= REC_KINDS || *len > RING_CHUNK ||
+	    ring_slots(rec->bytes) > RING_SLOTS - r->tail % RING_SLOTS)
+		return -EPROTO;
+	return 1;
+}
 /* Tells the writer how far the reader has come.  Returns true if the writer waits for
  * room. */
 bool ring_tell(struct ring_in *r);
-bool ring_empty(const struct ring_in *r);
 
 #endif

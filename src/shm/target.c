@@ -275,38 +275,21 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 /* --- the common case -------------------------------------------------------- */
 
 /* A SEND of one segment without immediate data, expected by a QP in RTS whose next
- * receive has one SGE.  Copies it there. */
-static inline bool fill(struct shm_qp *q, const uint8_t *payload, uint32_t len)
-{
-	struct qp *qp = q->qp;
-	const struct ibv_sge *sge = rq_first(&qp->rq);
-	const int access = IBV_ACCESS_LOCAL_WRITE;
-	uint8_t *host;
-
-	if (!sge || len > sge->length)
-		return false;
-	if (!len)
-		return true;
-	host = mr_again(qp->core, &q->dst.into, sge->lkey, sge->addr, len, access);
-	if (!host && mr_check_inside(qp->core, &q->dst.into, sge->lkey, qp->pd, sge->addr,
-				     len, access, &host) != MR_OK)
-		return false;
-	return mr_write(qp->core, sge->lkey, host, payload, len) == 0;
-}
-
+ * receive has one SGE. */
 static inline bool take_plain(struct shm_qp *q, const struct rec *r,
 			      const uint8_t *payload, uint32_t len, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 
+	qp_is_held(qp);
 	if (r->opcode != SEGMENT_ONLY || r->psn != q->dst.expected ||
 	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS || qp->srq ||
-	    q->dst.in_message || q->dst.missed || !q->dst.open || !fill(q, payload, len))
+	    q->dst.in_message || q->dst.missed || !q->dst.open ||
+	    !target_fill_first(qp, &q->dst.into, payload, len))
 		return false;
 	q->dst.expected = psn_add(q->dst.expected, 1);
-	qp_is_held(qp);
-	rq_complete_first(qp, len, r->flags & REC_SE, now);
+	target_complete_first(qp, len, r->flags & REC_SE, now);
 	if (__builtin_expect(qp->state != IBV_QPS_ERR, 1))
 		tell(q, 0, r->flags & REC_ACKREQ);
 	return true;

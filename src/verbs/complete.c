@@ -150,6 +150,12 @@ bool qp_pop_recv(struct qp *qp, struct rwqe *out)
 	return true;
 }
 
+void rq_push(struct qp *qp, const struct cqe *cqe, bool solicited)
+{
+	if (!cq_push(qp->recv_cq, cqe, solicited))
+		overrun(qp, "receive", cqe->now);
+}
+
 void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
 {
 	if (!qp->recv.held)
@@ -159,31 +165,7 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool soli
 	cqe->qp_num = qp->qpn;
 	if (!qp->tm.held)
 		hold_place(qp, cqe);
-	if (!cq_push(qp->recv_cq, cqe, solicited))
-		overrun(qp, "receive", cqe->now);
-}
-
-void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now)
-{
-	struct rq *rq = &qp->rq;
-	const uint64_t wr_id = rq->wqe[rq->tail++ & (rq->size - 1)].wr_id;
-	struct cqe cqe, *in_place = cq_begin(qp->recv_cq);
-
-	*(in_place ? in_place : &cqe) = (struct cqe){
-		.wr_id = wr_id,
-		.now = now,
-		.qp_num = qp->qpn,
-		.opcode = IBV_WC_RECV,
-		.byte_len = len,
-		.src_qp = qp->attr.dest_qp_num,
-		.sl = qp->path.sl,
-		.places = 1,
-		.queue = &rq->returned,
-	};
-	if (in_place)
-		cq_end(qp->recv_cq, solicited);
-	else if (!cq_push(qp->recv_cq, &cqe, solicited))
-		overrun(qp, "receive", now);
+	rq_push(qp, cqe, solicited);
 }
 
 static void flush_recv(struct qp *qp, uint64_t wr_id, bool is_tag, uint64_t now)

@@ -3,6 +3,7 @@
 #include "sys/rand.h"
 #include "verbs/complete.h"
 #include "verbs/qp_fixture.h"
+#include "verbs/target.h"
 
 static void succeed(struct qp *qp)
 {
@@ -118,7 +119,7 @@ static void receives_return_one_by_one(void **state)
 	for (int i = 0; i < 7; i++)
 		assert_true(receive(qp));
 	lock_take(&qp->lock);
-	rq_complete_first(qp, 0, false, 5);
+	target_complete_first(qp, 0, false, 5);
 	lock_give(&qp->lock);
 	assert_int_equal(fix_recv(qp, 8), -ENOMEM);
 	for (uint64_t i = 0; i < 8; i++) {

@@ -417,10 +417,8 @@ void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag) REQUIRES(qp->lock)
 void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool solicited)
 	REQUIRES(qp->lock);
 
-/* Takes and completes the oldest receive of the QP's own queue, whose memory already
- * has len bytes of a SEND. No receive is held. May fail the QP (CQ full). */
-void rq_complete_first(struct qp *qp, uint32_t len, bool solicited, uint64_t now)
-	REQUIRES(qp->lock);
+/* Adds the completion of a receive to the CQ. May fail the QP (CQ full). */
+void rq_push(struct qp *qp, const struct cqe *cqe, bool solicited) REQUIRES(qp->lock);
 
 /* Moves the QP to ERR (SQE for UD and UC send errors, if sq_only) and flushes: all
  * posted requests complete with WR_FLUSH_ERR. event: also raised, or -1. Does not call

@@ -46,6 +46,56 @@ void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool soli
 void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
 	REQUIRES(qp->lock);
 
+/* --- a message in one piece, and a receive of the QP's own with one SGE --- */
+
+/* Copies the message into the next receive. The turn is held, so the region that is
+ * found stays registered during the copy. *into: the region of the receive before.
+ * Returns false with nothing changed if the receive is another one, or refuses the
+ * message. */
+static inline bool target_fill_first(struct qp *qp, struct mr_found *into,
+				     const uint8_t *payload, uint32_t len)
+	REQUIRES(qp->lock)
+{
+	const struct ibv_sge *sge = rq_first(&qp->rq);
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	uint8_t *host;
+
+	if (!sge || len > sge->length)
+		return false;
+	if (!len)
+		return true;
+	host = mr_again(qp->core, into, sge->lkey, sge->addr, len, access);
+	if (!host && mr_check_inside(qp->core, into, sge->lkey, qp->pd, sge->addr, len,
+				     access, &host) != MR_OK)
+		return false;
+	return mr_write(qp->core, sge->lkey, host, payload, len) == 0;
+}
+
+/* Takes and completes that receive. May fail the QP (CQ full). */
+static inline void target_complete_first(struct qp *qp, uint32_t len, bool solicited,
+					 uint64_t now) REQUIRES(qp->lock)
+{
+	struct rq *rq = &qp->rq;
+	const uint64_t wr_id = rq->wqe[rq->tail++ & (rq->size - 1)].wr_id;
+	struct cqe cqe, *in_place = cq_begin(qp->recv_cq);
+
+	*(in_place ? in_place : &cqe) = (struct cqe){
+		.wr_id = wr_id,
+		.now = now,
+		.qp_num = qp->qpn,
+		.opcode = IBV_WC_RECV,
+		.byte_len = len,
+		.src_qp = qp->attr.dest_qp_num,
+		.sl = qp->path.sl,
+		.places = 1,
+		.queue = &rq->returned,
+	};
+	if (in_place)
+		cq_end(qp->recv_cq, solicited);
+	else
+		rq_push(qp, &cqe, solicited);
+}
+
 /* --- memory -------------------------------------------------------------- */
 
 /* May the peer access len bytes at va behind rkey with these rights? A len of 0 is
