@@ -51,6 +51,19 @@ def check(done, programs=ONE_HOST + TWO_NAMESPACES):
     assert f"all {programs} ran" in done.stdout
 
 
+def test_demo_says_that_the_machine_is_loaded(tree):
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())]
+    try:
+        done = demo([tree / "scripts/demo", "inside", "host"], user=True)
+    finally:
+        for proc in busy:
+            proc.kill()
+            proc.wait()
+    check(done, ONE_HOST)
+    assert re.search(r"^demo: this machine is loaded: other programs use \d+ % of its", done.stdout,
+                     re.M), done.stdout
+
+
 def test_demo_as_root(tree, can_namespace):
     if lab.IN_USERNS:
         done = demo([tree / "scripts/demo", "inside", "userns"], user=False)
