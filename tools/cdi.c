@@ -108,7 +108,7 @@ static int add_netdevs(json_t *devices)
 	}
 	add_device(devices, "all", json_pack("[s]", "URNIC_DEVICES="));
 	for (int i = 0; i < n; i++) {
-		if (dev[i]->kind != &device_ib)
+		if (device_on_netdev(dev[i]))
 			add_device(devices, dev[i]->ibv.name,
 				   json_pack("[o]", json_sprintf("URNIC_DEVICES=%s",
 								 dev[i]->ibv.name)));

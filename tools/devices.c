@@ -34,7 +34,7 @@ static enum colour state_colour(enum ibv_port_state s)
 /* The device's network interface, or "fabric:NAME". */
 static const char *place(struct device *dev, char buf[80])
 {
-	if (dev->kind != &device_ib)
+	if (device_on_netdev(dev))
 		return net_device_of(dev)->net.name;
 	snprintf(buf, 80, "fabric:%s", conf_get()->fabric);
 	return buf;
@@ -45,7 +45,7 @@ static const struct netdev *net_of(struct device *dev)
 {
 	static const struct netdev none = { .name = "-" };
 
-	return dev->kind == &device_ib ? &none : &net_device_of(dev)->net;
+	return device_on_netdev(dev) ? &net_device_of(dev)->net : &none;
 }
 
 /* IPv4-mapped addresses are shown as IPv4. */
@@ -181,7 +181,7 @@ static json_t *json_device(struct device *dev)
 		      (int)net_of(dev)->mtu, "vendor_id", (int)dev->id.vendor_id,
 		      "vendor_part_id", (int)dev->id.vendor_part_id, "gids", row.gids,
 		      "addresses", row.addresses);
-	if (dev->kind == &device_ib)
+	if (!device_on_netdev(dev))
 		json_object_set_new(j, "fabric", json_string(conf_get()->fabric));
 	return j;
 }

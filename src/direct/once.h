@@ -18,6 +18,7 @@
 #include "verbs/exports.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
+#include "verbs/wr_op.h"
 
 #define INLINE __attribute__((always_inline)) static inline
 
@@ -133,12 +134,8 @@ INLINE bool copy_piece(const struct visit *v, uint8_t *to, const uint8_t *from,
 /* Is it an operation that reach_at_once() executes? */
 static inline bool is_direct(enum ibv_wr_opcode opcode)
 {
-	const unsigned all = 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_READ |
-			     1u << IBV_WR_ATOMIC_CMP_AND_SWP |
-			     1u << IBV_WR_ATOMIC_FETCH_AND_ADD;
-
 	return opcode == IBV_WR_RDMA_WRITE ||
-	       ((unsigned)opcode < 32 && all >> opcode & 1);
+	       ((unsigned)opcode < 32 && WR_AT_ONCES >> opcode & 1);
 }
 
 /* Executes an atomic on 8 aligned bytes and stores its result. */

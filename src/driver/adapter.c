@@ -51,7 +51,14 @@ static struct adapter *adapter_of(struct nic_link *l)
 static bool carries(const struct nic_link *l, const struct device *dev)
 {
 	(void)l;
-	return dev->kind == &device_ib;
+	switch (dev->kind->id) {
+	case KIND_IB:
+		return true;
+	case KIND_ROCE:
+	case KIND_IWARP:
+		break;
+	}
+	return false;
 }
 
 /* Joins or leaves a multicast group. The subnet manager keeps the groups: switches

@@ -45,7 +45,14 @@ static const struct port *port_of(const struct nic_link *l)
 static bool eth_carries(const struct nic_link *l, const struct device *dev)
 {
 	(void)l;
-	return dev->kind == &device_roce;
+	switch (dev->kind->id) {
+	case KIND_ROCE:
+		return true;
+	case KIND_IB:
+	case KIND_IWARP:
+		break;
+	}
+	return false;
 }
 
 static int family_of(const uint8_t *gid)

@@ -50,7 +50,14 @@ const struct transport *nic_packets(struct nic *nic)
 const struct transport *nic_transport(struct nic *nic, const struct device *dev)
 {
 	(void)nic;
-	return dev->kind == &device_iwarp ? &iwarp_transport : &ib_transport;
+	switch (dev->kind->id) {
+	case KIND_ROCE:
+	case KIND_IB:
+		break;
+	case KIND_IWARP:
+		return &iwarp_transport;
+	}
+	return &ib_transport;
 }
 
 struct link *nic_link(struct nic *nic, const struct device *dev)

@@ -498,6 +498,19 @@ void sysfs_forked(void)
 	sums = NULL;
 }
 
+/* iWARP's packets are TCP's, which nobody counts by device. */
+static sysfs_counters *counters_of(const struct device *dev)
+{
+	switch (dev->kind->id) {
+	case KIND_ROCE:
+		return put_roce_counters;
+	case KIND_IWARP:
+	case KIND_IB: /* the fabric's */
+		break;
+	}
+	return NULL;
+}
+
 static void put_net_device(struct sysfs *s, struct device *dev)
 {
 	const struct port port = device_port(dev);
@@ -511,15 +524,13 @@ static void put_net_device(struct sysfs *s, struct device *dev)
 					  .uverbs = dev->ibv.dev_name,
 					  .netdev = net->name,
 					  .id = dev->id,
-					  .iwarp = dev->kind == &device_iwarp,
+					  .iwarp = dev->kind->node_type == IBV_NODE_RNIC,
 					  .guid = dev->guid,
 					  .sys_guid = dev->guid,
 					  .index = net->ifindex,
 					  .ports = 1,
 					  .port = &port,
-					  .counters = dev->kind == &device_roce
-							      ? put_roce_counters
-							      : NULL,
+					  .counters = counters_of(dev),
 					  .sum = sum_of(dev->ibv.name) });
 }
 
@@ -542,11 +553,11 @@ int sysfs_write(const char *root, unsigned what, char where[PATH_MAX])
 	}
 	sysfs_begin(s, root, !(what & SYSFS_TREE));
 	for (int i = 0; i < n && !rc; i++) {
-		if (dev[i]->kind == &device_ib)
+		if (device_on_netdev(dev[i]))
+			put_net_device(s, dev[i]);
+		else
 			rc = sysfs_put_adapter(s, conf->fabric, conf->hca, &dev[i]->id,
 					       (unsigned)i, dev[i]->ibv.dev_name);
-		else
-			put_net_device(s, dev[i]);
 	}
 	end = sysfs_end(s);
 	if (end)

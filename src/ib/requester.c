@@ -15,34 +15,19 @@
 #include "verbs/source.h"
 
 /* The opcode, services and tail of each kind of work request. */
-/* clang-format off */
 static const struct wr {
 	bool wire;
-	uint8_t kind, tail;		/* enum ib_kind, ib_tail */
-	uint8_t services;		/* 1 << enum ib_service */
+	uint8_t kind, tail; /* enum ib_kind, ib_tail */
+	uint8_t services;   /* 1 << enum ib_service */
 } wrs[] = {
-#define RC (1 << IB_RC)
-#define UC (1 << IB_UC)
-#define UD (1 << IB_UD)
-#define XRC (1 << IB_XRC)
-	[IBV_WR_RDMA_WRITE]           = { true, IB_WRITE, IB_NONE, RC | UC | XRC },
-	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { true, IB_WRITE, IB_IMM, RC | UC | XRC },
-	[IBV_WR_SEND]                 = { true, IB_SEND, IB_NONE, RC | UC | UD | XRC },
-	[IBV_WR_SEND_WITH_IMM]        = { true, IB_SEND, IB_IMM, RC | UC | UD | XRC },
-	[IBV_WR_SEND_WITH_INV]        = { true, IB_SEND, IB_INV, RC | XRC },
-	[IBV_WR_RDMA_READ]            = { true, IB_READ, IB_NONE, RC | XRC },
-	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, IB_CMP_SWAP, IB_NONE, RC | XRC },
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, IB_FETCH_ADD, IB_NONE, RC | XRC },
-	[IBV_WR_ATOMIC_WRITE]         = { true, IB_ATOMIC_WRITE, IB_NONE, RC | XRC },
-	[IBV_WR_FLUSH]                    = { true, IB_FLUSH, IB_NONE, RC | XRC },
-	[IBV_WR_LOCAL_INV]            = { false, 0, 0, RC | UC | XRC },
-	[IBV_WR_BIND_MW]              = { false, 0, 0, RC | UC | XRC },
-#undef RC
-#undef UC
-#undef UD
-#undef XRC
+#define SERVICES(types)                                                                  \
+	(((types)&RC ? 1 << IB_RC : 0) | ((types)&UC ? 1 << IB_UC : 0) |                 \
+	 ((types)&UD ? 1 << IB_UD : 0) | ((types)&XI ? 1 << IB_XRC : 0))
+#define OP(name, types, traits, wc, claim, ib_kind, ib_tail, rdmap)                      \
+	[IBV_WR_##name] = { !((traits)&WR_LOCAL), ib_kind, ib_tail, SERVICES(types) },
+#include "verbs/wr_op.def"
+#undef SERVICES
 };
-/* clang-format on */
 
 static const struct wr *wr_of(const struct swqe *w)
 {
@@ -457,15 +442,27 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 		if (s != STEP_GO)
 			return s;
 	}
-	if (w->opcode == IBV_WR_RDMA_READ)
+	switch ((enum ib_kind)wrs[w->opcode].kind) {
+	case IB_SEND:
+	case IB_WRITE:
+		return send_data(p, w);
+	case IB_READ:
 		return send_read(p, w);
-	if (wqe_is_atomic(w))
+	case IB_CMP_SWAP:
+	case IB_FETCH_ADD:
 		return send_atomic(p, w);
-	if (w->opcode == IBV_WR_ATOMIC_WRITE)
+	case IB_ATOMIC_WRITE:
 		return send_atomic_write(p, w);
-	if (w->opcode == IBV_WR_FLUSH)
+	case IB_FLUSH:
 		return send_flush(p, w);
-	return send_data(p, w);
+	case IB_READ_RESP:
+	case IB_ATOMIC_RESP:
+	case IB_ACK:
+	case IB_CONGESTION:
+	case IB_KINDS:
+		break; /* no requests */
+	}
+	return STEP_WAIT;
 }
 
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)

@@ -25,10 +25,7 @@ enum {
 static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w, uint32_t from,
 			 uint32_t to)
 {
-	uint32_t bytes = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-					 w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD
-				 ? 8
-				 : w->length;
+	uint32_t bytes = wqe_is_atomic(w) ? 8 : w->length;
 	uint32_t cost = (to - from) * (q->mtu + CC_PACKET);
 
 	if (to == w->npkts && to > from)

@@ -9,22 +9,14 @@
 #include "iwarp/iw_qp.h"
 
 /* The opcode of each kind of work request. */
-/* clang-format off */
 static const struct wr {
 	bool known, wire;
-	uint8_t opcode;			/* enum rdmap_opcode */
+	uint8_t opcode; /* enum rdmap_opcode */
 } wrs[] = {
-	[IBV_WR_RDMA_WRITE]           = { true, true, RDMAP_WRITE },
-	[IBV_WR_RDMA_WRITE_WITH_IMM]  = { true, true, RDMAP_WRITE },
-	[IBV_WR_SEND]                 = { true, true, RDMAP_SEND },
-	[IBV_WR_SEND_WITH_INV]        = { true, true, RDMAP_SEND_INV },
-	[IBV_WR_RDMA_READ]            = { true, true, RDMAP_READ_REQUEST },
-	[IBV_WR_ATOMIC_CMP_AND_SWP]   = { true, true, RDMAP_ATOMIC_REQUEST },
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { true, true, RDMAP_ATOMIC_REQUEST },
-	[IBV_WR_LOCAL_INV]            = { true, false, 0 },
-	[IBV_WR_BIND_MW]              = { true, false, 0 },
+#define OP(name, types, traits, wc, claim, ib_kind, ib_tail, rdmap)                      \
+	[IBV_WR_##name] = { (types)&IW, !((traits)&WR_LOCAL), rdmap },
+#include "verbs/wr_op.def"
 };
-/* clang-format on */
 
 static const struct wr *wr_of(const struct swqe *w)
 {
@@ -361,10 +353,24 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	s->span = &work->memory.span;
 	w->state = SENT;
-	if (w->opcode == IBV_WR_RDMA_READ)
+	switch ((enum rdmap_opcode)wr_of(w)->opcode) {
+	case RDMAP_READ_REQUEST:
 		return read_segment(q, c, s, w);
-	if (wqe_is_atomic(w))
+	case RDMAP_ATOMIC_REQUEST:
 		return atomic_segment(q, c, s, w);
-	return wr_of(w)->opcode == RDMAP_WRITE ? write_segment(q, c, s, w)
-					       : send_segment(q, c, s, w);
+	case RDMAP_WRITE:
+		return write_segment(q, c, s, w);
+	case RDMAP_SEND:
+	case RDMAP_SEND_INV:
+	case RDMAP_SEND_SE:
+	case RDMAP_SEND_SE_INV:
+		return send_segment(q, c, s, w);
+	case RDMAP_READ_RESPONSE:
+	case RDMAP_TERMINATE:
+	case RDMAP_IMMEDIATE:
+	case RDMAP_IMMEDIATE_SE:
+	case RDMAP_ATOMIC_RESPONSE:
+		break; /* no work requests */
+	}
+	return STEP_WAIT;
 }

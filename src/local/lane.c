@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* lane.c - makes a pair of rings the lane of connected QPs (net/lane.h). */
+#include <assert.h>
 #include <errno.h>
 
 #include "local/peer.h"
@@ -14,6 +15,8 @@ static struct peer *peer_of(struct lane *l)
 
 /* --- headers ------------------------------------------------------------- */
 
+static_assert(IB_EXTS == 10, "a header that is not in WIDE, pack_wide(), data_of() and "
+			     "unpack() is lost between two processes of a host");
 enum { WIDE = 1 << IB_RETH | 1 << IB_ATOMICETH | 1 << IB_ATOMICACKETH };
 
 static bool is_wide(const struct ib_fields *f, uint16_t exts)

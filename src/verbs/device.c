@@ -85,6 +85,7 @@ enum {
 };
 
 const struct device_kind device_roce = {
+	.id = KIND_ROCE,
 	.prefix = "roce",
 	.word = "RoCE v2",
 	.lanes = true,
@@ -103,6 +104,7 @@ const struct device_kind device_roce = {
 /* The transport of RoCE, but the port belongs to a fabric and packets travel only
  * through that fabric. */
 const struct device_kind device_ib = {
+	.id = KIND_IB,
 	.prefix = "ib",
 	.word = "InfiniBand",
 	.node_type = IBV_NODE_CA,
@@ -119,6 +121,7 @@ const struct device_kind device_ib = {
 
 /* iWARP has no datagrams and no RNR. */
 const struct device_kind device_iwarp = {
+	.id = KIND_IWARP,
 	.prefix = "iwarp",
 	.word = "iWARP",
 	.named = true,
@@ -248,9 +251,6 @@ static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 		without_datagrams(a);
 }
 
-/* IBV_DEVICE_ATOMIC_WRITE of newer headers. */
-#define ATOMIC_WRITE (1ull << 40)
-
 static const struct ibv_tm_caps tm_caps = {
 	.max_rndv_hdr_size = TM_HEADERS,
 	.max_num_tags = TM_TAGS,
@@ -306,8 +306,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		};
 	}
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
-	if (device_has_a19(dev))
-		a.device_cap_flags_ex |= ATOMIC_WRITE | DEVICE_FLUSH_GLOBAL;
+	a.device_cap_flags_ex |=
+		wr_claims(dev->kind->wr_type ? dev->kind->wr_type : IBV_QPT_RC);
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;

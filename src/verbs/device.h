@@ -30,8 +30,14 @@ struct identity identity_of(const struct ident *ident);
 /* The identity that URNIC_IDENTITY=urnic selects. */
 extern const struct identity identity_default;
 
+/* What rooms tell devices apart by: each in a switch without default, or by a
+ * static_assert of the number of kinds. */
+enum kind_id { KIND_ROCE, KIND_IB, KIND_IWARP };
+enum { DEVICE_KINDS = KIND_IWARP + 1 };
+
 /* What a kind of device reports to programs, and what its QPs may do. */
 struct device_kind {
+	enum kind_id id;
 	const char *prefix; /* of the default device name */
 	const char *word;   /* the kind's name in tools */
 	bool named;	    /* made only where URNIC_DEVICES names it */
@@ -119,7 +125,27 @@ static inline bool device_has_lid(const struct device *dev, uint16_t lid)
 /* Has the device ATOMIC WRITE and FLUSH (annex A19)? */
 static inline bool device_has_a19(const struct device *dev)
 {
-	return dev->kind->transport == IBV_TRANSPORT_IB;
+	switch (dev->kind->id) {
+	case KIND_ROCE:
+	case KIND_IB:
+		return true;
+	case KIND_IWARP:
+		break;
+	}
+	return false;
+}
+
+/* Does the device stand on a network interface (verbs/netport.h)? */
+static inline bool device_on_netdev(const struct device *dev)
+{
+	switch (dev->kind->id) {
+	case KIND_ROCE:
+	case KIND_IWARP:
+		return true;
+	case KIND_IB:
+		break;
+	}
+	return false;
 }
 
 /* Must packets of the port have a GRH (A16)? */

@@ -18,6 +18,7 @@ enum {
 };
 
 #define DEVICE_FLUSH_GLOBAL (1ull << 38) /* IB_UVERBS_DEVICE_FLUSH_GLOBAL */
+#define DEVICE_ATOMIC_WRITE (1ull << 40) /* IBV_DEVICE_ATOMIC_WRITE */
 
 /* The FETH: reserved(26) | SEL(2) | PLT(4). */
 static inline uint32_t feth_bits(unsigned type, unsigned level)

@@ -3,6 +3,7 @@
  * at an index that it keeps. */
 #include "verbs/netport.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,9 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 
 /* --- devices ------------------------------------------------------------- */
 
+static_assert(DEVICE_KINDS == 3,
+	      "each kind for which device_on_netdev() is a row; blank() "
+	      "and fill() have its port's attributes");
 const struct device_kind *const netdev_kinds[NETDEV_KINDS] = {
 	&device_roce,
 	&device_iwarp,

@@ -11,25 +11,24 @@
 #include "verbs/flush.h"
 #include "verbs/qp.h"
 #include "verbs/sgl.h"
+#include "verbs/wr_op.h"
 
 static inline bool wqe_is_atomic(const struct swqe *w)
 {
-	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	return WR_ATOMICS >> w->opcode & 1;
 }
 
 /* Is the request answered as a READ of 0 bytes is (annex A19)? */
 static inline bool wqe_has_empty_answer(const struct swqe *w)
 {
-	return w->opcode == IBV_WR_ATOMIC_WRITE || w->opcode == IBV_WR_FLUSH;
+	return WR_EMPTIES >> w->opcode & 1;
 }
 
 /* Does the request get a response and not just an ACK? READs and atomics, whose
  * response data is placed in the SGEs, ATOMIC WRITE and FLUSH. */
 static inline bool wqe_is_read(const struct swqe *w)
 {
-	return w->opcode == IBV_WR_RDMA_READ || wqe_is_atomic(w) ||
-	       wqe_has_empty_answer(w);
+	return WR_ANSWERED >> w->opcode & 1;
 }
 
 /* Is the request longer than a message may be, or an atomic whose SGEs have no room

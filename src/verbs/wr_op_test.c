@@ -44,6 +44,20 @@ static void each_service_carries_what_it_carries(void **state)
 				     1 << IBV_WR_LOCAL_INV | 1 << IBV_WR_BIND_MW);
 	assert_int_equal(wr_send_ops(IBV_QPT_UD),
 			 IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM);
+	assert_int_equal(wr_claims(IBV_QPT_RC),
+			 DEVICE_ATOMIC_WRITE | DEVICE_FLUSH_GLOBAL);
+	assert_int_equal(wr_claims(WR_TYPE_IWARP), 0);
+}
+
+static void the_sets_are_of_the_traits(void **state)
+{
+	(void)state;
+	assert_int_equal(WR_ATOMICS, 1 << IBV_WR_ATOMIC_CMP_AND_SWP |
+					     1 << IBV_WR_ATOMIC_FETCH_AND_ADD);
+	assert_int_equal(WR_EMPTIES, 1 << IBV_WR_ATOMIC_WRITE | 1 << IBV_WR_FLUSH);
+	assert_int_equal(WR_ANSWERED, WR_ATOMICS | WR_EMPTIES | 1 << IBV_WR_RDMA_READ);
+	assert_int_equal(WR_AT_ONCES,
+			 WR_ATOMICS | 1 << IBV_WR_RDMA_WRITE | 1 << IBV_WR_RDMA_READ);
 }
 
 static void completions_name_the_operation(void **state)
@@ -63,6 +77,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(holes_and_strangers_are_no_operations),
 		cmocka_unit_test(each_service_carries_what_it_carries),
+		cmocka_unit_test(the_sets_are_of_the_traits),
 		cmocka_unit_test(completions_name_the_operation),
 	};
 
