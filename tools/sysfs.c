@@ -63,8 +63,10 @@ void sysfs_tell(const char *name, const char *dir, const char *where, int rc)
 			"directory of your own, or one that does not exist\n",
 			name, dir);
 	else
-		fprintf(stderr, "%s: %s: %s\n", name, *where ? where : dir,
-			strerror(-rc));
+		fprintf(stderr,
+			"%s: %s cannot be written: %s; name a directory in a folder "
+			"that is there and that you may write\n",
+			name, *where ? where : dir, strerror(-rc));
 }
 
 int sysfs_follow(const struct sysfs_job *job, int (*render)(void *arg), void *arg)

@@ -20,4 +20,12 @@ int umad_place(struct umad_place *at, struct plug_ca *ca);
  * port). Returns 0, -ENODEV, -EIO, or the error of umad_place(). */
 int umad_resolve(struct umad_place *at, const char *ca_name, int *port);
 
+/* The same questions about RoCE devices, where this process has no adapter of a fabric
+ * (umad_roce.c). */
+struct umad_ca;
+struct umad_port;
+int umad_roce_names(char cas[][20 /* UMAD_CA_NAME_LEN */], int max);
+int umad_roce_ca(const char *name, struct umad_ca *ca);
+int umad_roce_port(const char *name, int num, struct umad_port *port);
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* umad_ca.c - the adapters that libibumad reports, and the attributes of their ports. */
+/* umad_ca.c - the adapter of a fabric that libibumad reports, and the attributes of its
+ * ports; of a process without one the RoCE devices (umad_roce.c). */
 #include <errno.h>
 #include <infiniband/umad.h>
 #include <stdint.h>
@@ -31,6 +32,13 @@ int umad_place(struct umad_place *at, struct plug_ca *ca)
 			  plug_why(rc));
 	}
 	return rc;
+}
+
+static bool has_adapter(void)
+{
+	const struct conf *conf = conf_get();
+
+	return !conf || conf->hca[0];
 }
 
 /* Returns the port that works best: active, else up, else not disabled. */
@@ -78,6 +86,8 @@ EXPORT int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 	struct umad_place at;
 	struct plug_ca ca;
 
+	if (!has_adapter())
+		return umad_roce_names(cas, max);
 	if (max < 1 || umad_place(&at, &ca))
 		return 0;
 	memcpy(cas[0], ca.name, UMAD_CA_NAME_LEN);
@@ -134,8 +144,11 @@ EXPORT int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)
 {
 	struct umad_place at;
 	struct plug_ca ca;
-	int rc = umad_resolve(&at, ca_name, &portnum);
+	int rc;
 
+	if (!has_adapter())
+		return umad_roce_port(ca_name, portnum, port);
+	rc = umad_resolve(&at, ca_name, &portnum);
 	if (rc == 0)
 		rc = plug_ca(at.fabric, at.hca, &ca);
 	return rc ? rc : read_port(&at, ca.name, portnum, port);
@@ -174,8 +187,11 @@ EXPORT int umad_get_ca(const char *ca_name, umad_ca_t *ca)
 	struct ident id;
 	struct plug_ca a;
 	char why[160];
-	int rc = umad_resolve(&at, ca_name, NULL);
+	int rc;
 
+	if (!has_adapter())
+		return umad_roce_ca(ca_name, ca);
+	rc = umad_resolve(&at, ca_name, NULL);
 	if (rc == 0)
 		rc = plug_ca(at.fabric, at.hca, &a);
 	if (rc == 0)
@@ -212,23 +228,24 @@ EXPORT int umad_get_ca_portguids(const char *ca_name, __be64 *portguids, int max
 
 EXPORT struct umad_device_node *umad_get_ca_device_list(void)
 {
-	char name[1][UMAD_CA_NAME_LEN];
-	struct umad_device_node *n;
-	char *copy;
+	char name[UMAD_MAX_DEVICES][UMAD_CA_NAME_LEN];
+	struct umad_device_node *n, *head = NULL;
 
 	errno = 0;
-	if (umad_get_cas_names(name, 1) != 1)
-		return NULL;
-	n = calloc(1, sizeof(*n));
-	copy = strdup(name[0]);
-	if (!n || !copy) {
-		free(n);
-		free(copy);
-		errno = ENOMEM;
-		return NULL;
+	for (int i = umad_get_cas_names(name, UMAD_MAX_DEVICES); i > 0; i--) {
+		n = calloc(1, sizeof(*n));
+		if (n)
+			n->ca_name = strdup(name[i - 1]);
+		if (!n || !n->ca_name) {
+			free(n);
+			umad_free_ca_device_list(head);
+			errno = ENOMEM;
+			return NULL;
+		}
+		n->next = head;
+		head = n;
 	}
-	n->ca_name = copy;
-	return n;
+	return head;
 }
 
 EXPORT void umad_free_ca_device_list(struct umad_device_node *head)

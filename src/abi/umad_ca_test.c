@@ -35,6 +35,32 @@ int plug_port(const char *fabric, const char *hca, uint32_t num, struct plug_por
 	return num == 2 ? port_rc : 0;
 }
 
+/* RoCE devices are asked for only where no adapter is (umad_roce_test.c). */
+int umad_roce_names(char cas[][UMAD_CA_NAME_LEN], int max)
+{
+	(void)cas;
+	(void)max;
+	fail();
+	return 0;
+}
+
+int umad_roce_ca(const char *name, umad_ca_t *ca)
+{
+	(void)name;
+	(void)ca;
+	fail();
+	return -1;
+}
+
+int umad_roce_port(const char *name, int num, umad_port_t *to)
+{
+	(void)name;
+	(void)num;
+	(void)to;
+	fail();
+	return -1;
+}
+
 /* A CA of three ports: port 3 is active, port 2 is up. */
 static int begin(void **state)
 {

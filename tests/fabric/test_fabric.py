@@ -72,7 +72,7 @@ def test_wrong_words_to_a_fabric(fabric):
     wrong(1, "No such file or directory", "pcap", str(f.dir / "none" / "x"))
     assert not (f.dir / "x").exists()
     wrong(1, "has no such node or port", "sysfs", "--hca", "c", str(f.dir))
-    wrong(1, "none/x: No such file or directory", "sysfs", str(f.dir / "none" / "x"))
+    wrong(1, "none/x cannot be written: No such file or directory; name a directory", "sysfs", str(f.dir / "none" / "x"))
     wrong(1, "fabric other: no such fabric runs here", "status", "-F", "other")
     f.proc.kill()
     wrong(1, "fabric default: no such fabric runs here", "counters")

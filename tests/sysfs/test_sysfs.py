@@ -166,7 +166,7 @@ def test_who_wants_no_device_is_told_nothing(netns):
     """Why there is no device is said to those who ask verbs for one."""
     for env, why in (({"URNIC_HCA": "rank"}, "which rank this process is"),
                      ({"URNIC_HCA": "a", "URNIC_FABRIC": "nonesuch"}, "no such fabric runs here"),
-                     ({"URNIC_DEVICES": "nonesuch"}, "and so there is no device")):
+                     ({"URNIC_DEVICES": "nonesuch"}, "so there is no device")):
         words = ["env", *(f"{k}={v}" for k, v in env.items())]
         assert run(netns, *words, "ls", CLASS) == "", env
         assert run(netns, *words, "sh", "-c", f"ls -R {CLASS}; test -d {CLASS}").split() == [
@@ -272,9 +272,9 @@ def test_wrong_directories(tmp_path):
     everybodys.chmod(0o1777)
     bad(1, "name a directory of your own", "sysfs", str(everybodys))
     everybodys.rmdir()
-    bad(1, "none/x: No such file or directory", "sysfs", str(tmp_path / "none/x"))
-    bad(1, "theirs: Not a directory", "sysfs", str(full / "theirs"))
-    bad(1, "x: ", "sysfs", "/proc/x")
+    bad(1, "none/x cannot be written: No such file or directory; name a directory", "sysfs", str(tmp_path / "none/x"))
+    bad(1, "theirs cannot be written: Not a directory", "sysfs", str(full / "theirs"))
+    bad(1, "/proc/x cannot be written: ", "sysfs", "/proc/x")
     bad(2, "no directory is named", "sysfs")
     bad(2, "expected a number of seconds", "sysfs", "--follow=soon", str(tmp_path / "a"))
     assert {p.name for p in tmp_path.iterdir()} == {"full"}
@@ -433,6 +433,20 @@ cd /sys/class/infiniband; for d in *; do for p in $(ls $d/ports); do
             $(cat $d/ports/$p/gid_attrs/types/$g) $(cat $d/ports/$p/gid_attrs/ndevs/$g)
     done
 done; done"""
+
+
+def test_ibstat(eth):
+    """Of a RoCE device it says what ibv_devinfo says, and what the files say."""
+    need("ibstat")
+    out = run(eth, "ibstat")
+    info = run(eth, "ibv_devinfo")
+    assert f"CA '{eth.dev}'" in out and "Number of ports: 1" in out, out
+    for name, word in (("Firmware version", "fw_ver"), ("Hardware version", "hw_ver")):
+        assert re.search(rf"{name}: (.*)", out)[1] == re.search(rf"{word}:\s*(.*)", info)[1], out
+    assert "State: Active" in out and "Link layer: Ethernet" in out, out
+    rate = run(eth, "cat", f"{CLASS}/{eth.dev}/ports/1/rate").split()[0]
+    assert f"Rate: {rate}" in out, out
+    assert run(eth, "ibstat", "-l").split() == [eth.dev]
 
 
 def test_scripts(eth):
