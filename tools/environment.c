@@ -31,7 +31,7 @@ static const struct argp_option options[] = {
 	  " urnic.conf(5)", 0 },
 	{ "local", 'L', "WAY", 0, "between processes of this host: off, pipe,"
 	  " vm, auto or map", 0 },
-	{ "hca", 'H', "NAME", 0, "stand at that adapter of a fabric (urnic"
+	{ "hca", 'H', "NAME", 0, "use that adapter of a fabric (urnic"
 	  " fabric run): its name, description or GUID", 0 },
 	{ "fabric", 'F', "NAME", 0, "the fabric; UID:NAME is another user's", 0 },
 	{ "conf", 'c', "FILE", 0, "read the configuration from FILE", 0 },
@@ -196,7 +196,7 @@ static bool have_devices(const char *list, const char *command)
 	if (!some)
 		fprintf(stderr,
 			"%s: URNIC_DEVICES (--devices) is \"%s\": no interface with"
-			" an address is called so.  There are: %s\n",
+			" an address has that name.  There are: %s\n",
 			command, list, n ? names : "none");
 	return some;
 }

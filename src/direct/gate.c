@@ -553,10 +553,10 @@ static int wait_for_threads(struct core *core, uint32_t key)
 
 	if (words_pass(core, most, &other) == 0)
 		return 0;
-	log_error("for %u ms a thread of this process has been at a WRITE, "
-		  "READ or atomic of the region of key 0x%08x of another "
-		  "process: the wait for it ends, and it may still use the "
-		  "region of key 0x%08x",
+	log_error("for %u ms a thread of this process has been copying to or "
+		  "from another process's region of key 0x%08x: nobody waits "
+		  "for it any longer, and it may still use the region of key "
+		  "0x%08x",
 		  (unsigned)(most / 1000000), other, key);
 	return -EBUSY;
 }

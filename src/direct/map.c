@@ -52,10 +52,9 @@ static void discard_left(struct direct *d, bool waited)
 	if (words_pass(d->core, waited ? 0 : d->patience_ns, &key) == 0)
 		discard_all(&d->left);
 	else if (!waited)
-		log_warn("a thread of this process seems to be stopped at a WRITE, "
-			 "READ or atomic of the region of key 0x%08x of another "
-			 "process: the memory that the thread may use stays mapped "
-			 "until it goes on",
+		log_warn("a thread of this process hangs in a copy to or from "
+			 "another process's region of key 0x%08x: that memory stays "
+			 "mapped until the thread goes on",
 			 key);
 }
 

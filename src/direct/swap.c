@@ -307,7 +307,7 @@ static void put_marks(const struct procmap *m, const char *flags)
 		/* All that a locked file has is in memory, and holes need not be. */
 		if (marks[i].advice ? madvise(at(m->lo), len, marks[i].advice)
 				    : mlock2(at(m->lo), len, MLOCK_ONFAULT))
-			log_warn("memory at %#llx is no longer as %s has said: %s",
+			log_warn("memory at %#llx has lost what %s set for it: %s",
 				 (unsigned long long)m->lo,
 				 marks[i].advice ? "madvise()" : "mlock()",
 				 strerror(errno));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "driver/registry.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 
 static struct lock registry_lock;
 static struct list all GUARDED_BY(registry_lock) = { &all, &all };
+static_assert(DEVICE_KINDS == 3, "one kind stands on no interface: KIND_IB");
 /* URNIC_HCA's device, not in `all`; NULL until it was seen */
 static struct device *hca GUARDED_BY(registry_lock);
 /* the adapter was there at the last look */
@@ -58,11 +60,11 @@ static void say_unknown(const struct netdev *net, int n)
 	pick_names(net, n, names, sizeof(names));
 	if (pick_some(list, net, n))
 		log_warn("URNIC_DEVICES (urnic run -d) names %s: no interface with an "
-			 "address is called so.  There are: %s",
+			 "address has that name.  There are: %s",
 			 unknown, names);
 	else
 		log_error("URNIC_DEVICES (urnic run -d) names %s: no interface with an "
-			  "address is called so, and so there is no device.  There are: "
+			  "address has that name, so there is no device.  There are: "
 			  "%s",
 			  unknown, names);
 }

@@ -126,7 +126,7 @@ def test_the_script_says_what_is_wrong(job, tarball, tmp_path):
     assert not (tmp_path / "two").exists() and not list(tmp_path.glob("two words/environment*"))
     # no device: an interface that does not exist
     err = ci_setup(job, "d", tarball, "--devices", "nonesuch", status=1, GITHUB_ENV=str(written))
-    assert "no interface with an address is called so" in err
+    assert "no interface with an address has that name" in err
     (tmp_path / "bin").mkdir()
     for name in ("sh", "dirname"):
         (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")
