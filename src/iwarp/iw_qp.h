@@ -45,18 +45,17 @@ struct seg {
 
 /* How far a QP has sent: all state that changes as FPDUs go out. */
 struct iw_cursor {
-	uint32_t cur, off; /* work request; bytes of it that were sent */
-	bool begun;	   /* a segment of it was sent */
-	bool imm;	   /* its WRITE was sent, its immediate was not */
+	struct send_cursor
+		s;    /* its numbers are messages: a WRITE with immediate has two */
+	uint32_t off; /* bytes of the message at s.psn that were sent */
 	bool rtr_due, term_due, nudge_due;
 	bool answered;			 /* the last message sent was a response */
 	uint32_t msn[RDMAP_QUEUES];	 /* of the next message on each queue, from 1 */
 	uint32_t pos;			 /* position in the stream, for markers */
-	uint32_t reads;			 /* q->reads.v[0 .. reads) have been sent */
 	uint32_t resource, resource_off; /* q->resources.v[resource] is being sent */
 };
 
-/* A READ or atomic that is outstanding.  They are [head, cursor.reads), oldest first. */
+/* A READ or atomic that is outstanding (verbs/source.h), or an RTR. */
 struct iw_read {
 	bool atomic, rtr;
 	uint32_t index, msn; /* of the work request; on queue 1 */
@@ -107,9 +106,6 @@ struct iw_late {
 	uint32_t at, end;
 };
 
-/* swqe.state of work requests before the cursor */
-enum { SENT = 0, WAITS = 1, ANSWERED = 2 };
-
 struct iw_qp {
 	struct qp *qp;
 	struct iwarp *iw;
@@ -126,6 +122,7 @@ struct iw_qp {
 	bool fin_told;
 
 	/* out */
+	struct send_source src;
 	struct iw_cursor c;
 	bool hold;	   /* responder: sends nothing before the peer's first FPDU */
 	bool careful;	   /* copies all payload, since memory was found unmapped */
@@ -134,11 +131,8 @@ struct iw_qp {
 	uint32_t budget;
 	uint8_t *tail; /* [MPA_MARKED_MAX]: the rest of an FPDU that was sent in part */
 	uint32_t tail_at, tail_end;
-	uint32_t tail_cur; /* work requests from here on are not completely sent */
-	struct {
-		uint32_t head;
-		struct iw_read v[DEPTH];
-	} reads;
+	uint32_t tail_psn; /* messages from here on are not completely sent */
+	struct iw_read reads[DEPTH];
 	struct {
 		uint32_t tail;
 		struct iw_resource v[DEPTH];
@@ -146,11 +140,6 @@ struct iw_qp {
 	struct iw_term term;
 	struct answers answers; /* how promptly the peer answers */
 	uint64_t held_until;	/* the last completion waits until then; 0: it does not */
-	/* The work request at c.cur failed locally.  It completes with this status when
-	 * it is the oldest. */
-	bool failed;
-	enum ibv_wc_status fail_status;
-	enum verr fail_verr;
 
 	/* in */
 	uint8_t *stash; /* [MPA_MARKED_MAX]: the beginning of an FPDU */
@@ -233,8 +222,7 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		      struct work *work, uint64_t now) REQUIRES(q->qp->lock);
 enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		      struct work *work, uint64_t now) REQUIRES(q->qp->lock);
-/* The work request at the cursor fails.  It completes with the error when it is the
- * oldest. */
+/* The work request at the cursor fails, once it is the oldest. */
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 		  uint64_t now) REQUIRES(q->qp->lock);
 /* Completes the oldest work requests that are done or have failed. */
@@ -252,7 +240,6 @@ void iw_req_reset(struct iw_qp *q);
 
 /* --- READs under way (reads.c) ------------------------------------------- */
 
-bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c);
 /* Enters the READ or atomic r, which is the next message on queue 1. */
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r);
 /* The outstanding READ or atomic with this MSN; NULL if there is none, or it is an

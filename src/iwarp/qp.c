@@ -223,7 +223,7 @@ static void last(struct iw_qp *q, enum iw_end how)
 {
 	q->life = LIFE_LAST;
 	q->target.have_recv = false; /* verbs flushes that receive */
-	q->failed = false;
+	q->src.failed = false;
 	iw_late_end(q);
 	tell_end(q, how);
 	due_add(q->qp->core, q->qp);
@@ -279,7 +279,8 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 			 q->qp->qpn, addr_text(q->p.peer, peer), q->p.peer_port,
 			 strerror(-why));
 		if (qp->sq.tail != qp->sq.head)
-			sq_complete(qp, IBV_WC_RETRY_EXC_ERR, VERR_CONNECTION, now);
+			send_end(qp, &q->src, &q->c.s, IBV_WC_RETRY_EXC_ERR,
+				 VERR_CONNECTION, now);
 	}
 	over(q, why ? IW_END_ERROR : q->closing ? IW_END_US : IW_END_PEER, now);
 }
@@ -288,8 +289,8 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
  * accepted; once those accepted before are answered, FIN is sent. */
 static void drain(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->qp->state != IBV_QPS_SQD || q->life != LIFE_OPEN || q->closing ||
-	    q->qp->sq.tail != q->qp->sq.head || q->c.rtr_due)
+	if (q->life != LIFE_OPEN || q->closing || q->c.rtr_due ||
+	    !send_is_drained(q->qp, &q->c.s, true))
 		return;
 	q->draining = true;
 	if (q->c.resource != q->resources.tail || q->tail_at != q->tail_end)

@@ -4,14 +4,9 @@
 #include "iwarp/iw_qp.h"
 #include "sys/log.h"
 
-bool iw_read_may_go(const struct iw_qp *q, const struct iw_cursor *c)
-{
-	return c->reads - q->reads.head < q->p.ord;
-}
-
 void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 {
-	struct iw_read *to = &q->reads.v[c->reads++ % DEPTH];
+	struct iw_read *to = &q->reads[c->s.reads++ % DEPTH];
 
 	*to = *r;
 	to->msn = c->msn[1];
@@ -19,28 +14,30 @@ void iw_read_note(struct iw_qp *q, struct iw_cursor *c, const struct iw_read *r)
 
 const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn)
 {
-	for (uint32_t i = q->reads.head; i != q->c.reads; i++)
-		if (q->reads.v[i % DEPTH].msn == msn)
-			return q->reads.v[i % DEPTH].rtr ? NULL : &q->reads.v[i % DEPTH];
+	for (uint32_t i = q->src.answered; i != q->c.s.reads; i++)
+		if (q->reads[i % DEPTH].msn == msn)
+			return q->reads[i % DEPTH].rtr ? NULL : &q->reads[i % DEPTH];
 	return NULL;
 }
 
-/* Does the oldest work request wait for a response? (An RTR has no work request.) */
-static bool read_waits(const struct iw_qp *q)
+/* The oldest that is outstanding, or NULL. */
+static struct iw_read *oldest(struct iw_qp *q)
 {
-	return q->reads.head != q->c.reads && !q->reads.v[q->reads.head % DEPTH].rtr;
+	return q->src.answered == q->c.s.reads ? NULL
+					       : &q->reads[q->src.answered % DEPTH];
 }
 
 /* The response does not match the request: its READ fails, and the QP. */
 static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		       size_t ulpdu, uint64_t now) REQUIRES(q->qp->lock)
 {
-	struct qp *qp = q->qp;
+	const struct iw_read *r = oldest(q);
 
-	qp_is_held(qp);
-	/* All requests before it are complete, so the oldest is the READ. */
-	if (read_waits(q))
-		sq_complete(qp, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE, now);
+	/* All requests before it are complete, so the oldest is the READ.  (An RTR has no
+	 * work request.) */
+	if (r && !r->rtr)
+		send_end(q->qp, &q->src, &q->c.s, IBV_WC_BAD_RESP_ERR, VERR_BAD_RESPONSE,
+			 now);
 	iw_terminate(q, error, d, ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, now);
 }
 
@@ -48,10 +45,10 @@ static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp
 static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
-	q->reads.head++;
+	q->src.answered++;
 	if (r->rtr)
 		return;
-	sq_at(&q->qp->sq, r->index)->state = ANSWERED;
+	sq_at(&q->qp->sq, r->index)->done = 1;
 	iw_req_complete(q, now);
 }
 
@@ -68,7 +65,7 @@ static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off, const 
 		     sq_at(&qp->sq, r->index)->num_sge, off, at, len);
 	if (rc == 0)
 		return true;
-	sq_complete(qp, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	send_end(qp, &q->src, &q->c.s, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 	return false;
 }
@@ -76,10 +73,10 @@ static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off, const 
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		      uint32_t len, uint64_t now)
 {
-	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
+	struct iw_read *r = oldest(q);
 	size_t ulpdu = DDP_TAGGED_LEN + len;
 
-	if (q->reads.head == q->c.reads || r->atomic) {
+	if (!r || r->atomic) {
 		bad_answer(q, TERM_RDMAP_OPCODE, d, ulpdu, now);
 		return;
 	}
@@ -103,11 +100,11 @@ void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 			uint64_t now)
 {
-	struct iw_read *r = &q->reads.v[q->reads.head % DEPTH];
+	struct iw_read *r = oldest(q);
 	struct rdmap_atomic_response a;
 
 	rdmap_atomic_response_parse(&a, at);
-	if (q->reads.head == q->c.reads || !r->atomic || a.id != r->id) {
+	if (!r || !r->atomic || a.id != r->id) {
 		bad_answer(q, TERM_RDMAP_OPCODE, d,
 			   DDP_UNTAGGED_LEN + RDMAP_ATOMIC_RESPONSE_LEN, now);
 		return;

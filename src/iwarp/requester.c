@@ -7,32 +7,22 @@
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
+#include "verbs/device.h"
 
-/* The opcode of each kind of work request. */
-static const struct wr {
-	bool known, wire;
-	uint8_t opcode; /* enum rdmap_opcode */
-} wrs[] = {
+/* The message of each kind of work request: enum rdmap_opcode. */
+static const uint8_t messages[] = {
 #define OP(name, types, traits, wc, claim, ib_kind, ib_tail, rdmap)                      \
-	[IBV_WR_##name] = { (types)&IW, !((traits)&WR_LOCAL), rdmap },
+	[IBV_WR_##name] = rdmap,
 #include "verbs/wr_op.def"
 };
-
-static const struct wr *wr_of(const struct swqe *w)
-{
-	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].known
-		       ? &wrs[w->opcode]
-		       : NULL;
-}
 
 void iw_req_reset(struct iw_qp *q)
 {
 	memset(&q->c, 0, sizeof(q->c));
-	q->c.cur = q->qp->sq.tail;
+	send_reset(q->qp, &q->src, &q->c.s, 0);
 	for (int i = 0; i < RDMAP_QUEUES; i++)
 		q->c.msn[i] = 1;
-	q->failed = false;
-	q->reads.head = q->resources.tail = 0;
+	q->resources.tail = 0;
 	q->tail_at = q->tail_end = 0;
 	q->careful = false;
 	q->budget = BUDGET_MIN * 4;
@@ -50,7 +40,7 @@ static bool alive(const struct iw_qp *q)
 void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now)
 {
 	while (alive(q) && q->qp->sq.tail != until)
-		sq_complete(q->qp, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
+		send_end(q->qp, &q->src, &q->c.s, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
 }
 
 /* Is the oldest work request also the last, and does its completion wait? */
@@ -58,38 +48,39 @@ static bool is_held(const struct iw_qp *q, uint64_t now)
 {
 	const struct sq *sq = &q->qp->sq;
 
-	return now < q->held_until && sq->head - sq->tail == 1 && !q->failed;
+	return now < q->held_until && sq->head - sq->tail == 1 && !q->src.failed;
 }
 
 void iw_req_complete(struct iw_qp *q, uint64_t now)
 {
-	/* A work request is sent when the stream took its last byte. */
-	uint32_t gone = q->tail_at < q->tail_end ? q->tail_cur : q->c.cur;
-	struct sq *sq = &q->qp->sq;
+	/* A message is sent when the stream took its last byte. */
+	uint32_t gone = q->tail_at < q->tail_end ? q->tail_psn : q->c.s.psn;
+	struct send_source *s = &q->src;
+	struct send_part part;
 
-	while (alive(q) && (int32_t)(gone - sq->tail) > 0 &&
-	       sq_at(sq, sq->tail)->state != WAITS && !is_held(q, now))
-		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	while (alive(q) && !is_held(q, now) && send_part(q->qp, s, &q->c.s, gone, &part))
+		(void)send_took(q->qp, s, &part, now);
 	/* A message that cannot go on blocks all others, perhaps the responses that the
 	 * peer waits for: so work requests before it are not waited for but flushed. */
-	if (!alive(q) || !q->failed || (sq->tail != q->c.cur && !q->c.begun))
+	if (!alive(q) || !s->failed ||
+	    (!send_fails(q->qp, s, &q->c.s) && !send_has_begun(&q->c.s)))
 		return;
-	q->failed = false;
+	s->failed = false;
 	q->held_until = 0;
-	iw_req_flush(q, q->c.cur, now);
+	iw_req_flush(q, q->c.s.cur, now);
 	if (alive(q))
-		sq_complete(q->qp, q->fail_status, q->fail_verr, now);
+		send_end(q->qp, s, &q->c.s, s->fail_status, s->fail_verr, now);
 	/* A part of the message may have been sent. */
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
 }
 
 void iw_req_gone(struct iw_qp *q, uint64_t now)
 {
-	const struct swqe *last = sq_at(&q->qp->sq, q->c.cur - 1);
+	const struct swqe *last = sq_at(&q->qp->sq, q->c.s.cur - 1);
 
 	q->held_until = 0;
 	/* The peer's NIC answers a READ: that tells nothing about the program. */
-	if (q->c.cur != q->qp->sq.head || q->tail_at < q->tail_end || wqe_is_read(last))
+	if (q->c.s.cur != q->qp->sq.head || q->tail_at < q->tail_end || wqe_is_read(last))
 		return;
 	if (!answers_ask(&q->answers, now))
 		return;
@@ -110,9 +101,7 @@ void iw_req_release(struct iw_qp *q, uint64_t now)
 void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 		  uint64_t now)
 {
-	q->failed = true;
-	q->fail_status = status;
-	q->fail_verr = verr;
+	send_refuse(&q->src, status, verr);
 	iw_req_complete(q, now);
 }
 
@@ -137,26 +126,26 @@ static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
 
 	if (q->iw->plans)
 		return STEP_WAIT;
-	switch (wqe_local_work(q->qp, c->cur, &st, &verr, now)) {
-	case WQE_WAITS:
+	switch (send_locally(q->qp, &q->c.s, &st, &verr, now)) {
+	case END_WAITS:
 		return STEP_WAIT;
-	case WQE_FAILED:
+	case END_FAILED:
 		return refuse(q, st, verr, now);
-	case WQE_DONE:
+	case END_DONE:
 		break;
 	}
-	c->cur++;
-	q->c.cur = c->cur;
+	c->s = q->c.s;
 	return q->qp->state == IBV_QPS_ERR ? STEP_WAIT : STEP_AGAIN;
 }
 
 /* --- segments ------------------------------------------------------------ */
 
-static void next_request(struct iw_cursor *c)
+/* The last segment of a message of w was sent. */
+static void end_message(const struct iw_qp *q, struct iw_cursor *c, const struct swqe *w)
 {
-	c->cur++;
+	send_move(&q->src, &c->s, w, 1);
 	c->off = 0;
-	c->begun = c->imm = c->answered = false;
+	c->answered = false;
 }
 
 static uint32_t least(uint32_t a, size_t b)
@@ -175,18 +164,14 @@ static enum step write_segment(struct iw_qp *q, struct iw_cursor *c, struct seg 
 	s->len = least(w->length - c->off, q->mulpdu - DDP_TAGGED_LEN);
 	s->ddp.last = c->off + s->len == w->length;
 	c->off += s->len;
-	c->begun = true;
-	if (!s->ddp.last)
-		return STEP_SEG;
-	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-		c->imm = true;
-	else
-		next_request(c);
+	if (s->ddp.last)
+		end_message(q, c, w);
 	return STEP_SEG;
 }
 
 /* RFC 7306, 6: eight bytes, of which verbs' immediate is the first four. */
-static enum step imm_segment(struct iw_cursor *c, struct seg *s, const struct swqe *w)
+static enum step imm_segment(const struct iw_qp *q, struct iw_cursor *c, struct seg *s,
+			     const struct swqe *w)
 {
 	bool se = w->flags & IBV_SEND_SOLICITED;
 
@@ -196,7 +181,7 @@ static enum step imm_segment(struct iw_cursor *c, struct seg *s, const struct sw
 	memset(s->body, 0, RDMAP_IMM_LEN);
 	memcpy(s->body, &w->imm, sizeof(w->imm));
 	s->body_len = RDMAP_IMM_LEN;
-	next_request(c);
+	end_message(q, c, w);
 	return STEP_SEG;
 }
 
@@ -214,10 +199,9 @@ static enum step send_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	s->len = least(w->length - c->off, q->mulpdu - DDP_UNTAGGED_LEN);
 	s->ddp.last = c->off + s->len == w->length;
 	c->off += s->len;
-	c->begun = true;
 	if (s->ddp.last) {
 		c->msn[0]++;
-		next_request(c);
+		end_message(q, c, w);
 	}
 	return STEP_SEG;
 }
@@ -231,10 +215,10 @@ static void untagged_request(struct iw_cursor *c, struct seg *s, enum rdmap_opco
 }
 
 static enum step read_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-			      struct swqe *w)
+			      const struct swqe *w)
 {
-	const struct ibv_sge *sge = sq_sges(&q->qp->sq, c->cur);
-	struct iw_read r = { .index = c->cur, .len = w->length };
+	const struct ibv_sge *sge = sq_sges(&q->qp->sq, c->s.cur);
+	struct iw_read r = { .index = c->s.cur, .len = w->length };
 	struct rdmap_read rr = {
 		.len = w->length,
 		.src_stag = w->rkey,
@@ -245,20 +229,21 @@ static enum step read_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 		r.stag = rr.sink_stag = sge->lkey;
 		r.to = rr.sink_to = sge->addr;
 	}
-	w->state = WAITS;
 	iw_read_note(q, c, &r);
 	untagged_request(c, s, RDMAP_READ_REQUEST);
 	rdmap_read_build(s->body, &rr);
 	s->body_len = RDMAP_READ_LEN;
-	next_request(c);
+	end_message(q, c, w);
 	return STEP_SEG;
 }
 
 static enum step atomic_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
-				struct swqe *w)
+				const struct swqe *w)
 {
 	bool cas = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-	struct iw_read r = { .index = c->cur, .len = 8, .atomic = true, .id = c->msn[1] };
+	struct iw_read r = {
+		.index = c->s.cur, .len = 8, .atomic = true, .id = c->msn[1]
+	};
 	struct rdmap_atomic a = {
 		.op = cas ? RDMAP_CMP_SWAP : RDMAP_FETCH_ADD,
 		.id = r.id,
@@ -270,12 +255,11 @@ static enum step atomic_segment(struct iw_qp *q, struct iw_cursor *c, struct seg
 		.compare_mask = cas ? UINT64_MAX : 0,
 	};
 
-	w->state = WAITS;
 	iw_read_note(q, c, &r);
 	untagged_request(c, s, RDMAP_ATOMIC_REQUEST);
 	rdmap_atomic_build(s->body, &a);
 	s->body_len = RDMAP_ATOMIC_LEN;
-	next_request(c);
+	end_message(q, c, w);
 	return STEP_SEG;
 }
 
@@ -309,51 +293,64 @@ static enum step rtr_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s
 
 /* --- the next segment ------------------------------------------------------- */
 
+/* Is it a WRITE with immediate whose WRITE was sent? */
+static bool owes_imm(const struct iw_cursor *c, const struct swqe *w)
+{
+	return send_has_begun(&c->s) && c->s.psn != w->psn;
+}
+
 /* May the work request at the cursor, which has not begun, be sent now? */
 static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct swqe *w,
 			   uint64_t now) REQUIRES(q->qp->lock)
 {
-	const struct wr *wr = wr_of(w);
+	const struct send_limits limits = {
+		.reads = q->p.ord,
+		.bytes = caps.max_msg,
+		.drains = true,
+	};
 
-	if (q->qp->state == IBV_QPS_SQD && !q->qp->sqd.draining) /* begins nothing new */
+	switch (send_may(q->qp, &q->src, &c->s, w, &limits)) {
+	case SEND_GO:
+		break;
+	case SEND_WAIT:
 		return STEP_WAIT;
-	if (w->flags & IBV_SEND_FENCE && q->reads.head != c->reads)
-		return STEP_WAIT;
-	if (!wr || (wqe_is_read(w) && q->p.ord == 0))
-		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
-	if (!wr->wire)
+	case SEND_LOCAL:
 		return local_work(q, c, now);
-	if (wqe_too_long(w) || (wqe_is_atomic(w) && w->length != 8))
+	case SEND_BAD_OP:
+		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+	case SEND_TOO_LONG:
 		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
-	if (wqe_is_read(w) && !iw_read_may_go(q, c))
-		return STEP_WAIT;
-	return STEP_SEG;
+	}
+	if (wqe_is_atomic(w) && w->length != 8)
+		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+	return wqe_is_read(w) && !send_may_read(&q->src, &c->s, &limits) ? STEP_WAIT
+									 : STEP_SEG;
 }
 
 enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		      struct work *work, uint64_t now)
 {
 	struct qp *qp = q->qp;
-	struct swqe *w = sq_at(&qp->sq, c->cur);
+	struct swqe *w = sq_at(&qp->sq, c->s.cur);
 	enum step step;
 
 	if (c->rtr_due)
 		return rtr_segment(q, c, s);
-	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
-	    c->cur == qp->sq.head || q->failed)
+	if (!send_any(qp, &q->src, &c->s))
 		return STEP_WAIT;
-	if (c->imm)
-		return imm_segment(c, s, w);
-	if (!c->begun) {
+	if (owes_imm(c, w))
+		return imm_segment(q, c, s, w);
+	if (!send_has_begun(&c->s)) {
 		step = may_begin(q, c, w, now);
 		if (step != STEP_SEG)
 			return step;
 	}
-	if (wqe_resolve(qp, c->cur, &work->memory) != 0)
+	if (wqe_resolve(qp, c->s.cur, &work->memory) != 0)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	s->span = &work->memory.span;
-	w->state = SENT;
-	switch ((enum rdmap_opcode)wr_of(w)->opcode) {
+	if (!send_has_begun(&c->s))
+		send_begin(&c->s, w, w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? 2 : 1);
+	switch ((enum rdmap_opcode)messages[w->opcode]) {
 	case RDMAP_READ_REQUEST:
 		return read_segment(q, c, s, w);
 	case RDMAP_ATOMIC_REQUEST:

@@ -34,7 +34,7 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 {
 	enum step step = STEP_WAIT;
 
-	if (c->begun)
+	if (send_has_begun(&c->s))
 		return iw_req_next(q, c, s, work, now);
 	if (c->resource_off)
 		return iw_rsp_next(q, c, s, work, now);
@@ -52,7 +52,8 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 static enum step last_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			      struct work *work, uint64_t now) REQUIRES(q->qp->lock)
 {
-	enum step step = c->begun ? STEP_WAIT : iw_rsp_next(q, c, s, work, now);
+	enum step step =
+		send_has_begun(&c->s) ? STEP_WAIT : iw_rsp_next(q, c, s, work, now);
 
 	return step == STEP_SEG ? step : iw_term_next(q, c, s);
 }
@@ -226,9 +227,10 @@ static void broken(struct iw_qp *q, bool answer, uint64_t now) REQUIRES(q->qp->l
 		 q->qp->qpn);
 	q->held_until = 0;
 	if (!answer) {
-		iw_req_flush(q, q->c.cur, now);
+		iw_req_flush(q, q->c.s.cur, now);
 		if (q->qp->state != IBV_QPS_ERR)
-			sq_complete(q->qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+			send_end(q->qp, &q->src, &q->c.s, IBV_WC_LOC_PROT_ERR,
+				 VERR_LOCAL_FAULT, now);
 	}
 	iw_fail(q, answer ? IBV_EVENT_QP_ACCESS_ERR : -1, false, now);
 	q->life = LIFE_OVER;
@@ -246,7 +248,7 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now) REQUIRES(q->qp->l
 {
 	struct iwarp *iw = q->iw;
 	struct iw_cursor before;
-	uint32_t cur = q->c.cur;
+	uint32_t cur = q->c.s.cur;
 	size_t at = 0;
 	unsigned i = 0;
 
@@ -261,14 +263,14 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now) REQUIRES(q->qp->l
 			broken(q, is_answer(&before, &iw->plan[i].after), now);
 			return;
 		}
-		q->tail_cur = before.cur;
+		q->tail_psn = before.s.psn;
 		q->c = iw->plan[i++].after;
 	}
 	adapt(q, i == iw->plans && q->tail_at == q->tail_end);
 	if (i == 0)
 		return;
 	iw_nudge(q, now);
-	if (q->c.cur != cur)
+	if (q->c.s.cur != cur)
 		iw_req_gone(q, now);
 	iw_req_complete(q, now);
 }

@@ -120,7 +120,7 @@ static void complete_when_taken(void **state)
 	sim_run(f->s, MS);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	assert_true(fix_iw(f, 1)->tail_at < fix_iw(f, 1)->tail_end);
-	assert_int_equal(fix_iw(f, 1)->c.cur, f->p.qp[1]->sq.head);
+	assert_int_equal(fix_iw(f, 1)->c.s.cur, f->p.qp[1]->sq.head);
 	fix_no_wc(f, 1);
 	assert_int_equal(message(f), RDMAP_SEND);
 	assert_int_equal(message(f), RDMAP_SEND);

@@ -107,7 +107,6 @@ static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	w->imm = w->rkey = 0;
 	w->remote_addr = 0;
 	w->psn = w->npkts = w->done = 0;
-	w->state = 0;
 	return true;
 }
 

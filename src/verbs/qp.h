@@ -43,10 +43,9 @@ struct swqe {
 			 * rkey of a bind */
 	uint32_t rkey;	/* remote; of a bind: the region's */
 	uint64_t remote_addr;
-	/* Set by the transport when the first packet is sent: */
-	uint32_t psn, npkts; /* PSNs [psn, psn + npkts) */
-	uint32_t done;	     /* READ: response packets that have arrived */
-	uint8_t state;	     /* private to the transport */
+	/* The source's, from when the request begins (verbs/source.h): */
+	uint32_t psn, npkts; /* numbers [psn, psn + npkts) */
+	uint32_t done;	     /* READ, atomic: of so many the answer was placed */
 	union {
 		struct {
 			union {

@@ -52,6 +52,10 @@ enum {
 #define OP(name, types, traits, ...) | ((traits)&WR_RESULT ? 1 << IBV_WR_##name : 0)
 #include "verbs/wr_op.def"
 	,
+	WR_LOCALS = 0
+#define OP(name, types, traits, ...) | ((traits)&WR_LOCAL ? 1 << IBV_WR_##name : 0)
+#include "verbs/wr_op.def"
+	,
 	WR_AT_ONCES = 0
 #define OP(name, types, traits, ...) | ((traits)&WR_AT_ONCE ? 1 << IBV_WR_##name : 0)
 #include "verbs/wr_op.def"
