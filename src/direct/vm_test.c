@@ -166,11 +166,11 @@ static void what_was_executed_is_followed_at_once(void **state)
 	sim_send(f->p.qp[0], &wr);
 	pair_run(f, 1000);
 	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
-	assert_int_not_equal(r->una, r->at.psn);
+	assert_int_not_equal(r->s.una, r->at.psn);
 	assert_int_equal(written(f, &slots), 1);
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 5000, 100000, 0);
 	pair_run(f, 1000);
-	assert_int_equal(r->una, r->at.psn);
+	assert_int_equal(r->s.una, r->at.psn);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
 	fix_same(f, 5000, 100000);
 	assert_int_equal(written(f, &slots), 0);

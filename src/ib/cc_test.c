@@ -79,7 +79,7 @@ static void round_robin(void **state)
 	}
 	sim_run(f->s, 800000);
 	for (int i = 0; i < PAIRS; i++) {
-		uint32_t done = ib_qp(p[i].qp[0])->req.una;
+		uint32_t done = ib_qp(p[i].qp[0])->req.s.una;
 
 		least = done < least ? done : least;
 		most = done > most ? done : most;

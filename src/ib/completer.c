@@ -16,12 +16,12 @@ static void implied_nak(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->implied || r->nak || r->at.psn == r->una)
+	if (r->implied || r->nak || r->at.psn == r->s.una)
 		return;
 	if (!req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;
 	cc_cut(q->host, now);
-	req_rewind(q, r->una);
+	req_rewind(q, r->s.una);
 	r->implied = true;
 }
 
@@ -30,12 +30,12 @@ static void sequence_nak(struct ib_qp *q, bool progressed, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->at.psn == r->una) /* everything is being sent again already */
+	if (r->at.psn == r->s.una) /* everything is being sent again already */
 		return;
 	if (!progressed && !req_retry(q, VERR_SEQUENCE_RETRIES, now))
 		return;
 	cc_cut(q->host, now);
-	req_rewind(q, r->una);
+	req_rewind(q, r->s.una);
 	r->at.burst = NO_BURST; /* the peer answers: no need to hold back */
 }
 
@@ -45,20 +45,17 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->q
 
 	count(q, IB_RX_RNR);
 	hang_heard(q);
-	if (r->at.psn == r->una) /* already waiting for the RNR timer */
+	if (r->at.psn == r->s.una) /* already waiting for the RNR timer */
 		return;
-	if (q->qp->attr.rnr_retry != 7) { /* 7: for ever */
-		if (r->rnr_left == 0) {
-			req_fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
-			return;
-		}
-		r->rnr_left--;
+	if (!send_rnr_retry(q->qp, &r->s)) {
+		req_fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
+		return;
 	}
 	hang_rnr(q, now);
-	req_rewind(q, r->una);
+	req_rewind(q, r->s.una);
 	r->at.burst = NO_BURST;
 	r->again_until = 0;
-	r->rnr_until = now + rnr_timer_ns(timer);
+	r->s.rnr_until = now + rnr_timer_ns(timer);
 }
 
 static void nak(struct ib_qp *q, unsigned code, bool progressed, uint64_t now)
@@ -104,7 +101,7 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 	REQUIRES(q->qp->lock)
 {
 	enum aeth_type type = aeth_type(syndrome);
-	uint32_t una = q->req.una;
+	uint32_t una = q->req.s.una;
 	bool all;
 
 	if (!aeth_valid(syndrome))
@@ -130,7 +127,7 @@ static void acknowledge(struct ib_qp *q, uint32_t psn, uint8_t syndrome, uint64_
 		rnr_nak(q, aeth_value(syndrome), now);
 		return;
 	case AETH_NAK:
-		nak(q, aeth_value(syndrome), q->req.una != una, now);
+		nak(q, aeth_value(syndrome), q->req.s.una != una, now);
 		return;
 	case AETH_RESERVED:
 		return;
@@ -153,12 +150,12 @@ static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
 		 const struct ib_pkt *pkt)
 {
 	const struct ib_req *r = &q->req;
-	uint32_t psn = psn_add(w->psn, i), at = r->rd_head % RD_MAX;
+	uint32_t psn = psn_add(w->psn, i), at = r->s.answered % RD_MAX;
 	bool last = i + 1 == w->npkts;
 
 	if (pkt->payload_len != (last ? w->length - i * q->mtu : q->mtu))
 		return false;
-	if (r->rd_head == r->at.rd_tail || !r->rd[at].fresh)
+	if (r->s.answered == r->at.reads || !r->rd[at].fresh)
 		return true;
 	return pkt->op->place ==
 	       ib_place(psn != r->rd[at].psn, psn_add(psn, 1) == r->rd[at].end);
@@ -241,7 +238,7 @@ static void kept_nak(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
-	if (psn_diff(r->una, r->nak_psn) > 0)
+	if (psn_diff(r->s.una, r->nak_psn) > 0)
 		r->nak = 0;
 	else if (req_advance(q, r->nak_psn, now) && alive(q))
 		nak(q, aeth_value(r->nak), true, now);
@@ -257,7 +254,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		return;
 	}
 	/* A ghost: no outstanding packet has this PSN. */
-	if (psn_off(psn, r->una) >= psn_off(r->at.max_psn, r->una)) {
+	if (psn_off(psn, r->s.una) >= psn_off(r->at.max_psn, r->s.una)) {
 		count(q, IB_RX_STALE);
 		hang_heard(q);
 		return;

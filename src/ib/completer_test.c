@@ -51,7 +51,7 @@ static void ghosts_change_nothing(void **state)
 	sim_inject(f->s, 1, &a, NULL, 0);
 	assert_false(sim_run(f->s, 50000));
 	fix_no_wc(f, 0);
-	assert_int_equal(fix_ib(f, 0)->req.una, 100);
+	assert_int_equal(fix_ib(f, 0)->req.s.una, 100);
 	assert_int_equal(ib_counter(&f->s->node[0].core, IB_RX_STALE), 16);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
 	fix_close(f);
@@ -66,7 +66,7 @@ static void part_of_a_message_is_acknowledged(void **state)
 	sim_inject(f->s, 1, &a, NULL, 0);
 	assert_false(sim_run(f->s, 50000));
 	fix_no_wc(f, 0);
-	assert_int_equal(fix_ib(f, 0)->req.una, 102);
+	assert_int_equal(fix_ib(f, 0)->req.s.una, 102);
 	assert_int_equal(fix_ib(f, 0)->host->flight, 3000 - 2048 + CC_PACKET);
 	a.psn = 102;
 	sim_inject(f->s, 1, &a, NULL, 0);
@@ -113,7 +113,7 @@ static struct fix *overtaken_by(uint8_t syndrome, uint32_t psn)
 	struct ib_fields a = answer(f, IB_ACK, IB_ONLY, psn);
 
 	f->p.qp[0]->attr.retry_cnt = 0;
-	fix_ib(f, 0)->req.retry_left = 0;
+	fix_ib(f, 0)->req.s.retry_left = 0;
 	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 100, 0);
 	fix_post(f, IBV_WR_RDMA_WRITE, 3, 0, 100, 0);
 	assert_false(sim_run(f->s, 50000));

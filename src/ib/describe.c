@@ -52,8 +52,8 @@ void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 		"never sent {new_psn=%u}; bytes in flight {in_flight=%u}, "
 		"retries left {retries=%u}, RNR {rnr_retries=%u}; "
 		"expected PSN {expected_psn=%u}, MSN {msn=%u}, answers pending {answers=%u}",
-		r->una, r->at.psn, r->at.max_psn, r->flight, r->retry_left, r->rnr_left,
-		s->epsn, s->msn, s->resources);
+		r->s.una, r->at.psn, r->at.max_psn, r->flight, r->s.retry_left,
+		r->s.rnr_left, s->epsn, s->msn, s->resources);
 }
 
 /* Appends the process of a QP on a lane. */
@@ -93,5 +93,5 @@ void ib_describe_peer(const struct qp *qp, char *buf, size_t size)
 	const struct ib_qp *q = qp->tp.state;
 	char to[IB_PEER_LEN];
 
-	snprintf(buf, size, "%s, PSN %u", ib_peer_text(q, to), q->req.una);
+	snprintf(buf, size, "%s, PSN %u", ib_peer_text(q, to), q->req.s.una);
 }

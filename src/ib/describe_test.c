@@ -72,7 +72,7 @@ static void a_connected_qp(void **state)
 		want, sizeof(want),
 		"oldest PSN without an ACK %u, next %u, never sent %u; bytes in flight 0, "
 		"retries left 5, RNR 6; ",
-		r->una, r->at.psn, r->at.max_psn);
+		r->s.una, r->at.psn, r->at.max_psn);
 	assert_memory_equal(text, want, strlen(want));
 	sim_unpair(s, &p);
 	sim_close(s);

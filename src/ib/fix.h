@@ -100,8 +100,8 @@ static inline struct fix *fix_open(enum ibv_qp_type type, const struct sim_conf 
 /* A has rnr_retry and retry_cnt 0: what had to be repeated would end its QP. */
 static inline struct fix *fix_strict(struct fix *f)
 {
-	f->p.qp[0]->attr.rnr_retry = ib_qp(f->p.qp[0])->req.rnr_left = 0;
-	f->p.qp[0]->attr.retry_cnt = ib_qp(f->p.qp[0])->req.retry_left = 0;
+	f->p.qp[0]->attr.rnr_retry = ib_qp(f->p.qp[0])->req.s.rnr_left = 0;
+	f->p.qp[0]->attr.retry_cnt = ib_qp(f->p.qp[0])->req.s.retry_left = 0;
 	return f;
 }
 

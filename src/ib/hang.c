@@ -14,11 +14,12 @@ void hang_rnr(struct ib_qp *q, uint64_t now)
 	char to[IB_PEER_LEN];
 
 	qp_is_held(qp);
-	if (hang_seen(&r->rnr, r->una, now))
+	if (hang_seen(&r->rnr, r->s.una, now))
 		log_hint(
 			"QP 0x%06x: for 1 s the peer has had no receive for PSN %u (RNR), "
 			"and %u send requests wait here: does %s post receives?",
-			qp->qpn, r->una, qp->sq.head - qp->sq.tail, ib_peer_text(q, to));
+			qp->qpn, r->s.una, qp->sq.head - qp->sq.tail,
+			ib_peer_text(q, to));
 }
 
 /* Where the timeout is long enough, or there is none, this comes before the failure.  A
@@ -31,15 +32,15 @@ void hang_silent(struct ib_qp *q, uint64_t now)
 	char to[IB_PEER_LEN];
 
 	qp_is_held(qp);
-	if (r->una != (qp->attr.sq_psn & PSN_MASK) && ack_timeout_ns(qp))
+	if (r->s.una != (qp->attr.sq_psn & PSN_MASK) && ack_timeout_ns(qp))
 		return;
-	if (hang_seen(&r->silent, r->una, now))
+	if (hang_seen(&r->silent, r->s.una, now))
 		log_hint(
 			"QP 0x%06x: for 1 s nothing has come from %s, to which a request "
 			"(%s, PSN %u) was sent again and again: does its process run, "
 			"and are QP number, address and PSNs right?%s",
 			qp->qpn, ib_peer_text(q, to),
-			wr_op(sq_at(&qp->sq, qp->sq.tail)->opcode)->name, r->una,
+			wr_op(sq_at(&qp->sq, qp->sq.tail)->opcode)->name, r->s.una,
 			ack_timeout_ns(qp) ? "" : " (timeout 0: this QP never gives up)");
 }
 

@@ -170,7 +170,7 @@ static int find_host(struct ib_qp *q)
 	h = cc_get(q->ib, &qp->path);
 	if (!h)
 		return -ENOMEM;
-	req_rewind(q, q->req.una); /* what is outstanding went to the other host */
+	req_rewind(q, q->req.s.una); /* what is outstanding went to the other host */
 	let_go(q);
 	q->host = h;
 	return 0;
@@ -292,7 +292,7 @@ static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 	/* A QP that cc_wake() has woken must send or decline, so req_output() is called
 	 * even if it has nothing to send. */
 	if (q->qp->lane.via && qp_waits_for_lane(q->qp)) {
-		if (answer && !q->req.failed && now >= q->req.rnr_until)
+		if (answer && !q->req.s.failed && now >= q->req.s.rnr_until)
 			lane_is_full(q, now);
 	} else if (answer || q->req.called) {
 		more = req_output(q, b, now) || more;

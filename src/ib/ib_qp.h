@@ -44,7 +44,6 @@ enum {
 	HANG_DROPS = 4,	 /* QP numbers whose dropped packets are told apart */
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
 	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
-	NO_BURST = 0x7fffffff,
 	/* How long a message waits for its receive at least, and at most (rnr.c) */
 	RECV_WAIT_NS = 2000000,
 	RECV_WAIT_MOST_NS = 120000000,
@@ -95,44 +94,26 @@ void cc_answer(struct ib_qp *q); /* a woken q sends now, or declines */
 
 /* --- a QP ---------------------------------------------------------------- */
 
-/* How far a requester has sent.  output() moves a copy of the cursor and plans a packet
- * with each step; once the link has taken the packet, its copy becomes the requester's
- * cursor (plan.c). */
-struct req_cursor {
-	uint32_t psn, max_psn; /* see struct ib_req */
-	uint32_t cur, fresh;
-	uint32_t rd_tail; /* end of the READs and atomics that were sent */
-	uint32_t unasked; /* packets since the last AckReq */
-	int32_t burst;	  /* packets that may go out before an answer comes */
-};
-
-/* The requester.  Its PSNs:
- *
- *   una ........... psn ............. max_psn
- *   |  sent, answer |  to be sent    | never sent yet
- *   |  outstanding  |  again         |
- *
- * Work requests [sq.tail, fresh) have PSNs, [fresh, sq.head) have none yet; cur is
- * the work request that psn belongs to. */
+/* The requester.  Its numbers are PSNs.  output() moves a copy of the cursor and plans a
+ * packet with each step; once the link has taken the packet, its copy becomes the
+ * requester's cursor (plan.c). */
 struct ib_req {
-	uint32_t una;
-	uint32_t asked; /* lane: the PSN behind the last packet that asked for an ACK */
-	struct req_cursor at;
-	uint32_t flight;	/* cost of [una, psn) */
-	uint32_t planned;	/* cost of the packets planned behind psn */
+	struct send_source s;
+	struct send_cursor at;
+	uint32_t asked;	  /* lane: the PSN behind the last packet that asked for an ACK */
+	uint32_t flight;  /* cost of [una, psn) */
+	uint32_t planned; /* cost of the packets planned behind psn */
 	uint32_t want, quantum; /* cc.c: cost it waits to send; cost it may still send */
 	bool called;		/* cc.c: woken, and neither sent nor declined yet */
 	bool implied;		/* a lost response was requested again (C9-103) */
 	bool late;		/* retry.c: this process ran late, and was excused */
-	/* The READs and atomics in [una, psn) are [rd_head, at.rd_tail). */
+	/* The requests of READs and atomics; a long READ has several. */
 	struct {
 		uint32_t psn, end;
 		bool fresh;
 	} rd[RD_MAX];
-	uint32_t rd_head;
-	uint8_t retry_left, rnr_left, probes;
+	uint8_t probes;
 	uint64_t timeout_at, probe_at; /* NEVER: nothing is outstanding */
-	uint64_t rnr_until;
 	/* The link takes nothing: when it was last asked (0: it took the last packet),
 	 * and for how long, ns. */
 	uint64_t refused_at, stuck;
@@ -143,10 +124,6 @@ struct ib_req {
 	 * none. */
 	uint8_t nak;
 	uint32_t nak_psn; /* the PSN in that NAK */
-	/* The work request at cur failed locally; completes when it is the oldest. */
-	bool failed;
-	enum ibv_wc_status fail_status;
-	enum verr fail_verr;
 	/* For a QP on a lane (lane.c): */
 	bool full;		 /* the lane has no room */
 	bool by_packet;		 /* no direct copy for the work request at cur */
@@ -270,8 +247,8 @@ struct plan {
 	uint32_t len;  /* of the packet, BTH to pad */
 	uint32_t rate; /* static rate of its path */
 	union {
-		struct {		      /* request */
-			struct req_cursor at; /* the cursor behind this packet */
+		struct {		       /* request */
+			struct send_cursor at; /* the cursor behind this packet */
 			uint32_t cost;
 			bool fresh; /* the packet was never sent before */
 			bool timed; /* its ACK may measure the round trip */
@@ -376,7 +353,7 @@ enum step {
 struct planning {
 	struct ib_qp *q;
 	struct batch *b;
-	struct req_cursor at;
+	struct send_cursor at;
 	uint64_t now;
 	unsigned left; /* packets that this output() may still send */
 	struct wqe_memory memory;

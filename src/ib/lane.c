@@ -81,8 +81,8 @@ void lane_is_full(struct ib_qp *q, uint64_t now)
 
 /* The end of a message without a completion need not be acknowledged by itself, unless
  * the send queue fills: one ACK for many messages is cheaper for both sides. */
-bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struct swqe *w,
-		       bool last)
+bool lane_asks_for_ack(const struct ib_qp *q, struct send_cursor *at,
+		       const struct swqe *w, bool last)
 {
 	const struct sq *sq = &q->qp->sq;
 
@@ -180,16 +180,16 @@ void lane_tell(struct ib_qp *q, bool asked, bool answered)
 static bool hear(struct ib_qp *q, uint64_t says, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
-	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->una), was = r->una;
+	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->s.una), was = r->s.una;
 
 	/* A QP that has failed has flushed the requests that the word would complete. */
 	if (q->qp->state != IBV_QPS_RTS && q->qp->state != IBV_QPS_SQD)
 		return false;
 	if (!n || (says ^ q->hears) & ~(uint64_t)(PSN_MASK | TOLD) ||
-	    n > psn_off(r->at.max_psn, r->una))
+	    n > psn_off(r->at.max_psn, r->s.una))
 		return false;
 	(void)req_advance(q, (uint32_t)says & PSN_MASK, now);
-	if (r->una == was) /* a READ or atomic, which a packet must answer */
+	if (r->s.una == was) /* a READ or atomic, which a packet must answer */
 		return false;
 	if (q->qp->state == IBV_QPS_RTS || q->qp->state == IBV_QPS_SQD)
 		req_tell_error(q, now);
@@ -223,7 +223,7 @@ static void news(struct qp *qp, uint64_t says, uint64_t now)
 		return;
 	qp_is_held(q->qp);
 	(void)hear(q, says ? says : word_for(q), now);
-	if (psn_diff(q->req.una, q->req.asked) >= 0)
+	if (psn_diff(q->req.s.una, q->req.asked) >= 0)
 		list_del(&qp->lane.ack);
 	ib_settle(q);
 	lock_give(&qp->lock);
@@ -300,11 +300,11 @@ static bool is_taken(const struct ib_qp *q)
 {
 	const struct ib_req *r = &q->req;
 	uint64_t says = word_for(q);
-	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->una);
+	uint32_t n = psn_off((uint32_t)says & PSN_MASK, r->s.una);
 
-	return r->rd_head != r->at.rd_tail &&
+	return r->s.answered != r->at.reads &&
 	       !((says ^ q->hears) & ~(uint64_t)PSN_MASK) && n &&
-	       n <= psn_off(r->at.max_psn, r->una);
+	       n <= psn_off(r->at.max_psn, r->s.una);
 }
 
 /* A peer that is busy with packets others had written before is not silent, nor one whose
@@ -320,7 +320,7 @@ bool lane_is_silent(struct ib_qp *q)
 		return true;
 	if (*l->got != r->seen_in && is_taken(q))
 		return false;
-	return *l->read == r->seen || (r->at.psn != r->una && lane_is_read(q));
+	return *l->read == r->seen || (r->at.psn != r->s.una && lane_is_read(q));
 }
 
 bool lane_waits(const struct ib_qp *q)
@@ -388,7 +388,7 @@ bool lane_again(struct ib_qp *q, uint32_t psn, uint64_t now)
 	else if (now >= r->again_until)
 		return false;
 	count(q, IB_RX_NAK);
-	req_rewind(q, r->una);
+	req_rewind(q, r->s.una);
 	r->at.burst = NO_BURST;
 	return true;
 }

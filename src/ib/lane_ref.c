@@ -60,7 +60,7 @@ bool lane_by_value(struct ib_qp *q, uint32_t psn, uint64_t now)
 	r->by_value_until = now + BY_VALUE_NS;
 	if (!req_advance(q, psn, now) || q->qp->state == IBV_QPS_ERR)
 		return true;
-	req_rewind(q, r->una);
+	req_rewind(q, r->s.una);
 	r->at.burst = NO_BURST;
 	return true;
 }

@@ -17,7 +17,7 @@ static inline bool is_plain(const struct ib_qp *q, const struct swqe *w)
 static inline bool goes_on(const struct planning *p)
 {
 	return p->at.psn == p->at.max_psn && p->at.burst == NO_BURST &&
-	       psn_off(p->at.psn, p->q->req.una) < PSN_WINDOW - 1;
+	       psn_off(p->at.psn, p->q->req.s.una) < PSN_WINDOW - 1;
 }
 
 /* Does the same as wqe_resolve(), for one SGE whose region the QP remembers. */
@@ -100,9 +100,9 @@ static bool only_sends(const struct qp *qp, const struct ib_qp *q)
 
 	return qp->lane.via && qp->lane.via->state == LANE_UP &&
 	       qp->state == IBV_QPS_RTS && q->service == IB_RC &&
-	       r->at.cur == r->at.fresh && !r->failed && !r->rnr_until && !q->next_at &&
-	       !qp->lane.admitted && !qp_waits_for_lane(qp) && !rsp_is_pending(q) &&
-	       !ack_is_pending(q);
+	       r->at.cur == r->at.fresh && !r->s.failed && !r->s.rnr_until &&
+	       !q->next_at && !qp->lane.admitted && !qp_waits_for_lane(qp) &&
+	       !rsp_is_pending(q) && !ack_is_pending(q);
 }
 
 bool lane_posted(struct qp *qp, uint64_t *next)

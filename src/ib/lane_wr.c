@@ -41,7 +41,7 @@ static bool executed(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 static bool answers_are_out(const struct ib_req *r)
 {
-	return r->rd_head != r->at.rd_tail;
+	return r->s.answered != r->at.reads;
 }
 
 /* Has the peer executed all outstanding packets?  READs and atomics are executed once
@@ -162,7 +162,7 @@ enum step lane_directly(struct planning *p, struct swqe *w)
 			l->ops->unlock(l, p->now);
 		return STEP_GO;
 	}
-	if (r->una != p->at.psn || p->at.cur != q->qp->sq.tail) {
+	if (r->s.una != p->at.psn || p->at.cur != q->qp->sq.tail) {
 		if (w->length <= SMALL || !may_copy(q, w))
 			return STEP_GO;
 		if (!all_executed(p))
@@ -214,10 +214,10 @@ static inline bool is_next(const struct qp *qp, struct ib_qp *q,
 	const struct ib_rsp *s = &q->rsp;
 	uint32_t index = qp->sq.head;
 
-	if (r->at.cur != index || r->at.fresh != index || r->failed || r->rnr_until ||
+	if (r->at.cur != index || r->at.fresh != index || r->s.failed || r->s.rnr_until ||
 	    s->nak_due || s->resources || (s->ack.due && !s->ack.wait_until))
 		return false;
-	if (r->una == r->at.psn)
+	if (r->s.una == r->at.psn)
 		return qp->sq.tail == index;
 	/* Completing work may let the QP post requests of its own, so the head is read
 	 * again. */

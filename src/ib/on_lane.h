@@ -50,12 +50,12 @@ bool lane_hear(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Calls lane_hear() if any packet of q is outstanding. */
 static inline void lane_hear_any(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->qp->lane.via && q->req.una != q->req.at.max_psn && q->qp->reliable)
+	if (q->qp->lane.via && q->req.s.una != q->req.at.max_psn && q->qp->reliable)
 		(void)lane_hear(q, now);
 }
 /* Does this packet of w ask for an ACK?  last: it is the last one of its message. */
-bool lane_asks_for_ack(const struct ib_qp *q, struct req_cursor *at, const struct swqe *w,
-		       bool last);
+bool lane_asks_for_ack(const struct ib_qp *q, struct send_cursor *at,
+		       const struct swqe *w, bool last);
 /* Sends w, which is at the cursor and has not begun, if it is a plain SEND of one
  * packet.  Returns STEP_SENT, STEP_WAIT (no room), or STEP_GO if the general code must
  * take it. */

@@ -96,7 +96,7 @@ static void any_part_is_taken(void **state)
 		}
 		assert_int_equal(sent, 8);
 		assert_int_equal(fix_ib(f, 0)->req.at.psn, 5 + 3 + 1 + 1);
-		assert_int_equal(fix_ib(f, 0)->req.at.rd_tail, 2);
+		assert_int_equal(fix_ib(f, 0)->req.at.reads, 2);
 		assert_int_equal(fix_ib(f, 0)->req.flight, fix_ib(f, 0)->host->flight);
 		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX), 8);
 		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_RETRANSMIT), 0);
@@ -152,7 +152,7 @@ static void a_link_that_takes_nothing_more(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 3000, 0);
 	(void)plan(f, 0);
 	commit(f, 0, 3);
-	while (fix_ib(f, 0)->req.at.psn != fix_ib(f, 0)->req.una) {
+	while (fix_ib(f, 0)->req.at.psn != fix_ib(f, 0)->req.s.una) {
 		f->s->now += MS;
 		lock_take(&qp->lock);
 		qp->transport->run(qp, f->s->now);
@@ -249,14 +249,14 @@ static void an_error_waits_for_what_is_planned(void **state)
 	sim_send(f->p.qp[0], &wr);
 	assert_true(plan(f, 0));
 	assert_int_equal(batch.n, 3);
-	assert_false(fix_ib(f, 0)->req.failed);
+	assert_false(fix_ib(f, 0)->req.s.failed);
 	commit(f, 0, 2);
 	assert_true(plan(f, 0));
 	assert_int_equal(batch.n, 1);
-	assert_false(fix_ib(f, 0)->req.failed);
+	assert_false(fix_ib(f, 0)->req.s.failed);
 	commit(f, 0, 1);
 	assert_false(plan(f, 0));
-	assert_true(fix_ib(f, 0)->req.failed);
+	assert_true(fix_ib(f, 0)->req.s.failed);
 	fix_quiet(f); /* the WRITE is lost and sent again */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
@@ -427,9 +427,9 @@ static void what_is_sent_again_is_timed_from_when_it_went(void **state)
 		lock_take(&qp->lock);
 		assert_int_equal(qp->transport->run(qp, f->s->now), NEVER);
 		lock_give(&qp->lock);
-		assert_int_equal(fix_ib(f, 0)->req.retry_left, c.retry_cnt - 1 - i);
+		assert_int_equal(fix_ib(f, 0)->req.s.retry_left, c.retry_cnt - 1 - i);
 	}
-	assert_int_equal(fix_ib(f, 0)->req.retry_left, 0);
+	assert_int_equal(fix_ib(f, 0)->req.s.retry_left, 0);
 	fix_quiet(f); /* a probe is answered */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_close(f);

@@ -12,29 +12,16 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
-#include "verbs/source.h"
+#include "verbs/device.h"
 
-/* The opcode, services and tail of each kind of work request. */
+/* What each kind of work request is on the wire. */
 static const struct wr {
-	bool wire;
 	uint8_t kind, tail; /* enum ib_kind, ib_tail */
-	uint8_t services;   /* 1 << enum ib_service */
 } wrs[] = {
-#define SERVICES(types)                                                                  \
-	(((types)&RC ? 1 << IB_RC : 0) | ((types)&UC ? 1 << IB_UC : 0) |                 \
-	 ((types)&UD ? 1 << IB_UD : 0) | ((types)&XI ? 1 << IB_XRC : 0))
 #define OP(name, types, traits, wc, claim, ib_kind, ib_tail, rdmap)                      \
-	[IBV_WR_##name] = { !((traits)&WR_LOCAL), ib_kind, ib_tail, SERVICES(types) },
+	[IBV_WR_##name] = { ib_kind, ib_tail },
 #include "verbs/wr_op.def"
-#undef SERVICES
 };
-
-static const struct wr *wr_of(const struct swqe *w)
-{
-	return w->opcode < sizeof(wrs) / sizeof(wrs[0]) && wrs[w->opcode].services
-		       ? &wrs[w->opcode]
-		       : NULL;
-}
 
 static struct swqe *current(const struct planning *p)
 {
@@ -56,17 +43,18 @@ static enum step local_work(struct planning *p) REQUIRES(p->q->qp->lock)
 	enum ibv_wc_status st;
 	enum verr verr;
 
-	switch (wqe_local_work(p->q->qp, p->at.cur, &st, &verr, p->now)) {
-	case WQE_WAITS:
+	if (p->at.cur != r->at.cur) /* requests before it are planned */
 		return STEP_WAIT;
-	case WQE_FAILED:
+	switch (send_locally(p->q->qp, &r->at, &st, &verr, p->now)) {
+	case END_WAITS:
+		return STEP_WAIT;
+	case END_FAILED:
 		req_error(p->q, st, verr, p->now);
 		return STEP_WAIT;
-	case WQE_DONE:
+	case END_DONE:
 		break;
 	}
-	p->at.cur = ++r->at.cur; /* no packet is planned yet */
-	p->at.fresh = ++r->at.fresh;
+	send_skip(&p->at);
 	return STEP_NEXT;
 }
 
@@ -85,32 +73,37 @@ static uint32_t wqe_bytes(const struct swqe *w)
 	return wqe_is_atomic(w) ? 8 : w->length;
 }
 
+static inline struct send_limits limits_of(const struct ib_qp *q)
+{
+	const uint32_t reads = q->qp->attr.max_rd_atomic;
+
+	return (struct send_limits){
+		.reads = reads < RD_MAX ? reads : RD_MAX,
+		.bytes = q->qp->type == IBV_QPT_UD ? q->mtu : caps.max_msg,
+	};
+}
+
 /* Checks the work request at the cursor, which has not begun, and gives it PSNs. */
 static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
-	const struct wr *wr = wr_of(w);
+	const struct send_limits limits = limits_of(p->q);
 	struct ib_qp *q = p->q;
-	struct qp *qp = q->qp;
 
-	if (qp->state != IBV_QPS_RTS) /* SQD: begins nothing new */
+	switch (send_may(q->qp, &q->req.s, &p->at, w, &limits)) {
+	case SEND_GO:
+		break;
+	case SEND_WAIT:
 		return STEP_WAIT;
-	/* C10-97: a fence waits for all earlier READs and atomics. */
-	if (w->flags & IBV_SEND_FENCE && q->req.rd_head != p->at.rd_tail)
-		return STEP_WAIT;
-	if (!wr || !(wr->services & 1 << q->service) ||
-	    (wqe_is_read(w) && qp->attr.max_rd_atomic == 0))
-		return req_refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
-	if (!wr->wire)
+	case SEND_LOCAL:
 		return local_work(p);
-	if (wqe_too_long(w) || (qp->type == IBV_QPT_UD && w->length > q->mtu))
+	case SEND_BAD_OP:
+		return req_refuse(p, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION);
+	case SEND_TOO_LONG:
 		return req_refuse(p, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG);
+	}
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
-
-	w->psn = p->at.psn;
-	w->npkts = wqe_bytes(w) ? (wqe_bytes(w) - 1) / q->mtu + 1 : 1;
-	w->done = 0;
-	p->at.fresh++;
+	send_begin(&p->at, w, wqe_bytes(w) ? (wqe_bytes(w) - 1) / q->mtu + 1 : 1);
 	return STEP_GO;
 }
 
@@ -145,15 +138,9 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 /* Moves the cursor n PSNs on within w. */
 static void move_on(struct planning *p, const struct swqe *w, uint32_t n)
 {
-	uint32_t una = p->q->req.una;
-	struct req_cursor *at = &p->at;
-	bool fresh = is_fresh(p);
+	struct send_cursor *at = &p->at;
 
-	at->psn = psn_add(at->psn, n);
-	if (fresh || psn_off(at->psn, una) > psn_off(at->max_psn, una))
-		at->max_psn = at->psn;
-	if (psn_off(at->psn, w->psn) >= w->npkts)
-		at->cur++;
+	send_move(&p->q->req.s, at, w, n);
 	if (at->burst != NO_BURST && at->burst > 0)
 		at->burst--;
 }
@@ -250,7 +237,7 @@ static bool may_send(struct planning *p, uint32_t cost)
 	struct ib_qp *q = p->q;
 
 	return !q->qp->reliable ||
-	       (psn_off(p->at.psn, q->req.una) < PSN_WINDOW - 1 && admit(q, cost));
+	       (psn_off(p->at.psn, q->req.s.una) < PSN_WINDOW - 1 && admit(q, cost));
 }
 
 /* Packets from the middle of a message differ in PSN, AckReq and payload only. */
@@ -272,7 +259,7 @@ static enum step send_next(struct planning *p, const struct swqe *w)
 static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
 	struct ib_qp *q = p->q;
-	const struct wr *wr = wr_of(w);
+	const struct wr *wr = &wrs[w->opcode];
 	uint32_t i = psn_off(p->at.psn, w->psn), cost;
 	bool last = i + 1 == w->npkts;
 	bool written = wr->kind == IB_WRITE && w->done;
@@ -307,28 +294,28 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 
 static bool may_read(const struct planning *p)
 {
-	uint32_t max = p->q->qp->attr.max_rd_atomic;
+	const struct send_limits limits = limits_of(p->q);
 
-	return p->at.rd_tail - p->q->req.rd_head < (max < RD_MAX ? max : RD_MAX);
+	return send_may_read(&p->q->req.s, &p->at, &limits);
 }
 
 /* Sends a READ, atomic, ATOMIC WRITE or FLUSH, and enters it in rd[].  The entry at
- * at.rd_tail is valid only once the request has been sent. */
+ * at.reads is valid only once the request has been sent. */
 static enum step put_read(struct planning *p, struct emit *e, const struct swqe *w,
 			  uint32_t npkts, uint32_t cost) REQUIRES(p->q->qp->lock)
 {
 	struct ib_req *r = &p->q->req;
-	uint32_t i = p->at.rd_tail % RD_MAX;
+	uint32_t i = p->at.reads % RD_MAX;
 	enum step s;
 
 	r->rd[i].psn = p->at.psn;
 	r->rd[i].end = psn_add(p->at.psn, npkts);
 	r->rd[i].fresh = is_fresh(p);
-	p->at.rd_tail++;
+	p->at.reads++;
 	e->f.ackreq = true;
 	s = put(p, e, w, npkts, cost);
 	if (s != STEP_SENT)
-		p->at.rd_tail--;
+		p->at.reads--;
 	return s;
 }
 
@@ -351,7 +338,7 @@ static enum step send_read(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	uint32_t len = i + n == w->npkts ? w->length - off : n * q->mtu;
 	struct emit e;
 
-	if (!may_read(p) || psn_off(p->at.psn, q->req.una) + n > PSN_WINDOW ||
+	if (!may_read(p) || psn_off(p->at.psn, q->req.s.una) + n > PSN_WINDOW ||
 	    !admit(q, len + n * CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
@@ -367,7 +354,7 @@ static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->
 	struct ib_qp *q = p->q;
 	struct emit e;
 
-	if (!may_read(p) || psn_off(p->at.psn, q->req.una) >= PSN_WINDOW - 1 ||
+	if (!may_read(p) || psn_off(p->at.psn, q->req.s.una) >= PSN_WINDOW - 1 ||
 	    !admit(q, 8 + CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
@@ -422,11 +409,10 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	struct qp *qp = p->q->qp;
 	struct swqe *w = current(p);
 
-	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
-	    p->at.cur == qp->sq.head || r->failed || p->now < r->rnr_until ||
-	    (p->at.burst == 0 && p->at.psn != r->una))
+	if (!send_any(qp, &r->s, &p->at) || p->now < r->s.rnr_until ||
+	    (p->at.burst == 0 && p->at.psn != r->s.una))
 		return STEP_WAIT;
-	if (p->at.cur == p->at.fresh) {
+	if (!send_has_begun(&p->at)) {
 		enum step s = qp->lane.via ? lane_send(p, w) : STEP_GO;
 
 		if (s != STEP_GO)

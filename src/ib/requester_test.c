@@ -409,7 +409,7 @@ static void path_changed_in_sqd(void **state)
 	for (int i = 0; i < 2; i++) { /* there and back */
 		gid->raw[15] ^= 7;
 		assert_int_equal(qp_modify(f->p.qp[0], &a, IBV_QP_AV, f->s->now), 0);
-		assert_int_equal(fix_ib(f, 0)->req.at.psn, fix_ib(f, 0)->req.una);
+		assert_int_equal(fix_ib(f, 0)->req.at.psn, fix_ib(f, 0)->req.s.una);
 		assert_int_equal(fix_ib(f, 0)->host->flight, 0);
 	}
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);

@@ -37,7 +37,7 @@ static uint32_t wqe_cost(const struct ib_qp *q, const struct swqe *w, uint32_t f
 static uint32_t cost_before(const struct ib_qp *q, uint32_t psn)
 {
 	const struct ib_req *r = &q->req;
-	uint32_t at = r->una, cost = 0;
+	uint32_t at = r->s.una, cost = 0;
 
 	for (uint32_t i = q->qp->sq.tail; i != r->at.fresh && at != psn; i++) {
 		const struct swqe *w = sq_at(&q->qp->sq, i);
@@ -94,7 +94,7 @@ static void measure(struct ib_req *r, uint64_t now)
 {
 	uint64_t rtt = now - r->rtt_at;
 
-	if (r->rtt_at == 0 || psn_diff(r->una, r->rtt_psn) <= 0)
+	if (r->rtt_at == 0 || psn_diff(r->s.una, r->rtt_psn) <= 0)
 		return;
 	r->srtt = r->srtt ? r->srtt - r->srtt / 8 + rtt / 8 : rtt;
 	r->rtt_at = 0;
@@ -106,27 +106,23 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 {
 	struct ib_req *r = &q->req;
 
-	while (r->rd_head != r->at.rd_tail &&
-	       psn_diff(r->rd[r->rd_head % RD_MAX].end, r->una) <= 0)
-		r->rd_head++;
-	if (psn_off(r->una, start) >= psn_off(r->at.psn, start)) {
-		r->at.psn = r->una; /* the packets to be sent again were acknowledged */
-		r->at.cur = q->qp->sq.tail;
+	while (r->s.answered != r->at.reads &&
+	       psn_diff(r->rd[r->s.answered % RD_MAX].end, r->s.una) <= 0)
+		r->s.answered++;
+	if (send_caught_up(q->qp, &r->s, &r->at, start))
 		acked = r->flight;
-	}
 	if (!q->qp->reliable)
 		return;
 	if (q->host)
 		cc_acked(q, acked);
 	measure(r, now);
-	r->retry_left = q->qp->attr.retry_cnt;
-	r->rnr_left = q->qp->attr.rnr_retry;
-	r->rnr_until = r->again_until = 0;
+	send_refill(q->qp, &r->s);
+	r->again_until = 0;
 	if (q->qp->lane.via) /* where nothing is timed */
 		r->probes = 0;
 	r->at.burst = NO_BURST;
 	r->implied = r->late = false;
-	if (r->at.psn == r->una)
+	if (r->at.psn == r->s.una)
 		stop_timers(r);
 	else
 		set_timers(q, now);
@@ -135,35 +131,21 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 {
 	struct ib_req *r = &q->req;
-	struct sq *sq = &q->qp->sq;
-	uint32_t start = r->una, left = psn_off(to, start), acked = 0;
-	bool missing = false;
+	const uint32_t start = r->s.una;
+	struct qp *qp = q->qp;
+	struct send_part part;
+	uint32_t acked = 0;
 
-	while (left > 0 && sq->tail != r->at.fresh) {
-		struct swqe *w = sq_at(sq, sq->tail);
-		uint32_t from = psn_off(r->una, w->psn), n = w->npkts - from;
-
-		if (wqe_is_read(w) && n > w->done - from)
-			n = w->done - from; /* done: response packets received */
-		if (n == 0) {
-			missing = true;
-			break;
-		}
-		if (n > left)
-			n = left;
+	qp_is_held(qp);
+	while (send_part(qp, &r->s, &r->at, to, &part)) {
 		if (q->host)
-			acked += wqe_cost(q, w, from, from + n);
-		left -= n;
-		r->una = psn_add(r->una, n);
-		if (from + n < w->npkts)
-			continue;
-		sq_complete(q->qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		if (q->qp->state == IBV_QPS_ERR) /* its CQ was overrun */
+			acked += wqe_cost(q, part.w, part.from, part.from + part.n);
+		if (!send_took(qp, &r->s, &part, now))
 			return true;
 	}
-	if (r->una != start)
+	if (r->s.una != start)
 		progress(q, start, acked, now);
-	return !missing;
+	return !part.missing;
 }
 
 /* --- back ---------------------------------------------------------------- */
@@ -171,24 +153,17 @@ bool req_advance(struct ib_qp *q, uint32_t to, uint64_t now)
 void req_rewind(struct ib_qp *q, uint32_t psn)
 {
 	struct ib_req *r = &q->req;
-	struct sq *sq = &q->qp->sq;
-	uint32_t off = psn_off(psn, r->una), i = r->at.cur;
 
-	if (off >= psn_off(r->at.psn, r->una))
+	if (!send_rewind(q->qp, &r->s, &r->at, psn))
 		return;
-	while (i != sq->tail &&
-	       (i == r->at.fresh || psn_off(sq_at(sq, i)->psn, r->una) > off))
-		i--;
-	r->at.cur = i;
-	r->at.psn = psn;
-	r->failed = r->by_packet = false; /* the failed ones are tried again */
-	while (r->rd_head != r->at.rd_tail &&
-	       psn_diff(r->rd[(r->at.rd_tail - 1) % RD_MAX].end, psn) > 0)
-		r->at.rd_tail--;
+	r->by_packet = false;
+	while (r->s.answered != r->at.reads &&
+	       psn_diff(r->rd[(r->at.reads - 1) % RD_MAX].end, psn) > 0)
+		r->at.reads--;
 	r->at.unasked = 0;
 	r->rtt_at = 0;
 	if (q->host)
-		cc_forget(q, off ? cost_before(q, psn) : 0);
+		cc_forget(q, psn != r->s.una ? cost_before(q, psn) : 0);
 }
 
 /* --- ends ---------------------------------------------------------------- */
@@ -198,11 +173,8 @@ void req_stop(struct ib_qp *q)
 	struct ib_req *r = &q->req;
 
 	stop_timers(r);
-	r->rnr_until = 0;
-	r->rd_head = r->at.rd_tail;
-	r->at.cur = r->at.fresh = q->qp->sq.head;
-	r->una = r->at.psn = r->at.max_psn;
-	r->failed = r->full = r->by_packet = false;
+	send_stop(q->qp, &r->s, &r->at);
+	r->full = r->by_packet = false;
 	r->direct = 0;
 	r->refused_at = r->stuck = 0;
 	cc_leave(q);
@@ -213,18 +185,8 @@ void req_reset(struct ib_qp *q, uint32_t psn)
 	struct ib_req *r = &q->req;
 
 	cc_leave(q);
-	*r = (struct ib_req){
-		.una = psn & PSN_MASK,
-		.at = { .psn = psn & PSN_MASK,
-			.max_psn = psn & PSN_MASK,
-			.cur = q->qp->sq.tail,
-			.fresh = q->qp->sq.tail,
-			.burst = NO_BURST },
-		.retry_left = q->qp->attr.retry_cnt,
-		.rnr_left = q->qp->attr.rnr_retry,
-		.timeout_at = NEVER,
-		.probe_at = NEVER,
-	};
+	*r = (struct ib_req){ .timeout_at = NEVER, .probe_at = NEVER };
+	send_reset(q->qp, &r->s, &r->at, psn);
 }
 
 void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
@@ -232,26 +194,22 @@ void req_fail(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64
 	struct qp *qp = q->qp;
 
 	qp_is_held(qp);
-	sq_complete(qp, status, verr, now);
+	send_end(qp, &q->req.s, &q->req.at, status, verr, now);
 	/* 10.3.1: a send error of UC and UD leaves the receive queue alone. */
 	ib_fail(q, !qp->reliable, -1, now);
 }
 
 void req_tell_error(struct ib_qp *q, uint64_t now)
 {
-	struct ib_req *r = &q->req;
+	const struct send_source *s = &q->req.s;
 
-	if (r->failed && r->at.cur == q->qp->sq.tail)
-		req_fail(q, r->fail_status, r->fail_verr, now);
+	if (send_fails(q->qp, s, &q->req.at))
+		req_fail(q, s->fail_status, s->fail_verr, now);
 }
 
 void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
-	struct ib_req *r = &q->req;
-
-	r->failed = true;
-	r->fail_status = status;
-	r->fail_verr = verr;
+	send_refuse(&q->req.s, status, verr);
 	req_tell_error(q, now);
 }
 
@@ -259,12 +217,10 @@ void req_error(struct ib_qp *q, enum ibv_wc_status status, enum verr verr, uint6
 
 bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
 {
-	if (q->req.retry_left == 0) {
-		req_fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
-		return false;
-	}
-	q->req.retry_left--;
-	return true;
+	if (send_retry(&q->req.s))
+		return true;
+	req_fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
+	return false;
 }
 
 /* Sends the oldest packets again, a few only.  Packets that lie in a lane are not lost,
@@ -275,7 +231,7 @@ static void send_again(struct ib_qp *q)
 
 	if (q->qp->lane.via && !lane_is_read(q))
 		return;
-	req_rewind(q, r->una);
+	req_rewind(q, r->s.una);
 	r->at.burst = PROBE_BURST;
 	r->implied = false;
 }
@@ -332,7 +288,7 @@ bool req_is_stuck(struct ib_qp *q, uint64_t now)
 		r->stuck = ns = 0;
 	r->stuck += ns < LATE_NS ? ns : LATE_NS;
 	r->refused_at = now;
-	if (r->at.psn != r->una || r->at.cur == q->qp->sq.head ||
+	if (r->at.psn != r->s.una || r->at.cur == q->qp->sq.head ||
 	    (q->qp->reliable && !most))
 		return false;
 	return r->stuck >= (most > STUCK_NS ? most : STUCK_NS);
@@ -356,7 +312,7 @@ static void unreliable_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct ib_req *r = &q->req;
 
-	if (r->at.psn != r->una) { /* a packet that was sent is done */
+	if (r->at.psn != r->s.una) { /* a packet that was sent is done */
 		req_advance(q, r->at.psn, now);
 		if (r->at.cur != q->qp->sq.head)
 			due_add(q->qp->core, q->qp);
@@ -375,21 +331,21 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		return NEVER;
 	if (!qp->reliable)
 		unreliable_run(q, now);
-	else if (qp->lane.via && r->una != r->at.max_psn &&
+	else if (qp->lane.via && r->s.una != r->at.max_psn &&
 		 (now >= r->timeout_at || now >= r->probe_at || qp->sqd.draining ||
 		  qp->lane.via->state == LANE_DEAD))
 		(void)lane_hear(q, now);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER; /* its CQ was overrun */
-	if (qp->state == IBV_QPS_SQD && qp->sqd.draining && qp->sq.tail == r->at.fresh)
+	if (send_is_drained(qp, &r->at, false))
 		qp_drained(qp);
 	if (qp->lane.via && lane_run(q, now, &next))
 		return next;
 	if (!qp->reliable)
 		return NEVER;
-	if (now < r->rnr_until)
-		return r->rnr_until;
-	if (r->at.psn == r->una && !(qp->lane.via && lane_waits(q))) {
+	if (now < r->s.rnr_until)
+		return r->s.rnr_until;
+	if (r->at.psn == r->s.una && !(qp->lane.via && lane_waits(q))) {
 		stop_timers(r);
 		return NEVER;
 	}

@@ -302,7 +302,7 @@ static void psn_wraps(void **state)
 		fix_post(f, IBV_WR_RDMA_WRITE, i, 0, 500, 0);
 	for (unsigned i = 0; i < 250; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
-	assert_int_equal(fix_ib(f, 0)->req.una, (0xffff00 + 500) & PSN_MASK);
+	assert_int_equal(fix_ib(f, 0)->req.s.una, (0xffff00 + 500) & PSN_MASK);
 	assert_int_equal(fix_count(f, 0, NULL), 500);
 	fix_close(f);
 }

@@ -230,7 +230,7 @@ static void it_waits_where_there_is_a_time(void **state)
 	(void)state;
 	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
 	pair_run(f, 50000);
-	assert_true(pair_q(f, 0)->req.rnr_until > 0);
+	assert_true(pair_q(f, 0)->req.s.rnr_until > 0);
 	fix_post(f, IBV_WR_SEND, 2, 0, 8, 0);
 	assert_false(posted(f, &next));
 	assert_int_equal(pair_q(f, 0)->req.at.cur, f->p.qp[0]->sq.tail);

@@ -261,7 +261,7 @@ static void who_was_stopped_has_not_been_silent(void **state)
 		}
 		s->node[1].stopped = true;
 		sim_bring(s, qp[0], qp[1], &c);
-		qp[0]->attr.retry_cnt = ib_qp(qp[0])->req.retry_left = 0;
+		qp[0]->attr.retry_cnt = ib_qp(qp[0])->req.s.retry_left = 0;
 		sim_send(qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND,
 						       .send_flags = IBV_SEND_SIGNALED });
 		sim_run(s, 1000);

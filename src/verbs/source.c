@@ -2,7 +2,6 @@
 /* source.c - see source.h. */
 #include "verbs/source.h"
 
-#include "verbs/device.h"
 #include "verbs/mr.h"
 
 int wqe_resolve(struct qp *qp, uint32_t index, struct wqe_memory *m)
@@ -34,6 +33,7 @@ void send_reset(const struct qp *qp, struct send_source *s, struct send_cursor *
 		.max_psn = psn,
 		.cur = qp->sq.tail,
 		.fresh = qp->sq.tail,
+		.burst = NO_BURST,
 	};
 }
 
@@ -107,21 +107,4 @@ void send_end(struct qp *qp, struct send_source *s, const struct send_cursor *at
 	if (qp->sq.tail != at->fresh)
 		s->una = psn_add(w->psn, w->npkts);
 	sq_complete(qp, status, verr, now);
-}
-
-bool wqe_too_long(const struct swqe *w)
-{
-	return w->length > caps.max_msg || (wqe_is_atomic(w) && w->length < 8);
-}
-
-enum wqe_end wqe_local_work(struct qp *qp, uint32_t index, enum ibv_wc_status *status,
-			    enum verr *verr, uint64_t now)
-{
-	if (index != qp->sq.tail)
-		return WQE_WAITS;
-	*status = mw_work(qp, sq_at(&qp->sq, index), verr);
-	if (*status != IBV_WC_SUCCESS)
-		return WQE_FAILED;
-	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
-	return WQE_DONE;
 }

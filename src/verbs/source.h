@@ -48,17 +48,6 @@ struct wqe_memory {
  * logging the reason. */
 int wqe_resolve(struct qp *qp, uint32_t index, struct wqe_memory *m);
 
-/* Is the request longer than a message may be, or an atomic whose SGEs have no room
- * for the result? */
-bool wqe_too_long(const struct swqe *w);
-enum wqe_end {
-	WQE_WAITS,  /* older requests are still in the queue */
-	WQE_DONE,   /* completed; the QP may be in ERR because the CQ is full */
-	WQE_FAILED, /* failed as *status and *verr say */
-};
-enum wqe_end wqe_local_work(struct qp *qp, uint32_t index, enum ibv_wc_status *status,
-			    enum verr *verr, uint64_t now) REQUIRES(qp->lock);
-
 /* --- how far a source has sent ------------------------------------------------ */
 
 /* A request takes numbers [psn, psn + npkts) when it begins.  They have 24 bits:
@@ -72,8 +61,12 @@ enum wqe_end wqe_local_work(struct qp *qp, uint32_t index, enum ibv_wc_status *s
 struct send_cursor {
 	uint32_t psn, max_psn;
 	uint32_t cur, fresh;
-	uint32_t reads; /* READs and atomics that were sent; free-running */
+	uint32_t reads;	  /* READs and atomics that were sent; free-running */
+	uint32_t unasked; /* parts that were sent since one asked for an ACK */
+	int32_t burst;	  /* parts that may go out before an answer comes */
 };
+
+enum { NO_BURST = 0x7fffffff };
 
 struct send_source {
 	uint32_t una;

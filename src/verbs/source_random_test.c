@@ -115,8 +115,8 @@ static void post(struct world *w)
 
 static void end(struct world *w)
 {
-	send_end(w->qp, &w->s, &w->at, w->s.fail_status, w->s.fail_verr, NOW);
 	qp_is_held(w->qp);
+	send_end(w->qp, &w->s, &w->at, w->s.fail_status, w->s.fail_verr, NOW);
 	qp_fail(w->qp, false, -1, NOW);
 	w->failed = true;
 	send_stop(w->qp, &w->s, &w->at);

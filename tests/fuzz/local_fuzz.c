@@ -236,7 +236,7 @@ static void step_record(struct world *w, struct input *in)
 		.src = w->far[uc]->qpn,
 		.route = q->route_in,
 	};
-	uint32_t psn = how & HOW_ANSWER ? q->req.una : q->rsp.epsn, len;
+	uint32_t psn = how & HOW_ANSWER ? q->req.s.una : q->rsp.epsn, len;
 	struct rec *to;
 
 	r.psn = psn + (uint32_t)(int8_t)take(in, 1);
@@ -304,7 +304,7 @@ static void step_executed(struct world *w, struct input *in)
 {
 	unsigned how = take(in, 1);
 	const struct ib_qp *q = ib_qp(w->qp[how & 1]);
-	uint32_t psn = q->req.una + (uint32_t)(int8_t)take(in, 1);
+	uint32_t psn = q->req.s.una + (uint32_t)(int8_t)take(in, 1);
 	uint64_t word = q->hears | (psn & PSN_MASK);
 
 	if (how & 2)
