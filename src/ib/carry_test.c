@@ -50,40 +50,45 @@ static void hears(struct lab *x, uint16_t from, const void *buf, size_t len)
 	turn_give(&core->turn);
 }
 
-/* Sends requests of n QPs of that process: each gets a stand-in, and is refused. */
+/* A request of the QP comes from that process: the QP gets a stand-in, and the request is
+ * refused. */
+static void stand_in(struct lab *x, uint16_t slot, uint32_t qpn, uint32_t id)
+{
+	struct ib_fields f = {
+		.opcode = ib_opcode(IB_XRC, IB_SEND, IB_ONLY, 0),
+		.dest_qp = qpn,
+		.pkey = 0xffff,
+	};
+	struct xrc_carry m = {
+		.head = { .what = XRC_CARRY, .qpn = qpn, .life = 1, .id = id },
+		.mtu = 1024,
+	};
+	uint32_t len;
+	uint8_t buf[sizeof(m) + sizeof(len) + IB_HDR_MAX];
+
+	len = (uint32_t)ib_build(buf + sizeof(m) + sizeof(len), &f);
+	memcpy(buf, &m, sizeof(m));
+	memcpy(buf + sizeof(m), &len, sizeof(len));
+	hears(x, slot, buf, sizeof(m) + sizeof(len) + len);
+}
+
+static void end_of(struct lab *x, uint16_t slot, uint32_t qpn)
+{
+	struct xrc_head m = { .what = XRC_END, .qpn = qpn, .life = 1 };
+
+	hears(x, slot, &m, sizeof(m));
+}
+
 static void stand_in_for_many(struct lab *x, uint16_t slot, unsigned n)
 {
-	for (unsigned i = 0; i < n; i++) {
-		struct ib_fields f = {
-			.opcode = ib_opcode(IB_XRC, IB_SEND, IB_ONLY, 0),
-			.dest_qp = other_qpn(x, slot, i),
-			.pkey = 0xffff,
-		};
-		struct xrc_carry m = {
-			.head = { .what = XRC_CARRY, .qpn = f.dest_qp, .life = 1 },
-			.mtu = 1024,
-		};
-		uint32_t len;
-		uint8_t buf[sizeof(m) + sizeof(len) + IB_HDR_MAX];
-
-		len = (uint32_t)ib_build(buf + sizeof(m) + sizeof(len), &f);
-		memcpy(buf, &m, sizeof(m));
-		memcpy(buf + sizeof(m), &len, sizeof(len));
-		hears(x, slot, buf, sizeof(m) + sizeof(len) + len);
-	}
+	for (unsigned i = 0; i < n; i++)
+		stand_in(x, slot, other_qpn(x, slot, i), 0);
 }
 
 static void end_of_many(struct lab *x, uint16_t slot, unsigned n)
 {
-	for (unsigned i = 0; i < n; i++) {
-		struct xrc_head m = {
-			.what = XRC_END,
-			.qpn = other_qpn(x, slot, i),
-			.life = 1,
-		};
-
-		hears(x, slot, &m, sizeof(m));
-	}
+	for (unsigned i = 0; i < n; i++)
+		end_of(x, slot, other_qpn(x, slot, i));
 }
 
 static void a_process_uses_up_its_own_stand_ins_alone(void **state)
@@ -172,6 +177,30 @@ static void a_question_is_carried_out_once(void **state)
 	lab_close(x);
 }
 
+/* A process has ended. What it said last is found when another process has its slot, and
+ * a QP of the same number. */
+static void what_an_earlier_process_said_does_not_count(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	stand_in(x, 2, x->to->qpn, 1000);
+	while (deliver(x))
+		;
+	receive(x, 9, 100000, 4000);
+	post(x, IBV_WR_SEND, 1, 0, 100, 0);
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	expect(x, x->rcq, 9, IBV_WC_SUCCESS);
+	end_of(x, 2, x->to->qpn);
+	assert_false(list_empty(&x->s->node[0].core.xrc.stand_ins));
+	stand_in(x, 2, x->to->qpn, 1001);
+	receive(x, 10, 100000, 4000);
+	post(x, IBV_WR_SEND, 2, 0, 100, 0);
+	expect(x, x->scq, 2, IBV_WC_SUCCESS);
+	expect(x, x->rcq, 10, IBV_WC_SUCCESS);
+	lab_close(x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +209,7 @@ int main(void)
 		cmocka_unit_test(a_qp_for_which_there_is_no_room_waits),
 		cmocka_unit_test(what_found_no_room_is_carried_out_once),
 		cmocka_unit_test(a_question_is_carried_out_once),
+		cmocka_unit_test(what_an_earlier_process_said_does_not_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,8 @@ int ib_open(struct core *core, uint64_t seed)
 	ib->core = core;
 	ib->late_ns = RECV_WAIT_MOST_NS;
 	list_init(&ib->hosts);
-	list_init(&ib->xrc.relays);
+	list_init(&ib->xrc.ends);
+	ib->xrc.again_at = NEVER;
 	for (unsigned i = 0; i < XRC_BUCKETS; i++)
 		list_init(&ib->xrc.stand_ins[i]);
 	room_put(core, &ib_key, ib);
@@ -45,10 +46,13 @@ void ib_close(struct core *core)
 void ib_xrc_open(struct core *core,
 		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
 			     unsigned n),
-		 void *arg)
+		 void *arg, uint32_t lives)
 {
-	ib_of(core)->xrc.pass = pass;
-	ib_of(core)->xrc.arg = arg;
+	struct ib_xrc *x = &ib_of(core)->xrc;
+
+	x->pass = pass;
+	x->arg = arg;
+	x->lives = lives;
 }
 
 void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
@@ -71,8 +75,6 @@ uint64_t ib_xrc_deadline(struct core *core, uint64_t now)
 	enum { AGAIN_NS = 1000000 };
 	struct ib_xrc *x = &ib_of(core)->xrc;
 
-	if (!x->again)
-		return NEVER;
 	if (!x->again_at)
 		x->again_at = now + AGAIN_NS;
 	return x->again_at;
@@ -82,8 +84,7 @@ void ib_xrc_run(struct core *core)
 {
 	struct ib *ib = ib_of(core);
 
-	ib->xrc.again = false;
-	ib->xrc.again_at = 0;
+	ib->xrc.again_at = NEVER;
 	if (core->leaving) /* QPs may stay locked */
 		return;
 	relays_end(ib);

@@ -55,11 +55,12 @@ bool ib_lane_message(struct core *core, const struct lane *l,
 /* XRC between processes (docs/dev/xrc.md).  ib_xrc_open() gives the transport pass(),
  * which sends a message to the process that owns slot.  pass() returns 0, -EAGAIN (the
  * connection is full), -ESRCH (no process of this user has the slot) or -EFAULT.
- * ib_xrc_heard() takes in a message of such a process.  All need the turn. */
+ * lives: a number that is higher than those of the processes that have had the slot
+ * before.  ib_xrc_heard() takes in a message of such a process.  All need the turn. */
 void ib_xrc_open(struct core *core,
 		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
 			     unsigned n),
-		 void *arg);
+		 void *arg, uint32_t lives);
 void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
 		  uint64_t now);
 /* The process that owned slot has ended. */

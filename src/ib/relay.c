@@ -41,13 +41,19 @@ struct held {
 	uint32_t end; /* the PSN behind it */
 };
 
-struct relay {
-	struct list node; /* ib->xrc.relays */
-	struct ib_qp *q;  /* NULL: that QP is gone, and only XRC_ENDs are left to say */
+/* The XRC_ENDs of a QP.  They outlive it, and its relay, until all were said. */
+struct ends {
+	struct list node; /* ib->xrc.ends */
+	struct ib_qp *q;  /* NULL: that QP is gone */
 	uint32_t qpn;
+	uint32_t life;		     /* the present one */
+	uint64_t unsaid[SLOT_WORDS]; /* slots that are to be told that lives have ended */
+};
+
+struct relay {
+	struct ends *ends;
 	struct held held[HELD];
-	unsigned first, n; /* the queue is held[first, first + n) */
-	uint32_t life;
+	unsigned first, n;   /* the queue is held[first, first + n) */
 	enum question asked; /* and not answered yet */
 	uint16_t slot;	     /* of the process that was asked */
 	uint32_t id;
@@ -64,8 +70,7 @@ struct relay {
 		struct xrc_fetch msg;
 		uint8_t bytes[XRC_BYTES_MAX];
 	} part;
-	uint64_t met[SLOT_WORDS];    /* slots that were asked in this life */
-	uint64_t unsaid[SLOT_WORDS]; /* slots that are to be told that lives have ended */
+	uint64_t met[SLOT_WORDS]; /* slots that were asked in this life */
 };
 
 /* --- the queue ----------------------------------------------------------------- */
@@ -100,13 +105,18 @@ static void drop_all(struct relay *r)
 static struct relay *relay_make(struct ib_qp *q)
 {
 	struct relay *r = calloc(1, sizeof(*r)); /* most of it is never touched */
+	struct ends *e = calloc(1, sizeof(*e));
 
-	if (!r)
+	if (!r || !e) {
+		free(r);
+		free(e);
 		return NULL;
-	r->q = q;
-	r->qpn = q->qp->qpn;
-	r->life = ++q->ib->xrc.lives;
-	list_add_tail(&q->ib->xrc.relays, &r->node);
+	}
+	e->q = q;
+	e->qpn = q->qp->qpn;
+	e->life = ++q->ib->xrc.lives;
+	list_add_tail(&q->ib->xrc.ends, &e->node);
+	r->ends = e;
 	q->relay = r;
 	return r;
 }
@@ -139,8 +149,8 @@ static int pass_run(struct ib_qp *q)
 	struct relay *r = q->relay;
 	struct xrc_carry m = {
 		.head = { .what = XRC_CARRY,
-			  .qpn = r->qpn,
-			  .life = r->life,
+			  .qpn = q->qp->qpn,
+			  .life = r->ends->life,
 			  .id = r->id },
 		.mtu = q->mtu,
 		.access = q->qp->attr.qp_access_flags,
@@ -168,6 +178,8 @@ static bool ask(struct ib_qp *q, uint64_t now)
 	const struct iovec fetch = { &r->part.msg, sizeof(r->part.msg) };
 	int rc = r->asked == CARRY ? pass_run(q) : xrc_pass(q->ib, r->slot, &fetch, 1);
 
+	if (rc == 0 && r->asked == CARRY)
+		r->met[r->slot / 64] |= 1ull << r->slot % 64;
 	if (rc == -EAGAIN) {
 		r->repeat_at = now + FULL_NS;
 	} else {
@@ -191,8 +203,6 @@ static bool begin_question(struct ib_qp *q, enum question what, uint32_t srqn,
 	r->repeat_after = REPEAT_NS;
 	if (what == FETCH)
 		r->part.msg.head.id = r->id;
-	else
-		r->met[r->slot / 64] |= 1ull << r->slot % 64;
 	return ask(q, now);
 }
 
@@ -422,7 +432,7 @@ static void take_answer(struct ib_qp *q, uint16_t slot, const void *buf, size_t 
 
 	memcpy(&head, buf, sizeof(head));
 	if (slot != r->slot || head.id != r->id ||
-	    head.life != (r->asked == FETCH ? r->part.msg.head.life : r->life))
+	    head.life != (r->asked == FETCH ? r->part.msg.head.life : r->ends->life))
 		return;
 	if (r->asked == CARRY && head.what == XRC_DONE && len == sizeof(d)) {
 		memcpy(&d, buf, sizeof(d));
@@ -485,7 +495,7 @@ static void want(struct ib_qp *q, const struct resource *t, uint64_t now)
 	struct relay *r = q->relay;
 
 	r->part.msg = (struct xrc_fetch){
-		.head = { .what = XRC_FETCH, .qpn = r->qpn, .life = r->life },
+		.head = { .what = XRC_FETCH, .qpn = q->qp->qpn, .life = r->ends->life },
 		.srqn = t->srqn,
 		.va = t->va + t->sent * q->mtu,
 		.rkey = t->rkey,
@@ -602,44 +612,53 @@ static bool is_any(const uint64_t slots[static SLOT_WORDS])
 }
 
 /* Tells that the lives before this one have ended.  A connection that is full is told
- * later; a relay without QP is freed when all were told. */
-static void say_end(struct ib *ib, struct relay *r)
+ * later, and is added to `full`, which is not tried. */
+static void say_ends(struct ib *ib, struct ends *e, uint64_t full[static SLOT_WORDS])
 {
-	struct xrc_head m = { .what = XRC_END, .qpn = r->qpn, .life = r->life - 1 };
+	struct xrc_head m = { .what = XRC_END, .qpn = e->qpn, .life = e->life - 1 };
 	const struct iovec part = { &m, sizeof(m) };
 
 	for (unsigned i = 0; i < SLOT_WORDS; i++)
-		for (uint64_t left = r->unsaid[i]; left; left &= left - 1) {
+		for (uint64_t left = e->unsaid[i] & ~full[i]; left; left &= left - 1) {
 			const unsigned bit = (unsigned)__builtin_ctzll(left);
 
 			if (xrc_pass(ib, (uint16_t)(64 * i + bit), &part, 1) == -EAGAIN)
-				ib->xrc.again = true;
+				full[i] |= 1ull << bit;
 			else
-				r->unsaid[i] &= ~(1ull << bit);
+				e->unsaid[i] &= ~(1ull << bit);
 		}
+	if (is_any(e->unsaid) && ib->xrc.again_at == NEVER)
+		ib->xrc.again_at = 0;
 }
 
-static void free_if_told(struct relay *r)
+static void free_ends(struct ends *e)
 {
-	if (r->q || is_any(r->unsaid))
-		return;
-	list_del(&r->node);
-	free(r);
+	list_del(&e->node);
+	free(e);
+}
+
+static void free_if_said(struct ends *e)
+{
+	if (!e->q && !is_any(e->unsaid))
+		free_ends(e);
 }
 
 void relays_end(struct ib *ib)
 {
-	list_for_safe(n, &ib->xrc.relays)
-	{
-		struct relay *r = container_of(n, struct relay, node);
+	uint64_t full[SLOT_WORDS] = { 0 };
 
-		say_end(ib, r);
-		free_if_told(r);
+	list_for_safe(n, &ib->xrc.ends)
+	{
+		struct ends *e = container_of(n, struct ends, node);
+
+		say_ends(ib, e, full);
+		free_if_said(e);
 	}
 }
 
 void relay_stop(struct ib_qp *q)
 {
+	uint64_t full[SLOT_WORDS] = { 0 };
 	struct relay *r = q->relay;
 
 	if (!r)
@@ -650,43 +669,67 @@ void relay_stop(struct ib_qp *q)
 	if (!is_any(r->met))
 		return;
 	for (unsigned i = 0; i < SLOT_WORDS; i++)
-		r->unsaid[i] |= r->met[i];
+		r->ends->unsaid[i] |= r->met[i];
 	memset(r->met, 0, sizeof(r->met));
-	r->life = ++q->ib->xrc.lives;
-	say_end(q->ib, r);
+	r->ends->life = ++q->ib->xrc.lives;
+	say_ends(q->ib, r->ends, full);
+}
+
+/* An earlier QP of the number has left some, too: the later lives' ends are theirs.  So
+ * there are at most as many as QP numbers. */
+static void join_earlier(struct ib *ib, struct ends *e)
+{
+	list_for(n, &ib->xrc.ends)
+	{
+		struct ends *to = container_of(n, struct ends, node);
+
+		if (to == e || to->q || to->qpn != e->qpn)
+			continue;
+		for (unsigned i = 0; i < SLOT_WORDS; i++)
+			to->unsaid[i] |= e->unsaid[i];
+		to->life = e->life;
+		free_ends(e);
+		return;
+	}
 }
 
 void relay_free(struct ib_qp *q)
 {
 	struct relay *r = q->relay;
+	struct ends *e;
 
 	relay_stop(q);
 	if (!r)
 		return;
+	e = r->ends;
+	free(r);
 	q->relay = NULL;
-	r->q = NULL;
-	free_if_told(r);
+	e->q = NULL;
+	if (is_any(e->unsaid))
+		join_earlier(q->ib, e);
+	else
+		free_ends(e);
 }
 
 void relay_gone(struct ib *ib, uint16_t slot, uint64_t now)
 {
-	list_for_safe(n, &ib->xrc.relays)
+	list_for_safe(n, &ib->xrc.ends)
 	{
-		struct relay *r = container_of(n, struct relay, node);
-		struct qp *qp = r->q ? r->q->qp : NULL;
+		struct ends *e = container_of(n, struct ends, node);
+		struct qp *qp = e->q ? e->q->qp : NULL;
 
-		r->unsaid[slot / 64] &= ~(1ull << slot % 64);
+		e->unsaid[slot / 64] &= ~(1ull << slot % 64);
 		if (qp) {
 			lock_take(&qp->lock);
-			lose(r->q, slot, now);
-			ib_settle(r->q);
+			lose(e->q, slot, now);
+			ib_settle(e->q);
 			lock_give(&qp->lock);
 		}
-		free_if_told(r);
+		free_if_said(e);
 	}
 }
 
 void relays_close(struct ib *ib)
 {
-	list_for_safe(n, &ib->xrc.relays) free(container_of(n, struct relay, node));
+	list_for_safe(n, &ib->xrc.ends) free(container_of(n, struct ends, node));
 }

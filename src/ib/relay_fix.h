@@ -156,7 +156,7 @@ static inline struct lab *lab_open(const struct sim_conf *conf)
 	/* Both nodes show the same device */
 	x->s->node[0].dev->guid = x->s->node[1].dev->guid;
 	for (int i = 0; i < 2; i++) {
-		ib_xrc_open(&x->s->node[i].core, pass, &x->s->node[i]);
+		ib_xrc_open(&x->s->node[i].core, pass, &x->s->node[i], 1000);
 		assert_int_equal(xrcd_open(&x->s->node[i].ctx, &da, &x->xrcd[i]), 0);
 	}
 	close(da.fd);

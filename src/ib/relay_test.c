@@ -446,10 +446,71 @@ static void a_process_that_has_ended_need_not_hear_it(void **state)
 	x->full = 1;
 	sim_destroy(x->s, x->from);
 	sim_destroy(x->s, x->to);
-	assert_false(list_empty(&ib_of(&x->s->node[1].core)->xrc.relays));
+	assert_false(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
 	gone(x, 1, 1);
-	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.relays));
+	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
 	gone(x, 0, 2);
+	lab_close_but_qps(x);
+}
+
+static void swap(struct qp **a, struct qp **b)
+{
+	struct qp *t = *a;
+
+	*a = *b;
+	*b = t;
+}
+
+/* The process of the SRQ is stopped, and its connection full. QPs come and go: for each
+ * there is something to say, but one refusal is enough. */
+static void a_full_connection_is_tried_once_for_all(void **state)
+{
+	enum { QPS = 4 };
+	struct lab *x = lab_open(NULL);
+	struct qp *from[QPS], *to[QPS];
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int i = 0; i < QPS; i++) {
+		sim_xrc(x->s, x->scq, x->xrcd[1], &x->conf, &from[i], &to[i]);
+		swap(&x->from, &from[i]);
+		post(x, IBV_WR_RDMA_WRITE, 1, 0, 100, 120000);
+		swap(&x->from, &from[i]);
+	}
+	for (int i = 0; i < QPS; i++)
+		expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	x->full = 100;
+	for (int i = 0; i < QPS; i++) {
+		sim_destroy(x->s, to[i]);
+		sim_destroy(x->s, from[i]);
+	}
+	assert_int_equal(x->full, 100 - QPS);
+	for (int i = 1; i <= 3; i++) {
+		run_timers(x);
+		x->s->now += 2 * MS;
+		run_timers(x);
+		assert_int_equal(x->full, 100 - QPS - i);
+	}
+	x->full = 0;
+	assert_false(wait(x, x->scq, 2 * MS, &wc));
+	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
+	lab_close(x);
+}
+
+/* What no process has heard of need not be ended. */
+static void a_question_that_was_never_put_is_not_ended(void **state)
+{
+	struct lab *x = lab_open(NULL);
+
+	(void)state;
+	x->full = 1000;
+	post(x, IBV_WR_SEND, 1, 0, 100, 0);
+	sim_run(x->s, MS);
+	assert_int_equal(x->last, 0);
+	assert_true(x->full < 1000);
+	sim_destroy(x->s, x->from);
+	sim_destroy(x->s, x->to);
+	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
 	lab_close_but_qps(x);
 }
 
@@ -658,6 +719,33 @@ static void a_read_is_answered_before_the_nak(void **state)
 	lab_close(x);
 }
 
+/* A SEND behind a READ finds no receive, and its time is up while the READ's bytes are
+ * waited for. The READ's answer comes first; then RNR is told at once. */
+static void no_receive_is_told_behind_a_read(void **state)
+{
+	const struct sim_conf conf = { .late = 100 * MS, .timeout = 20 };
+	struct lab *x = lab_open(&conf);
+
+	(void)state;
+	x->from->attr.rnr_retry = 0;
+	post(x, IBV_WR_RDMA_READ, 1, 100000, 1000, 0);
+	post(x, IBV_WR_SEND, 2, 0, 100, 0);
+	while (x->last < 5) { /* CARRY, DONE, CARRY, DONE, FETCH */
+		sim_run(x->s, 20000);
+		if (x->first < 4)
+			deliver(x);
+	}
+	assert_int_equal(x->queue[4].bytes[0], XRC_FETCH);
+	x->stopped = true;
+	sim_run(x->s, 800 * MS);
+	assert_true(x->s->now > 800 * MS);
+	x->stopped = false;
+	expect(x, x->scq, 1, IBV_WC_SUCCESS);
+	expect(x, x->scq, 2, IBV_WC_RNR_RETRY_EXC_ERR);
+	assert_in_range(x->s->now, 800 * MS, 810 * MS);
+	lab_close(x);
+}
+
 /* --- duplicates of what waits ----------------------------------------------------------
  */
 
@@ -721,11 +809,14 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_qp_is_said_until_it_is_taken),
 		cmocka_unit_test(a_reset_is_said_until_it_is_taken),
 		cmocka_unit_test(a_process_that_has_ended_need_not_hear_it),
+		cmocka_unit_test(a_full_connection_is_tried_once_for_all),
+		cmocka_unit_test(a_question_that_was_never_put_is_not_ended),
 		cmocka_unit_test(a_part_is_that_of_a_read_of_its_length),
 		cmocka_unit_test(parts_of_two_relays_have_different_numbers),
 		cmocka_unit_test(a_part_of_an_earlier_life_is_not_sent),
 		cmocka_unit_test(what_waits_goes_on_when_a_fetch_is_dropped),
 		cmocka_unit_test(a_read_is_answered_before_the_nak),
+		cmocka_unit_test(no_receive_is_told_behind_a_read),
 		cmocka_unit_test(a_duplicate_that_asks_for_an_ack_gets_it),
 	};
 

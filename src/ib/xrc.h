@@ -28,11 +28,12 @@ struct ib_xrc {
 	 * or -EFAULT (ib.h).  NULL: no other process can be reached. */
 	int (*pass)(void *arg, uint16_t slot, const struct iovec *part, unsigned n);
 	void *arg;
-	struct list relays;		    /* of this process's target QPs */
+	struct list ends;		    /* of lives of this process's target QPs */
 	struct list stand_ins[XRC_BUCKETS]; /* for target QPs of other processes */
 	uint16_t nstand_ins[XRC_SLOTS];
 	uint32_t lives; /* the last life that a relay was given */
-	bool again;	/* a full connection refused an XRC_END: say it again */
+	/* A full connection refused an XRC_END: say it again then. 0: the time is not
+	 * chosen yet; NEVER: none was refused. */
 	uint64_t again_at;
 };
 
@@ -61,7 +62,7 @@ void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 void relay_gone(struct ib *ib, uint16_t slot, uint64_t now);
 /* Says again each XRC_END that a full connection refused. */
 void relays_end(struct ib *ib);
-/* Frees the relays of QPs that are gone. */
+/* Frees what is left of QPs that are gone. */
 void relays_close(struct ib *ib);
 
 void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
