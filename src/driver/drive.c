@@ -317,6 +317,13 @@ static bool have_got(struct pollers *p)
 	       atomic_exchange_explicit(&p->got, false, memory_order_relaxed);
 }
 
+/* A poller that meets a full link has found nothing: it waits for whoever makes room, and
+ * may hold the processor that makes it. */
+static bool have_sent(const struct engine_did *did)
+{
+	return did->output > did->refused;
+}
+
 /* A poller's short turn. Returns false if a whole one is to follow, in the same hold. */
 static bool glance(struct nic *nic) REQUIRES(nic->core.turn)
 {
@@ -334,7 +341,7 @@ static bool glance(struct nic *nic) REQUIRES(nic->core.turn)
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
 	did = engine_take_rings(e, now);
-	return (did.ring || did.output) &&
+	return (did.ring || have_sent(&did)) &&
 	       spin_polled(&e->pollers.spin, true, now) == SPIN_ON;
 }
 
@@ -364,7 +371,7 @@ bool nic_poll(struct nic *nic)
 	did = engine_turn(e, now,
 			  !atomic_load_explicit(&e->thread.watching,
 						memory_order_relaxed));
-	found = did.socket || did.ring || did.output;
+	found = did.socket || did.ring || have_sent(&did);
 	if (found)
 		atomic_store_explicit(&e->pollers.last, clock_ns(), memory_order_relaxed);
 	next = spin_polled(&e->pollers.spin, have_got(&e->pollers) || found, now);

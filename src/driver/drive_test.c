@@ -20,6 +20,7 @@
 #include "driver/sources.h"
 #include "ib/ib.h"
 #include "local/local.h"
+#include "net/batch.h"
 #include "sys/clock.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
@@ -33,6 +34,7 @@ static struct {
 	struct link link;
 	struct context ctx;
 	struct qp qp[THREADS];
+	bool full; /* the link takes nothing */
 	/* guarded by the turn */
 	uint64_t last;
 	unsigned turns, back;
@@ -67,7 +69,7 @@ static int link_send(struct link *link, struct dgram *v, unsigned n, uint64_t no
 	(void)link;
 	(void)v;
 	(void)now;
-	return (int)n;
+	return t.full ? 0 : (int)n;
 }
 
 static int link_recv(struct link *link, struct dgram *v, unsigned n, uint64_t now)
@@ -189,6 +191,61 @@ static void a_poller_that_gets_completions(void **state)
 	nic_polled(t.nic);
 	assert_int_equal(naps_in_a_poll(), 0);
 	assert_int_equal(naps_in_a_poll(), 1);
+}
+
+/* A QP that always has a datagram to send. */
+static bool one_output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	static uint8_t bytes[4];
+	struct dgram *d = batch_next(b);
+
+	(void)now;
+	d->link = qp->ctx->link;
+	d->len = sizeof(bytes);
+	d->iov[0] = (struct iovec){ bytes, sizeof(bytes) };
+	d->iovcnt = 1;
+	batch_commit(b, d);
+	return false;
+}
+
+static uint64_t one_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
+{
+	(void)qp;
+	(void)first;
+	(void)n;
+	(void)now;
+	return NEVER;
+}
+
+static uint64_t one_run(struct qp *qp, uint64_t now)
+{
+	(void)qp;
+	(void)now;
+	return NEVER;
+}
+
+static const struct transport one_transport = {
+	.name = "one",
+	.output = one_output,
+	.commit = one_commit,
+	.run = one_run,
+};
+
+/* Whoever makes room in a full link may need the poller's processor. */
+static void a_poller_at_a_full_link(void **state)
+{
+	struct qp *qp = &t.qp[0];
+
+	(void)state;
+	qp->transport = &one_transport;
+	assert_int_equal(heap_reserve(&t.nic->engine.timers, 1), 0);
+	due_add(&t.nic->core, qp);
+	assert_int_equal(naps_in_a_poll(), 0); /* the datagram was sent */
+	t.full = true;
+	due_add(&t.nic->core, qp);
+	assert_int_equal(naps_in_a_poll(), 1);
+	t.full = false;
+	qp->transport = &fake_transport;
 }
 
 /* --- another thread's turn between reading the clock and taking the turn
@@ -321,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_poller_that_gets_completions, begin,
 						end),
+		cmocka_unit_test_setup_teardown(a_poller_at_a_full_link, begin, end),
 		cmocka_unit_test_setup_teardown(time_does_not_go_back, begin, end),
 		cmocka_unit_test_setup_teardown(the_clock_is_read_in_the_turn, begin,
 						end),

@@ -237,7 +237,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
-	core->round.spent = 0;
+	core->round.spent = e->out.refused = 0;
 	if (first)
 		serve(e, first, now);
 	while ((due_any(core) || any_echo(e, now)) &&
@@ -256,6 +256,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	wake(e);
 	return (struct engine_did){
 		.output = sent,
+		.refused = e->out.refused,
 		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
 	};
 }

@@ -99,10 +99,11 @@ struct engine {
 };
 
 struct engine_did {
-	unsigned socket; /* datagrams, and connections with input, by sockets */
-	bool ring;	 /* input came by a ring, */
-	bool one_sided;	 /* or input came that the program need not poll for */
-	unsigned output; /* datagrams sent */
+	unsigned socket;  /* datagrams, and connections with input, by sockets */
+	bool ring;	  /* input came by a ring, */
+	bool one_sided;	  /* or input came that the program need not poll for */
+	unsigned output;  /* datagrams to be sent, */
+	unsigned refused; /* those of them that found no room */
 	/* ns; when there is work without input, for engine_settle(). Computed only while
 	 * the thread sleeps and watches every input, else NEVER: an awake thread
 	 * computes it itself, with the turn held, before it sleeps. */

@@ -22,6 +22,7 @@ static void what_is_due_goes_out(void **state)
 static void a_full_link_gets_the_rest_later(void **state)
 {
 	uint64_t now = 100 * US;
+	struct engine_did did;
 
 	(void)state;
 	turn_is_held(t.e->core);
@@ -29,10 +30,15 @@ static void a_full_link_gets_the_rest_later(void **state)
 	wants(0, 2);
 	wants(1, 2);
 	wants(2, 2);
-	assert_int_equal(engine_output(t.e, NULL, now, 64).next, now + 100 * US);
+	did = engine_output(t.e, NULL, now, 64);
+	assert_int_equal(did.next, now + 100 * US);
+	assert_int_equal(did.output, 6);
+	assert_int_equal(did.refused, 3);
 	assert_int_equal(t.n, 3);
 	t.room = WIRE;
-	assert_int_equal(engine_turn(t.e, now + 50 * US, false).output, 0);
+	did = engine_turn(t.e, now + 50 * US, false);
+	assert_int_equal(did.output, 0);
+	assert_int_equal(did.refused, 0);
 	assert_int_equal(t.n, 3);
 	assert_int_equal(engine_turn(t.e, now + 100 * US, false).next, NEVER);
 	all_went_out();

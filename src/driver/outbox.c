@@ -49,6 +49,7 @@ static void commit(struct outbox *o, struct core *core, uint64_t now) REQUIRES(c
 		while (taken < p->n && b->v[p->first + taken].len)
 			taken++;
 		qp->sched.planned = false;
+		o->refused += p->n - taken;
 		lock_take(&qp->lock);
 		next = qp->transport->commit(qp, p->first, taken, now);
 		lock_give(&qp->lock);

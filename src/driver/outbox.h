@@ -23,6 +23,7 @@ struct outbox {
 		uint64_t retry; /* ns that the QP waits for room; 0: it does not wait */
 	} part[BATCH_MAX];
 	unsigned parts;
+	unsigned refused; /* datagrams that were not taken; the engine sets it to 0 */
 };
 
 /* Adds the datagrams of qp to the batch, as far as there is room. Returns true if qp has

@@ -33,11 +33,13 @@ void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late
 
 enum spin_next spin_polled(struct spin *s, bool found, uint64_t now)
 {
-	const bool naps = now < s->nap_until;
+	const bool naps = now < s->nap_until || s->vain >= SPIN_VAIN;
 	const uint64_t most = naps ? SPIN_NAP_NS : s->shared ? SPIN_SHARED_NS : SPIN_NS;
 
-	if (found)
+	if (found) {
 		s->busy = now;
+		s->vain = 0;
+	}
 	if (found || now - s->busy < most)
 		return SPIN_ON;
 	return naps ? SPIN_NAP : SPIN_YIELD;
@@ -47,6 +49,7 @@ void spin_yielded(struct spin *s, uint64_t before, uint64_t after)
 {
 	s->busy = after;
 	s->shared = after - before > SPIN_YIELD_MAX_NS;
+	s->vain += s->shared;
 	if (after - before > SPIN_SLICE_NS)
 		s->nap_until = after + SPIN_NAPS_NS;
 }

@@ -113,13 +113,17 @@ enum {
 	SPIN_SLICE_NS = 500000,
 	/* the poller then alternates looking and sleeping for this long each, */
 	SPIN_NAP_NS = 20000,
-	SPIN_NAPS_NS = 100000000 /* and tries yielding again after this long. */
+	SPIN_NAPS_NS = 100000000, /* and tries yielding again after this long. */
+	/* It also does so, until it finds something, after so many yields in vain: a
+	 * yield reaches only some of the threads that it may wait for. */
+	SPIN_VAIN = 16
 };
 
 /* Shared by the polling threads of a process. */
 struct spin {
 	uint64_t busy; /* ns; when a poll last found something, yielded or slept */
 	bool shared;
+	unsigned vain;	    /* yields to other threads since a poll found something */
 	uint64_t nap_until; /* ns; until then, sleep instead of yielding */
 };
 

@@ -419,6 +419,48 @@ static void where_others_use_up_their_slices_it_sleeps(void **state)
 	assert_int_equal(spin_polled(&s, false, end + SPIN_NS), SPIN_ON);
 }
 
+/* A yield may never reach the thread that the poller waits for: other pollers get the
+ * processor, and yield as well. */
+static void who_yields_in_vain_sleeps(void **state)
+{
+	uint64_t t = 1000000;
+	struct spin s = { 0 };
+
+	(void)state;
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(spin_polled(&s, true, t), SPIN_ON);
+		for (int i = 0; i < SPIN_VAIN; i++) {
+			t += SPIN_NS;
+			assert_int_equal(spin_polled(&s, false, t), SPIN_YIELD);
+			spin_yielded(&s, t, t + SPIN_YIELD_MAX_NS + 1);
+			t += SPIN_YIELD_MAX_NS + 1;
+		}
+		for (int i = 0; i < 1000; i++) {
+			assert_int_equal(spin_polled(&s, false, t + SPIN_NAP_NS - 1),
+					 SPIN_ON);
+			t += SPIN_NAP_NS;
+			assert_int_equal(spin_polled(&s, false, t), SPIN_NAP);
+			spin_slept(&s, t + SPIN_NAP_NS);
+			t += SPIN_NAP_NS;
+		}
+	}
+}
+
+/* A poller that has its processor to itself keeps no other from running. */
+static void who_is_alone_does_not_sleep(void **state)
+{
+	uint64_t t = 1000000;
+	struct spin s = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		t += SPIN_NS;
+		assert_int_equal(spin_polled(&s, false, t), SPIN_YIELD);
+		spin_yielded(&s, t, t + SPIN_YIELD_MAX_NS);
+		t += SPIN_YIELD_MAX_NS;
+	}
+}
+
 /* A thread that misses the turn again and again sleeps, so that the turn's holder gets a
  * processor even if this thread has real-time priority. */
 static void who_misses_for_ever_sleeps(void **state)
@@ -479,6 +521,8 @@ int main(void)
 		cmocka_unit_test(a_poller_lets_go),
 		cmocka_unit_test(on_a_shared_processor_sooner),
 		cmocka_unit_test(where_others_use_up_their_slices_it_sleeps),
+		cmocka_unit_test(who_yields_in_vain_sleeps),
+		cmocka_unit_test(who_is_alone_does_not_sleep),
 		cmocka_unit_test(who_misses_for_ever_sleeps),
 		cmocka_unit_test(in_bulk_it_stays_up),
 	};
