@@ -120,6 +120,10 @@ def counted(kinds):
     return {kind: COUNTS[kind]() for kind in kinds}
 
 
+def maps():
+    return (PROC / "maps").read_text()
+
+
 def run_once(name):
     """(result, why): the result is "passed", "failed" or "skipped"."""
     result = unittest.TestResult()
@@ -134,17 +138,19 @@ def run_once(name):
 
 def run(name, times):
     kinds = ("descriptors", "threads") if times else ()
-    before = counted(kinds)
+    before, lay = counted(kinds), ""
     for n in range(max(times, 1)):
         verdict, why = run_once(name)
         if verdict != "passed" or not times:
             break
         why = left(kinds, before)
         if why:
+            if "mappings" in why:       # its neighbours tell what a mapping is
+                print(f"mappings after run 1:\n{lay}mappings after run {n + 1}:\n{maps()}")
             return "failed", f"leaves behind, run {n + 1}: {why}"
         if not n:
             kinds = tuple(COUNTS)
-            before = counted(kinds)
+            before, lay = counted(kinds), maps()
     return verdict, why
 
 

@@ -80,3 +80,4 @@ def test_finds(rows, name):
     assert row["result"] == verdict, row
     assert (why in row["why"]) if why else not row["why"], row
     assert ("said" in row["out"]) == (name == "good")
+    assert ("mappings after run 2" in row["out"]) == (name == "mapping")
