@@ -23,13 +23,14 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 
 /* Ends a post of receives that returned rc. Before the one that was refused, others may
  * have been posted. */
-static int received(struct ibv_context *ibv, int rc)
+static inline int received(struct ibv_context *ibv, int rc)
 {
-	if (__builtin_expect(rc != 0, 0)) {
-		nic_called(abi_of(ibv)->nic, inside_calls > 1);
-		rc = rc < 0 ? rc : 0;
+	if (__builtin_expect(!rc, 1)) {
+		inside_end();
+		return 0;
 	}
-	return abi_leave(rc);
+	nic_called(abi_of(ibv)->nic, inside_calls > 1);
+	return abi_leave(rc < 0 ? rc : 0);
 }
 
 int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

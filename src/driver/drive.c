@@ -123,13 +123,12 @@ static void after_post(struct nic *nic, struct qp *qp, enum post_left left)
 	if (left == POST_ECHO && !engine_takes_echo(e))
 		return;
 	if (left == POST_ECHO && turn_try_brief(&nic->core.turn)) {
-		turn_is_held(e->core); /* tells clang that this is the NIC's turn */
-		engine_echo(e, clock_ns());
+		e->piped = clock_ns();
+		(void)local_loopback(local_of(&nic->core), e->piped);
 		turn_give(&nic->core.turn);
-	} else if (left != POST_NOTHING) {
+	} else {
 		due_add(&nic->core, qp);
 	}
-	serve_due(nic);
 }
 
 /* The transport, which another thread may just be changing: it looks again itself. */
@@ -149,7 +148,11 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 		return;
 	}
 	if (transport && transport->push) {
-		after_post(nic, qp, transport->push(qp));
+		enum post_left left = transport->push(qp);
+
+		if (left != POST_NOTHING)
+			after_post(nic, qp, left);
+		serve_due(nic);
 		return;
 	}
 	if (!turn_soon(nic))
@@ -207,7 +210,9 @@ int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		return post_nested(nic, qp, wr, bad);
 	if (wr && transport && transport->post) {
 		wr = transport->post(qp, wr, &left);
-		after_post(nic, qp, left);
+		if (left != POST_NOTHING)
+			after_post(nic, qp, left);
+		serve_due(nic);
 		if (!wr)
 			return 0;
 	}

@@ -366,12 +366,6 @@ bool engine_takes_echo(const struct engine *e)
 	return is_asleep(e);
 }
 
-void engine_echo(struct engine *e, uint64_t now)
-{
-	if (any_echo(e, now))
-		e->piped = now;
-}
-
 /* A shortcut writes into rings only, so it changes no other source's deadline. While the
  * thread sleeps, perhaps no poller is there for what this process wrote to itself: then
  * the deadline of that ring has passed, and this turn takes in what lies in the rings. */

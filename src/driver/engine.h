@@ -165,8 +165,6 @@ uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 
 /* Would the thread sleep over what this process has written to itself? */
 bool engine_takes_echo(const struct engine *e);
-/* Takes that in. */
-void engine_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 
 int engine_thread_start(struct engine *e); /* returns 0 or -errno */
 void engine_thread_stop(struct engine *e);

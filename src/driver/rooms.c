@@ -196,9 +196,17 @@ static void on_sooner(void *arg)
 }
 
 static const struct local_ops local_ops = {
-	on_refused,   ib_lane_input, ib_lane_message, ib_lane_news,
-	ib_lane_told, shm_segment,   shm_news,	      shm_told,
-	on_segments,  on_piped,	     on_sooner,
+	.refused = on_refused,
+	.packet = ib_lane_input,
+	.message = ib_lane_message,
+	.news = ib_lane_news,
+	.told = ib_lane_told,
+	.segments = shm_segments,
+	.segment_words = shm_words,
+	.segment_news = shm_news,
+	.to_segments = on_segments,
+	.datagram = on_piped,
+	.sooner = on_sooner,
 };
 
 /* Returns the setting that requires packets, because faults and captures act on packets;

@@ -90,10 +90,10 @@ static const struct local_ops local_ops = {
 	.message = ib_lane_message,
 	.news = ib_lane_news,
 	.told = ib_lane_told,
-	.segment = shm_segment,
+	.segments = shm_segments,
+	.segment_words = shm_words,
 	.segment_news = shm_news,
-	.segment_told = shm_told,
-	.segments = on_segments,
+	.to_segments = on_segments,
 	.datagram = on_piped,
 };
 

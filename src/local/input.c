@@ -27,8 +27,8 @@ void peer_admit(struct peer *p)
 static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
 		 uint32_t len, uint64_t now)
 {
-	if (r->kind == REC_SEGMENT)
-		return p->segments && p->l->ops->segment(p, r, payload, len, now);
+	if (r->kind == REC_SEGMENT) /* from a peer that has not agreed on them */
+		return false;
 	if (r->kind == REC_PACKET && lane_input_short(p, r, payload, len, now))
 		return true;
 	local_prolong(p->l);
@@ -44,109 +44,111 @@ static unsigned cost_of(const struct rec *r)
 	return 1 + (r->flags & REC_BY_REF ? r->len / FETCHED : 0);
 }
 
-/* Completes what the words up to this count say.  Returns false if some of them were
- * overwritten already, or might be while they are read: then ask_all(). */
-static bool hear_last(struct peer *p, uint32_t count, uint64_t now)
-{
-	const struct answered *a = p->answered;
-	uint32_t n = count - p->heard;
-	uint64_t word[ANSWERS];
-
-	if (n >= ANSWERS)
-		return false;
-	for (uint32_t i = 0; i < n; i++)
-		word[i] = atomic_load_explicit(&a->word[(p->heard + 1 + i) % ANSWERS],
-					       memory_order_acquire);
-	/* Relaxed: who saw a later word acquired, with it, the count before that word. */
-	if (atomic_load_explicit(&a->count, memory_order_relaxed) - p->heard >= ANSWERS)
-		return false;
-	p->heard = count;
-	for (uint32_t i = 0; i < n; i++)
-		if (p->segments)
-			p->l->ops->segment_told(p, word[i], now);
-		else
-			p->l->ops->told(p->l->core, &p->lane, word[i], now);
-	return true;
-}
-
-static struct list *next_of(struct peer *p, struct list *n)
-{
-	struct list *next;
-
-	peer_lock(p);
-	next = n->next;
-	peer_unlock(p);
-	return next;
-}
-
-/* Posting threads add to the list's end meanwhile; only the turn's holder removes. */
-static void ask_all_segments(struct peer *p, uint64_t now)
-{
-	struct list *head = &p->lane.unanswered, *n, *next;
-
-	for (n = next_of(p, head); n != head; n = next) {
-		next = next_of(p, n);
-		p->l->ops->segment_news(container_of(n, struct qp, lane.ack), now);
-	}
-}
-
 static void ask_all(struct peer *p, uint64_t now)
 {
-	if (p->segments) {
-		ask_all_segments(p, now);
-		return;
-	}
 	list_for_safe(n, &p->lane.unanswered)
 		p->l->ops->news(container_of(n, struct qp, lane.ack), now);
 }
 
-static void look_for_news(struct peer *p, uint64_t now)
+/* Completes what the words up to this count say. */
+static void hear_words(struct peer *p, uint32_t count, uint64_t now)
+{
+	uint64_t word[ANSWERS];
+	uint32_t n, i = 0;
+	const bool whole = peer_words(p, count, word, &n);
+
+	p->heard = count;
+	if (!whole) {
+		ask_all(p, now);
+		return;
+	}
+	do {
+		p->l->ops->told(p->l->core, &p->lane, word[i], now);
+	} while (++i < n);
+}
+
+static inline void look_for_news(struct peer *p, uint64_t now)
 {
 	uint32_t count;
 
 	if (!peer_has_news(p))
 		return;
 	count = atomic_load_explicit(&p->answered->count, memory_order_acquire);
-	if (hear_last(p, count, now))
-		return;
-	p->heard = count;
-	ask_all(p, now);
+	if (p->segments)
+		p->l->ops->segment_words(p, count, now);
+	else
+		hear_words(p, count, now);
+}
+
+/* Takes in records other than segments: all, or with `one` the next.  Returns how many,
+ * or -EPROTO. */
+static inline int take_records(struct peer *p, bool one, unsigned *cost, uint64_t now)
+{
+	struct local *l = p->l;
+	const uint8_t *payload;
+	uint32_t len, bytes = 0;
+	struct rec rec;
+	int n = 0, rc = 0;
+
+	while (*cost < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
+		if (!take(p, &rec, payload, len, now))
+			return -EPROTO;
+		ring_release(&p->in, &rec);
+		bytes += len;
+		*cost += cost_of(&rec);
+		n++;
+		if (one)
+			break;
+	}
+	l->count.in += (unsigned)n;
+	l->count.in_bytes += bytes;
+	return rc < 0 ? rc : n;
+}
+
+/* Takes in all records of a peer that sends segments, too. */
+static int take_mixed(struct peer *p, uint64_t now)
+{
+	unsigned cost = 0, n = 0;
+	int rc;
+
+	do {
+		rc = p->l->ops->segments(p, SERVE - cost, now);
+		if (rc < 0)
+			return rc;
+		n += (unsigned)rc;
+		cost += (unsigned)rc;
+		if (ring_empty(&p->in))
+			break;
+		if (ring_at(&p->in)->kind == REC_SEGMENT) /* came just now */
+			continue;
+		rc = take_records(p, true, &cost, now);
+		if (rc < 0)
+			return rc;
+		n += (unsigned)rc;
+	} while (cost < SERVE);
+	return (int)n;
 }
 
 static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 {
-	const uint8_t *payload;
-	struct rec rec;
-	uint32_t len, bytes = 0;
-	unsigned n = 0, cost = 0;
+	unsigned cost = 0;
 	bool kick;
-	int rc = 0;
+	int n = p->segments ? take_mixed(p, now) : take_records(p, false, &cost, now);
 
-	while (cost < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
-		if (!take(p, &rec, payload, len, now)) {
-			rc = -EPROTO;
-			break;
-		}
-		ring_release(&p->in, &rec);
-		bytes += len;
-		cost += cost_of(&rec);
-		n++;
-	}
-	l->count.in += n;
-	l->count.in_bytes += bytes;
-	if (rc < 0) {
+	if (n < 0) {
 		local_prolong(l);
 		peer_broken(p, "what no urnic writes is in its ring");
-		return n;
+		return 1;
 	}
 	kick = n && ring_tell(&p->in);
 	look_for_news(p, now);
-	peer_admit(p);
+	if (__builtin_expect(peer_waits(p), 0))
+		peer_admit(p);
 	if (kick && !peer_looks(p)) {
 		local_prolong(l);
 		peer_kick(p);
 	}
-	return n;
+	return (unsigned)n;
 }
 
 void peer_drain(struct peer *p)
@@ -154,7 +156,11 @@ void peer_drain(struct peer *p)
 	for (unsigned n = 0; n <= RING_SLOTS && p->state == PEER_UP; n += SERVE)
 		if (!serve(p->l, p, p->l->now))
 			break;
-	if (p->state == PEER_UP)
+	if (p->state != PEER_UP)
+		return;
+	if (p->segments)
+		p->l->ops->segment_news(p, p->l->now);
+	else
 		ask_all(p, p->l->now);
 }
 

@@ -224,12 +224,7 @@ static void unlock(struct lane *l, uint64_t now)
 
 static void nudge(struct lane *l, uint64_t word)
 {
-	struct peer *p = peer_of(l);
-	uint32_t n = ++p->nudged;
-
-	atomic_store_explicit(&p->answers->word[n % ANSWERS], word, memory_order_release);
-	atomic_store_explicit(&p->answers->count, n, memory_order_release);
-	peer_wrote(p);
+	peer_nudge(peer_of(l), word);
 }
 
 static const struct lane_ops lane_ops = {

@@ -17,7 +17,6 @@ struct lane_from;
 struct lane_short;
 struct host;
 struct peer;
-struct rec;
 struct host_said;
 struct local;
 struct qp;
@@ -41,16 +40,17 @@ struct local_ops {
 	 * the peer. */
 	void (*told)(struct core *core, const struct lane *l, uint64_t word,
 		     uint64_t now);
-	/* In place of packet, news and told, where both processes let SENDs go by
-	 * segments (docs/dev/shm.md).  segment returns false if no urnic writes such a
-	 * record. */
-	bool (*segment)(struct peer *p, const struct rec *r, const uint8_t *payload,
-			uint32_t len, uint64_t now);
-	void (*segment_news)(struct qp *qp, uint64_t now);
-	void (*segment_told)(struct peer *p, uint64_t word, uint64_t now);
+	/* Of a peer that lets SENDs go by segments (docs/dev/shm.md).
+	 * segments: takes in those that the ring has next, `most` at most.  Returns how
+	 * many, or -EPROTO if no urnic writes such a record.
+	 * segment_words: completes what its words up to this count say; segment_news:
+	 * what it has executed of all QPs. */
+	int (*segments)(struct peer *p, unsigned most, uint64_t now);
+	void (*segment_words)(struct peer *p, uint32_t count, uint64_t now);
+	void (*segment_news)(struct peer *p, uint64_t now);
 	/* The peer has agreed on segments: qp, an RC QP that waits on the lane, changes
 	 * its transport.  No QP is locked. */
-	void (*segments)(void *arg, struct qp *qp);
+	void (*to_segments)(void *arg, struct qp *qp);
 	/* A datagram came in by a pipe.  It is valid during the call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
 	/* local_deadline() has become earlier, by a control call, or messages were taken

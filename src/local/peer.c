@@ -157,6 +157,7 @@ static void set_state(struct peer *p, enum peer_state state)
 	p->lane.state = state == PEER_UP     ? LANE_UP
 			: state == PEER_DEAD ? LANE_DEAD
 					     : LANE_PENDING;
+	atomic_store(&p->closed, state != PEER_UP);
 }
 
 struct peer *peer_new(struct local *l, uint16_t slot)
@@ -250,7 +251,7 @@ static void change_transport(struct peer *p)
 		list_del(first);
 		list_add_tail(qps, first);
 		if (qp->type == IBV_QPT_RC)
-			p->l->ops->segments(p->l->arg, qp);
+			p->l->ops->to_segments(p->l->arg, qp);
 	}
 }
 

@@ -71,8 +71,9 @@ struct peer {
 	bool segments;
 	struct brief_lock writing;
 	uint64_t sent, sent_bytes; /* segments, and their payload */
-	/* A QP waits for room: threads that post must not take it away. */
-	atomic_bool crowded;
+	/* Threads that post leave the ring alone: the peer is not up, or a QP waits for
+	 * room that they would take away. */
+	atomic_bool closed;
 	struct ring_out out;
 	struct ring_in in;
 	struct answered *answers;	 /* pipe->answered[] of this process */
@@ -147,6 +148,38 @@ static inline NO_TSA void peer_unlock(struct peer *p)
 {
 	if (p->segments)
 		brief_give(&p->writing);
+}
+
+/* Tells the peer, which waits for it, that what `word` says was executed, and wakes it at
+ * the turn's end if it sleeps. */
+static inline void peer_nudge(struct peer *p, uint64_t word)
+{
+	struct answered *a = p->answers;
+	const uint32_t n = ++p->nudged;
+
+	atomic_store_explicit(&a->word[n % ANSWERS], word, memory_order_release);
+	atomic_store_explicit(&a->count, n, memory_order_release);
+	if (list_empty(&p->dirty))
+		list_add_tail(&p->l->dirty, &p->dirty);
+}
+
+/* Gets the words up to `count` that were not heard yet.  Returns false if some of them
+ * were overwritten already, or might be while they are read. */
+static inline bool peer_words(struct peer *p, uint32_t count, uint64_t word[ANSWERS],
+			      uint32_t *n)
+{
+	const struct answered *a = p->answered;
+	uint32_t i = 0;
+
+	*n = count - p->heard;
+	if (*n >= ANSWERS)
+		return false;
+	do {
+		word[i] = atomic_load_explicit(&a->word[(p->heard + 1 + i) % ANSWERS],
+					       memory_order_acquire);
+	} while (++i < *n);
+	/* Relaxed: who saw a later word acquired, with it, the count before that word. */
+	return atomic_load_explicit(&a->count, memory_order_relaxed) - p->heard < ANSWERS;
 }
 
 /* --- peers (peer.c) ------------------------------------------------------ */

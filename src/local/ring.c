@@ -53,20 +53,6 @@ bool ring_has_room(struct ring_out *r)
 	return true;
 }
 
-static void publish(struct ring_out *r, struct rec *rec, uint32_t n)
-{
-	struct rec *next = at(r->s, r->head + n);
-
-	/* Clears the next word only if old payload there would pass for the next stamp.
-	 * Usually it does not; then the cache line stays with the reader, which polls
-	 * it. Relaxed: this side wrote what is there, and the release of this record's
-	 * stamp comes after. */
-	if (__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) == ring_stamp(r->head + n))
-		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&rec->stamp, ring_stamp(r->head), __ATOMIC_RELEASE);
-	r->head += n;
-}
-
 struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 {
 	uint32_t n = ring_slots(bytes), end = RING_SLOTS - r->head % RING_SLOTS;
@@ -78,8 +64,7 @@ struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 		pad = at(r->s, r->head);
 		pad->kind = REC_PAD;
 		pad->flags = 0;
-		pad->bytes = end * SLOT;
-		publish(r, pad, end);
+		ring_publish(r, pad, end * SLOT);
 	}
 	return at(r->s, r->head);
 }
@@ -87,12 +72,6 @@ struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 struct rec *ring_reserve_answer(struct ring_out *r)
 {
 	return make_room(r, 1) ? at(r->s, r->head) : NULL;
-}
-
-void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)
-{
-	rec->bytes = bytes;
-	publish(r, rec, ring_slots(bytes));
 }
 
 /* --- reading ------------------------------------------------------------- */

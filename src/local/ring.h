@@ -48,32 +48,6 @@ struct ring_in {
 	uint32_t tail, told; /* told: the value written to s->tail */
 };
 
-/* Reserves a record of that many bytes, headers included.  The caller fills all of it but
- * stamp and bytes.  Returns NULL if there is no room now. */
-struct rec *ring_reserve(struct ring_out *r, uint32_t bytes);
-/* Reserves one slot for an answer.  Answers have RING_ANSWER_SLOTS that requests may not
- * use: otherwise two writers whose rings are full would wait for each other. */
-struct rec *ring_reserve_answer(struct ring_out *r);
-void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes);
-/* Is there room for the largest request?  If not, sets want_space, so that the reader
- * sends a KICK. */
-bool ring_has_room(struct ring_out *r);
-/* Reads how far the reader has come.  Returns false if the position is impossible. */
-bool ring_look(struct ring_out *r);
-
-/* ring_reserve() for the common case: room for the record, by the last look at the
- * reader, and no pad. */
-static inline struct rec *ring_reserve_near(struct ring_out *r, uint32_t bytes)
-{
-	const uint32_t n = (bytes + SLOT - 1) / SLOT, at = r->head % RING_SLOTS;
-
-	if (__builtin_expect(n + RING_ANSWER_SLOTS >= RING_SLOTS - (r->head - r->tail) ||
-				     n > RING_SLOTS - at,
-			     0))
-		return ring_reserve(r, bytes);
-	return (struct rec *)(void *)r->s->slot[at];
-}
-
 /* The slots of a record; bytes is at most what a ring holds. */
 static inline uint32_t ring_slots(uint32_t bytes)
 {
@@ -84,6 +58,53 @@ static inline uint32_t ring_stamp(uint32_t pos)
 {
 	return pos << 1 | 1; /* never 0 */
 }
+
+/* --- writing ------------------------------------------------------------- */
+
+/* Reserves a record of that many bytes, headers included.  The caller fills all of it but
+ * stamp and bytes.  Returns NULL if there is no room now. */
+struct rec *ring_reserve(struct ring_out *r, uint32_t bytes);
+/* Reserves one slot for an answer.  Answers have RING_ANSWER_SLOTS that requests may not
+ * use: otherwise two writers whose rings are full would wait for each other. */
+struct rec *ring_reserve_answer(struct ring_out *r);
+/* Is there room for the largest request?  If not, sets want_space, so that the reader
+ * sends a KICK. */
+bool ring_has_room(struct ring_out *r);
+/* Reads how far the reader has come.  Returns false if the position is impossible. */
+bool ring_look(struct ring_out *r);
+
+/* ring_reserve() for the common case: room for the record, by the last look at the
+ * reader, and no pad. */
+static inline struct rec *ring_reserve_near(struct ring_out *r, uint32_t bytes)
+{
+	const uint32_t n = ring_slots(bytes), at = r->head % RING_SLOTS;
+
+	if (__builtin_expect(n + RING_ANSWER_SLOTS >= RING_SLOTS - (r->head - r->tail) ||
+				     n > RING_SLOTS - at,
+			     0))
+		return ring_reserve(r, bytes);
+	return (struct rec *)(void *)r->s->slot[at];
+}
+
+static inline void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)
+{
+	const uint32_t end = r->head + ring_slots(bytes);
+	struct rec *next = (void *)r->s->slot[end % RING_SLOTS];
+
+	rec->bytes = bytes;
+	/* Clears the next word only if old payload there would pass for the next stamp.
+	 * Usually it does not; then the cache line stays with the reader, which polls
+	 * it. Relaxed: this side wrote what is there, and the release of this record's
+	 * stamp comes after. */
+	if (__builtin_expect(__atomic_load_n(&next->stamp, __ATOMIC_RELAXED) ==
+				     ring_stamp(end),
+			     0))
+		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&rec->stamp, ring_stamp(r->head), __ATOMIC_RELEASE);
+	r->head = end;
+}
+
+/* --- reading ------------------------------------------------------------- */
 
 /* Where the reader finds the next record. */
 static inline const struct rec *ring_at(const struct ring_in *r)
@@ -105,34 +126,69 @@ static inline void ring_release(struct ring_in *r, const struct rec *rec)
 /* Takes the pad *rec out of the ring.  Returns false if it is not valid. */
 bool ring_skip(struct ring_in *r, const struct rec *rec);
 
+/* Copies n bytes of the next record's headers, if there is one.  What is checked is the
+ * copy: the writer may change the original at any time, so it is not read again. */
+static inline const struct rec *ring_peek(const struct ring_in *r, struct rec *rec,
+					  size_t n)
+{
+	const struct rec *from = ring_at(r);
+
+	if (__atomic_load_n(&from->stamp, __ATOMIC_ACQUIRE) != ring_stamp(r->tail))
+		return NULL;
+	memcpy(rec, from, n);
+	__asm__ volatile("" : "+m"(*rec));
+	return from;
+}
+
+/* Is a record of so many bytes, of which len are payload, all in the ring? */
+static inline bool ring_holds(const struct ring_in *r, uint32_t bytes, uint32_t len)
+{
+	return len <= RING_CHUNK &&
+	       ring_slots(bytes) <= RING_SLOTS - r->tail % RING_SLOTS;
+}
+
 /* Gets the next record.  Returns 1 with its headers in *rec and its payload in the ring
  * until ring_release(); 0 if there is none; -EPROTO if the record is not valid. */
 static inline int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **payload,
 			    uint32_t *len)
 {
 	const struct rec *from;
-	uint32_t head;
 
-	for (;;) {
-		if (ring_empty(r))
-			return 0;
-		from = ring_at(r);
-		/* Copied once and checked in the copy: the writer may change the original
-		 * at any time. */
-		memcpy(rec, from, sizeof(*rec));
-		atomic_signal_fence(memory_order_seq_cst);
-		if (__builtin_expect(rec->kind != REC_PAD, 1))
-			break;
+	while ((from = ring_peek(r, rec, sizeof(*rec)))) {
+		if (__builtin_expect(rec->kind != REC_PAD, 1)) {
+			*payload = (const uint8_t *)from + rec_head(rec);
+			*len = rec->bytes - rec_head(rec);
+			return rec->kind < REC_KINDS && ring_holds(r, rec->bytes, *len)
+				       ? 1
+				       : -EPROTO;
+		}
 		if (!ring_skip(r, rec))
 			return -EPROTO;
 	}
-	head = rec_head(rec);
-	*payload = (const uint8_t *)from + head;
-	*len = rec->bytes - head; /* huge if the record is shorter than its headers */
-	if (rec->kind >= REC_KINDS || *len > RING_CHUNK ||
-	    ring_slots(rec->bytes) > RING_SLOTS - r->tail % RING_SLOTS)
-		return -EPROTO;
-	return 1;
+	return 0;
+}
+
+/* ring_next() of records of one kind, which have the first header only.  Returns 0 also
+ * if the next record is of another kind. */
+static inline int ring_next_of(struct ring_in *r, enum rec_kind kind, struct rec *rec,
+			       const uint8_t **payload, uint32_t *len)
+{
+	const struct rec *from;
+
+	while ((from = ring_peek(r, rec, REC_HEAD))) {
+		if (__builtin_expect(rec->kind == kind, 1)) {
+			*payload = (const uint8_t *)from + REC_HEAD;
+			*len = rec->bytes - REC_HEAD;
+			return !(rec->flags & REC_WIDE) && ring_holds(r, rec->bytes, *len)
+				       ? 1
+				       : -EPROTO;
+		}
+		if (rec->kind != REC_PAD)
+			return 0;
+		if (!ring_skip(r, rec))
+			return -EPROTO;
+	}
+	return 0;
 }
 /* Tells the writer how far the reader has come.  Returns true if the writer waits for
  * room. */

@@ -40,8 +40,14 @@ static void meet(struct shm_qp *q)
 	route = l->ops->route(&qp->path.addr);
 	pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
 	q->dest = qp->attr.dest_qp_num;
-	q->route = route.out ^ pkey;
 	q->route_in = route.in ^ pkey;
+	q->head = (struct rec){
+		.kind = REC_SEGMENT,
+		.opcode = SEGMENT_ONLY,
+		.dst = q->dest,
+		.src = qp->qpn,
+		.route = route.out ^ pkey,
+	};
 }
 
 static void leave(struct shm_qp *q)
@@ -129,8 +135,8 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 		 "oldest PSN without an ACK {oldest_psn=%u}, next {next_psn=%u}, never "
 		 "sent {new_psn=%u}; retries left {retries=%u}, RNR {rnr_retries=%u}; "
 		 "expected PSN {expected_psn=%u}",
-		 q->src.una, q->src.next, q->src.max, q->src.retry_left, q->src.rnr_left,
-		 q->dst.expected);
+		 q->src.una, q->src.next, q->src.max, q->src.left.retries,
+		 q->src.left.rnr, q->dst.expected);
 }
 
 const struct transport shm_transport = {

@@ -10,14 +10,12 @@
 #include "verbs/transport.h"
 
 struct peer;
-struct rec;
 
 extern const struct transport shm_transport;
 
 /* Members of struct local_ops (local/local.h), called with the turn held. */
-bool shm_segment(struct peer *p, const struct rec *r, const uint8_t *payload,
-		 uint32_t len, uint64_t now);
-void shm_news(struct qp *qp, uint64_t now);
-void shm_told(struct peer *p, uint64_t word, uint64_t now);
+int shm_segments(struct peer *p, unsigned most, uint64_t now);
+void shm_words(struct peer *p, uint32_t count, uint64_t now);
+void shm_news(struct peer *p, uint64_t now);
 
 #endif

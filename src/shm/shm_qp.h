@@ -11,6 +11,7 @@
 #include "shm/shm.h"
 #include "verbs/core.h"
 #include "verbs/mr.h"
+#include "verbs/numbers.h"
 #include "verbs/psn.h"
 #include "verbs/qp.h"
 #include "verbs/target_state.h"
@@ -38,13 +39,21 @@ enum segment {
  * QP number apart; 0 in the word of a target that has heard none yet. */
 enum { WORD_SYNDROME_AT = 24, WORD_COUNT_AT = 32, WORD_LIFE_AT = 42, WORD_INDEX_AT = 50 };
 enum { COUNT_MASK = 0x3ff };
+/* In a plain ACK of a connection these bits are as in src.says. */
+#define WORD_PLAIN (~0ull << WORD_LIFE_AT | 0xffull << WORD_SYNDROME_AT)
+
+/* What a source may still suffer. */
+struct patience {
+	uint8_t retries, rnr;
+	uint16_t agains; /* times that the peer may ask again at no cost */
+};
 
 struct shm_qp {
 	struct qp *qp;
-	struct peer *peer;	/* while the QP has a lane */
-	uint32_t route, dest;	/* of segments that leave: local's hash, and the QPN */
-	uint32_t route_in;	/* of segments that come in */
-	_Atomic uint64_t *word; /* this QP's; NULL: no lane */
+	struct peer *peer;	 /* while the QP has a lane */
+	struct rec head;	 /* of segments that leave: what is the same in all */
+	uint32_t dest, route_in; /* the peer's QPN; the route of what comes in */
+	_Atomic uint64_t *word;	 /* this QP's; NULL: no lane */
 	const _Atomic uint64_t *answer; /* the peer's, for this QP */
 	struct {
 		/* [una, next) is sent and not executed; [next, max) was sent once and is
@@ -55,16 +64,14 @@ struct shm_qp {
 		uint32_t cur, fresh;
 		uint64_t says; /* the word for this connection, without its lower 42 bits
 				*/
-		uint8_t life;
 		unsigned unasked; /* requests since one asked for an ACK */
 		uint32_t heard;	  /* count of the last NAK that was heard */
 		bool listed;	  /* in lane.unanswered */
 		bool failed;	  /* request cur ends so, once all before it are done: */
 		enum ibv_wc_status fail_status;
 		enum verr fail_verr;
-		uint8_t retry_left, rnr_left;
-		unsigned agains;    /* since something was executed */
-		uint64_t rnr_until; /* ns; 0: none */
+		struct patience left, full; /* full: since something was executed */
+		uint64_t rnr_until;	    /* ns; 0: none */
 		/* A timer runs, or run() is about to set it. */
 		bool timed;
 		bool excused;	     /* the timeout was given once more */
@@ -79,14 +86,16 @@ struct shm_qp {
 		uint64_t says; /* the word for the peer's QP, without its lower 42 bits */
 		uint32_t count;
 		uint8_t life; /* the source's; 0: not known yet */
-		bool in_message;
 		bool comm_est;
-		bool open; /* the word may be written */
+		enum dst_state {
+			DST_CLOSED,  /* the word is not the QP's to write */
+			DST_BETWEEN, /* the expected segment begins a message */
+			DST_MISSED,  /* ..., and has found no receive */
+			DST_INSIDE,  /* the expected segment continues a message */
+		} state;
 		/* Segments before this place of the ring are of a former connection. */
 		uint32_t stale;
-		bool gap;    /* what is missing was asked for */
-		bool asked;  /* a receive was posted; the segments were asked for */
-		bool missed; /* the number expected has found no receive */
+		bool gap;	     /* what is missing was asked for */
 		uint64_t wait_until; /* ns; it waits for a receive; 0: it does not */
 		struct target target;
 		struct mr_found into;
@@ -96,6 +105,15 @@ struct shm_qp {
 static inline struct shm_qp *shm_qp(const struct qp *qp)
 {
 	return qp->tp.state;
+}
+
+/* Takes the lock for input.  In exit() QPs that are locked are passed over. */
+static inline NO_TSA bool shm_lock(struct qp *qp) TRY_ACQUIRES(true, qp->lock)
+{
+	if (__builtin_expect(qp->core->leaving, 0))
+		return lock_try(&qp->lock);
+	lock_take(&qp->lock);
+	return true;
 }
 
 static inline uint64_t word_of(uint32_t qpn, uint8_t life)

@@ -10,7 +10,7 @@
 #include "verbs/timeout.h"
 
 enum {
-	AGAINS = 1000,	     /* times that a peer may ask again at no cost */
+	AGAINS = 1000,
 	LATE_NS = 4000000,   /* this process did not run when the timer expired */
 	NEWS_NS = 500000000, /* docs/dev/local.md, "Death" */
 	NEWS_LOOK_NS = 1000000,
@@ -39,10 +39,10 @@ void src_reset(struct shm_qp *q, uint32_t first)
 	memset(&q->src, 0, sizeof(q->src));
 	q->src.una = q->src.next = q->src.max = first & PSN_MASK;
 	q->src.cur = q->src.fresh = qp->sq.tail;
-	q->src.life = next_life();
-	q->src.says = word_of(qp->qpn, q->src.life);
-	q->src.retry_left = qp->attr.retry_cnt;
-	q->src.rnr_left = qp->attr.rnr_retry;
+	q->head.syndrome = next_life();
+	q->src.says = word_of(qp->qpn, q->head.syndrome);
+	q->src.full = (struct patience){ qp->attr.retry_cnt, qp->attr.rnr_retry, AGAINS };
+	q->src.left = q->src.full;
 	q->src.timeout_at = NEVER;
 }
 
@@ -117,19 +117,15 @@ static inline void complete(struct qp *qp, const struct swqe *w, uint64_t now)
 		return;
 	}
 	qp->sq.tail++;
-	*to = (struct cqe){
-		.wr_id = w->wr_id,
-		.now = now,
-		.qp_num = qp->qpn,
-		.opcode = IBV_WC_SEND,
-		.places = sq_cover(&qp->sq),
-		.queue = &qp->sq.returned,
-	};
+	cqe_succeeds(to, w->wr_id, qp->qpn, IBV_WC_SEND, 0, now);
+	to->places = sq_cover(&qp->sq);
+	to->queue = &qp->sq.returned;
 	cq_end(qp->send_cq, false);
 }
 
 /* All segments before `to` were executed. */
-static inline void advance(struct shm_qp *q, uint32_t to, uint64_t now)
+__attribute__((always_inline)) static inline void advance(struct shm_qp *q, uint32_t to,
+							  uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
@@ -143,8 +139,8 @@ static inline void advance(struct shm_qp *q, uint32_t to, uint64_t now)
 		if (psn_off(to, una) < psn_off(psn_add(w->psn, w->npkts), una))
 			break;
 		complete(qp, w, now);
-		if (__builtin_expect(!sends(q), 0)) /* its CQ was overrun */
-			return;
+		if (__builtin_expect(qp->state == IBV_QPS_ERR, 0))
+			return; /* its CQ was overrun */
 	}
 	q->src.una = to;
 	if (__builtin_expect(psn_diff(q->src.next, to) < 0, 0)) {
@@ -155,10 +151,8 @@ static inline void advance(struct shm_qp *q, uint32_t to, uint64_t now)
 			       sq_at(sq, q->src.cur)->npkts)
 			q->src.cur++;
 	}
-	q->src.retry_left = qp->attr.retry_cnt;
-	q->src.rnr_left = qp->attr.rnr_retry;
+	q->src.left = q->src.full;
 	q->src.rnr_until = 0;
-	q->src.agains = 0;
 }
 
 /* Sends again from una on. */
@@ -173,22 +167,22 @@ static void go_back(struct shm_qp *q)
 
 static bool retry(struct shm_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (!q->src.retry_left) {
+	if (!q->src.left.retries) {
 		fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
 		return false;
 	}
-	q->src.retry_left--;
+	q->src.left.retries--;
 	return true;
 }
 
 static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (!q->src.rnr_left) {
+	if (!q->src.left.rnr) {
 		fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
 		return;
 	}
-	if (q->src.rnr_left < 7)
-		q->src.rnr_left--;
+	if (q->src.left.rnr < 7)
+		q->src.left.rnr--;
 	go_back(q);
 	q->src.rnr_until = now + rnr_timer_ns(timer);
 }
@@ -197,8 +191,11 @@ static void hear_nak(struct shm_qp *q, unsigned code, uint64_t now) REQUIRES(q->
 {
 	switch ((enum nak_code)code) {
 	case NAK_PSN_SEQUENCE:
-		if (++q->src.agains < AGAINS || retry(q, VERR_SEQUENCE_RETRIES, now))
-			go_back(q);
+		if (q->src.left.agains)
+			q->src.left.agains--;
+		else if (!retry(q, VERR_SEQUENCE_RETRIES, now))
+			return;
+		go_back(q);
 		return;
 	case NAK_INVALID_REQUEST:
 		fail(q, IBV_WC_REM_INV_REQ_ERR, VERR_REMOTE_INVALID, now);
@@ -215,9 +212,8 @@ static void hear_nak(struct shm_qp *q, unsigned code, uint64_t now) REQUIRES(q->
 	}
 }
 
-/* A word that is no plain ACK, of this connection. */
-__attribute__((noinline)) static void hear_rarely(struct shm_qp *q, uint64_t word,
-						  uint64_t now) REQUIRES(q->qp->lock)
+static void hear_nak_or_rnr(struct shm_qp *q, uint64_t word, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	const uint8_t syndrome = (uint8_t)(word >> WORD_SYNDROME_AT);
 	const uint32_t count = (uint32_t)(word >> WORD_COUNT_AT) & COUNT_MASK;
@@ -233,74 +229,128 @@ __attribute__((noinline)) static void hear_rarely(struct shm_qp *q, uint64_t wor
 		hear_nak(q, aeth_value(syndrome), now);
 }
 
-void src_hear(struct shm_qp *q, uint64_t word, uint64_t now)
+/* A word that is no plain ACK of this connection, or what is left after one. */
+__attribute__((noinline)) static void hear_rarely(struct shm_qp *q, uint64_t word,
+						  uint32_t n, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
-	const uint32_t to = (uint32_t)word & PSN_MASK, n = psn_off(to, q->src.una);
 	const uint64_t odd = (word ^ q->src.says) >> WORD_LIFE_AT;
 	const bool first = !((word >> WORD_LIFE_AT) & 0xff);
 
 	/* A target that has heard nothing yet may ask for all, and say nothing else. */
 	if (odd && !(first && !(odd >> (WORD_INDEX_AT - WORD_LIFE_AT)) && !n))
 		return;
-	if (n > psn_off(q->src.max, q->src.una))
+	if ((uint8_t)(word >> WORD_SYNDROME_AT) != 0)
+		hear_nak_or_rnr(q, word, now);
+	if (q->src.failed && sends(q))
+		tell_error(q, now);
+	if (n && (q->src.cur != q->qp->sq.head || q->qp->state != IBV_QPS_RTS))
+		due_add(q->qp->core, q->qp);
+}
+
+/* See src_hear(). */
+__attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_t word,
+						       uint64_t now) REQUIRES(q->qp->lock)
+{
+	const struct qp *qp = q->qp;
+	const uint32_t to = (uint32_t)word & PSN_MASK, una = q->src.una;
+	const uint32_t n = psn_off(to, una);
+	const bool mine = !((word ^ q->src.says) >> WORD_LIFE_AT);
+
+	if (n > psn_off(q->src.max, una))
 		return;
-	if (n) {
+	if (n && mine) {
 		if (!sends(q))
 			return;
 		advance(q, to, now);
 	}
-	if ((uint8_t)(word >> WORD_SYNDROME_AT) != 0)
-		hear_rarely(q, word, now);
-	if (__builtin_expect(q->src.failed && sends(q), 0))
-		tell_error(q, now);
-	if (__builtin_expect(n && (q->src.cur != q->qp->sq.head || !sends(q) ||
-				   q->qp->state == IBV_QPS_SQD),
+	if (__builtin_expect((word ^ q->src.says) & WORD_PLAIN ||
+				     q->src.cur != qp->sq.head ||
+				     qp->state != IBV_QPS_RTS,
 			     0))
-		due_add(q->qp->core, q->qp);
+		hear_rarely(q, word, n, now);
+}
+
+void src_hear(struct shm_qp *q, uint64_t word, uint64_t now)
+{
+	hear(q, word, now);
 }
 
 /* --- news ------------------------------------------------------------------- */
 
-static inline void hear(struct shm_qp *q, uint64_t word, uint64_t now)
+static inline void told(struct peer *p, uint64_t word, uint64_t now)
 {
-	struct qp *qp = q->qp;
+	struct core *core = p->l->core;
+	struct qp *qp = numbers_at(&core->qps, (uint32_t)(word >> WORD_INDEX_AT));
+	struct shm_qp *q;
 
-	if (!qp->core->leaving)
-		lock_take(&qp->lock);
-	else if (!lock_try(&qp->lock))
+	if (!qp || qp->transport != &shm_transport)
+		return;
+	q = shm_qp(qp);
+	if (q->peer != p || !shm_lock(qp))
 		return;
 	qp_is_held(q->qp);
-	src_hear(q, word, now);
+	hear(q, word, now);
 	shm_settle(q);
 	lock_give(&qp->lock);
 }
 
-void shm_told(struct peer *p, uint64_t word, uint64_t now)
+static struct list *next_of(struct peer *p, struct list *n)
 {
-	const uint32_t slot = p->l->core->slot;
-	struct qp *qp;
+	struct list *next;
 
-	turn_is_held(p->l->core);
-	qp = qp_find(p->l->core,
-		     qpn_make((uint16_t)slot, (uint32_t)(word >> WORD_INDEX_AT)));
-	if (qp && qp->transport == &shm_transport && qp->lane.via == &p->lane)
-		hear(shm_qp(qp), word, now);
+	brief_take(&p->writing);
+	next = n->next;
+	brief_give(&p->writing);
+	return next;
 }
 
 /* A QP with nothing outstanding leaves the list here and nowhere else, so that a stream
  * does not enter and leave it with each message. */
-void shm_news(struct qp *qp, uint64_t now)
+static void ask(struct shm_qp *q, uint64_t now)
 {
-	struct shm_qp *q = shm_qp(qp);
+	struct qp *qp = q->qp;
 
-	if (q->answer)
-		hear(q, atomic_load_explicit(q->answer, memory_order_acquire), now);
-	peer_lock(q->peer);
+	if (!shm_lock(qp))
+		return;
+	qp_is_held(q->qp);
+	src_look(q, now);
+	shm_settle(q);
+	brief_take(&q->peer->writing);
 	if (!src_is_waiting(q)) {
 		list_del(&qp->lane.ack);
 		q->src.listed = false;
 	}
-	peer_unlock(q->peer);
+	brief_give(&q->peer->writing);
+	lock_give(&qp->lock);
+}
+
+/* Posting threads add to the list's end meanwhile; only the turn's holder removes. */
+void shm_news(struct peer *p, uint64_t now)
+{
+	struct list *head = &p->lane.unanswered, *n, *next;
+
+	for (n = next_of(p, head); n != head; n = next) {
+		next = next_of(p, n);
+		ask(shm_qp(container_of(n, struct qp, lane.ack)), now);
+	}
+}
+
+void shm_words(struct peer *p, uint32_t count, uint64_t now)
+{
+	uint64_t word[ANSWERS];
+	uint32_t n, i = 0;
+	const bool whole = peer_words(p, count, word, &n);
+
+	turn_is_held(p->l->core);
+	p->heard = count;
+	if (__builtin_expect(!whole, 0)) {
+		shm_news(p, now);
+		return;
+	}
+	do {
+		told(p, word[i], now);
+	} while (++i < n);
 }
 
 /* --- timers ----------------------------------------------------------------- */

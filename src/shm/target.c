@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* target.c - segments that come in, and the word that says what became of them (IBTA
  * vol. 1, 9.7.5). */
+#include <errno.h>
 #include <string.h>
 
 #include "shm/shm.h"
@@ -20,11 +21,10 @@ static inline void tell(struct shm_qp *q, uint8_t syndrome, bool asked)
 {
 	const uint64_t word = q->dst.says | (uint64_t)q->dst.count << WORD_COUNT_AT |
 			      (uint64_t)syndrome << WORD_SYNDROME_AT | q->dst.expected;
-	struct lane *l = &q->peer->lane;
 
 	atomic_store_explicit(q->word, word, memory_order_release);
 	if (asked)
-		l->ops->nudge(l, word);
+		peer_nudge(q->peer, word);
 }
 
 static void tell_nak(struct shm_qp *q, enum aeth_type type, unsigned value)
@@ -71,7 +71,7 @@ void dst_open(struct shm_qp *q)
 	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
 	q->dst.stale = end_of_ring(q->peer);
 	q->dst.says = word_of(qp->attr.dest_qp_num, 0);
-	q->dst.open = true;
+	q->dst.state = DST_BETWEEN;
 	ask_again(q);
 }
 
@@ -81,9 +81,9 @@ void dst_close(struct shm_qp *q)
 {
 	uint64_t word;
 
-	if (!q->dst.open)
+	if (q->dst.state == DST_CLOSED)
 		return;
-	q->dst.open = false;
+	q->dst.state = DST_CLOSED;
 	word = atomic_load_explicit(q->word, memory_order_relaxed);
 	if (q->peer->lane.state != LANE_UP || !q->dst.life || write_word(q, word))
 		atomic_store(q->word, 0);
@@ -113,12 +113,11 @@ static void no_recv(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	struct qp *qp = q->qp;
 
 	q->dst.gap = true; /* the segments that follow are asked for with this one */
-	if (q->dst.asked || q->dst.missed) {
-		q->dst.asked = false;
+	if (q->dst.state == DST_MISSED) {
 		tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
 		return;
 	}
-	q->dst.missed = true;
+	q->dst.state = DST_MISSED;
 	q->dst.wait_until = now + RECV_WAIT_NS;
 	qp_is_held(qp);
 	qp_await_recv(qp, false);
@@ -134,7 +133,6 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now)
 		return NEVER;
 	if (!qp_awaits_recv(qp) || (now >= q->dst.wait_until && qp_has_recv(qp))) {
 		end_wait(q);
-		q->dst.asked = true;
 		ask_again(q);
 		return NEVER;
 	}
@@ -176,7 +174,7 @@ static enum refusal place(struct shm_qp *q, const struct rec *r, const uint8_t *
 	uint32_t skip;
 
 	qp_is_held(qp);
-	if (first == q->dst.in_message)
+	if (first == (q->dst.state == DST_INSIDE))
 		return REFUSED_PLACE;
 	if (first)
 		why = target_begin_send(qp, t, payload, len, last, &skip);
@@ -229,10 +227,9 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 		refuse(q, why, now);
 		return;
 	}
-	q->dst.asked = q->dst.missed = false;
 	end_wait(q);
 	established(q);
-	q->dst.in_message = !last;
+	q->dst.state = last ? DST_BETWEEN : DST_INSIDE;
 	q->dst.expected = psn_add(q->dst.expected, 1);
 	if (last)
 		end_message(q, r, now);
@@ -245,7 +242,7 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 static bool is_mine(struct shm_qp *q, const struct rec *r)
 {
 	qp_is_held(q->qp);
-	if (!q->dst.open || !qp_receives(q->qp) ||
+	if (q->dst.state == DST_CLOSED || !qp_receives(q->qp) ||
 	    (int32_t)(q->peer->in.tail - q->dst.stale) < 0)
 		return false;
 	if (!q->dst.life) { /* the first one */
@@ -284,51 +281,67 @@ static inline bool take_plain(struct shm_qp *q, const struct rec *r,
 
 	qp_is_held(qp);
 	if (r->opcode != SEGMENT_ONLY || r->psn != q->dst.expected ||
-	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS || qp->srq ||
-	    q->dst.in_message || q->dst.missed || !q->dst.open ||
+	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS ||
+	    q->dst.state != DST_BETWEEN ||
 	    !target_fill_first(qp, &q->dst.into, payload, len))
 		return false;
 	q->dst.expected = psn_add(q->dst.expected, 1);
 	target_complete_first(qp, len, r->flags & REC_SE, now);
-	if (__builtin_expect(qp->state != IBV_QPS_ERR, 1))
+	if (__builtin_expect(qp->state != IBV_QPS_ERR, 1)) /* its CQ was overrun */
 		tell(q, 0, r->flags & REC_ACKREQ);
 	return true;
 }
 
-static bool is_from_peer(const struct shm_qp *q, const struct peer *p,
-			 const struct rec *r)
+static inline bool is_from_peer(const struct shm_qp *q, const struct peer *p,
+				const struct rec *r)
 {
 	return q->peer == p && r->src == q->dest && r->route == q->route_in;
 }
 
-bool shm_segment(struct peer *p, const struct rec *r, const uint8_t *payload,
-		 uint32_t len, uint64_t now)
+static inline void take(struct peer *p, const struct rec *r, const uint8_t *payload,
+			uint32_t len, uint64_t now)
 {
 	struct core *core = p->l->core;
 	struct shm_qp *q;
 	struct qp *qp;
 
-	if (r->opcode & ~(unsigned)SEGMENT_KNOWN || r->flags & REC_WIDE)
-		return false;
 	turn_is_held(core);
 	qp = qp_find(core, r->dst);
-	if (!qp || qp->transport != &shm_transport)
-		return true;
-	if (!core->leaving)
-		lock_take(&qp->lock);
-	else if (!lock_try(&qp->lock))
-		return true;
+	if (!qp || qp->transport != &shm_transport || !shm_lock(qp))
+		return;
 	q = shm_qp(qp);
 	qp_is_held(q->qp);
 	if (is_from_peer(q, p, r)) {
 		/* A program that receives an answer has its own SEND complete. */
 		src_look(q, now);
-		if (r->opcode & SEGMENT_WORD)
+		if (__builtin_expect(r->opcode & SEGMENT_WORD, 0))
 			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
 		else if (!take_plain(q, r, payload, len, now))
 			take_rarely(q, r, payload, len, now);
 		shm_settle(q);
 	}
 	lock_give(&qp->lock);
-	return true;
+}
+
+int shm_segments(struct peer *p, unsigned most, uint64_t now)
+{
+	struct local_counters *count = &p->l->count;
+	const uint8_t *payload;
+	uint32_t len, bytes = 0;
+	unsigned n = 0;
+	struct rec r;
+	int rc = 0;
+
+	while (n < most &&
+	       (rc = ring_next_of(&p->in, REC_SEGMENT, &r, &payload, &len)) > 0) {
+		if (r.opcode & ~(unsigned)SEGMENT_KNOWN)
+			return -EPROTO;
+		take(p, &r, payload, len, now);
+		ring_release(&p->in, &r);
+		bytes += len;
+		n++;
+	}
+	count->in += n;
+	count->in_bytes += bytes;
+	return rc < 0 ? rc : (int)n;
 }

@@ -4,6 +4,7 @@
  *
  * The ring's lock (peer_lock()) is held from the look at a key to the end of the copy.
  * Deregistration passes it, so that nobody copies from a region that is gone. */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -22,30 +23,26 @@ enum {
 	UNIT = 4096,	/* bytes that count as one datagram of a turn's work */
 };
 
+/* Numbers in flight: a request begins below half of the window, and what threads post
+ * meanwhile has one number each. */
+enum { SEGMENTS_MAX = (1u << 31) / RING_CHUNK, REQUESTS_MAX = 1 << 16 };
+static_assert(PSN_WINDOW / 2 + SEGMENTS_MAX + REQUESTS_MAX < PSN_WINDOW,
+	      "a post need not count them");
+
 /* --- a segment ------------------------------------------------------------- */
 
-static inline void put_head(const struct shm_qp *q, struct rec *r, unsigned op,
-			    const struct swqe *w, bool asks)
-{
-	const bool last = op & SEGMENT_LAST;
-
-	r->kind = REC_SEGMENT;
-	r->flags = (uint8_t)((last && w->flags & IBV_SEND_SOLICITED ? REC_SE : 0) |
-			     (asks ? REC_ACKREQ : 0));
-	r->opcode = (uint8_t)op;
-	r->syndrome = q->src.life;
-	r->dst = q->dest;
-	r->src = q->qp->qpn;
-	r->psn = q->src.next;
-	r->data = w->imm;
-	r->route = q->route;
-}
-
-/* The segment at r is whole. */
-static inline void publish(struct shm_qp *q, struct rec *r, uint32_t len, bool asks)
+/* The segment at r, of w, is whole but for its header. */
+static inline void publish(struct shm_qp *q, struct rec *r, unsigned op,
+			   const struct swqe *w, uint32_t len, bool asks)
 {
 	struct peer *p = q->peer;
+	const bool se = op & SEGMENT_LAST && w->flags & IBV_SEND_SOLICITED;
 
+	memcpy(r, &q->head, REC_HEAD);
+	r->flags = (uint8_t)((se ? REC_SE : 0) | (asks ? REC_ACKREQ : 0));
+	r->opcode = (uint8_t)op;
+	r->psn = q->src.next;
+	r->data = w->imm;
 	ring_publish(&p->out, r, REC_HEAD + len);
 	p->sent++;
 	p->sent_bytes += len;
@@ -111,38 +108,31 @@ static inline void copy_inline(void *to, const void *from, uint32_t len)
 		memcpy(to, from, len);
 }
 
-/* Writes w, a SEND of one segment that is next. */
+/* Writes w, a SEND of one segment that is next.  own: its inline data, or NULL: its
+ * payload is where sge says. */
 __attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
 							      struct swqe *w,
+							      const void *own,
 							      const struct ibv_sge *sge)
 {
 	struct rec *r = ring_reserve_near(&q->peer->out, REC_HEAD + w->length);
-	uint8_t *to = (uint8_t *)r + REC_HEAD;
+	void *to;
 	bool asks;
 
 	if (!r)
 		return false;
-	if (w->flags & IBV_SEND_INLINE)
-		copy_inline(to, (const void *)(uintptr_t)sge->addr, w->length);
+	to = (uint8_t *)r + REC_HEAD;
+	if (own)
+		copy_inline(to, own, w->length);
 	else if (!copy_one(q, to, sge))
 		return false;
 	asks = asks_for_ack(q, w);
-	put_head(q, r, SEGMENT_ONLY | op_of(w), w, asks);
 	w->psn = q->src.next;
 	w->npkts = 1;
-	publish(q, r, w->length, asks);
+	publish(q, r, SEGMENT_ONLY | op_of(w), w, w->length, asks);
 	q->src.max = q->src.next;
 	q->src.fresh = ++q->src.cur;
 	return true;
-}
-
-/* Has the QP nothing to do but to send what is posted next? */
-static inline bool only_sends(const struct qp *qp, const struct shm_qp *q)
-{
-	return qp->state == IBV_QPS_RTS && q->src.cur == q->src.fresh &&
-	       !q->src.rnr_until && !q->src.failed && q->peer->lane.state == LANE_UP &&
-	       psn_off(q->src.next, q->src.una) < PSN_WINDOW / 2 &&
-	       !atomic_load_explicit(&q->peer->crowded, memory_order_relaxed);
 }
 
 /* Posts and sends wr, if it is a SEND of one SGE and one segment. */
@@ -151,8 +141,10 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 {
 	struct qp *qp = q->qp;
 	struct sq *sq = &qp->sq;
-	struct swqe *w = sq_at(sq, sq->head);
-	struct ibv_sge *sge = sq_sges(sq, sq->head);
+	const uint32_t at = sq->head & (sq->size - 1);
+	struct swqe *w = &sq->wqe[at];
+	struct ibv_sge *sge = &sq->sge[at * sq->max_sge];
+	void *own = NULL;
 
 	if (!is_send(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
 	    wr->send_flags & ~(unsigned)SEND_FLAGS || sq->head == room)
@@ -161,12 +153,11 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	if (sge->length > RING_CHUNK)
 		return false;
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		void *to = sq->inl + (size_t)(sq->head & (sq->size - 1)) * sq->max_inline;
-
 		if (sge->length > sq->max_inline || !sge->length)
 			return false;
-		copy_inline(to, (const void *)(uintptr_t)sge->addr, sge->length);
-		sge->addr = (uintptr_t)to;
+		own = sq->inl + (size_t)at * sq->max_inline;
+		copy_inline(own, (const void *)(uintptr_t)sge->addr, sge->length);
+		sge->addr = (uintptr_t)own;
 	}
 	w->wr_id = wr->wr_id;
 	w->length = sge->length;
@@ -174,7 +165,7 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	w->opcode = (uint8_t)wr->opcode;
 	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
 	w->imm = wr->imm_data;
-	if (!write_whole(q, w, sge))
+	if (!write_whole(q, w, own, sge))
 		return false;
 	sq->head++;
 	return true;
@@ -199,33 +190,50 @@ static inline bool wants_timer(struct shm_qp *q)
 	return true;
 }
 
+/* Has the QP nothing to do but to send what is posted next?  While it goes back, waits
+ * for the end of an RNR NAK's time, or has failed, there are requests at its cursor. */
+static inline bool is_straight(const struct qp *qp, const struct shm_qp *q)
+{
+	return qp->state == IBV_QPS_RTS && q->src.cur == qp->sq.head &&
+	       !qp->builder.active &&
+	       !atomic_load_explicit(&q->peer->closed, memory_order_relaxed);
+}
+
 struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_left *left)
 {
+	struct ibv_send_wr *first = wr;
 	struct shm_qp *q;
 	struct peer *p;
-	bool due, any = false;
+	bool due;
 
 	*left = POST_NOTHING;
 	lock_take(&qp->lock);
 	q = shm_qp(qp);
-	if (qp->transport != &shm_transport || !q->peer || qp->builder.active ||
-	    q->src.cur != qp->sq.head || !only_sends(qp, q)) {
+	if (__builtin_expect(qp->transport != &shm_transport || !is_straight(qp, q), 0)) {
 		lock_give(&qp->lock);
 		return wr;
 	}
 	p = q->peer;
-	peer_lock(p);
+	brief_take(&p->writing);
 	qp_is_held(q->qp);
-	for (const uint32_t room = sq_end(&qp->sq); wr && post_one(q, wr, room);
-	     wr = wr->next)
-		any = true;
-	peer_unlock(p);
+	for (const uint32_t room = sq_end(&qp->sq); wr && post_one(q, wr, room);)
+		wr = wr->next;
+	brief_give(&p->writing);
 	qp->sq.draft = qp->sq.head;
-	due = any && wants_timer(q);
+	due = wr != first && wants_timer(q);
 	lock_give(&qp->lock);
-	if (any)
+	if (wr != first)
 		*left = left_by(p, due);
 	return wr;
+}
+
+/* Are the requests at the cursor new, and may a thread that posts send them? */
+static bool may_push(const struct qp *qp, const struct shm_qp *q)
+{
+	return qp->state == IBV_QPS_RTS && q->src.cur == q->src.fresh &&
+	       !q->src.rnr_until && !q->src.failed &&
+	       psn_off(q->src.next, q->src.una) < PSN_WINDOW / 2 &&
+	       !atomic_load_explicit(&q->peer->closed, memory_order_relaxed);
 }
 
 /* Sends what was posted by ibv_wr_complete(), as far as it needs no engine. */
@@ -237,20 +245,25 @@ enum post_left shm_push(struct qp *qp)
 
 	lock_take(&qp->lock);
 	q = shm_qp(qp);
-	if (qp->transport != &shm_transport || !q->peer || !only_sends(qp, q)) {
+	if (qp->transport != &shm_transport || !may_push(qp, q)) {
 		lock_give(&qp->lock);
 		return POST_DUE;
 	}
 	p = q->peer;
-	peer_lock(p);
+	brief_take(&p->writing);
 	while (q->src.cur != qp->sq.head) {
 		struct swqe *w = sq_at(&qp->sq, q->src.cur);
+		const struct ibv_sge *sge = sq_sges(&qp->sq, q->src.cur);
+		const void *own = NULL;
 
-		if (!is_send(w->opcode) || w->num_sge != 1 || w->length > RING_CHUNK ||
-		    !write_whole(q, w, sq_sges(&qp->sq, q->src.cur)))
+		if (!is_send(w->opcode) || w->num_sge != 1 || w->length > RING_CHUNK)
+			break;
+		if (w->flags & IBV_SEND_INLINE)
+			own = (const void *)(uintptr_t)sge->addr;
+		if (!write_whole(q, w, own, sge))
 			break;
 	}
-	peer_unlock(p);
+	brief_give(&p->writing);
 	due = q->src.cur != qp->sq.head || wants_timer(q);
 	lock_give(&qp->lock);
 	return left_by(p, due);
@@ -318,8 +331,7 @@ static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now
 		return NEXT_FAILED;
 	}
 	asks = op & SEGMENT_LAST && asks_for_ack(q, w);
-	put_head(q, r, op, w, asks);
-	publish(q, r, len, asks);
+	publish(q, r, op, w, len, asks);
 	if (psn_diff(q->src.next, q->src.max) > 0)
 		q->src.max = q->src.next;
 	if (op & SEGMENT_LAST)
@@ -345,10 +357,10 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	peer_unlock(p);
 	peer_wrote(p); /* a peer that sleeps over a full ring must be woken, too */
 	if (next == NEXT_FULL) {
-		atomic_store(&p->crowded, true);
+		atomic_store(&p->closed, true);
 		qp_wait_for_lane(qp, left < SHARE);
 	} else if (!lane_is_awaited(&p->lane)) {
-		atomic_store(&p->crowded, false);
+		atomic_store(&p->closed, false);
 	}
 	return next == NEXT_SENT && q->src.cur != qp->sq.head && !q->src.failed;
 }
@@ -381,13 +393,8 @@ bool write_word(struct shm_qp *q, uint64_t word)
 	peer_lock(p);
 	r = ring_reserve_answer(&p->out);
 	if (r) {
-		r->kind = REC_SEGMENT;
-		r->flags = 0;
+		memcpy(r, &q->head, REC_HEAD);
 		r->opcode = SEGMENT_WORD;
-		r->syndrome = 0;
-		r->dst = q->dest;
-		r->src = q->qp->qpn;
-		r->route = q->route;
 		r->psn = (uint32_t)word;
 		r->data = (uint32_t)(word >> 32);
 		ring_publish(&p->out, r, REC_HEAD);

@@ -126,14 +126,14 @@ static void a_full_ring(void **state)
 	}
 	pair_run(f, MS);
 	assert_true(pair_peer(f, 0)->sent < 40);
-	assert_true(pair_peer(f, 0)->crowded);
+	assert_true(pair_peer(f, 0)->closed);
 	pair_go(f, 1);
 	for (uint64_t id = 0; id < 40; id++) {
 		fix_wc(f, 1, id, IBV_WC_SUCCESS);
 		fix_wc(f, 0, id, IBV_WC_SUCCESS);
 	}
 	assert_memory_equal(f->mem[1], f->mem[0] + 390, 16384);
-	assert_false(pair_peer(f, 0)->crowded);
+	assert_false(pair_peer(f, 0)->closed);
 	fix_close(f);
 }
 

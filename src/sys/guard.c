@@ -321,17 +321,21 @@ void guard_enter(void)
 		mask.pending = is_to_look();
 }
 
-void guard_leave(void)
+__attribute__((noinline)) static void leave_rarely(void)
 {
 	unsigned opened = mask.opened;
 
-	if (--mask.depth > 0)
-		return;
 	if (mask.pending && !mask.blocks)
 		mask.times = 0; /* read the mask at the next one */
 	mask.pending = false;
 	mask.opened = 0;
 	guard_close(opened);
+}
+
+void guard_leave(void)
+{
+	if (--mask.depth == 0 && __builtin_expect(mask.pending || mask.opened, 0))
+		leave_rarely();
 }
 
 /* Called just before memory is touched. */

@@ -59,6 +59,29 @@ struct cqe {
 /* cqe.places: one place of an SRQ, whose receives complete to several CQs. */
 enum { PLACE_SHARED = UINT16_MAX };
 
+/* Fills *e for a request that succeeded; without places. Field by field: compilers clear
+ * a literal of this size by a string instruction, which takes longer than all else here.
+ */
+static inline void cqe_succeeds(struct cqe *e, uint64_t wr_id, uint32_t qp_num,
+				enum ibv_wc_opcode opcode, uint32_t byte_len,
+				uint64_t now)
+{
+	e->wr_id = wr_id;
+	e->status = IBV_WC_SUCCESS;
+	e->opcode = opcode;
+	e->vendor_err = 0;
+	e->byte_len = byte_len;
+	e->imm = 0;
+	e->qp_num = qp_num;
+	e->src_qp = 0;
+	e->flags = 0;
+	e->pkey_index = e->slid = 0;
+	e->sl = e->dlid_path_bits = 0;
+	e->places = 0;
+	e->now = now;
+	e->queue = NULL;
+}
+
 /* The entry leaves its ring: its places return. The lock of the CQ is held, and all
  * entries with places of one queue are in one CQ, except those of an SRQ. */
 static inline void cqe_leaves(const struct cqe *e)

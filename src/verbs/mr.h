@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sys/guard.h"
 #include "sys/list.h"
 #include "sys/live.h"
 #include "verbs/core.h"
@@ -189,11 +190,20 @@ static inline uint8_t *mr_again(struct core *core, const struct mr_found *f, uin
 	return mr_allows(core, f, key, va, len, access) ? mr_at(f, va) : NULL;
 }
 
+/* The rest of mr_write(), after a fault. */
+int mr_write_protected(struct core *core, uint32_t key, uint8_t *host, const void *src,
+		       size_t n);
 /* Write n bytes, or the 8 bytes of an atomic, at host, after mr_check() allowed it by
  * key. Bytes are written upward, the last 64 last. Like a NIC that pinned the region,
  * these write even to memory that the program has since write-protected (not for
  * ON_DEMAND). Return 0, or -EFAULT if the memory is gone. Turn held. */
-int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src, size_t n);
+static inline int mr_write(struct core *core, uint32_t key, uint8_t *host,
+			   const void *src, size_t n)
+{
+	return guard_copy(host, src, n) == 0
+		       ? 0
+		       : mr_write_protected(core, key, host, src, n);
+}
 int mr_cmp_swap(struct core *core, uint32_t key, uint64_t *at, uint64_t compare,
 		uint64_t swap, uint64_t *orig);
 int mr_fetch_add(struct core *core, uint32_t key, uint64_t *at, uint64_t add,

@@ -19,10 +19,9 @@ static bool is_pinned(struct core *core, uint32_t key)
 	return mk && !(mk->access & IBV_ACCESS_ON_DEMAND);
 }
 
-int mr_write(struct core *core, uint32_t key, uint8_t *host, const void *src, size_t n)
+int mr_write_protected(struct core *core, uint32_t key, uint8_t *host, const void *src,
+		       size_t n)
 {
-	if (guard_copy(host, src, n) == 0)
-		return 0;
 	return is_pinned(core, key) ? pinned_write(host, src, n) : -EFAULT;
 }
 

@@ -44,24 +44,6 @@ void rq_fini(struct rq *rq)
 	rq->sge = NULL;
 }
 
-int rq_post(struct rq *rq, const struct ibv_recv_wr *wr)
-{
-	uint32_t at = rq->head & (rq->size - 1);
-
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge ||
-	    (wr->num_sge && !wr->sg_list))
-		return -EINVAL;
-	if (rq_used(rq) >= rq->cap)
-		return -ENOMEM;
-	rq->wqe[at].wr_id = wr->wr_id;
-	rq->wqe[at].num_sge = (uint32_t)wr->num_sge;
-	if (wr->num_sge)
-		memcpy(&rq->sge[(size_t)at * rq->max_sge], wr->sg_list,
-		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
-	rq->head++;
-	return 0;
-}
-
 bool rq_pop(struct rq *rq, struct rwqe *out)
 {
 	uint32_t at = rq->tail & (rq->size - 1);

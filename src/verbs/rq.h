@@ -3,10 +3,12 @@
 #ifndef VERBS_RQ_H
 #define VERBS_RQ_H
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "sys/list.h"
 #include "sys/lock.h"
@@ -46,7 +48,6 @@ struct rq {
  * granted. Returns 0, -EINVAL or -ENOMEM. */
 int rq_init(struct rq *rq, struct pd *in, uint32_t max_wr, uint32_t max_sge);
 void rq_fini(struct rq *rq);
-int rq_post(struct rq *rq, const struct ibv_recv_wr *wr); /* -ENOMEM, -EINVAL */
 bool rq_pop(struct rq *rq, struct rwqe *out);
 /* Gives rq the rings and the size of `by`, which is new and becomes what rq was; its
  * receives stay. by->cap is not below rq_used(). */
@@ -57,6 +58,25 @@ void rq_resize(struct rq *rq, struct rq *by);
 static inline uint32_t rq_used(const struct rq *rq)
 {
 	return rq->head - atomic_load_explicit(&rq->returned, memory_order_relaxed);
+}
+
+/* Returns 0, -ENOMEM or -EINVAL. */
+static inline int rq_post(struct rq *rq, const struct ibv_recv_wr *wr)
+{
+	uint32_t at = rq->head & (rq->size - 1);
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge ||
+	    (wr->num_sge && !wr->sg_list))
+		return -EINVAL;
+	if (rq_used(rq) >= rq->cap)
+		return -ENOMEM;
+	rq->wqe[at].wr_id = wr->wr_id;
+	rq->wqe[at].num_sge = (uint32_t)wr->num_sge;
+	if (wr->num_sge)
+		memcpy(&rq->sge[(size_t)at * rq->max_sge], wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(*wr->sg_list));
+	rq->head++;
+	return 0;
 }
 
 /* Returns the SGE of the oldest receive; NULL if it has not exactly one SGE or the

@@ -52,8 +52,8 @@ void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_
  * found stays registered during the copy. *into: the region of the receive before.
  * Returns false with nothing changed if the receive is another one, or refuses the
  * message. */
-static inline bool target_fill_first(struct qp *qp, struct mr_found *into,
-				     const uint8_t *payload, uint32_t len)
+__attribute__((always_inline)) static inline bool target_fill_first(
+	struct qp *qp, struct mr_found *into, const uint8_t *payload, uint32_t len)
 	REQUIRES(qp->lock)
 {
 	const struct ibv_sge *sge = rq_first(&qp->rq);
@@ -72,24 +72,19 @@ static inline bool target_fill_first(struct qp *qp, struct mr_found *into,
 }
 
 /* Takes and completes that receive. May fail the QP (CQ full). */
-static inline void target_complete_first(struct qp *qp, uint32_t len, bool solicited,
-					 uint64_t now) REQUIRES(qp->lock)
+__attribute__((always_inline)) static inline void target_complete_first(
+	struct qp *qp, uint32_t len, bool solicited, uint64_t now) REQUIRES(qp->lock)
 {
 	struct rq *rq = &qp->rq;
 	const uint64_t wr_id = rq->wqe[rq->tail++ & (rq->size - 1)].wr_id;
 	struct cqe cqe, *in_place = cq_begin(qp->recv_cq);
+	struct cqe *to = in_place ? in_place : &cqe;
 
-	*(in_place ? in_place : &cqe) = (struct cqe){
-		.wr_id = wr_id,
-		.now = now,
-		.qp_num = qp->qpn,
-		.opcode = IBV_WC_RECV,
-		.byte_len = len,
-		.src_qp = qp->attr.dest_qp_num,
-		.sl = qp->path.sl,
-		.places = 1,
-		.queue = &rq->returned,
-	};
+	cqe_succeeds(to, wr_id, qp->qpn, IBV_WC_RECV, len, now);
+	to->src_qp = qp->attr.dest_qp_num;
+	to->sl = qp->path.sl;
+	to->places = 1;
+	to->queue = &rq->returned;
 	if (in_place)
 		cq_end(qp->recv_cq, solicited);
 	else
