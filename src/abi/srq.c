@@ -5,6 +5,7 @@
 #include "verbs/cq.h"
 #include "verbs/mr.h"
 #include "verbs/rq.h"
+#include "verbs/tm.h"
 #include "verbs/xrc.h"
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)

@@ -35,7 +35,7 @@ bool same_host(struct device *dev, const uint8_t ip[16])
 /* The peer of such a QP sends segments, so the QP cannot stay what it is. */
 static int to_segments(struct qp *qp) REQUIRES(qp->lock)
 {
-	if (!qp->tm.list)
+	if (!qp->hooks)
 		return qp_change_transport(qp, &shm_transport);
 	log_info("QP 0x%06x: URNIC_SHM does not match tags: its SRQ does", qp->qpn);
 	return -EOPNOTSUPP;

@@ -75,8 +75,8 @@ enum refusal lane_fetch(struct ib_qp *q, const struct ib_pkt *pkt)
 	enum refusal why = ACCEPTED;
 	struct span to;
 
-	/* Where tags are matched, the tag is in the payload. */
-	if (q->qp->tm.list || !reach_is_worth_fetching(by.r, from.key))
+	/* Hooks look at the payload first: a tag is in it. */
+	if (q->qp->hooks || !reach_is_worth_fetching(by.r, from.key))
 		return REFUSED_FETCH;
 	if (ib_begins(pkt->op))
 		why = target_take_recv(q->qp, t);

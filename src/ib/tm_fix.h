@@ -61,9 +61,9 @@ static inline struct tags *open_tags(const struct sim_conf *conf)
 /* The number of tags in use. */
 static inline unsigned used(struct tags *t)
 {
-	unsigned n = t->srq->tm->size;
+	unsigned n = tm_list_of(t->srq)->size;
 
-	list_for(i, &t->srq->tm->free) n--;
+	list_for(i, &tm_list_of(t->srq)->free) n--;
 	return n;
 }
 

@@ -56,7 +56,7 @@ static void what_does_not_match_keeps_it(struct tags *t)
 		assert_memory_equal(t->f->mem[1] + FIX_MEM - 8192, t->f->mem[0],
 				    m[i].len);
 	}
-	assert_int_equal(t->srq->tm->unexpected, 4);
+	assert_int_equal(tm_list_of(t->srq)->unexpected, 4);
 	send_tagged(t, IBV_TMH_EAGER, 1, 20); /* it has waited all the time */
 	sent(t);
 	expect(t, 501, IBV_WC_TM_RECV, IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID, 4, 1);
@@ -81,7 +81,7 @@ static void a_write_takes_a_receive(struct tags *t)
 	sent(t);
 	expect(t, 1, IBV_WC_TM_RECV, 0, 20, 0);
 	expect(t, 3, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM, 64, 0);
-	assert_int_equal(t->srq->tm->unexpected, 1);
+	assert_int_equal(tm_list_of(t->srq)->unexpected, 1);
 }
 
 static void a_message_without_a_receive_waits(struct tags *t)
@@ -92,7 +92,7 @@ static void a_message_without_a_receive_waits(struct tags *t)
 	add(t, 5, 0, 100);
 	sent(t);
 	expect(t, 505, IBV_WC_TM_RECV, IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID, 4, 5);
-	assert_int_equal(t->srq->tm->unexpected, 0);
+	assert_int_equal(tm_list_of(t->srq)->unexpected, 0);
 }
 
 static void a_rendezvous_fetches_its_data(struct tags *t)
@@ -113,7 +113,7 @@ static void a_rendezvous_fetches_its_data(struct tags *t)
 	}
 	sim_run(t->f->s, SEC);
 	assert_int_equal(used(t), 0);
-	assert_int_equal(t->srq->tm->unexpected, 0);
+	assert_int_equal(tm_list_of(t->srq)->unexpected, 0);
 }
 
 struct seen {

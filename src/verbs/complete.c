@@ -9,7 +9,7 @@
 #include "verbs/exports.h"
 #include "verbs/failure.h"
 #include "verbs/qp.h"
-#include "verbs/tm.h"
+#include "verbs/srq_hooks.h"
 #include "verbs/wr_op.h"
 
 void qp_set_state(struct qp *qp, enum ibv_qp_state state)
@@ -69,7 +69,7 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	if (!(w->flags & SWQE_OWN))
 		return tell(qp, w, status, verr, now);
 	cq_return(qp->send_cq, &qp->sq.returned, 1);
-	return tm_ended(qp, w, status, verr, now);
+	return qp->hooks->ended(qp, w, status, verr, now);
 }
 
 void sq_reclaim(struct qp *qp)
@@ -126,10 +126,10 @@ static void flush_sq(struct qp *qp, uint64_t now) REQUIRES(qp->lock)
 
 /* --- receive queue ------------------------------------------------------- */
 
-void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag)
+void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool no_place)
 {
 	qp->recv.held = true;
-	qp->tm.held = is_tag;
+	qp->recv.no_place = no_place;
 	qp->recv.held_wr_id = wr_id;
 }
 
@@ -163,12 +163,12 @@ void rq_complete(struct qp *qp, const struct rwqe *w, struct cqe *cqe, bool soli
 	qp->recv.held = false;
 	cqe->wr_id = w->wr_id;
 	cqe->qp_num = qp->qpn;
-	if (!qp->tm.held)
+	if (!qp->recv.no_place)
 		hold_place(qp, cqe);
 	rq_push(qp, cqe, solicited);
 }
 
-static void flush_recv(struct qp *qp, uint64_t wr_id, bool is_tag, uint64_t now)
+static void flush_recv(struct qp *qp, uint64_t wr_id, bool no_place, uint64_t now)
 {
 	struct cqe cqe = {
 		.wr_id = wr_id,
@@ -179,7 +179,7 @@ static void flush_recv(struct qp *qp, uint64_t wr_id, bool is_tag, uint64_t now)
 		.opcode = IBV_WC_RECV,
 	};
 
-	if (!is_tag)
+	if (!no_place)
 		hold_place(qp, &cqe);
 	cq_push(qp->recv_cq, &cqe, false);
 }
@@ -191,7 +191,7 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 	if (qp->recv.held) {
 		qp->recv.held = false;
-		flush_recv(qp, qp->recv.held_wr_id, qp->tm.held, now);
+		flush_recv(qp, qp->recv.held_wr_id, qp->recv.no_place, now);
 	}
 	for (; rq->tail != rq->head; rq->tail++)
 		flush_recv(qp, rq->wqe[rq->tail & (rq->size - 1)].wr_id, false, now);
@@ -227,20 +227,20 @@ void qp_flush(struct qp *qp, uint64_t now)
 	if (qp->state != IBV_QPS_ERR)
 		return;
 	flush_rq(qp, now);
-	if (qp->tm.list)
-		tm_flush(qp, now);
+	if (qp->hooks)
+		qp->hooks->flush(qp, now);
 	raise_last_wqe(qp);
 }
 
 void qp_clear(struct qp *qp)
 {
-	if (qp->tm.list)
-		tm_drop(qp);
+	if (qp->hooks)
+		qp->hooks->clear(qp);
 	/* The indices are not reset to 0, because other state derives from them. */
 	qp->sq.tail = qp->sq.head;
 	qp->rq.tail = qp->rq.head;
 	/* What is left of a message will not come: the SRQ has its receive back. */
-	if (qp->recv.held && !qp->tm.held && qp->srq)
+	if (qp->recv.held && !qp->recv.no_place && qp->srq)
 		atomic_fetch_add_explicit(&qp->srq->rq.returned, 1, memory_order_relaxed);
 	qp->recv.held = false;
 }

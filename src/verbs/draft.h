@@ -44,12 +44,12 @@ static inline bool post_alone(struct qp *qp) REQUIRES(qp->lock)
 	return !qp->builder.active || post_wait(qp);
 }
 /* Returns the index at which drafts must end. It is never before sq.draft, since the
- * QP's own requests (verbs/tm.h) also occupy the queue. */
+ * QP's own requests (verbs/srq_hooks.h) also occupy the queue. */
 static inline uint32_t post_room(const struct qp *qp) REQUIRES(qp->lock)
 {
 	uint32_t room = sq_end(&qp->sq);
 
-	return qp->tm.list && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
+	return qp->hooks && (int32_t)(room - qp->sq.draft) < 0 ? qp->sq.draft : room;
 }
 /* Starts a batch of drafts, which may reach up to sq->room. */
 static inline void post_begin(struct qp *qp) REQUIRES(qp->lock)

@@ -15,7 +15,7 @@
 #include "verbs/draft.h"
 #include "verbs/event.h"
 #include "verbs/qp.h"
-#include "verbs/tm.h"
+#include "verbs/srq_hooks.h"
 #include "verbs/wr_op.h"
 
 static void keep(struct qp *qp, int rc)
@@ -62,7 +62,7 @@ static bool end_building(struct qp *qp) REQUIRES(qp->lock)
 	qp->builder.active = false;
 	if (qp->builder.waiters)
 		lock_changed(&qp->builder.done);
-	return qp->tm.list && tm_go_on(qp);
+	return qp->hooks && qp->hooks->built(qp);
 }
 
 /* The draft as its program would give it to ibv_post_send(). */

@@ -23,6 +23,7 @@
 #include "verbs/verr.h"
 
 struct opened;
+struct srq_hooks;
 struct tm_list;
 struct tm_tag;
 struct transport;
@@ -30,7 +31,7 @@ struct xrcd;
 
 #define QKEY_OWN 0x80000000u /* IBTA 10.2.5: the QP's own is sent */
 
-enum { SWQE_OWN = 1 << 7 }; /* swqe.flags: the QP's own request (verbs/tm.h) */
+enum { SWQE_OWN = 1 << 7 }; /* swqe.flags: the QP's own request: its hooks' */
 
 struct swqe {
 	uint64_t wr_id;
@@ -118,6 +119,7 @@ struct qp_sqd {
 /* The receive that a message has taken, and waiting for one */
 struct qp_recv {
 	bool held;     /* a receive was taken and is not complete */
+	bool no_place; /* it came from no queue, and has no place in one */
 	bool awaited;  /* verbs/await.h; not with an SRQ */
 	bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
 	uint64_t held_wr_id;
@@ -152,11 +154,17 @@ struct qp_sched {
 
 /* Tag matching (verbs/tm.h) */
 struct qp_tm {
-	struct tm_list *list; /* the SRQ's tag list; NULL: no tag matching */
+	struct tm_list *list; /* the SRQ's */
 	struct tm_tag *tag;   /* the rendezvous being received, or NULL */
 	struct list rndv;     /* rendezvous that wait for their READ or FIN */
 	unsigned own;	      /* requests with SWQE_OWN in sq */
-	bool held; /* the held receive is a tag's and has no place in a queue */
+	/* Contents of the completion of the message that is being received; opcode 0: as
+	 * without tag matching. */
+	struct {
+		uint8_t opcode, flags;
+		uint32_t priv;
+		uint64_t tag;
+	} found;
 };
 
 /* XRC (verbs/xrc.h, verbs/shared.h, verbs/opened.h) */
@@ -185,7 +193,8 @@ struct qp {
 	struct pd *pd; /* the proper PD (verbs/pd.h) */
 	struct pd *in; /* the PD that the program named */
 	struct cq *send_cq, *recv_cq;
-	struct srq *srq; /* or NULL */
+	struct srq *srq;	       /* or NULL */
+	const struct srq_hooks *hooks; /* the SRQ's, or NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
 	unsigned wr_type; /* verbs/wr_op.h: type, or WR_TYPE_IWARP */
@@ -407,9 +416,8 @@ void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr) REQUIRES(qp->loc
  * not receive. A QP holds at most one, until rq_complete(). qp_fail() flushes a held
  * receive, so the transport just forgets it. */
 bool qp_pop_recv(struct qp *qp, struct rwqe *out) REQUIRES(qp->lock);
-/* Marks a receive that was taken by other means as held. is_tag: it is the buffer of a
- * tag, not a receive of the SRQ. */
-void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool is_tag) REQUIRES(qp->lock);
+/* Marks a receive that was taken by other means as held. no_place: from no queue. */
+void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool no_place) REQUIRES(qp->lock);
 
 /* Completes the receive taken by qp_pop_recv(). *cqe: all fields but wr_id and qp_num.
  * Does nothing if the receive was flushed meanwhile; may fail the QP (CQ full). */

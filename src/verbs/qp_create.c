@@ -15,7 +15,7 @@
 #include "verbs/mr.h"
 #include "verbs/ring.h"
 #include "verbs/shared.h"
-#include "verbs/tm.h"
+#include "verbs/srq_hooks.h"
 #include "verbs/transport.h"
 #include "verbs/wr_op.h"
 #include "verbs/xrc.h"
@@ -126,20 +126,6 @@ static int check_extensions(const struct context *ctx,
 	return 0;
 }
 
-/* Tag matching needs RC, since the QP READs the data of a rendezvous, and one PD for
- * QP and SRQ. */
-static int check_tm(const struct ibv_qp_init_attr_ex *a)
-{
-	const struct srq *srq = srq_of(a->srq);
-
-	if (!srq->tm || (a->qp_type == IBV_QPT_RC && pd_proper(pd_of(a->pd)) == srq->pd))
-		return 0;
-	log_info("create_qp refused: SRQ 0x%06x matches tags, so its QPs "
-		 "must be RC QPs of the same PD",
-		 srq->num);
-	return -EINVAL;
-}
-
 /* The caller has checked that the objects exist and belong to ctx. */
 static int check_objects(const struct ibv_qp_init_attr_ex *a)
 {
@@ -151,7 +137,9 @@ static int check_objects(const struct ibv_qp_init_attr_ex *a)
 			 target ? "an XRC domain" : "a PD or CQ");
 		return -EINVAL;
 	}
-	return a->srq ? check_tm(a) : 0;
+	if (a->srq && srq_of(a->srq)->hooks)
+		return srq_of(a->srq)->hooks->check(srq_of(a->srq), a);
+	return 0;
 }
 
 static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
@@ -210,17 +198,22 @@ static int sq_init(struct sq *sq, struct pd *in, const struct ibv_qp_cap *cap,
 	return 0;
 }
 
+static uint32_t own_sends(const struct qp *qp)
+{
+	return qp->hooks ? qp->hooks->own_sends : 0;
+}
+
 static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 {
 	struct ibv_qp_cap sends = *cap;
 	int rc;
 
-	if (qp->tm.list) {
-		sends.max_send_sge = max32(sends.max_send_sge, TM_SGES);
-		sends.max_inline_data = max32(sends.max_inline_data, TM_FIN);
+	if (qp->hooks) {
+		sends.max_send_sge = max32(sends.max_send_sge, qp->hooks->own_sges);
+		sends.max_inline_data =
+			max32(sends.max_inline_data, qp->hooks->own_inline);
 	}
-	rc = sq_init(&qp->sq, qp->in, &sends, qp->tm.list ? TM_OWN : 0);
-
+	rc = sq_init(&qp->sq, qp->in, &sends, own_sends(qp));
 	if (rc || qp->srq)
 		return rc;
 	rc = rq_init(&qp->rq, qp->in, cap->max_recv_wr, cap->max_recv_sge);
@@ -232,7 +225,7 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 static struct ibv_qp_cap granted(const struct qp *qp)
 {
 	return (struct ibv_qp_cap){
-		.max_send_wr = qp->sq.cap - (qp->tm.list && qp->sq.cap ? TM_OWN : 0),
+		.max_send_wr = qp->sq.cap ? qp->sq.cap - own_sends(qp) : 0,
 		.max_send_sge = qp->sq.max_sge,
 		.max_recv_wr = qp->rq.cap,
 		.max_recv_sge = qp->rq.max_sge,
@@ -332,9 +325,11 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	qp->send_cq = a->send_cq ? cq_of(a->send_cq) : NULL;
 	qp->recv_cq = a->recv_cq ? cq_of(a->recv_cq) : NULL;
 	qp->srq = a->srq ? srq_of(a->srq) : NULL;
-	qp->tm.list = qp->srq ? qp->srq->tm : NULL;
-	if (qp->tm.list)
+	qp->hooks = qp->srq ? qp->srq->hooks : NULL;
+	if (qp->hooks) {
 		qp->recv_cq = qp->srq->cq;
+		qp->hooks->join(qp);
+	}
 	qp->xrc.domain = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;
 	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD &&

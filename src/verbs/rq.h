@@ -18,7 +18,7 @@
 struct cq;
 struct pd;
 struct qp;
-struct tm_list;
+struct srq_hooks;
 struct xrcd;
 
 /* A receive taken off its queue, into which a message is scattered. */
@@ -103,9 +103,10 @@ struct srq {
 	struct list awaiting; /* QPs that wait for a receive: verbs/await.h */
 	uint32_t num;	      /* slot (10) | index in core->srqs (14) */
 	_Atomic unsigned users;
-	struct xrcd *xrcd;  /* XRC: the domain; else NULL */
-	struct tm_list *tm; /* tag matching: its tags (verbs/tm.h); else NULL */
-	struct cq *cq;	    /* XRC and tag matching: CQ of its receives; else NULL */
+	struct xrcd *xrcd;	       /* XRC: the domain; else NULL */
+	const struct srq_hooks *hooks; /* of a rare kind (verbs/srq_hooks.h); else NULL */
+	void *kind;		       /* the hooks' own */
+	struct cq *cq; /* XRC, and a kind with hooks: CQ of its receives; else NULL */
 };
 
 /* The SRQ's queue, by a function that makes clang check the lock. */
@@ -121,10 +122,11 @@ int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *att
 /* Makes an SRQ of an XRC domain; its receives complete to cq. */
 int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
 		   struct ibv_srq_init_attr *attr, struct srq **out);
-/* Makes an SRQ that matches tags; what its QPs receive completes to cq. */
-int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
-		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
-		  struct srq **out);
+/* Makes an SRQ with hooks, for which hooks->open() gets `how`; what its QPs receive
+ * completes to cq. */
+int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
+		    const struct srq_hooks *hooks, const void *how,
+		    struct ibv_srq_init_attr *attr, struct srq **out);
 int srq_destroy(struct srq *srq); /* waits for acknowledged events; 0 or -EBUSY */
 /* MAX_WR resizes and sets attr to what was granted (-EINVAL if below what is posted,
  * or below the limit); LIMIT arms the limit event once: it comes at once if fewer

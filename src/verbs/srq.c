@@ -11,7 +11,7 @@
 #include "verbs/device.h"
 #include "verbs/mr.h"
 #include "verbs/rq.h"
-#include "verbs/tm.h"
+#include "verbs/srq_hooks.h"
 #include "verbs/xrc.h"
 
 struct srq *srq_of(struct ibv_srq *ibv)
@@ -84,10 +84,9 @@ static void fill_ibv(struct srq *srq, void *srq_context)
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-/* tags NULL: the SRQ matches no tags. */
 static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
-		  const struct ibv_tm_cap *tags, struct ibv_srq_init_attr *attr,
-		  struct srq **out)
+		  const struct srq_hooks *hooks, const void *how,
+		  struct ibv_srq_init_attr *attr, struct srq **out)
 {
 	struct srq *srq;
 	int rc;
@@ -111,12 +110,13 @@ static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct 
 	if (rc)
 		goto free_srq;
 	lock_init(&srq->lock);
-	rc = tags ? tm_create(srq, tags) : 0;
+	srq->hooks = hooks;
+	rc = hooks ? hooks->open(srq, how) : 0;
 	if (rc)
 		goto free_rq;
 	rc = add(ctx->core, srq);
 	if (rc)
-		goto free_tm;
+		goto free_kind;
 	fill_ibv(srq, attr->srq_context);
 	use(srq, 1);
 	attr->attr.max_wr = srq->rq.cap;
@@ -125,8 +125,8 @@ static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct 
 	*out = srq;
 	return 0;
 
-free_tm:
-	free(srq->tm);
+free_kind:
+	free(srq->kind);
 free_rq:
 	rq_fini(&srq->rq);
 free_srq:
@@ -137,22 +137,20 @@ free_srq:
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out)
 {
-	return create(ctx, pd, NULL, NULL, NULL, attr, out);
+	return create(ctx, pd, NULL, NULL, NULL, NULL, attr, out);
 }
 
 int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
 		   struct ibv_srq_init_attr *attr, struct srq **out)
 {
-	return create(ctx, pd, xrcd, cq, NULL, attr, out);
+	return create(ctx, pd, xrcd, cq, NULL, NULL, attr, out);
 }
 
-int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
-		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
-		  struct srq **out)
+int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
+		    const struct srq_hooks *hooks, const void *how,
+		    struct ibv_srq_init_attr *attr, struct srq **out)
 {
-	if (!ctx->dev->kind->tag_matching)
-		return -EOPNOTSUPP;
-	return create(ctx, pd, NULL, cq, cap, attr, out);
+	return create(ctx, pd, NULL, cq, hooks, how, attr, out);
 }
 
 int srq_destroy(struct srq *srq)
@@ -172,7 +170,7 @@ int srq_destroy(struct srq *srq)
 	lock_take(&srq->lock); /* waits for a post in progress */
 	rq_fini(&srq->rq);
 	lock_give(&srq->lock);
-	free(srq->tm);
+	free(srq->kind);
 	use(srq, (unsigned)-1);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);

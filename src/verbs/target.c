@@ -9,7 +9,7 @@
 #include "verbs/flush.h"
 #include "verbs/qp.h"
 #include "verbs/sgl.h"
-#include "verbs/tm.h"
+#include "verbs/srq_hooks.h"
 
 /* Per refusal: its text in the log; the completion status of the current receive
  * (SUCCESS: it is not completed); and the event of an RC QP that fails by it, or -1. */
@@ -47,7 +47,6 @@ enum refusal target_take_recv(struct qp *qp, struct target *t)
 	if (!t->have_recv)
 		t->have_recv = qp_pop_recv(qp, &t->recv);
 	t->filled = 0;
-	t->tm.opcode = 0;
 	return t->have_recv ? ACCEPTED : REFUSED_NO_RECV;
 }
 
@@ -55,8 +54,8 @@ enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data
 			       uint32_t n, bool whole, uint32_t *skip)
 {
 	*skip = 0;
-	if (qp->tm.list && !t->have_recv)
-		return tm_begin(qp, t, data, n, whole, skip);
+	if (qp->hooks && !t->have_recv)
+		return qp->hooks->begin(qp, t, data, n, whole, skip);
 	return target_take_recv(qp, t);
 }
 
@@ -100,32 +99,12 @@ enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
 								: ACCEPTED;
 }
 
-/* target_complete() for a QP whose SRQ matches tags. */
-static void complete_tm(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
-	REQUIRES(qp->lock)
-{
-	struct tm_tag *tag = qp->tm.tag;
-
-	if (t->tm.opcode)
-		tm_describe(t, cqe);
-	if (tag)
-		cqe->byte_len = tag->len;
-	qp->tm.tag = NULL;
-	rq_complete(qp, &t->recv, cqe, solicited);
-	if (!tag)
-		return;
-	if (qp_receives(qp))
-		tm_fetch(qp, tag);
-	else /* the CQ is overrun */
-		tm_free(qp->tm.list, tag);
-}
-
 void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
 {
 	cqe->status = IBV_WC_SUCCESS;
 	t->have_recv = false;
-	if (qp->tm.list)
-		complete_tm(qp, t, cqe, solicited);
+	if (qp->hooks)
+		qp->hooks->complete(qp, t, cqe, solicited);
 	else
 		rq_complete(qp, &t->recv, cqe, solicited);
 }

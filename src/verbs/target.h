@@ -23,7 +23,7 @@
 /* --- receives ------------------------------------------------------------ */
 
 /* Begins a SEND whose first n bytes are data; whole: it has no more. Takes a receive
- * by target_take_recv() or by its tag (verbs/tm.h); the first *skip bytes are not
+ * by target_take_recv() or by its tag (verbs/srq_hooks.h); the first *skip bytes are not
  * placed. REFUSED_NO_RECV, REFUSED_RECV_SHORT. */
 enum refusal target_begin_send(struct qp *qp, struct target *t, const void *data,
 			       uint32_t n, bool whole, uint32_t *skip) REQUIRES(qp->lock);

@@ -37,13 +37,6 @@ struct target {
 	bool have_recv;
 	struct rwqe recv;
 	uint64_t filled;
-	/* If the SRQ matches tags: contents of the completion; opcode 0: as without
-	 * tag matching. */
-	struct {
-		uint8_t opcode, flags;
-		uint32_t priv;
-		uint64_t tag;
-	} tm;
 	/* The WRITE in progress. */
 	struct {
 		uint64_t va;

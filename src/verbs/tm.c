@@ -16,6 +16,8 @@
 #include "verbs/device.h"
 #include "verbs/event.h"
 #include "verbs/qp.h"
+#include "verbs/srq_hooks.h"
+#include "verbs/target.h"
 
 enum {
 	PLACE_BITS = 16,
@@ -30,11 +32,12 @@ _Static_assert(sizeof(struct ibv_tmh) == 16 && sizeof(struct ibv_rvh) == 16,
 /* Returns the SRQ's tag list, which srq->lock guards. */
 static struct tm_list *tm_of(struct srq *srq) REQUIRES(srq->lock)
 {
-	return srq->tm;
+	return tm_list_of(srq);
 }
 
-int tm_create(struct srq *srq, const struct ibv_tm_cap *cap)
+static int open_list(struct srq *srq, const void *how)
 {
+	const struct ibv_tm_cap *cap = how;
 	struct tm_list *tm;
 
 	if (cap->max_num_tags == 0 || cap->max_num_tags > TM_TAGS ||
@@ -54,7 +57,7 @@ int tm_create(struct srq *srq, const struct ibv_tm_cap *cap)
 		tm->tag[i].handle = i;
 		list_add_tail(&tm->free, &tm->tag[i].node);
 	}
-	srq->tm = tm;
+	srq->kind = tm;
 	return 0;
 }
 
@@ -297,56 +300,126 @@ static struct tm_tag *find(struct qp *qp, struct tm_list *tm, const void *data,
 static enum refusal unexpected(struct qp *qp, struct srq *srq, struct target *t,
 			       bool counts) REQUIRES(qp->lock) REQUIRES(srq->lock)
 {
+	struct tm_list *tm = tm_of(srq);
+
 	if (!srq_pop_locked(srq, &t->recv))
 		return REFUSED_NO_RECV;
 	t->have_recv = true;
 	qp_hold_recv(qp, t->recv.wr_id, false);
-	t->tm.opcode = counts ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
-	if (counts && ++srq->tm->unexpected - srq->tm->known >= FAR_BEHIND)
-		t->tm.flags = IBV_WC_TM_SYNC_REQ;
+	qp->tm.found.opcode = counts ? IBV_WC_TM_RECV : IBV_WC_TM_NO_TAG;
+	if (counts && ++tm->unexpected - tm->known >= FAR_BEHIND)
+		qp->tm.found.flags = IBV_WC_TM_SYNC_REQ;
 	return ACCEPTED;
 }
 
-enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_t n,
-		      bool whole, uint32_t *skip)
+/* On success the message has a receive, or qp->tm.tag. */
+static enum refusal begin(struct qp *qp, struct target *t, const void *data, uint32_t n,
+			  bool whole, uint32_t *skip)
 {
+	struct qp_tm *m = &qp->tm;
 	struct srq *srq = qp->srq;
 	enum refusal why = ACCEPTED;
 	struct tm_tag *tag;
 	bool counts;
 
-	memset(&t->tm, 0, sizeof(t->tm));
+	qp_is_held(qp);
+	memset(&m->found, 0, sizeof(m->found));
 	t->filled = 0;
 	if (!qp_receives(qp))
 		return REFUSED_NO_RECV;
 	lock_take(&srq->lock);
-	tag = find(qp, srq->tm, data, n, whole, &counts);
+	tag = find(qp, tm_of(srq), data, n, whole, &counts);
 	if (!tag)
 		why = unexpected(qp, srq, t, counts);
 	lock_give(&srq->lock);
 	if (!tag)
 		return why;
-	t->tm.opcode = IBV_WC_TM_RECV;
-	t->tm.flags = IBV_WC_TM_MATCH;
-	t->tm.tag = be64toh(tag->tmh.tag);
-	t->tm.priv = be32toh(tag->tmh.app_ctx);
+	m->found.opcode = IBV_WC_TM_RECV;
+	m->found.flags = IBV_WC_TM_MATCH;
+	m->found.tag = be64toh(tag->tmh.tag);
+	m->found.priv = be32toh(tag->tmh.app_ctx);
 	receive_into(qp, t, tag);
 	*skip = sizeof(struct ibv_tmh);
 	if (tag->tmh.opcode == IBV_TMH_EAGER) {
-		t->tm.flags |= IBV_WC_TM_DATA_VALID;
-		tm_free(srq->tm, tag);
+		m->found.flags |= IBV_WC_TM_DATA_VALID;
+		tm_free(m->list, tag);
 		return ACCEPTED;
 	}
-	qp->tm.tag = tag;
+	m->tag = tag;
 	*skip = n;
 	return tag->len > t->recv.length ? REFUSED_RECV_SHORT : ACCEPTED;
 }
 
-void tm_describe(const struct target *t, struct cqe *cqe)
+/* Fills in the completion's fields about the tag. */
+static void describe(struct qp_tm *m, struct cqe *cqe)
 {
-	cqe->opcode = t->tm.opcode;
-	cqe->flags |= t->tm.flags;
-	cqe->tm_tag = t->tm.tag;
-	if (t->tm.flags & IBV_WC_TM_MATCH)
-		cqe->tm_priv = t->tm.priv;
+	cqe->opcode = m->found.opcode;
+	cqe->flags |= m->found.flags;
+	cqe->tm_tag = m->found.tag;
+	if (m->found.flags & IBV_WC_TM_MATCH)
+		cqe->tm_priv = m->found.priv;
+	m->found.opcode = 0;
+}
+
+static void complete(struct qp *qp, struct target *t, struct cqe *cqe, bool solicited)
+{
+	struct tm_tag *tag = qp->tm.tag;
+
+	qp_is_held(qp);
+	if (qp->tm.found.opcode)
+		describe(&qp->tm, cqe);
+	if (tag)
+		cqe->byte_len = tag->len;
+	qp->tm.tag = NULL;
+	rq_complete(qp, &t->recv, cqe, solicited);
+	if (!tag)
+		return;
+	if (qp_receives(qp))
+		tm_fetch(qp, tag);
+	else /* the CQ is overrun */
+		tm_free(qp->tm.list, tag);
+}
+
+/* --- the SRQ and its QPs --------------------------------------------------- */
+
+/* Tag matching needs RC, since the QP READs the data of a rendezvous, and one PD for
+ * QP and SRQ. */
+static int check(const struct srq *srq, const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->qp_type == IBV_QPT_RC && pd_proper(pd_of(a->pd)) == srq->pd)
+		return 0;
+	log_info("create_qp refused: SRQ 0x%06x matches tags, so its QPs "
+		 "must be RC QPs of the same PD",
+		 srq->num);
+	return -EINVAL;
+}
+
+static void join(struct qp *qp)
+{
+	qp->tm.list = tm_list_of(qp->srq);
+	list_init(&qp->tm.rndv);
+}
+
+static const struct srq_hooks tm_hooks = {
+	.open = open_list,
+	.check = check,
+	.join = join,
+	.own_sends = TM_OWN,
+	.own_sges = TM_SGES,
+	.own_inline = TM_FIN,
+	.ended = tm_ended,
+	.built = tm_go_on,
+	.begin = begin,
+	.complete = complete,
+	.flush = tm_flush,
+	.clear = tm_clear,
+};
+
+int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
+		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
+		  struct srq **out)
+{
+	if (!ctx->dev->kind->tag_matching)
+		return -EOPNOTSUPP;
+	return srq_create_kind(ctx, pd, cq, &tm_hooks, cap, attr, out);
 }

@@ -54,21 +54,20 @@ struct tm_list {
 
 /* --- the list (tm.c) ----------------------------------------------------- */
 
-/* Returns 0, -EINVAL or -ENOMEM. */
-int tm_create(struct srq *srq, const struct ibv_tm_cap *cap);
+/* The tags of an SRQ; NULL if it matches none.  The list is under srq->lock. */
+static inline struct tm_list *tm_list_of(const struct srq *srq)
+{
+	return srq->kind;
+}
+/* Makes an SRQ that matches tags; what its QPs receive completes to cq. */
+int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
+		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
+		  struct srq **out);
 /* Executes list operations in order; each completes here. *bad is the first refused
  * one. Returns 0, -EINVAL, -ENOMEM or -EIO. */
 int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 /* Frees a place. */
 void tm_free(struct tm_list *tm, struct tm_tag *tag);
-
-/* Begins a SEND whose first n bytes are data; whole: it has no more. On success it has
- * a receive or qp->tm.tag; *skip of its bytes are not placed. REFUSED_NO_RECV,
- * REFUSED_RECV_SHORT. Turn held. */
-enum refusal tm_begin(struct qp *qp, struct target *t, const void *data, uint32_t n,
-		      bool whole, uint32_t *skip) REQUIRES(qp->lock);
-/* Fills in the completion's fields about the tag. */
-void tm_describe(const struct target *t, struct cqe *cqe);
 
 /* --- rendezvous (tm_rndv.c); qp->lock is held ---------------------------- */
 
@@ -76,12 +75,12 @@ void tm_describe(const struct target *t, struct cqe *cqe);
 void tm_fetch(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock);
 /* Posts the READs and FINs that wait, as far as possible now. Returns false if it
  * posted nothing. */
-bool tm_go_on(struct qp *qp) REQUIRES(qp->lock);
-/* Takes the end of one of the QP's own requests. Returns false if the CQ is overrun. */
+bool tm_go_on(struct qp *qp);
+/* As ended, flush and clear of struct srq_hooks: what waits ends with WR_FLUSH_ERR
+ * completions, or without. */
 bool tm_ended(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
-	      enum verr verr, uint64_t now) REQUIRES(qp->lock);
-/* End waiting rendezvous: tm_flush() with WR_FLUSH_ERR completions, tm_drop() without. */
-void tm_flush(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
-void tm_drop(struct qp *qp) REQUIRES(qp->lock);
+	      enum verr verr, uint64_t now);
+void tm_flush(struct qp *qp, uint64_t now);
+void tm_clear(struct qp *qp);
 
 #endif

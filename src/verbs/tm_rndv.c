@@ -90,6 +90,7 @@ bool tm_go_on(struct qp *qp)
 {
 	bool any = false;
 
+	qp_is_held(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return false;
 	while (!list_empty(&qp->tm.rndv) && !qp->builder.active && qp->tm.own < TM_OWN) {
@@ -145,6 +146,7 @@ bool tm_ended(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
 	struct tm_tag *tag = tag_of(w);
 	struct cqe cqe;
 
+	qp_is_held(qp);
 	qp->tm.own--;
 	if (!is_fetch(w)) {
 		fin_ended(qp, status, verr);
@@ -188,14 +190,17 @@ static void end_waiting(struct qp *qp, bool quietly, uint64_t now) REQUIRES(qp->
 
 void tm_flush(struct qp *qp, uint64_t now)
 {
+	qp_is_held(qp);
 	end_waiting(qp, false, now);
 }
 
-void tm_drop(struct qp *qp)
+void tm_clear(struct qp *qp)
 {
+	qp_is_held(qp);
 	for (uint32_t i = qp->sq.tail; i != qp->sq.head; i++)
 		if (is_fetch(sq_at(&qp->sq, i)))
 			tm_free(qp->tm.list, tag_of(sq_at(&qp->sq, i)));
 	qp->tm.own = 0;
+	qp->tm.found.opcode = 0;
 	end_waiting(qp, true, 0);
 }

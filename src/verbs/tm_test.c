@@ -117,8 +117,8 @@ static uint64_t arrives(struct list_fix *l, uint8_t opcode, uint64_t tag)
 		return 0;
 	}
 	assert_true(l->t.have_recv);
-	assert_int_equal(skip, l->t.tm.flags & IBV_WC_TM_MATCH ? 16 : 0);
-	assert_int_equal(l->qp->tm.held, skip != 0);
+	assert_int_equal(skip, l->qp->tm.found.flags & IBV_WC_TM_MATCH ? 16 : 0);
+	assert_int_equal(l->qp->recv.no_place, skip != 0);
 	l->srq->rq.returned += !skip; /* as if the completion had been polled */
 	return l->t.recv.wr_id;
 }
@@ -270,15 +270,15 @@ static void the_first_that_matches_is_taken(void **state)
 	add(l, 0, 0, 3);     /* this tag matches every message */
 	add(l, 0x100, 1, 4); /* this tag never matches */
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 0x12), 1);
-	assert_int_equal(l->t.tm.tag, 0x12);
-	assert_int_equal(l->t.tm.priv, 7);
+	assert_int_equal(l->qp->tm.found.tag, 0x12);
+	assert_int_equal(l->qp->tm.found.priv, 7);
 	assert_int_equal(l->t.recv.length, 100);
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 0x12), 2);
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, UINT64_MAX), 3);
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 0x100), 99);
-	assert_int_equal(l->t.tm.opcode, IBV_WC_TM_RECV);
-	assert_int_equal(l->t.tm.flags, 0);
-	assert_int_equal(l->t.tm.tag, 0);
+	assert_int_equal(l->qp->tm.found.opcode, IBV_WC_TM_RECV);
+	assert_int_equal(l->qp->tm.found.flags, 0);
+	assert_int_equal(l->qp->tm.found.tag, 0);
 	close_list(l);
 }
 
@@ -292,9 +292,9 @@ static void messages_without_a_tag_match_nothing(void **state)
 	add(l, 0, 0, 1);
 	for (size_t i = 0; i < sizeof(opcode); i++) {
 		assert_int_equal(arrives(l, opcode[i], 0), 99);
-		assert_int_equal(l->t.tm.opcode, IBV_WC_TM_NO_TAG);
+		assert_int_equal(l->qp->tm.found.opcode, IBV_WC_TM_NO_TAG);
 	}
-	assert_int_equal(l->srq->tm->unexpected, 0);
+	assert_int_equal(tm_list_of(l->srq)->unexpected, 0);
 	assert_int_equal(arrives(l, IBV_TMH_FIN, 0), 0); /* no receive is left */
 	assert_int_equal(arrives(l, IBV_TMH_EAGER, 0), 1);
 	close_list(l);
@@ -359,7 +359,8 @@ static void a_program_far_behind_is_asked_to_synchronise(void **state)
 	for (int i = 1; i <= 1 << 14; i++) {
 		post_receives(l, 1);
 		assert_int_equal(arrives(l, IBV_TMH_EAGER, 1), 99);
-		assert_int_equal(l->t.tm.flags, i == 1 << 14 ? IBV_WC_TM_SYNC_REQ : 0);
+		assert_int_equal(l->qp->tm.found.flags,
+				 i == 1 << 14 ? IBV_WC_TM_SYNC_REQ : 0);
 	}
 	sync_at(l, 1 << 14);
 	add(l, 1, 1, 1);
