@@ -5,11 +5,14 @@ nowhere.  On every device that they use the others must be reached; never on loo
 
 Where the interface that leads nowhere is the first, UCX has to be told that hosts of different
 subnets do not reach each other, and fi_pingpong which device to take: they take the first, as
-with any RNIC.
+with any RNIC.  UCX 1.18 takes all devices at once, and TCP on all interfaces beside them, so it has
+to be told so wherever that interface is, and to leave TCP out: without RDMA, by TCP alone, it does
+not reach the other host here either.
 """
 
 import itertools
 import re
+import subprocess
 
 import pytest
 from tool import need, ucx_perftest
@@ -20,7 +23,7 @@ from lab import eventually
 HOSTS = 3
 # For each place of the interface that leads nowhere ("x"): the networks of eth0, eth1, eth2.
 NETS = {"last": "01x", "first": "x01"}
-UCX = {"last": {}, "first": {"UCX_IB_ROCE_LOCAL_SUBNET": "y"}}
+LOCAL = {"UCX_IB_ROCE_LOCAL_SUBNET": "y"}
 AGENT = """#!/bin/sh
 [ "$1" != -x ] || shift
 host=$1
@@ -29,11 +32,19 @@ exec ip netns exec "$host" unshare --uts --ipc sh -c "hostname $host; $*"
 """
 
 
+def ucx_settings(where):
+    told = subprocess.run("ucx_info -v", shell=True, text=True, capture_output=True, check=False)
+    release = re.search(r"(?i)version:? (\d+)\.(\d+)", told.stdout)
+    if release and tuple(map(int, release.groups())) >= (1, 18):
+        return {**LOCAL, "UCX_TLS": "^tcp"}
+    return LOCAL if where == "first" else {}
+
+
 class Net:
     """Three hosts, each a namespace with eth0, eth1 and eth2, at the bridges of a fourth."""
 
     def __init__(self, stage, where):
-        self.where, self.ucx = where, UCX[where]
+        self.where, self.ucx = where, ucx_settings(where)
         self.usable = {f"roce_eth{i}" for i, net in enumerate(NETS[where]) if net != "x"}
         self.all = []
         try:
@@ -94,7 +105,7 @@ class Net:
 
 def used(out):
     """The devices by which UCX reaches another process: not itself."""
-    ways = [w for w in re.findall(r"ep_cfg\[\d+\]: (.*)", out) if "self/" not in w]
+    ways = [w for w in re.findall(r"(?:ep_cfg\[\d+\]:|cfg#\d+) (.*)", out) if "self/" not in w]
     return set(re.findall(r"\w+_verbs/(\w+):1", " ".join(ways)))
 
 
