@@ -15,6 +15,8 @@
 #include "verbs/core.h"
 #include "verbs/round.h"
 
+struct room_key cm_key;
+
 int cm_open(struct cm **out, struct core *core, struct host *host,
 	    const struct cm_site *site, uint64_t seed)
 {
@@ -45,27 +47,24 @@ int cm_open(struct cm **out, struct core *core, struct host *host,
 		free(cm);
 		return rc;
 	}
+	room_put(core, &cm_key, cm);
 	*out = cm;
 	return 0;
 }
 
-int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
-		const struct transport *transport, uint16_t udp_port)
+int cm_use_link(struct cm *cm, struct device *dev, struct link *link, uint16_t udp_port)
 {
-	struct gsi_port *port = dev ? &cm->ib : &cm->net;
-
-	*port = (struct gsi_port){ .cm = cm, .user = { gsi_input }, .dev = dev };
 	if (!dev)
 		cm->udp_port = udp_port;
-	return qp1_open(cm->core, dev, link, transport, &port->user, &port->qp1);
+	return qp1_open(cm->core, dev, link, gsi_input, dev ? &cm->ib : &cm->net);
 }
 
 void cm_close(struct cm *cm)
 {
-	if (cm->net.qp1)
-		qp1_close(cm->net.qp1);
-	if (cm->ib.qp1)
-		qp1_close(cm->ib.qp1);
+	if (cm->net)
+		qp1_close(cm->net);
+	if (cm->ib)
+		qp1_close(cm->ib);
 	group_close(cm);
 	sa_close(cm);
 	listeners_free(cm);
@@ -73,7 +72,23 @@ void cm_close(struct cm *cm)
 	for (int i = 0; i < CONN_CHUNKS; i++)
 		free(cm->chunk[i]);
 	heap_fini(&cm->timers);
+	room_put(cm->core, &cm_key, NULL);
 	free(cm);
+}
+
+/* --- turns --------------------------------------------------------------- */
+
+static void send_mads(struct cm *cm, uint64_t now)
+{
+	if (cm->net)
+		qp1_run(cm->net, now);
+	if (cm->ib)
+		qp1_run(cm->ib, now);
+}
+
+static uint64_t mads_deadline(const struct qp1 *q)
+{
+	return q ? qp1_deadline(q) : NEVER;
 }
 
 void cm_run(struct cm *cm, uint64_t now)
@@ -88,13 +103,18 @@ void cm_run(struct cm *cm, uint64_t now)
 	peer_run(cm, now);
 	sa_run(cm, now);
 	iw_run(cm, now);
+	send_mads(cm, now);
 }
 
 uint64_t cm_deadline(const struct cm *cm)
 {
 	uint64_t at = heap_next(&cm->timers);
-	uint64_t other[] = { cm->held_at, peer_deadline(cm), iw_deadline(cm),
-			     heap_next(&cm->sa_timers) };
+	uint64_t other[] = { cm->held_at,
+			     peer_deadline(cm),
+			     iw_deadline(cm),
+			     heap_next(&cm->sa_timers),
+			     mads_deadline(cm->net),
+			     mads_deadline(cm->ib) };
 
 	if (cm->boxed)
 		return 0;
@@ -129,9 +149,9 @@ void cm_forked(struct cm *cm)
 
 /* --- exit ---------------------------------------------------------------- */
 
-static bool is_full(const struct gsi_port *port)
+static bool is_full(const struct qp1 *q)
 {
-	return port->qp1 && !qp1_has_room(port->qp1);
+	return q && !qp1_has_room(q);
 }
 
 bool cm_leave(struct cm *cm, uint64_t now)
@@ -139,7 +159,7 @@ bool cm_leave(struct cm *cm, uint64_t now)
 	for (; cm->left < cm->used; cm->left++) {
 		struct conn *c = conn_at(cm, cm->left);
 
-		if (is_full(&cm->net) || is_full(&cm->ib))
+		if (is_full(cm->net) || is_full(cm->ib))
 			return true;
 		if (c->state != ST_FREE)
 			ibcm_close(&c->base, now); /* sends one MAD at most */

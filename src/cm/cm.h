@@ -16,7 +16,6 @@ struct device;
 struct dgram;
 struct host;
 struct link;
-struct transport;
 
 enum { CM_BACKLOG_MAX = 1024 };
 
@@ -57,8 +56,7 @@ void cm_close(struct cm *cm);
 /* Opens the QP1 of a link, by which MADs go. With dev: an InfiniBand link, whose port dev
  * is. With dev NULL: the Ethernet link, which all devices share; udp_port is then the
  * RoCE port of its hosts. Returns 0 or -ENOMEM. */
-int cm_use_link(struct cm *cm, struct device *dev, struct link *link,
-		const struct transport *transport, uint16_t udp_port);
+int cm_use_link(struct cm *cm, struct device *dev, struct link *link, uint16_t udp_port);
 
 /* Takes a MAD that another process of this host has forwarded to this process. The MAD
  * waits until the next cm_run(). */
@@ -72,7 +70,8 @@ int cm_fd(const struct cm *cm);
 bool cm_input(struct cm *cm, uint64_t now);
 void cm_hear(struct cm *cm);
 
-/* Runs timers and takes the forwarded MADs. MADs that this produces are posted to QP1. */
+/* Runs timers, takes the forwarded MADs, and hands the MADs that wait in QP1 to its
+ * link. */
 void cm_run(struct cm *cm, uint64_t now);
 uint64_t cm_deadline(const struct cm *cm); /* when cm_run() next has something to do */
 
@@ -81,7 +80,7 @@ void cm_gone(struct cm *cm, uint16_t slot, uint64_t now);
 /* In the child of a fork: closes the descriptors that belong to the parent. */
 void cm_forked(struct cm *cm);
 /* At the process's end: tells each connected peer. Returns true if QP1's queue is full:
- * call again when QP1 has sent some. */
+ * call again after cm_run(). */
 bool cm_leave(struct cm *cm, uint64_t now);
 
 uint64_t cm_counter(const struct cm *cm, enum cm_counter c);

@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "cm/cm.h"
+#include "cm/qp1.h"
 #include "sys/addr.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/heap.h"
 #include "sys/list.h"
 #include "sys/rand.h"
-#include "verbs/qp1.h"
+#include "verbs/room.h"
 #include "wire/cm_mad.h"
 #include "wire/qpn.h"
 
@@ -149,14 +150,6 @@ struct boxed_mad {
 	uint8_t mad[MAD_LEN];
 };
 
-/* QP1 of one kind of link. */
-struct gsi_port {
-	struct cm *cm;
-	struct qp1_user user;
-	struct qp1 *qp1;    /* NULL: no MAD can go out by this link */
-	struct device *dev; /* the port's device; NULL: all Ethernet devices */
-};
-
 struct cm {
 	struct core *core;
 	struct host *host;
@@ -177,8 +170,9 @@ struct cm {
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
 	struct list by_qp[PEERS];   /* all, by the peer's address and QP */
 	struct list listeners;
-	struct gsi_port net, ib; /* QP1 of Ethernet, and of InfiniBand */
-	struct list queries;	 /* struct query, sa.c */
+	/* QP1 of Ethernet, and of InfiniBand. NULL: no MAD can go out by that link. */
+	struct qp1 *net, *ib;
+	struct list queries; /* struct query, sa.c */
 	struct heap sa_timers;
 	unsigned sa_asks;    /* number of asks that sa_timers has room for */
 	struct list members; /* struct cm_member, sa_group.c */
@@ -195,6 +189,13 @@ struct cm {
 	unsigned boxed;
 	struct boxed_mad box[BOX_MAX]; /* MADs that wait in forward.c */
 };
+
+extern struct room_key cm_key;
+
+static inline struct cm *cm_of_core(const struct core *core)
+{
+	return room_get(core, &cm_key);
+}
 
 /* May the log be told of something that is counted as `why`? Anybody may send requests,
  * so it is told once a second at most. */
@@ -348,7 +349,7 @@ unsigned service_names(const struct cm_target *from, char name[NAMES_MAX][NAME_L
 
 /* Returns the P_Key of packets that take this route. */
 uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route);
-void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now);
+void gsi_input(struct gsi *g, const struct gsi_mad *in, uint64_t now);
 /* Does m ask for a service? Then it names no connection of the receiver's. */
 bool gsi_is_request(const struct cm_msg *m);
 /* Handles a MAD that came by this route, either here or at another process of this host
@@ -356,9 +357,9 @@ bool gsi_is_request(const struct cm_msg *m);
 void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, size_t len,
 	      bool forwarded, uint64_t now);
 /* A route with a LID leads through InfiniBand, any other through Ethernet. */
-static inline struct gsi_port *gsi_port(struct cm *cm, const struct cm_route *route)
+static inline struct qp1 *gsi_port(struct cm *cm, const struct cm_route *route)
 {
-	return route->dlid ? &cm->ib : &cm->net;
+	return route->dlid ? cm->ib : cm->net;
 }
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad);
 /* Sends a MAD without a GRH, to the LID of the route. */

@@ -54,8 +54,7 @@ static struct sim *open_both(void)
 
 		assert_int_equal(cm_open(&cms[i], &n->core, NULL, NULL, 1 + (uint64_t)i),
 				 0);
-		assert_int_equal(cm_use_link(cms[i], n->dev, n->link, &ib_transport, 0),
-				 0);
+		assert_int_equal(cm_use_link(cms[i], n->dev, n->link, 0), 0);
 	}
 	return s;
 }

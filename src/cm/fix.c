@@ -2,15 +2,10 @@
 #include "cm/fix.h"
 
 #include "ib/ib.h"
-#include "net/batch.h"
 #include "net/ip_addr.h"
 #include "net/link.h"
-#include "verbs/due.h"
-#include "verbs/transport.h"
 #include "wire/ib_opcode.h"
 #include "wire/ib_pkt.h"
-
-static struct batch batch;
 
 void fix_ip(int side, uint8_t ip[16])
 {
@@ -36,14 +31,6 @@ static size_t on_refused(struct core *core, uint8_t ip[16], void *quote, size_t 
 }
 
 static const struct fix *last_fix;
-
-static const struct link_ops wire_ops = {
-	.resolve = ip_resolve,
-	.is_from = ip_is_from,
-	.dest = ip_dest,
-	.head = ip_head,
-};
-struct link fix_wire = { .ops = &wire_ops, .run_max = 1 };
 
 static bool on_same_host(const uint8_t ip[16])
 {
@@ -81,9 +68,7 @@ struct fix *fix_open(uint64_t seed)
 		assert_int_equal(cm_open(&f->cm[i], &f->core[i], NULL, &site,
 					 seed + (uint64_t)i),
 				 0);
-		assert_int_equal(cm_use_link(f->cm[i], NULL, &fix_wire, &ib_transport,
-					     4791),
-				 0);
+		assert_int_equal(cm_use_link(f->cm[i], NULL, &fix_wire, 4791), 0);
 	}
 	return f;
 }
@@ -135,58 +120,61 @@ static const uint8_t *open_packet(const struct dgram *d)
 	return pkt.payload;
 }
 
-/* Moves the QP's cursor past the packets in the batch. */
-static void commit_sent(struct qp *qp, unsigned first, unsigned n, uint64_t now)
+static void put_out(struct fix *f, int side, const struct dgram *d)
 {
-	lock_take(&qp->lock);
-	(void)qp->transport->commit(qp, first, n, now);
-	lock_give(&qp->lock);
+	struct cm_msg m;
+	int n = (int)f->sent++;
+
+	memcpy(f->last[side], d->iov[0].iov_base, GSI_PACKET);
+	assert_int_equal(cm_mad_parse(&m, open_packet(d), MAD_LEN), 0);
+	f->sent_type[m.type]++;
+	if (f->cut || n == f->lose || rand_chance(&f->rng, f->loss))
+		return;
+	fly(f, !side, d);
+	if (n == f->repeat || rand_chance(&f->rng, f->again))
+		fly(f, !side, d);
 }
 
-void fix_output(struct core *core, struct batch *b, uint64_t now)
+/* The packets that the link has taken; fix NULL: they are only counted. */
+static struct {
+	struct fix *fix;
+	int side;
+	unsigned n;
+} out;
+
+static int wire_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
-	struct qp *qp, *next;
+	(void)link;
+	(void)now;
+	for (unsigned i = 0; i < n && out.fix; i++)
+		put_out(out.fix, out.side, &v[i]);
+	out.n += n;
+	return (int)n;
+}
 
-	turn_is_held(core);
-	for (qp = due_take(core); qp; qp = next) {
-		unsigned first = b->n;
-		bool more;
+static const struct link_ops wire_ops = {
+	.send = wire_send,
+	.resolve = ip_resolve,
+	.is_from = ip_is_from,
+	.dest = ip_dest,
+	.head = ip_head,
+};
+struct link fix_wire = { .ops = &wire_ops, .run_max = 1 };
 
-		next = qp->sched.next;
-		lock_take(&qp->lock);
-		(void)qp->transport->run(qp, now);
-		more = qp->transport->output(qp, b, now);
-		lock_give(&qp->lock);
-		commit_sent(qp, first, b->n - first, now);
-		if (more)
-			due_add(core, qp);
-	}
+unsigned fix_output(struct cm *cm)
+{
+	out.fix = NULL;
+	out.n = 0;
+	qp1_run(cm->net, 0);
+	return out.n;
 }
 
 static void take_out(struct fix *f, int side)
 {
-	struct core *core = &f->core[side];
-
+	out.fix = f;
+	out.side = side;
 	cm_run(f->cm[side], f->now);
-	while (due_any(core)) {
-		batch_reset(&batch);
-		fix_output(core, &batch, f->now);
-		for (unsigned i = 0; i < batch.n; i++) {
-			struct cm_msg m;
-			int n = (int)f->sent++;
-
-			memcpy(f->last[side], batch.v[i].iov[0].iov_base, GSI_PACKET);
-			assert_int_equal(cm_mad_parse(&m, open_packet(&batch.v[i]),
-						      MAD_LEN),
-					 0);
-			f->sent_type[m.type]++;
-			if (f->cut || n == f->lose || rand_chance(&f->rng, f->loss))
-				continue;
-			fly(f, !side, &batch.v[i]);
-			if (n == f->repeat || rand_chance(&f->rng, f->again))
-				fly(f, !side, &batch.v[i]);
-		}
-	}
+	out.fix = NULL;
 }
 
 /* Delivers a packet as a link does, from BTH to pad. */

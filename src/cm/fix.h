@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "cm/cm_int.h"
-#include "net/batch.h"
 #include "verbs/core.h"
 #include "wire/ib_hdr.h"
 #include "wire/ib_pkt.h"
@@ -103,10 +102,10 @@ struct fix *fix_open(uint64_t seed);
 void fix_close(struct fix *f);
 void fix_run(struct fix *f, uint64_t ns);
 void fix_ip(int side, uint8_t ip[16]);
-/* A link that carries nothing: the fixture takes packets out of the batch. */
+/* The link of all hosts; fix_run() delivers what the two of a struct fix send by it. */
 extern struct link fix_wire;
-/* Moves what core's QP1 has to send to the batch, as the link would get it. */
-void fix_output(struct core *core, struct batch *b, uint64_t now);
+/* Lets another cm's QP1 send what waits; returns how many MADs went out by the link. */
+unsigned fix_output(struct cm *cm);
 /* Gives a MAD, from an address that ends with `from`, to that side's QP1. */
 void fix_mad(struct fix *f, int to, uint8_t from, const struct cm_msg *m);
 void fix_raw_mad(struct core *core, const uint8_t src[16], const uint8_t dst[16],

@@ -228,16 +228,16 @@ void gsi_take(struct cm *cm, const struct cm_route *route, const uint8_t *mad, s
 		take_other(cm, route, &m, mad, forwarded, now);
 }
 
-void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t now)
+void gsi_input(struct gsi *g, const struct gsi_mad *in, uint64_t now)
 {
-	const struct gsi_port *port = container_of(user, struct gsi_port, user);
-	struct cm *cm = port->cm;
+	const struct qp1 *q = container_of(g, struct qp1, gsi);
+	struct cm *cm = cm_of_core(q->core);
 	struct cm_route route = { .ifindex = in->port,
 				  .dlid = in->slid,
 				  .pkey_index = in->pkey_index,
 				  .sl = in->sl };
 
-	if (port == &cm->ib && sa_input(cm, in->slid, in->bytes, in->len))
+	if (q == cm->ib && sa_input(cm, in->slid, in->bytes, in->len))
 		return;
 	grh_ends(in->head, route.dst, route.src);
 	if (!forward_wait(cm, &route, in->bytes, in->len, now))
@@ -248,15 +248,15 @@ void gsi_input(const struct qp1_user *user, const struct qp1_mad *in, uint64_t n
 
 uint16_t gsi_pkey(struct cm *cm, const struct cm_route *route)
 {
-	const struct gsi_port *port = gsi_port(cm, route);
+	const struct qp1 *q = gsi_port(cm, route);
 
-	return port->qp1 ? qp1_pkey(port->qp1, route->pkey_index) : PKEY_DEFAULT;
+	return q ? qp1_pkey(q, route->pkey_index) : PKEY_DEFAULT;
 }
 
 static int post_mad(struct cm *cm, const struct cm_route *route, bool grh,
 		    const uint8_t *mad)
 {
-	const struct gsi_port *port = gsi_port(cm, route);
+	struct qp1 *q = gsi_port(cm, route);
 	const struct link_to to = {
 		.grh = grh,
 		.sgid = route->src,
@@ -269,7 +269,7 @@ static int post_mad(struct cm *cm, const struct cm_route *route, bool grh,
 		.told = true,
 	};
 
-	return port->qp1 ? qp1_send(port->qp1, &to, route->pkey_index, mad) : -ENODEV;
+	return q ? qp1_send(q, &to, route->pkey_index, mad) : -ENODEV;
 }
 
 int gsi_send(struct cm *cm, const struct cm_route *route, const uint8_t *mad)

@@ -47,7 +47,7 @@ static struct cm_msg build_req(struct conn *c, const struct cm_target *to,
 	m.mtu = c->mtu = to->mtu;
 	m.max_cm_retries = MAX_RETRIES;
 	m.path = (struct cm_path){
-		.slid = to->route.dlid ? device_lid(c->cm->ib.dev) : 0xffff,
+		.slid = to->route.dlid ? device_lid(c->cm->ib->gsi.dev) : 0xffff,
 		.dlid = to->route.dlid ? to->route.dlid : 0xffff,
 		.hop_limit = to->route.dlid ? 1 : 64,
 		.subnet_local = to->route.dlid != 0,

@@ -6,7 +6,6 @@
 #include "cm/fix.h"
 #include "host/host.h"
 #include "ib/ib.h"
-#include "net/batch.h"
 #include "net/ip_addr.h"
 #include "net/link.h"
 #include "verbs/due.h"
@@ -114,7 +113,7 @@ static void proc_open(struct proc *p)
 	assert_int_equal(core_init(&p->core, host_slot(p->host)), 0);
 	assert_int_equal(ib_open(&p->core, 1), 0);
 	assert_int_equal(cm_open(&p->cm, &p->core, p->host, &site, 1), 0);
-	assert_int_equal(cm_use_link(p->cm, NULL, &fix_wire, &ib_transport, 4791), 0);
+	assert_int_equal(cm_use_link(p->cm, NULL, &fix_wire, 4791), 0);
 }
 
 static void proc_close(struct proc *p)
@@ -603,7 +602,6 @@ static void run_timers(struct proc *p, uint64_t now)
  * descriptors left. */
 static void a_process_that_lives_or_not(void **state)
 {
-	static struct batch b;
 	struct prog *owner = prog_new(NULL, 0);
 	struct proc p, q;
 	struct conn *c;
@@ -628,9 +626,7 @@ static void a_process_that_lives_or_not(void **state)
 	run_timers(&p, 9 * FIX_S);
 	assert_int_equal(owner->n, 1);
 	fix_told(owner, 0, CM_EV_DISCONNECTED, 0);
-	batch_reset(&b);
-	fix_output(&p.core, &b, 0);
-	assert_int_equal(b.n, 1); /* DREQ */
+	assert_int_equal(fix_output(p.cm), 1); /* DREQ */
 	proc_close(&p);
 	free(owner);
 }
@@ -639,7 +635,6 @@ static void a_process_that_lives_or_not(void **state)
  * again, it goes by the wire. */
 static void a_message_is_forwarded_to_its_peer(void **state)
 {
-	static struct batch b;
 	struct cm_msg m = { .type = CM_REJ, .tid = 5, .reason = 28 };
 	struct cm_route route = { .ifindex = 3 };
 	struct proc p, q;
@@ -652,9 +647,7 @@ static void a_message_is_forwarded_to_its_peer(void **state)
 	fix_ip(1, route.dst);
 	m.remote_id = (uint32_t)q.core.slot << ID_SLOT_SHIFT | 9;
 	send_mad(p.cm, &route, &m);
-	batch_reset(&b);
-	fix_output(&p.core, &b, 0);
-	assert_int_equal(b.n, 0);
+	assert_int_equal(fix_output(p.cm), 0);
 	for (int i = 0; i < 3; i++)
 		host_run(q.host);
 	assert_int_equal(q.n, 1);
@@ -667,9 +660,7 @@ static void a_message_is_forwarded_to_its_peer(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		m.remote_id = i ? (uint32_t)(SLOT_LAST + 1) << ID_SLOT_SHIFT : 0;
 		send_mad(p.cm, &route, &m);
-		batch_reset(&b);
-		fix_output(&p.core, &b, 0);
-		assert_int_equal(b.n, 1);
+		assert_int_equal(fix_output(p.cm), 1);
 	}
 	proc_close(&p);
 	proc_close(&q);

@@ -245,7 +245,7 @@ static void ask_suspect(struct cm *cm, struct suspect *s, uint64_t now)
 		return;
 	}
 	if (!s->asked)
-		s->psn = qp1_psn(cm->net.qp1);
+		s->psn = cm->net->psn;
 	s->asked = true;
 	s->at = now + AGAIN_NS;
 	send_again(c);

@@ -89,7 +89,7 @@ uint64_t sa_tid(struct cm *cm)
  * between. */
 void sa_send(struct cm *cm, const struct cm_route *route, const uint8_t mad[MAD_LEN])
 {
-	const struct port port = device_port(cm->ib.dev);
+	const struct port port = device_port(cm->ib->gsi.dev);
 	struct cm_route to = *route;
 
 	if (!port.sm_lid)
@@ -143,7 +143,7 @@ int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 {
 	struct query *q;
 
-	if (!cm->ib.qp1)
+	if (!cm->ib)
 		return -ENODEV;
 	q = calloc(1, sizeof(*q));
 	if (!q)
@@ -154,7 +154,7 @@ int cm_path(struct cm *cm, const struct cm_route *route, uint64_t patience_ns,
 	}
 	q->owner = owner;
 	q->route = *route;
-	q->pkey = qp1_pkey(cm->ib.qp1, route->pkey_index);
+	q->pkey = qp1_pkey(cm->ib, route->pkey_index);
 	list_add_tail(&cm->queries, &q->node);
 	sa_ask_begin(cm, &q->ask, patience_ns, now);
 	return 0;
@@ -175,7 +175,7 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len)
 
 	if (len != MAD_LEN || h->class != MAD_SA)
 		return false;
-	if (slid != device_port(cm->ib.dev).sm_lid)
+	if (slid != device_port(cm->ib->gsi.dev).sm_lid)
 		return true; /* a MAD from another LID is not the SA's: ignored */
 	group_input(cm, mad);
 	rc = sa_path_answer(&path, mad);

@@ -102,7 +102,7 @@ static const struct sa_ask_ops ops = { ask_group, member_timeout };
 
 static uint16_t index_of(struct cm *cm, uint16_t pkey)
 {
-	const struct port port = device_port(cm->ib.dev);
+	const struct port port = device_port(cm->ib->gsi.dev);
 
 	for (unsigned i = 0; i < port.pkeys; i++)
 		if (port.pkey[i] == pkey)
@@ -134,7 +134,7 @@ int cm_join(struct cm *cm, const struct sa_group *want, uint64_t patience_ns,
 {
 	struct cm_member *m;
 
-	if (!cm->ib.qp1)
+	if (!cm->ib)
 		return -ENODEV;
 	m = calloc(1, sizeof(*m));
 	if (!m)
@@ -172,7 +172,7 @@ static bool has_other(const struct cm *cm, const struct cm_member *m)
  * the membership. */
 void cm_part(struct cm *cm, struct cm_member *m, uint64_t now)
 {
-	if (m->refused || has_other(cm, m) || !device_port(cm->ib.dev).sm_lid) {
+	if (m->refused || has_other(cm, m) || !device_port(cm->ib->gsi.dev).sm_lid) {
 		end_member(cm, m);
 		return;
 	}

@@ -23,7 +23,6 @@ static struct cm *cm;
 
 /* The SA: what it was asked, and whether and how it answers. */
 static struct {
-	struct qp1_user user;
 	struct qp1 *qp1;
 	unsigned asks;
 	uint64_t at[ASKS_MAX];
@@ -59,6 +58,12 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 	return true;
 }
 
+static void send_answer(const uint8_t mad[MAD_SIZE])
+{
+	assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
+	qp1_run(sa.qp1, s->now);
+}
+
 /* A GetResp of the requested record, with a LID, SL 3, MTU 4, life 14. */
 static void answer(uint16_t status)
 {
@@ -72,7 +77,7 @@ static void answer(uint16_t status)
 		mad[RECORD] = 0xff; /* where the MGID was 0 the SA has chosen one */
 		mad[RECORD + 36] = (uint8_t)(sa.mlid >> 8);
 		mad[RECORD + 37] = (uint8_t)sa.mlid;
-		assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
+		send_answer(mad);
 		return;
 	}
 	mad[RECORD + 40] = DLID >> 8;
@@ -80,12 +85,12 @@ static void answer(uint16_t status)
 	mad[RECORD + 53] = 3;
 	mad[RECORD + 54] = 0x84;
 	mad[RECORD + 56] = 0x8e;
-	assert_int_equal(qp1_send(sa.qp1, &sa.back, 0, mad), 0);
+	send_answer(mad);
 }
 
-static void take(const struct qp1_user *user, const struct qp1_mad *m, uint64_t now)
+static void take(struct gsi *g, const struct gsi_mad *m, uint64_t now)
 {
-	(void)user;
+	(void)g;
 	assert_int_equal(m->len, MAD_SIZE);
 	assert_true(sa.asks < ASKS_MAX);
 	sa.at[sa.asks++] = now;
@@ -105,16 +110,13 @@ static int begin(void **state)
 	(void)state;
 	memset(&sa, 0, sizeof(sa));
 	memset(&prog, 0, sizeof(prog));
-	sa.user.take = take;
 	sa.mlid = MLID;
 	prog.owner.event = on_event;
 	s = sim_open(&conf);
 	assert_int_equal(cm_open(&cm, &s->node[0].core, NULL, NULL, 1), 0);
-	assert_int_equal(cm_use_link(cm, s->node[0].dev, s->node[0].link, &ib_transport,
-				     0),
-			 0);
-	assert_int_equal(qp1_open(&s->node[1].core, s->node[1].dev, s->node[1].link,
-				  &ib_transport, &sa.user, &sa.qp1),
+	assert_int_equal(cm_use_link(cm, s->node[0].dev, s->node[0].link, 0), 0);
+	assert_int_equal(qp1_open(&s->node[1].core, s->node[1].dev, s->node[1].link, take,
+				  &sa.qp1),
 			 0);
 	port = device_port(s->node[0].dev);
 	port.sm_lid = device_lid(s->node[1].dev);

@@ -210,7 +210,7 @@ static int stack_links(struct adapter *a, struct nic *nic)
 		link->ops->close(link);
 		return rc;
 	}
-	rc = cm_use_link(nic->cm, registry_hca(), a->nl.link, &ib_transport, 0);
+	rc = cm_use_link(nic->cm, registry_hca(), a->nl.link, 0);
 	if (rc)
 		a->nl.link->ops->close(a->nl.link);
 	return rc;

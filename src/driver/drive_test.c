@@ -116,7 +116,7 @@ static int begin(void **state)
 	links_init(&nic->links, &nic->core);
 	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
 	links_add(&nic->links, &t.nl);
-	assert_int_equal(cm_use_link(nic->cm, NULL, &t.link, &ib_transport, 4791), 0);
+	assert_int_equal(cm_use_link(nic->cm, NULL, &t.link, 4791), 0);
 	sources_open(nic);
 	for (int i = 0; i < THREADS; i++) {
 		t.qp[i].core = &nic->core;

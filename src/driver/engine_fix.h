@@ -194,7 +194,7 @@ NO_TSA static int begin(void **state)
 	links_init(&t.nic->links, &t.nic->core);
 	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
 	links_add(&t.nic->links, &t.nl);
-	assert_int_equal(cm_use_link(t.nic->cm, NULL, &t.link, &ib_transport, 4791), 0);
+	assert_int_equal(cm_use_link(t.nic->cm, NULL, &t.link, 4791), 0);
 	t.e->thread.sleeping = t.e->thread.watching =
 		true; /* so the engine sets deadlines for the thread */
 	sources_open(t.nic);

@@ -285,7 +285,7 @@ int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *con
 	rc = stack_links(eth, conf);
 	if (rc)
 		goto close_port;
-	rc = cm_use_link(nic->cm, NULL, eth->nl.link, &ib_transport, conf->udp_port);
+	rc = cm_use_link(nic->cm, NULL, eth->nl.link, conf->udp_port);
 	if (rc)
 		goto close_link;
 	links_add(&nic->links, &eth->nl);

@@ -12,9 +12,8 @@
 #include "verbs/transport.h"
 
 enum {
-	RETRY_FULL_NS = 100000, /* ns until a full link is tried again */
-	RETRY_PIPE_NS = 20000,	/* ns until a full pipe is tried again */
-	COPY_ROOM = 8192,	/* bytes for any copied datagram, MTU 4096 */
+	RETRY_PIPE_NS = 20000, /* ns until a full pipe is tried again */
+	COPY_ROOM = 8192,      /* bytes for any copied datagram, MTU 4096 */
 };
 
 /* Returns the part of the batch that v[i] belongs to; NULL: it belongs to no QP. */
@@ -118,10 +117,10 @@ static bool send_linked(struct outbox *o, unsigned i, unsigned end, uint64_t now
 		if (sent > 0)
 			link->took_at = now;
 		if ((unsigned)sent < end - i)
-			link->full_until = now + RETRY_FULL_NS;
+			link->full_until = now + LINK_FULL_NS;
 	}
 	for (i += (unsigned)sent; i < end; i++)
-		no_room(o, i, RETRY_FULL_NS);
+		no_room(o, i, LINK_FULL_NS);
 	return true;
 }
 

@@ -30,7 +30,8 @@ struct end {
 
 static void open_end(struct end *e)
 {
-	*e = (struct end){ .core = { .slot = 1 } };
+	*e = (struct end){ 0 };
+	assert_int_equal(core_init(&e->core, 1), 0);
 	assert_int_equal(ib_open(&e->core, 1), 0);
 	e->tally = tally_open(&e->core);
 	assert_non_null(e->tally);
@@ -40,6 +41,7 @@ static void close_end(struct end *e)
 {
 	ib_close(&e->core);
 	tally_close(e->tally);
+	core_fini(&e->core);
 }
 
 static uint64_t sum_of(const char *name, enum ib_counter c)

@@ -8,12 +8,27 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "sys/log.h"
+#include "verbs/gsi.h"
 
 static const char *const names[IB_COUNTERS] = {
 #define COUNT(value, name, what) [value] = #name,
 #include "ib/counter.def"
 #undef COUNT
 };
+
+/* Returns what connection management has sent by QP1, which is no QP of ours. */
+static uint64_t mads_sent(const struct core *core, enum ib_counter c)
+{
+	uint64_t sum = 0;
+
+	list_for(n, &core->gsis)
+	{
+		const struct gsi *g = container_of(n, struct gsi, node);
+
+		sum += c == IB_TX ? g->packets : c == IB_TX_BYTES ? g->bytes : 0;
+	}
+	return sum;
+}
 
 uint64_t ib_counter(struct core *core, enum ib_counter c)
 {
@@ -22,7 +37,7 @@ uint64_t ib_counter(struct core *core, enum ib_counter c)
 
 	for (unsigned i = 0; c < IB_COUNTERS && i < ib->n_by_device; i++)
 		sum += ib->by_device[i].n[c];
-	return sum;
+	return sum + mads_sent(core, c);
 }
 
 void ib_count_by_device(struct core *core, struct ib_counts *rows, unsigned n)

@@ -122,7 +122,7 @@ int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 
 	e->f.pad = (uint8_t)(-e->len & 3);
 	e->f.migreq = ib_op(e->f.opcode)->kind != IB_CONGESTION; /* A17.9.3 */
-	e->f.pkey = qp_pkey_on(q->qp, e->path);
+	e->f.pkey = qp_pkey(q->qp);
 	if (b->n == BATCH_MAX)
 		return -ENOBUFS;
 	rc = e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)

@@ -120,7 +120,7 @@ void lane_find_route(struct ib_qp *q)
 {
 	const struct qp *qp = q->qp;
 	const struct lane_route r = qp->lane.via->ops->route(&qp->path.addr);
-	uint32_t pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
+	uint32_t pkey = qp_pkey(qp) & (PKEY_FULL - 1u);
 
 	q->route_in = r.in ^ pkey;
 	q->from = (struct lane_from){ qp->qpn, r.out ^ pkey };

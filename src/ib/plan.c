@@ -5,7 +5,6 @@
 #include "ib/ib_qp.h"
 #include "verbs/due.h"
 #include "verbs/rate.h"
-#include "wire/gsi.h"
 
 enum { LRH_BYTES = 8 };
 
@@ -93,7 +92,6 @@ uint64_t ib_commit(struct qp *qp, unsigned first, unsigned n, uint64_t now)
 	}
 	if (q->host)
 		cc_unplan(q);
-	/* The program ends: nobody wants completions, and locks may stay taken.  Only QP1
-	 * goes on: it has nothing to complete, but must send all its MADs. */
-	return qp->core->leaving && qp->qpn != QP_GSI ? NEVER : ib_run(qp, now);
+	/* The program ends: nobody wants completions, and locks may stay taken. */
+	return qp->core->leaving ? NEVER : ib_run(qp, now);
 }

@@ -13,7 +13,7 @@
 #include "sys/log.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
-#include "verbs/qp1.h"
+#include "verbs/gsi.h"
 #include "verbs/transport.h"
 #include "wire/grh.h"
 #include "wire/gsi.h"
@@ -156,8 +156,7 @@ static bool to_port(const struct qp *qp, const struct dgram *d, const struct ib_
 		return dest.group && pkt->f.dest_qp == QP_MULTICAST;
 	if (dest.lid)
 		return device_has_lid(qp->dev, dest.lid);
-	/* QP1 serves all devices: their link takes only what is for one of them. */
-	return device_has_gid(qp->dev, dest.gid) || qp->qpn == QP_GSI;
+	return device_has_gid(qp->dev, dest.gid);
 }
 
 static void linked(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt,
@@ -310,20 +309,67 @@ static void to_members(struct core *core, const struct dgram *d, const struct ib
 	mcast_for_each(core, g.dest.gid, to_member, &g);
 }
 
-/* A MAD for QP1; connection management finds out whose it is. */
+/* Returns the counter for what is wrong with a packet for QP1; IB_COUNTERS: nothing is.
+ * On Ethernet the link takes only packets for addresses of this host. */
+static enum ib_counter check_gsi(const struct gsi *g, const struct link_dest *dest,
+				 const struct ib_pkt *pkt)
+{
+	if (ib_service(pkt->f.opcode) != IB_UD || ib_has(pkt, IB_IMMDT))
+		return IB_RX_NO_QP;
+	if (gsi_hears(g, pkt->f.pkey) < 0) /* C9-38 */
+		return IB_RX_PKEY;
+	if (dest->group || (g->dev && dest->lid && !device_has_lid(g->dev, dest->lid)))
+		return IB_RX_NO_ADDR;
+	if (pkt->f.qkey != QKEY_GSI) /* C9-176 */
+		return IB_RX_QKEY;
+	return pkt->payload_len > GSI_MAD ? IB_RX_UD_DROPPED : IB_COUNTERS;
+}
+
+static void drop_gsi(struct core *core, struct gsi *g, enum ib_counter why,
+		     const struct dgram *d, const struct ib_pkt *pkt, uint64_t now)
+{
+	struct ib *ib = ib_of(core);
+
+	ib->counter[why]++;
+	if (g && g->dev && why == IB_RX_PKEY)
+		g->dev->pkey_violations++;
+	if (g && g->dev && why == IB_RX_QKEY)
+		g->dev->qkey_violations++;
+	say(ib, NULL, pkt,
+	    &(struct dropped){
+		    d, 0, why,
+		    "it is no MAD for this port (P_Key, Q_Key, address, length)" },
+	    now);
+}
+
+/* A MAD for QP1; connection management finds out whose it is. The bytes are copied, since
+ * another process may still have access to where they lie. */
 static void to_gsi(struct core *core, const struct dgram *d, const struct ib_pkt *pkt,
 		   uint64_t now)
 {
-	struct qp1 *q = qp1_of(core, d->link);
+	struct gsi *g = gsi_of(core, d->link);
+	enum ib_counter wrong = IB_RX_NO_QP;
 	struct link_dest dest;
+	struct link_head head;
+	struct gsi_mad m;
 
-	if (!q || ib_has(pkt, IB_IMMDT)) {
-		ib_of(core)->counter[IB_RX_NO_QP]++;
+	if (g) {
+		d->link->ops->dest(&d->addr, &dest);
+		wrong = check_gsi(g, &dest, pkt);
+	}
+	if (wrong != IB_COUNTERS) {
+		drop_gsi(core, g, wrong, d, pkt, now);
 		return;
 	}
-	deliver(qp1_qp(q), d, pkt, now);
-	d->link->ops->dest(&d->addr, &dest);
-	qp1_arrived(q, dest.port, now);
+	d->link->ops->head(d, &head);
+	m.head = head.bytes;
+	m.len = pkt->payload_len;
+	m.slid = head.slid;
+	m.sl = head.sl;
+	m.pkey_index = (uint16_t)gsi_hears(g, pkt->f.pkey);
+	m.port = dest.port;
+	memcpy(m.bytes, pkt->payload, m.len);
+	g->take(g, &m, now);
 }
 
 /* Is the datagram long enough for a BTH, of whole words, and in one piece? */

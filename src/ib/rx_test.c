@@ -4,7 +4,7 @@
 #include "verbs/device.h"
 
 #include "sys/log_testing.h"
-#include "verbs/qp1.h"
+#include "verbs/gsi.h"
 #include "wire/grh.h"
 
 static struct ib_fields send_only(const struct fix *f)
@@ -311,11 +311,11 @@ static void rubbish(void **state)
 
 static unsigned mads;
 
-static void take_mad(const struct qp1_user *by, const struct qp1_mad *m, uint64_t now)
+static void take_mad(struct gsi *g, const struct gsi_mad *m, uint64_t now)
 {
 	uint8_t src[16], dst[16];
 
-	(void)by;
+	(void)g;
 	(void)now;
 	assert_int_equal(m->len, 1);
 	assert_int_equal(m->port, 7);
@@ -336,9 +336,9 @@ static void mads_for_qp1(void **state)
 		.src_qp = 1,
 		.qkey = 0x80010000,
 	};
-	static const struct qp1_user user = { take_mad };
 	struct sim_node *n = &f->s->node[1];
-	struct qp1 *other, *q;
+	struct gsi other = { .link = f->s->node[0].link, .take = take_mad };
+	struct gsi g = { .link = n->link, .take = take_mad };
 	struct fix_raw r;
 
 	(void)state;
@@ -346,12 +346,10 @@ static void mads_for_qp1(void **state)
 	ip_of(&r.d)->ifindex = 7;
 	input(f, &r); /* no QP1 takes them */
 	assert_int_equal(counter(f, IB_RX_NO_QP), 1);
-	assert_int_equal(qp1_open(&n->core, NULL, f->s->node[0].link, &ib_transport,
-				  &user, &other),
-			 0);
+	list_add_tail(&n->core.gsis, &other.node);
 	input(f, &r); /* of another link */
 	assert_int_equal(counter(f, IB_RX_NO_QP), 2);
-	assert_int_equal(qp1_open(&n->core, NULL, n->link, &ib_transport, &user, &q), 0);
+	list_add_tail(&n->core.gsis, &g.node);
 	for (unsigned i = 1; i <= 3; i++) {
 		input(f, &r);
 		assert_int_equal(mads, i);
@@ -369,8 +367,8 @@ static void mads_for_qp1(void **state)
 	input(f, &r);
 	assert_int_equal(counter(f, IB_RX_NO_QP), 4);
 	assert_int_equal(mads, 3);
-	qp1_close(q);
-	qp1_close(other);
+	list_del(&g.node);
+	list_del(&other.node);
 	fix_close(f);
 }
 

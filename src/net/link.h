@@ -47,6 +47,9 @@ struct link_head {
 	uint16_t slid;
 };
 
+/* How long a link that was full is not tried again. */
+enum { LINK_FULL_NS = 100000 };
+
 struct link {
 	const struct link_ops {
 		/* Hand over n datagrams.  Returns how many were taken; fewer
@@ -78,7 +81,7 @@ struct link {
 	} * ops;
 	unsigned run_max; /* most datagrams in one run (GSO); 1: no runs */
 	size_t mtu;	  /* longest datagram, BTH to ICRC */
-	/* the engine's own, ns: the link was full and is not tried before full_until; it
+	/* the sender's own, ns: the link was full and is not tried before full_until; it
 	 * last took a datagram at took_at */
 	uint64_t full_until, took_at;
 };

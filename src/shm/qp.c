@@ -38,7 +38,7 @@ static void meet(struct shm_qp *q)
 	/* Segments of other addresses or of another partition are refused, as on a
 	 * wire. */
 	route = l->ops->route(&qp->path.addr);
-	pkey = qp_pkey_on(qp, &qp->path) & (PKEY_FULL - 1u);
+	pkey = qp_pkey(qp) & (PKEY_FULL - 1u);
 	q->dest = qp->attr.dest_qp_num;
 	q->route_in = route.in ^ pkey;
 	q->head = (struct rec){

@@ -33,7 +33,7 @@ int core_init(struct core *core, uint16_t slot)
 	list_init(&core->sleepers);
 	core->look_at = NEVER;
 	list_init(&core->windows);
-	list_init(&core->qp1s);
+	list_init(&core->gsis);
 	list_init(&core->xrc.domains);
 	list_init(&core->xrc.stand_ins);
 	lock_init(&core->xrc.opening);

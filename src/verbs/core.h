@@ -41,7 +41,7 @@ struct core {
 	struct null_memory null;
 	struct list pd_list, dm_list, mcast, contexts;
 	struct list windows; /* under the turn: verbs/mr.h */
-	struct list qp1s;    /* verbs/qp1.h; written under the turn */
+	struct list gsis;    /* verbs/gsi.h; written under the turn */
 	struct xrc_state xrc;
 	struct list sleepers;	  /* channels that verbs/asleep.c watches */
 	_Atomic uint64_t look_at; /* when it looks at them, or NEVER */

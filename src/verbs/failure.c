@@ -9,7 +9,6 @@
 #include "sys/log.h"
 #include "verbs/transport.h"
 #include "verbs/wr_op.h"
-#include "wire/gsi.h"
 
 enum { WHAT_LEN = 128, PEER_LEN = 192 };
 
@@ -53,15 +52,15 @@ static bool is_ordinary(enum verr verr)
 	return verr == VERR_PEER_ENDED || verr == VERR_CONNECTION;
 }
 
-/* Does the failure have a line?  QP1 and the stand-in for another process's QP are not
- * the program's. */
+/* Does the failure have a line?  The stand-in for another process's QP is not the
+ * program's. */
 static bool is_said(const struct qp *qp, enum ibv_wc_status status, enum verr verr,
 		    bool *first)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	*first = false;
-	if (status == IBV_WC_WR_FLUSH_ERR || !qp->ctx || qp->qpn == QP_GSI)
+	if (status == IBV_WC_WR_FLUSH_ERR || !qp->ctx)
 		return false;
 	if (log_level >= LOG_INFO)
 		return true;

@@ -16,19 +16,15 @@ struct qp *qp_of_ex(struct ibv_qp_ex *ibv)
 	return container_of(ibv, struct qp, ex);
 }
 
-uint16_t qp_pkey_on(const struct qp *qp, const struct path *path)
+uint16_t qp_pkey(const struct qp *qp)
 {
-	if (qp->qpn != QP_GSI)
-		path = &qp->path;
-	return qp->dev->pkey[path->pkey_index];
+	return qp->dev->pkey[qp->path.pkey_index];
 }
 
 int qp_hears(const struct qp *qp, uint16_t pkey)
 {
 	const uint16_t own = qp->path.pkey_index;
 
-	if (qp->qpn == QP_GSI)
-		return device_find_pkey(qp->dev, pkey);
 	return pkey_match(qp->dev->pkey[own], pkey) ? own : -1;
 }
 

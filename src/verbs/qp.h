@@ -270,9 +270,8 @@ struct posted {
 int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
 		     struct posted *did) REQUIRES(qp->core->turn);
 
-/* Returns the P_Key of packets on that path: the QP's own, or for QP1 the one that the
- * path selects from the port's table. */
-uint16_t qp_pkey_on(const struct qp *qp, const struct path *path);
+/* Returns the P_Key of the QP's packets. */
+uint16_t qp_pkey(const struct qp *qp);
 /* Returns the index in the port's table that matches the P_Key of a packet for the QP;
  * -1: another partition (9.6.1.1, 10.9.3). */
 int qp_hears(const struct qp *qp, uint16_t pkey);
@@ -326,12 +325,6 @@ struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *at
 void qp_free_handle(struct qp *qp);
 /* For verbs/shared.h: ends a QP whose last handle is gone. */
 void qp_end_orphaned(struct qp *qp) REQUIRES(qp->core->turn);
-
-/* Makes QP1 of a link, for verbs/qp1.h; it is in no table. Returns 0 or -errno. */
-int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
-		const struct transport *transport, struct qp **out)
-	REQUIRES(ctx->core->turn);
-void qp_free_gsi(struct qp *qp) REQUIRES(qp->core->turn);
 
 /* --- for transports; qp->lock is held ------------------------------------ */
 

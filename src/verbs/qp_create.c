@@ -404,27 +404,6 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	return 0;
 }
 
-int qp_make_gsi(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
-		const struct transport *transport, struct qp **out)
-{
-	struct qp *qp = make(ctx, attr, transport);
-	int rc;
-
-	if (!qp)
-		return -ENOMEM;
-	qp->qpn = qp->ex.qp_base.qp_num = QP_GSI;
-	lock_take(&qp->lock);
-	rc = transport->open(qp);
-	lock_give(&qp->lock);
-	if (rc) {
-		release(qp);
-		return rc;
-	}
-	use(qp, 1);
-	*out = qp;
-	return 0;
-}
-
 struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr)
 {
 	const struct ibv_qp_init_attr_ex a = {
@@ -461,13 +440,6 @@ static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 	qp_clear(qp);
 	lock_give(&qp->lock);
 	due_forget(core, qp);
-}
-
-void qp_free_gsi(struct qp *qp)
-{
-	close_qp(qp->core, qp);
-	use(qp, (unsigned)-1);
-	release(qp);
 }
 
 /* After this neither the engine nor a packet finds the QP. */
