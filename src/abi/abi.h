@@ -42,20 +42,16 @@ struct abi_file {
 };
 
 struct abi_context {
-	struct live live;
-	struct context ctx;
+	struct context ctx; /* must be first */
 	struct nic *nic;
 	const struct transport *transport;
 	struct abi_file *file;	  /* the file of cmd_fd */
 	struct abi_context *next; /* in file->closed */
-	/* Process that made the context; a forked child shares the descriptors. */
-	pid_t pid;
-	struct verbs_context verbs; /* the program holds a pointer to verbs.context */
 };
 
 static inline struct abi_context *abi_of(struct ibv_context *ibv)
 {
-	return container_of(ibv, struct abi_context, verbs.context);
+	return container_of(context_of(ibv), struct abi_context, ctx);
 }
 
 /* Holds off cancellation until the call ends, as it takes locks that are held across
@@ -91,7 +87,7 @@ static inline int abi_result(int rc)
  * at ctx.dead. */
 static inline bool abi_forked(struct ibv_context *ibv)
 {
-	return abi_of(ibv)->pid != pid_own();
+	return context_of(ibv)->pid != pid_own();
 }
 
 /* Begins a call on ibv. Returns false with errno EIO if the context is dead (of a forked

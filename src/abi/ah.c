@@ -98,7 +98,7 @@ EXPORT int ibv_init_ah_from_wc(struct ibv_context *ibv, uint8_t port, struct ibv
 {
 	if (!GIVEN("init_ah_from_wc", attr))
 		return errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	return abi_leave(attr_from_wc(ibv, port, wc, grh, attr));
 }
@@ -124,7 +124,7 @@ EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ibv, struct ibv_ah_at
 	if (!GIVEN("resolve_eth_l2_from_gid", attr) ||
 	    !GIVEN("resolve_eth_l2_from_gid", mac))
 		return errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	rc = wc_path_mac(&attr->grh.dgid, mac);
 	if (!rc && vid)

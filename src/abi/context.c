@@ -59,14 +59,14 @@ static void set_ops(struct verbs_context *v)
 /* Fills in the part of the context that programs see. */
 static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 {
-	struct ibv_context *ibv = &a->verbs.context;
+	struct ibv_context *ibv = &a->ctx.verbs.context;
 	int rc = event_queue_init(&a->ctx.async);
 
 	if (rc)
 		return rc;
-	set_ops(&a->verbs);
-	a->verbs.sz = sizeof(a->verbs);
-	a->pid = pid_own();
+	set_ops(&a->ctx.verbs);
+	a->ctx.verbs.sz = sizeof(a->ctx.verbs);
+	a->ctx.pid = pid_own();
 	ibv->device = dev;
 	ibv->cmd_fd = cmd_fd;
 	ibv->async_fd = a->ctx.async.fd;
@@ -84,12 +84,12 @@ static void attach(struct abi_context *a, struct device *dev)
 	a->ctx.core = core;
 	a->ctx.dev = dev;
 	a->ctx.link = nic_link(a->nic, dev);
-	a->ctx.ibv = &a->verbs.context;
+	a->ctx.ibv = &a->ctx.verbs.context;
 	lock_take(&core->lock);
 	dev->core = core;
 	list_add_tail(&core->contexts, &a->ctx.node);
 	lock_give(&core->lock);
-	live_add(&a->live, LIVE_CONTEXT, &a->verbs.context);
+	live_add(&a->ctx.live, LIVE_CONTEXT, &a->ctx.verbs.context);
 }
 
 int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *file,
@@ -174,7 +174,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *dev)
 	abi_hold();
 	rc = open_device(dev, &a);
 	abi_say_unusable(dev->name, rc);
-	return abi_leave(rc) ? NULL : &a->verbs.context;
+	return abi_leave(rc) ? NULL : &a->ctx.verbs.context;
 }
 
 EXPORT int ibv_close_device(struct ibv_context *ibv)
@@ -185,14 +185,14 @@ EXPORT int ibv_close_device(struct ibv_context *ibv)
 
 	if (!abi_alone())
 		return EDEADLK;
-	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
+	if (!live_find(LIVE(context_of, ibv), LIVE_CONTEXT, &self))
 		return abi_result(-EBADF);
 	a = abi_of(ibv);
 	if (abi_forked(ibv))
 		return abi_result(-EIO);
 	inside_begin();
 	abi_hold();
-	live_del(&a->live);
+	live_del(&a->ctx.live);
 	core = a->ctx.core;
 	lock_take(&core->lock);
 	list_del(&a->ctx.node);

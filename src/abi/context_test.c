@@ -57,8 +57,8 @@ static void opens_and_closes(void **state)
 	assert_ptr_equal(a->device, fix.dev[FIX_ROCE]);
 	assert_int_equal(a->num_comp_vectors, 1);
 	assert_ptr_equal(a->abi_compat, (void *)UINTPTR_MAX);
-	assert_int_equal(abi_of(a)->verbs.sz, sizeof(struct verbs_context));
-	assert_int_equal(abi_of(a)->pid, getpid());
+	assert_int_equal(abi_of(a)->ctx.verbs.sz, sizeof(struct verbs_context));
+	assert_int_equal(abi_of(a)->ctx.pid, getpid());
 	assert_string_equal((const char *)*(void *const *)abi_of(a)->transport, "ib");
 	assert_string_equal((const char *)*(void *const *)abi_of(b)->transport, "iwarp");
 	assert_non_null(abi_of(a)->ctx.link);

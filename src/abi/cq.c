@@ -38,7 +38,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ibv, int cqe, void *cq_c
 	struct cq *cq;
 	int rc;
 
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = create(ibv, NULL, (uint32_t)cqe, (uint32_t)vector, channel, cq_context, &cq);
 	return abi_leave(rc) ? NULL : (struct ibv_cq *)&cq->ex;
@@ -87,7 +87,7 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 
 	if (!GIVEN("create_cq_ex", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = check_ex(abi_of(ibv)->ctx.dev->kind, attr);
 	if (!rc)

@@ -8,7 +8,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
 	struct pd *pd;
 
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd)) ? NULL : &pd->ibv;
 }
@@ -26,7 +26,7 @@ struct ibv_td *abi_alloc_td(struct ibv_context *ibv, struct ibv_td_init_attr *at
 
 	if (!GIVEN("alloc_td", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(td_alloc(ibv, attr, &td)) ? NULL : &td->ibv;
 }
@@ -46,7 +46,7 @@ struct ibv_pd *abi_alloc_parent_domain(struct ibv_context *ibv,
 
 	if (!GIVEN("alloc_parent_domain", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = abi_check("alloc_parent_domain", LIVE(pd_of, attr->pd), LIVE_PD, ibv);
 	if (!rc)
@@ -63,7 +63,7 @@ struct ibv_xrcd *abi_open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_att
 
 	if (!GIVEN("open_xrcd", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(xrcd_open(&abi_of(ibv)->ctx, attr, &x)) ? NULL : &x->ibv;
 }

@@ -11,7 +11,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibv)
 {
 	struct channel *ch;
 
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(channel_create(&abi_of(ibv)->ctx, &ch)) ? NULL : &ch->ibv;
 }
@@ -101,7 +101,7 @@ static int get_async_event(struct ibv_context *ibv, struct ibv_async_event *even
 	bool got;
 	int rc;
 
-	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self))
+	if (!live_find(LIVE(context_of, ibv), LIVE_CONTEXT, &self))
 		return -EBADF;
 	ctx = &abi_of(ibv)->ctx;
 	do {

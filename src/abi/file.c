@@ -264,11 +264,11 @@ static void free_context(struct abi_context *a)
 	if (a->ctx.stays) {
 		log_info("%s: the device was closed with queues left: a little of "
 			 "the context's memory stays allocated",
-			 a->verbs.context.device->name);
+			 a->ctx.verbs.context.device->name);
 		return;
 	}
 	nic_close(a->nic);
-	pthread_mutex_destroy(&a->verbs.context.mutex);
+	pthread_mutex_destroy(&a->ctx.verbs.context.mutex);
 	free(a);
 }
 
@@ -300,10 +300,10 @@ void file_close(struct abi_context *a)
 {
 	struct live *own[LIVE_KINDS] = { NULL };
 	struct core *core = a->ctx.core;
-	int fd = a->verbs.context.cmd_fd;
+	int fd = a->ctx.verbs.context.cmd_fd;
 
 	nic_flush(a->nic);
-	live_take(&a->verbs.context, own);
+	live_take(&a->ctx.verbs.context, own);
 	a->ctx.stays = own[LIVE_QP] || own[LIVE_CQ] || own[LIVE_SRQ] ||
 		       own[LIVE_CHANNEL] || own[LIVE_WQ];
 	if (a->ctx.stays)

@@ -194,14 +194,6 @@ void nic_doubts(struct nic *nic)
 	say("doubts");
 }
 
-int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
-{
-	is_ours(nic);
-	(void)fd;
-	say("await");
-	return has(arg);
-}
-
 static void told(const uint8_t *ip)
 {
 	memset(fix.told, 0, sizeof(fix.told));
@@ -219,12 +211,6 @@ int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *ip)
 	return fix.listen_rc;
 }
 
-void nic_ask(struct nic *nic)
-{
-	is_ours(nic);
-	say("ask");
-}
-
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
 	is_control(nic);
@@ -233,23 +219,6 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	told(dgid);
 	fix.number = dest_qp;
 	return fix.route_rc;
-}
-
-int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
-{
-	is_control(nic);
-	told(ip);
-	memcpy(gid, ip, 16);
-	say("find");
-	return fix.listen_rc;
-}
-
-int nic_serve(struct nic *nic, uint64_t service)
-{
-	is_control(nic);
-	fix.number = (uint32_t)service;
-	say("serve");
-	return fix.listen_rc;
 }
 
 bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16])
@@ -267,21 +236,6 @@ int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool
 	say(join ? "join" : "leave");
 	told(gid->raw);
 	return join ? fix.join_rc : 0;
-}
-
-struct cm *nic_enter(struct nic *nic) NO_TSA
-{
-	is_control(nic);
-	say("enter");
-	turn_take(&fix.core.turn);
-	return fix.cm;
-}
-
-void nic_leave(struct nic *nic) NO_TSA
-{
-	is_ours(nic);
-	turn_give(&fix.core.turn);
-	say("leave-turn");
 }
 
 uint64_t nic_now(void)

@@ -18,11 +18,8 @@
 /* roce_eth0 has 192.0.2.1 and fe80::1, iwarp_eth0 192.0.2.1. */
 enum { FIX_ROCE, FIX_IWARP, FIX_DEVICES };
 
-struct cm;
-
 struct fix {
 	struct core core;
-	struct cm *cm; /* the result of nic_enter() */
 	struct ibv_device *dev[FIX_DEVICES];
 	uint64_t now;
 	unsigned users; /* calls of nic_open() minus calls of nic_close() */

@@ -31,7 +31,7 @@ struct ibv_counters *abi_create_counters(struct ibv_context *ibv,
 
 	if (!GIVEN("create_counters", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(counters_create(&abi_of(ibv)->ctx, attr, &c)) ? NULL : &c->ibv;
 }

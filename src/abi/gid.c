@@ -31,7 +31,7 @@ EXPORT int ibv_query_gid(struct ibv_context *ibv, uint8_t port, int index,
 
 	if (!GIVEN("query_gid", gid))
 		return -1;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, (uint32_t)index, &e);
 	if (!rc)
@@ -88,7 +88,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 		return abi_result(-EOPNOTSUPP);
 	if (!GIVEN("query_gid_ex", entry))
 		return errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	rc = describe(ibv, port, index, &e);
 	if (!rc)
@@ -111,7 +111,7 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 		return -abi_result(-EOPNOTSUPP);
 	if (!GIVEN("query_gid_table", entries))
 		return -errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return -errno;
 	end = (uint32_t)device_gids(abi_of(ibv)->ctx.dev);
 	for (uint32_t i = 0; i < end && !rc; i++) {
@@ -135,7 +135,7 @@ EXPORT int ibv_query_gid_type(struct ibv_context *ibv, uint8_t port, unsigned in
 
 	if (!GIVEN("query_gid_type", type))
 		return -1;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = entry_at(ibv, port, index, &e);
 	if (!rc)

@@ -49,7 +49,7 @@ EXPORT struct ibv_context *ibv_import_device(int fd)
 	inside_begin();
 	abi_hold();
 	rc = import_device(fd, &a);
-	return abi_leave(rc) ? NULL : &a->verbs.context;
+	return abi_leave(rc) ? NULL : &a->ctx.verbs.context;
 }
 
 /* Do the two contexts belong to one command file? */
@@ -79,7 +79,7 @@ EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ibv, uint32_t handle)
 	struct pd *proper, *pd;
 	int rc = -ENOENT;
 
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	proper = pd_find(abi_of(ibv)->ctx.core, handle, pd_is_here, ibv);
 	if (proper)
@@ -120,7 +120,7 @@ EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ibv, uint32_t handle)
 {
 	struct dm *dm;
 
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(dm_import(ibv, abi_of(ibv)->ctx.core, handle, dm_is_here, &dm))
 		       ? NULL

@@ -42,7 +42,7 @@ bool abi_enter_child(struct ibv_context *ibv)
 
 	if (!abi_alone())
 		return false;
-	if (!live_find(LIVE(abi_of, ibv), LIVE_CONTEXT, &self)) {
+	if (!live_find(LIVE(context_of, ibv), LIVE_CONTEXT, &self)) {
 		errno = EBADF;
 		return false;
 	}

@@ -353,9 +353,9 @@ static void asynchronous_events(void **state)
 	assert_int_equal(qp->events_completed, 0);
 	ibv_ack_async_event(&ev);
 	assert_int_equal(qp->events_completed, 1);
-	abi_of(fix.ibv)->pid++; /* as if it were the parent's */
+	abi_of(fix.ibv)->ctx.pid++; /* as if it were the parent's */
 	fix_minus(ibv_get_async_event(fix.ibv, &ev), EIO);
-	abi_of(fix.ibv)->pid--;
+	abi_of(fix.ibv)->ctx.pid--;
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 

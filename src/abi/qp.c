@@ -48,7 +48,7 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 
 	if (!GIVEN("create_qp", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	a = abi_of(ibv);
 	rc = check_objects(ibv, attr);
@@ -73,7 +73,7 @@ struct ibv_qp *abi_open_qp(struct ibv_context *ibv, struct ibv_qp_open_attr *att
 
 	if (!GIVEN("open_qp", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = attr->comp_mask & IBV_QP_OPEN_ATTR_XRCD
 		     ? abi_check("open_qp", LIVE(xrcd_of, attr->xrcd), LIVE_XRCD, ibv)

@@ -50,7 +50,7 @@ EXPORT int(ibv_query_port)(struct ibv_context *ibv, uint8_t port,
 
 	if (!GIVEN("query_port", compat))
 		return errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	rc = device_query_port(dev_of(ibv), port, &attr, sizeof(attr));
 	if (!rc)
@@ -63,7 +63,7 @@ int abi_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *
 {
 	if (!GIVEN("query_port", attr))
 		return errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	return abi_leave(device_query_port(dev_of(ibv), port, attr, len));
 }
@@ -76,7 +76,7 @@ int abi_query_rt_values(struct ibv_context *ibv, struct ibv_values_ex *values)
 
 	if (!GIVEN("query_rt_values", values))
 		return errno;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		values->raw_clock.tv_sec = 0;
@@ -95,7 +95,7 @@ EXPORT int ibv_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be
 
 	if (!GIVEN("query_pkey", pkey))
 		return -1;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return -1;
 	rc = device_query_pkey(dev_of(ibv), port, index, &at);
 	if (!rc)

@@ -524,7 +524,7 @@ static void extended_srqs(void **state)
 /* Each supported operation can be reached through the context. */
 static void operations(void **state)
 {
-	const struct verbs_context *v = &abi_of(fix.ibv)->verbs;
+	const struct verbs_context *v = &abi_of(fix.ibv)->ctx.verbs;
 	const struct ibv_context_ops *ops = &v->context.ops;
 
 	(void)state;

@@ -93,7 +93,7 @@ struct ibv_srq *abi_create_srq_ex(struct ibv_context *ibv,
 
 	if (!GIVEN("create_srq", ex))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	return abi_leave(create_srq_ex(ibv, ex, &srq)) ? NULL : &srq->ibv;
 }

@@ -20,7 +20,7 @@ struct ibv_wq *abi_create_wq(struct ibv_context *ibv, struct ibv_wq_init_attr *a
 
 	if (!GIVEN("create_wq", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = abi_check("create_wq", LIVE(pd_of, attr->pd), LIVE_PD, ibv);
 	if (!rc)
@@ -75,7 +75,7 @@ struct ibv_rwq_ind_table *abi_create_rwq_ind_table(
 
 	if (!GIVEN("create_rwq_ind_table", attr))
 		return NULL;
-	if (!abi_enter_on(LIVE(abi_of, ibv), LIVE_CONTEXT, EBADF))
+	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
 	rc = check_queues(ibv, attr);
 	if (!rc)

@@ -244,10 +244,10 @@ static void pieces_of_a_dead_context(void **state)
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ctx->dead = true;
-	abi_of(fix.ibv)->pid++;
+	abi_of(fix.ibv)->ctx.pid++;
 	fix_errno(ibv_wr_complete(ex), EIO);
 	assert_true(q->builder.active);
-	abi_of(fix.ibv)->pid--;
+	abi_of(fix.ibv)->ctx.pid--;
 	ibv_wr_abort(ex);
 	ctx->dead = false;
 	assert_int_equal(q->sq.head, 0);

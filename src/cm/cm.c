@@ -78,7 +78,7 @@ void cm_close(struct cm *cm)
 
 /* --- turns --------------------------------------------------------------- */
 
-static void send_mads(struct cm *cm, uint64_t now)
+void cm_send_mads(struct cm *cm, uint64_t now)
 {
 	if (cm->net)
 		qp1_run(cm->net, now);
@@ -103,7 +103,7 @@ void cm_run(struct cm *cm, uint64_t now)
 	peer_run(cm, now);
 	sa_run(cm, now);
 	iw_run(cm, now);
-	send_mads(cm, now);
+	cm_send_mads(cm, now);
 }
 
 uint64_t cm_deadline(const struct cm *cm)

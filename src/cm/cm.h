@@ -42,6 +42,16 @@ struct cm_site {
 	/* Returns the MTU (enum ibv_mtu) of our port with the GID ip on this interface;
 	 * 0: there is none. ifindex 0: any interface. */
 	uint8_t (*mtu)(struct core *core, const uint8_t ip[16], uint32_t ifindex);
+	/* For gate.c: gives the turn back and sends what was produced in it. */
+	void (*leave)(struct core *core);
+	/* For gate.c, without the turn: makes ready what MADs to our address ip (NULL: to
+	 * any) arrive by. Returns 0 or -errno. */
+	int (*open_port)(struct core *core, const uint8_t *ip);
+	/* For gate.c, without the turn: see cm_gate_await(), cm_gate_find() and
+	 * cm_gate_serve(). */
+	int (*await)(struct core *core, int fd, bool (*has)(void *arg), void *arg);
+	int (*find)(struct core *core, const uint8_t ip[16], uint8_t gid[16]);
+	int (*serve)(struct core *core, uint64_t service);
 	/* MADs to processes of this host may be forwarded to them instead of going by the
 	 * wire. */
 	bool by_host;

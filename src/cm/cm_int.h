@@ -197,6 +197,9 @@ static inline struct cm *cm_of_core(const struct core *core)
 	return room_get(core, &cm_key);
 }
 
+/* Hands the MADs that wait in QP1 to its link. */
+void cm_send_mads(struct cm *cm, uint64_t now);
+
 /* May the log be told of something that is counted as `why`? Anybody may send requests,
  * so it is told once a second at most. */
 bool cm_may_tell(struct cm *cm, enum cm_counter why);

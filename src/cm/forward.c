@@ -55,9 +55,8 @@ bool forward_to_peer(struct cm *cm, uint16_t slot, const struct cm_route *route,
 	struct cm_route back = { .ifindex = route->ifindex };
 	struct dgram d;
 
-	if (!slot || route->dlid || !cm->host || !cm->site->by_host ||
-	    slot == cm->core->slot || !route_is_local(cm, route) ||
-	    !host_is_ours(cm->host, slot))
+	if (route->dlid || !cm->host || !cm->site->by_host || slot == cm->core->slot ||
+	    !route_is_local(cm, route) || !host_is_ours(cm->host, slot))
 		return false;
 	memcpy(back.src, route->dst, 16);
 	memcpy(back.dst, route->src, 16);

@@ -26,7 +26,8 @@ uint64_t cm_interval(uint8_t n)
 static void transmit_mad(struct cm *cm, const struct cm_route *route, uint16_t slot,
 			 const uint8_t *mad)
 {
-	if (forward_to_peer(cm, slot, route, mad) || gsi_send(cm, route, mad) == 0)
+	if ((slot && forward_to_peer(cm, slot, route, mad)) ||
+	    gsi_send(cm, route, mad) == 0)
 		cm->counter[CM_TX]++;
 	else
 		cm->counter[CM_TX_FULL]++;

@@ -225,17 +225,18 @@ static int say_silence(int rc)
 	return rc;
 }
 
-int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16])
+int nic_find(struct core *core, const uint8_t ip[16], uint8_t gid[16])
 {
 	const struct conf *conf = conf_get();
 
-	return nic->adapter ? say_silence(plug_find(conf->fabric, conf->hca, HCA_PORT, ip,
-						    gid))
-			    : -ENODEV;
+	return nic_of_core(core)->adapter ? say_silence(plug_find(conf->fabric, conf->hca,
+								  HCA_PORT, ip, gid))
+					  : -ENODEV;
 }
 
-int nic_serve(struct nic *nic, uint64_t service)
+int nic_serve(struct core *core, uint64_t service)
 {
+	const struct nic *nic = nic_of_core(core);
 	const struct conf *conf = conf_get();
 
 	return nic->adapter ? say_silence(plug_service(conf->fabric, conf->hca, HCA_PORT,

@@ -95,16 +95,16 @@ static void the_fabric_knows_addresses(void **state)
 
 	(void)state;
 	memcpy(ip + 12, &address, sizeof(address));
-	assert_int_equal(nic_find(nic, ip, gid), 0);
+	assert_int_equal(nic_find(&nic->core, ip, gid), 0);
 	memcpy(found.raw, gid, sizeof(gid));
 	assert_int_equal(be64toh(found.global.interface_id), other.guid);
 	ip[15] ^= 0x80;
-	assert_int_equal(nic_find(nic, ip, gid), -EHOSTUNREACH);
+	assert_int_equal(nic_find(&nic->core, ip, gid), -EHOSTUNREACH);
 }
 
 static void a_service_is_one_programs(void **state)
 {
-	int fd = nic_serve(nic, 4711);
+	int fd = nic_serve(&nic->core, 4711);
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -132,8 +132,8 @@ static void the_fabric_ends(void **state)
 	end_of_fabric();
 	while (state_of(dev) != IBV_PORT_DOWN)
 		sched_yield();
-	assert_true(nic_find(nic, ip, gid) < 0);
-	assert_true(nic_serve(nic, 1) < 0);
+	assert_true(nic_find(&nic->core, ip, gid) < 0);
+	assert_true(nic_serve(&nic->core, 1) < 0);
 }
 
 int main(void)

@@ -241,15 +241,9 @@ void nic_flush(struct nic *nic)
 	engine_settle(&nic->engine, now, did.next);
 }
 
-struct cm *nic_enter(struct nic *nic)
+void nic_leave(struct core *core)
 {
-	turn_take(&nic->core.turn);
-	return nic->cm;
-}
-
-void nic_leave(struct nic *nic)
-{
-	(void)output_and_give(nic, NULL);
+	(void)output_and_give(nic_of_core(core), NULL);
 }
 
 int nic_fence(struct nic *nic, uint32_t qpn)
@@ -440,8 +434,9 @@ static bool look_for(struct nic *nic, bool (*has)(void *arg), void *arg)
 	return false;
 }
 
-int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg)
+int nic_await(struct core *core, int fd, bool (*has)(void *arg), void *arg)
 {
+	struct nic *nic = nic_of_core(core);
 	struct engine *e = &nic->engine;
 	const uint64_t until = clock_ns() + WATCH_LOOK_NS;
 	int rc = 0;

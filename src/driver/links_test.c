@@ -373,7 +373,7 @@ static int awaits(unsigned enough, int rc)
 	sleeper.rc = rc;
 	sleeper.now = 1;
 	t.nic->engine.pollers.last = 0;
-	rc = nic_await(t.nic, OWN, has_enough, &sleeper);
+	rc = nic_await(&t.nic->core, OWN, has_enough, &sleeper);
 	sleeper.now = 0;
 	return rc;
 }

@@ -213,11 +213,17 @@ int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid)
 	return rc;
 }
 
-void nic_ask(struct nic *nic)
+int nic_open_port(struct core *core, const uint8_t *ip)
 {
+	struct nic *nic = nic_of_core(core);
+	int rc;
+
 	turn_take(&nic->core.turn);
-	links_ask(&nic->links);
+	rc = links_listen(&nic->links, NULL, ip);
+	if (!rc)
+		links_ask(&nic->links);
 	turn_give(&nic->core.turn);
+	return rc;
 }
 
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join)

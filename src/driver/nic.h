@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* nic.h - the process's NIC: devices, transports, links and the engine that drives them.
- * For abi/ and cm/. */
+ * For abi/. */
 #ifndef DRIVER_NIC_H
 #define DRIVER_NIC_H
 
@@ -10,7 +10,6 @@
 
 #include "sys/lock.h"
 
-struct cm;
 struct core;
 struct device;
 struct nic;
@@ -70,39 +69,16 @@ void nic_armed(struct nic *nic);
  * (verbs/asleep.h). */
 void nic_doubts(struct nic *nic);
 
-/* The caller is about to sleep until has(arg), which makes fd readable. Looks for input
- * for WATCH_AWAIT_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS, and
- * takes in itself what comes: a peer that answers soon wakes one thread, or none. Returns
- * 1 if has(arg); 0 if the time is up, and then the engine's thread watches; -EINTR.
- * has() is called without the turn. */
-int nic_await(struct nic *nic, int fd, bool (*has)(void *arg), void *arg);
-
 /* Before a QP of dev enters RTR: makes ready what its GID needs, such as a socket. gid
- * NULL: for any GID (UD). dev NULL: for any device, as listeners need. Returns 0 or
+ * NULL: for any GID (UD). Returns 0 or
  * -EADDRINUSE ... */
 int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid);
-/* Finds the GID of the port with address ip on the fabric where this program has an
- * adapter. Asks the fabric and waits for it, so call it without the turn. Returns 0;
- * -EHOSTUNREACH: no port has the address; -ENODEV: this program has no adapter; -EIO
- * ... */
-int nic_find(struct nic *nic, const uint8_t ip[16], uint8_t gid[16]);
-/* Directs requests for this service of connection management to us. Returns a
- * descriptor, which keeps the service ours while it is open, or -EADDRINUSE ... */
-int nic_serve(struct nic *nic, uint64_t service);
-/* Connection management is about to send, and wants to be told of destinations that
- * refuse it. */
-void nic_ask(struct nic *nic);
 /* Before a connected QP enters RTR: selects how it reaches QP dest_qp at dgid. Returns
  * 1: on this host by memory, without a port; 0: by the wire; -ENOMEM. */
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);
 /* Is ip an address of this host, as dev sees it? */
 bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16]);
 int nic_join(struct nic *nic, struct device *dev, const union ibv_gid *gid, bool join);
-
-/* Surround calls of cm/: nic_enter() takes the turn; nic_leave() sends the packets that
- * the calls produced and gives the turn back. */
-struct cm *nic_enter(struct nic *nic) NO_TSA;
-void nic_leave(struct nic *nic) NO_TSA;
 
 uint64_t nic_now(void);
 

@@ -310,14 +310,21 @@ static uint8_t port_mtu(struct core *core, const uint8_t ip[16], uint32_t ifinde
 
 static int open_cm(struct nic *nic, const struct conf *conf)
 {
-	static const struct cm_site by_host = {
-		registry_has_ip, registry_addresses, on_note, refused, port_mtu, true,
-	}, by_wire = {
-		registry_has_ip, registry_addresses, on_note, refused, port_mtu, false,
+	static struct cm_site site = {
+		.same_host = registry_has_ip,
+		.addresses = registry_addresses,
+		.kick = on_note,
+		.refused = refused,
+		.mtu = port_mtu,
+		.leave = nic_leave,
+		.open_port = nic_open_port,
+		.await = nic_await,
+		.find = nic_find,
+		.serve = nic_serve,
 	};
 
-	return cm_open(&nic->cm, &nic->core, nic->host,
-		       needs_packets(conf) ? &by_wire : &by_host, rand_start());
+	site.by_host = !needs_packets(conf); /* a process has one NIC at a time */
+	return cm_open(&nic->cm, &nic->core, nic->host, &site, rand_start());
 }
 
 static void close_cm(struct nic *nic)

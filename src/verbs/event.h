@@ -63,8 +63,10 @@ struct channel {
 	struct asleep asleep;
 };
 
-/* One opened device. abi/ embeds it next to the verbs_context. */
+/* One opened device. */
 struct context {
+	struct live live; /* as LIVE_CONTEXT: found by context_of(), also for pointers
+			   * that are no context of ours */
 	struct list node; /* core->contexts */
 	struct core *core;
 	struct device *dev;
@@ -73,7 +75,14 @@ struct context {
 	struct event_queue async; /* ibv->async_fd */
 	atomic_bool dead;	  /* every call answers EIO */
 	bool stays;		  /* closed, but the program may still post and poll */
+	pid_t pid; /* process that made it; a forked child shares the descriptors */
+	struct verbs_context verbs; /* the program holds a pointer to verbs.context */
 };
+
+static inline struct context *context_of(struct ibv_context *ibv)
+{
+	return container_of(ibv, struct context, verbs.context);
+}
 
 /* Frees an object that posts and polls reach by pointer, unless the context stays
  * after its close: then the object is kept, so that those calls can still answer EIO. */

@@ -2,18 +2,26 @@
 /* The gate to the CM, with a CM that only records its calls. */
 #include "cm/gate.h"
 
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "abi/fix.h"
+#include <cmocka.h>
+
+#include "cm/cm_int.h"
 #include "sys/guard.h"
+#include "sys/held.h"
+#include "sys/inside.h"
+#include "sys/pid.h"
+#include "verbs/device.h"
+#include "verbs/event.h"
 
-struct cm {
-	int unused;
-};
-struct cm_listener {
-	bool only_iwarp;
-};
-
+static struct core core;
+static struct device dev = { .kind = &device_ib };
+static struct context context = { .core = &core, .dev = &dev };
+static struct ibv_context *const ours = &context.verbs.context;
 static struct cm cm;
 static struct cm_listener listener;
 static struct cm_target to_ib = { .route = { .dlid = 4 } };
@@ -23,15 +31,21 @@ static struct cm_owner owner;
 static struct sa_group group;
 static struct cm_member *const member = (struct cm_member *)&group;
 static struct cm_param param;
-static char told[64];
+static char told[64]; /* what the CM was asked for */
 static int answer;
 static uint16_t reason;
+
+static char said[100]; /* what the NIC was asked for, a word each */
+static uint8_t asked_ip[16];
+static int site_rc;
+static uint64_t last;
 
 /* The CM must be called with the turn held, which no other thread can have then. */
 static int tell(const char *what)
 {
-	assert_int_equal(lock_look(&fix.core.turn.lock) != LOCK_FREE, 1);
-	assert_int_equal(inside_held, 1);
+	assert_int_equal(lock_look(&core.turn.lock) != LOCK_FREE, 1);
+	assert_int_equal(inside_calls, 1);
+	assert_int_equal(held.depth, 1);
 	strcpy(told, what);
 	return answer;
 }
@@ -43,6 +57,94 @@ static bool was_told(const char *what)
 	told[0] = '\0';
 	return yes;
 }
+
+/* Time does not stand still, so only its direction is known. */
+static void is_now(uint64_t now)
+{
+	assert_true(now && now >= last);
+	last = now;
+}
+
+/* --- the NIC ------------------------------------------------------------- */
+
+static void say(const char *what)
+{
+	size_t n = strlen(said);
+
+	snprintf(said + n, sizeof(said) - n, "%s%s", n ? " " : "", what);
+}
+
+static const char *was_said(void)
+{
+	static char copy[sizeof(said)];
+
+	strcpy(copy, said);
+	said[0] = '\0';
+	return copy;
+}
+
+/* What may wait is called without the turn. */
+static int without_turn(struct core *c, const char *what, const uint8_t *ip)
+{
+	assert_ptr_equal(c, &core);
+	assert_int_equal(lock_look(&core.turn.lock), LOCK_FREE);
+	assert_int_equal(inside_calls, 1);
+	if (ip)
+		memcpy(asked_ip, ip, sizeof(asked_ip));
+	say(what);
+	return site_rc;
+}
+
+static NO_TSA void leave(struct core *c)
+{
+	assert_ptr_equal(c, &core);
+	turn_give(&core.turn);
+	say("leave");
+}
+
+static int open_udp_port(struct core *c, const uint8_t *ip)
+{
+	return without_turn(c, ip ? "port" : "port-any", ip);
+}
+
+static int await_event(struct core *c, int fd, bool (*has)(void *arg), void *arg)
+{
+	(void)fd;
+	(void)without_turn(c, "await", NULL);
+	return has(arg);
+}
+
+static int find_gid(struct core *c, const uint8_t ip[16], uint8_t gid[16])
+{
+	memcpy(gid, ip, 16);
+	return without_turn(c, "find", ip);
+}
+
+static int serve_service(struct core *c, uint64_t id)
+{
+	assert_int_equal(id, 77);
+	return without_turn(c, "serve", NULL);
+}
+
+static const struct cm_site site = {
+	.leave = leave,
+	.open_port = open_udp_port,
+	.await = await_event,
+	.find = find_gid,
+	.serve = serve_service,
+};
+
+/* --- the CM -------------------------------------------------------------- */
+
+void cm_send_mads(struct cm *c, uint64_t now)
+{
+	assert_ptr_equal(c, &cm);
+	is_now(now);
+	assert_int_equal(lock_look(&core.turn.lock) != LOCK_FREE, 1);
+	say("send");
+}
+
+struct room_key cm_key;
 
 int cm_bind(struct cm *c, struct cm_service *s, struct cm_listener **out)
 {
@@ -70,7 +172,7 @@ uint64_t cm_id_of_service(const struct cm_service *s)
 
 bool cm_needs_port(const struct cm_listener *l)
 {
-	return !l->only_iwarp;
+	return !l->service.only_iwarp;
 }
 
 int cm_path(struct cm *c, const struct cm_route *route, uint64_t patience_ns,
@@ -80,7 +182,7 @@ int cm_path(struct cm *c, const struct cm_route *route, uint64_t patience_ns,
 	assert_ptr_equal(route, &to_ib.route);
 	assert_ptr_equal(o, &owner);
 	assert_int_equal(patience_ns, 5);
-	assert_int_equal(now, fix.now);
+	is_now(now);
 	return tell("path");
 }
 
@@ -98,7 +200,7 @@ int cm_join(struct cm *c, const struct sa_group *want, uint64_t patience_ns,
 	assert_ptr_equal(want, &group);
 	assert_int_equal(patience_ns, 5);
 	assert_ptr_equal(o, &owner);
-	assert_int_equal(now, fix.now);
+	is_now(now);
 	*out = member;
 	return tell("join");
 }
@@ -107,7 +209,7 @@ void cm_part(struct cm *c, struct cm_member *m, uint64_t now)
 {
 	assert_ptr_equal(c, &cm);
 	assert_ptr_equal(m, member);
-	assert_int_equal(now, fix.now);
+	is_now(now);
 	tell("part");
 }
 
@@ -131,7 +233,7 @@ static int connect_by(const char *what, struct cm *c, const struct cm_param *sel
 	assert_ptr_equal(c, &cm);
 	assert_ptr_equal(self, &param);
 	assert_ptr_equal(o, &owner);
-	assert_int_equal(now, fix.now);
+	is_now(now);
 	*out = &conn;
 	return tell(what);
 }
@@ -155,7 +257,7 @@ static int iw_connect(struct cm *c, const struct cm_target *to,
 static int of_conn(struct cm_conn *c, uint64_t now, const char *word)
 {
 	assert_ptr_equal(c, &conn);
-	assert_int_equal(now, fix.now);
+	is_now(now);
 	return tell(word);
 }
 
@@ -336,26 +438,25 @@ static const struct row {
 	const struct cm_proto *proto;
 	bool answers;
 } rows[] = {
-	{ go_bind, "enter leave-turn", "bind", NULL, true },
-	{ go_listen, "listen-any ask enter leave-turn", "listen", NULL, true },
-	{ go_listen_datagram, "listen-any ask enter leave-turn", "listen-datagram", NULL,
-	  true },
-	{ go_unbind, "enter leave-turn", "unbind", NULL, false },
-	{ go_connect, "listen ask enter leave-turn", "connect", NULL, true },
-	{ go_connect_iwarp, "enter leave-turn", "connect-iwarp", NULL, true },
-	{ go_connect_ib, "enter leave-turn", "connect", NULL, true },
-	{ go_path, "enter leave-turn", "path", NULL, true },
-	{ go_join, "enter leave-turn", "join", NULL, true },
-	{ go_part, "enter leave-turn", "part", NULL, false },
-	{ go_path_forget, "enter leave-turn", "forget", NULL, false },
-	{ go_taken, "enter leave-turn", "taken", NULL, false },
-	{ go_accept, "enter leave-turn", "accept", &cm_iw_proto, true },
-	{ go_reject, "enter leave-turn", "reject", &cm_ib_proto, true },
-	{ go_established, "enter leave-turn", "established", &cm_ib_proto, true },
-	{ go_disconnect, "enter leave-turn", "disconnect", &cm_ib_proto, true },
-	{ go_attach, "enter leave-turn", "attach", &cm_iw_proto, true },
+	{ go_bind, "send leave", "bind", NULL, true },
+	{ go_listen, "port-any send leave", "listen", NULL, true },
+	{ go_listen_datagram, "port-any send leave", "listen-datagram", NULL, true },
+	{ go_unbind, "send leave", "unbind", NULL, false },
+	{ go_connect, "port send leave", "connect", NULL, true },
+	{ go_connect_iwarp, "send leave", "connect-iwarp", NULL, true },
+	{ go_connect_ib, "send leave", "connect", NULL, true },
+	{ go_path, "send leave", "path", NULL, true },
+	{ go_join, "send leave", "join", NULL, true },
+	{ go_part, "send leave", "part", NULL, false },
+	{ go_path_forget, "send leave", "forget", NULL, false },
+	{ go_taken, "send leave", "taken", NULL, false },
+	{ go_accept, "send leave", "accept", &cm_iw_proto, true },
+	{ go_reject, "send leave", "reject", &cm_ib_proto, true },
+	{ go_established, "send leave", "established", &cm_ib_proto, true },
+	{ go_disconnect, "send leave", "disconnect", &cm_ib_proto, true },
+	{ go_attach, "send leave", "attach", &cm_iw_proto, true },
 	{ go_attach, "", "", &cm_ib_proto, false },
-	{ go_close, "enter leave-turn", "close", &cm_ib_proto, false },
+	{ go_close, "send leave", "close", &cm_ib_proto, false },
 	{ go_await, "await", "", NULL, false },
 };
 
@@ -372,22 +473,21 @@ static void passes_on(void **state)
 			conn.proto = r->proto;
 			bound = NULL;
 			made = NULL;
-			assert_int_equal(r->go(fix.ibv), r->answers ? answer : 0);
-			assert_string_equal(fix_said(), r->nic);
+			assert_int_equal(r->go(ours), r->answers ? answer : 0);
+			assert_string_equal(was_said(), r->nic);
 			if (!was_told(r->cm))
 				fail_msg("not told to %s", r->cm);
 			assert_int_equal(inside_calls, 0);
-			assert_int_equal(inside_held, 0);
+			assert_int_equal(held.depth, 0);
 		}
 	}
 	assert_int_equal(reason, 28);
 	answer = 0;
-	go_bind(fix.ibv);
+	go_bind(ours);
 	assert_ptr_equal(bound, &listener);
-	go_connect(fix.ibv);
+	go_connect(ours);
 	assert_ptr_equal(made, &conn);
-	assert_int_equal(fix.told[15], 9); /* the UDP port of our address */
-	assert_true(fix.any_device);
+	assert_int_equal(asked_ip[15], 9); /* the UDP port of our address */
 }
 
 /* iWARP's services need no UDP port. Without the port the CM is not asked. */
@@ -395,15 +495,15 @@ static void the_port(void **state)
 {
 	(void)state;
 	answer = 0;
-	fix.listen_rc = -EADDRINUSE;
-	assert_int_equal(go_listen(fix.ibv), -EADDRINUSE);
-	assert_int_equal(go_connect(fix.ibv), -EADDRINUSE);
-	assert_string_equal(fix_said(), "listen-any listen");
-	assert_int_equal(go_connect_iwarp(fix.ibv), 0);
-	listener.only_iwarp = true;
-	assert_int_equal(go_listen(fix.ibv), 0);
-	listener.only_iwarp = false;
-	assert_string_equal(fix_said(), "enter leave-turn enter leave-turn");
+	site_rc = -EADDRINUSE;
+	assert_int_equal(go_listen(ours), -EADDRINUSE);
+	assert_int_equal(go_connect(ours), -EADDRINUSE);
+	assert_string_equal(was_said(), "port-any port");
+	assert_int_equal(go_connect_iwarp(ours), 0);
+	listener.service.only_iwarp = true;
+	assert_int_equal(go_listen(ours), 0);
+	listener.service.only_iwarp = false;
+	assert_string_equal(was_said(), "send leave send leave");
 	assert_int_equal(inside_calls, 0);
 }
 
@@ -413,14 +513,13 @@ static void the_fabric(void **state)
 	uint8_t gid[16], ip[16] = { [15] = 9 };
 
 	(void)state;
-	fix.listen_rc = -EHOSTUNREACH;
-	assert_int_equal(cm_gate_find(fix.ibv, ip, gid), -EHOSTUNREACH);
-	fix.listen_rc = 5;
-	assert_int_equal(cm_gate_serve(fix.ibv, &service), 5);
-	assert_int_equal(fix.number, 77);
-	assert_string_equal(fix_said(), "find serve");
-	assert_int_equal(fix.told[15], 9);
-	cm_gate_ip(fix.ibv, gid);
+	site_rc = -EHOSTUNREACH;
+	assert_int_equal(cm_gate_find(ours, ip, gid), -EHOSTUNREACH);
+	site_rc = 5;
+	assert_int_equal(cm_gate_serve(ours, &service), 5);
+	assert_string_equal(was_said(), "find serve");
+	assert_int_equal(asked_ip[15], 9);
+	cm_gate_ip(ours, gid);
 	assert_int_equal(gid[10] | gid[15], 0);
 }
 
@@ -439,50 +538,65 @@ static void refuses(struct ibv_context *ctx)
 						     ? 0
 						     : -EIO);
 		assert_true(was_told(""));
-		assert_string_equal(fix_said(), "");
+		assert_string_equal(was_said(), "");
 		assert_int_equal(inside_calls, 0);
-		assert_int_equal(inside_held, 0);
+		assert_int_equal(held.depth, 0);
 	}
 }
 
 static void refuses_contexts(void **state)
 {
 	struct ibv_context foreign = { 0 };
-	struct abi_context *a = abi_of(fix.ibv);
 
 	(void)state;
-	assert_true(cm_gate_knows(fix.ibv));
+	assert_true(cm_gate_knows(ours));
 	assert_false(cm_gate_knows(&foreign));
 	refuses(&foreign);
-	a->ctx.dead = true;
-	refuses(fix.ibv);
-	a->ctx.dead = false;
-	a->pid++;
-	refuses(fix.ibv);
-	a->pid--;
+	context.dead = true;
+	refuses(ours);
+	context.dead = false;
+	context.pid++;
+	refuses(ours);
+	context.pid--;
 }
 
 static void addresses(void **state)
 {
+	const struct port port = {
+		.link_layer = IBV_LINK_LAYER_INFINIBAND,
+		.gids = 1,
+		.gid = { { .gid.raw = { [10] = 0xff, 0xff, 192, 0, 2, 1 },
+			   .used = true } },
+	};
 	uint8_t ip[16] = { [10] = 0xff, 0xff, 192, 0, 2, 1 };
 
 	(void)state;
-	assert_true(cm_gate_has_ip(fix.ibv, ip));
+	device_init_port(&dev, &port);
+	assert_true(cm_gate_has_ip(ours, ip));
 	ip[15]++;
-	assert_false(cm_gate_has_ip(fix.ibv, ip));
+	assert_false(cm_gate_has_ip(ours, ip));
 }
 
 static int begin(void **state)
 {
-	fix_open(state);
-	fix.cm = &cm;
+	(void)state;
+	cm = (struct cm){ .core = &core, .site = &site };
+	site_rc = 0;
+	said[0] = '\0';
+	context.pid = pid_own();
+	live_add(&context.live, LIVE_CONTEXT, ours);
+	if (core_init(&core, 1))
+		return -1;
+	room_put(&core, &cm_key, &cm);
 	return 0;
 }
 
 static int end(void **state)
 {
-	fix.cm = NULL;
-	return fix_close(state);
+	(void)state;
+	live_del(&context.live);
+	core_fini(&core);
+	return 0;
 }
 
 int main(void)
