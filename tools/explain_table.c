@@ -9,7 +9,7 @@
 #include "cm/cm.h"
 #include "explain.h"
 #include "ib/ib.h"
-#include "rdmacm/newer.h"
+#include "rdmacm/channel.h"
 #include "wire/cm_mad.h"
 
 /* clang-format off */

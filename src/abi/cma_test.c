@@ -18,10 +18,8 @@
 #include "rdmacm/ep.h"
 #include "rdmacm/event.h"
 #include "rdmacm/group.h"
-#include "rdmacm/newer.h"
+#include "rdmacm/id.h"
 #include "rdmacm/qp.h"
-#include "rdmacm/qp_state.h"
-#include "rdmacm/refused.h"
 #include "rdmacm/resolve.h"
 
 /* Not in Debian 12's <rdma/rdma_cma.h>. */

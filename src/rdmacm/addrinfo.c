@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "rdmacm/bind.h"
-#include "rdmacm/newer.h"
 #include "sys/sockaddr.h"
 
 static int copy_addr(struct sockaddr **to, socklen_t *len, const struct sockaddr *from,

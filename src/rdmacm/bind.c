@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rdmacm/refused.h"
+#include "rdmacm/id.h"
 #include "sys/addr.h"
 #include "sys/fd.h"
 #include "sys/rand.h"

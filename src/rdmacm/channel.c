@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-#include "rdmacm/newer.h"
 #include "sys/ack_wait.h"
 #include "sys/fd.h"
 #include "sys/held.h"

@@ -18,7 +18,6 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
-#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "sys/held.h"
 

@@ -12,7 +12,6 @@
 
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
-#include "rdmacm/newer.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 #include "sys/log_testing.h"

@@ -51,6 +51,7 @@ const char *fix_said(void)
 static struct cm_conn *new_conn(void)
 {
 	assert_true(nconns < sizeof(conns) / sizeof(conns[0]));
+	conns[nconns] = (struct cm_conn){ 0 };
 	return &conns[nconns++];
 }
 

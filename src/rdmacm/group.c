@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "rdmacm/bind.h"
-#include "rdmacm/mgid.h"
-#include "rdmacm/qp_state.h"
-#include "rdmacm/refused.h"
+#include "rdmacm/id.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/resolve.h"
 #include "sys/addr.h"
 #include "sys/sockaddr.h"
 

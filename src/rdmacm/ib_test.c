@@ -17,7 +17,6 @@
 #include "rdmacm/fix.h"
 #include "rdmacm/group.h"
 #include "rdmacm/qp.h"
-#include "rdmacm/qp_state.h"
 #include "rdmacm/resolve.h"
 #include "sys/sockaddr.h"
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* id.h - makes ids, sets their options, moves them between channels, destroys them. */
+/* id.h - makes ids, sets their options, moves them between channels, destroys them; and
+ * the line of the log about a call on an id that fails at once. (What fails later is an
+ * event, and event.c logs it.) */
 #ifndef RDMACM_ID_H
 #define RDMACM_ID_H
 
@@ -100,5 +102,15 @@ int cma_migrate(struct cma_id *id, struct rdma_event_channel *channel);
 int cma_set_option(struct cma_id *id, int level, int name, const void *val, size_t len);
 int cma_set_ece(struct cma_id *id, const struct ibv_ece *ece);
 int cma_get_ece(const struct cma_id *id, struct ibv_ece *ece);
+
+/* --- calls that are refused ---------------------------------------------- */
+
+/* Returns -EINVAL, and keeps why for cma_say_refused(). NULL: forgets it. */
+int cma_refuse(const char *why);
+/* As cma_refuse(): the call is not for an id in that state. */
+int cma_not_now(const struct cma_id *id);
+/* a: the address that the call names, or NULL. id NULL: the call would have made one. */
+void cma_say_refused(const struct cma_id *id, const char *call, const struct sockaddr *a,
+		     int rc);
 
 #endif

@@ -21,6 +21,8 @@ struct rsock_region {
 	struct ibv_mr *mr;
 };
 
+/* Receives and sends complete on two CQs, so that a reader is not woken by its own
+ * sends. */
 struct rsock_endpoint {
 	struct rdma_cm_id *id; /* NULL: there is no endpoint */
 	struct ibv_comp_channel *ch;

@@ -9,6 +9,8 @@
 
 /* --- ids and addresses --------------------------------------------------- */
 
+/* All under the socket's lock; functions return 0 or -errno. */
+
 /* Makes the id, if there is none. Calls of the id wait for their events until
  * rsock_bind_to_service(). */
 int rsock_bind_make_id(struct rsock_stream *st);

@@ -36,12 +36,15 @@ struct rsock_defaults {
 	uint32_t polling_us; /* how long a call polls before it sleeps */
 };
 
-/* Reads the files of a folder. */
+/* Reads the files of a folder, as rdma-core does. */
 void rsock_defaults_read(const char *folder, struct rsock_defaults *out);
 /* Returns the values of /etc/rdma/rsocket, which are read once. */
 const struct rsock_defaults *rsock_defaults(void);
 
 /* --- descriptors --------------------------------------------------------- */
+
+/* Finds the object behind a descriptor. Objects are counted: a caller holds a count while
+ * it uses one, and the last to let go frees it. */
 
 /* The first member of an object in the table. */
 struct rsock_entry {
@@ -221,6 +224,7 @@ void rsock_tell(const struct rsock *rs, const struct sockaddr *a, struct sockadd
 
 enum { RSOCK_KEEP_IDLE = 7200 }; /* seconds, as TCP's default */
 
+/* Called under the socket's lock; return 0 or -errno. */
 int rsock_option_set(struct rsock *rs, int level, int name, const void *val,
 		     socklen_t len);
 int rsock_option_get(struct rsock *rs, int level, int name, void *val, socklen_t *len);

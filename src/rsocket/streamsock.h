@@ -11,12 +11,15 @@
 
 /* --- sending and receiving ----------------------------------------------- */
 
+/* These two are functions of struct rsock_kind. */
 ssize_t rsock_send(struct rsock *rs, const struct iovec *iov, int n, int flags,
 		   const struct sockaddr *to, socklen_t tolen);
 ssize_t rsock_receive(struct rsock *rs, const struct iovec *iov, int n, int *flags,
 		      struct sockaddr *from, socklen_t *fromlen);
 
 /* --- direct placement ---------------------------------------------------- */
+
+/* All under the socket's lock; functions return 0, a count, or -errno. */
 
 /* Maps buf at an offset (-1: any), and sets *at to the offset. */
 int rsock_direct_map(struct rsock_stream *st, void *buf, size_t len, int prot,
