@@ -140,7 +140,7 @@ static void print_device(struct device *dev)
 	       show_colour(state_colour(port.state)), state_name(port.state),
 	       show_colour(PLAIN), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);
-	if (dev->kind != &device_roce) /* a RoCE device's addresses are its GIDs */
+	if (dev->kind->mac_gid || !device_on_netdev(dev)) /* else they are its GIDs */
 		for_addresses(&row, print_address);
 	if (row.first)
 		putchar('\n');
