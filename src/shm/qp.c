@@ -44,6 +44,7 @@ static void meet(struct shm_qp *q)
 	q->head = (struct rec){
 		.kind = REC_SEGMENT,
 		.opcode = SEGMENT_ONLY,
+		.syndrome = q->head.syndrome, /* the life: src_reset() */
 		.dst = q->dest,
 		.src = qp->qpn,
 		.route = route.out ^ pkey,
@@ -103,6 +104,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 		due_add(qp->core, qp);
 		return 0;
 	case IBV_QPS_SQD:
+		src_is_patient(q);
 		due_add(qp->core, qp);
 		return 0;
 	case IBV_QPS_ERR:
@@ -139,6 +141,20 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 		 q->src.left.rnr, q->dst.expected);
 }
 
+static void describe_peer(const struct qp *qp, char *buf, size_t size)
+{
+	const struct shm_qp *q = shm_qp(qp);
+	const struct reach *r = q->peer ? &q->peer->reach : NULL;
+	char process[32] = "";
+
+	if (r && r->slot == qp->core->slot)
+		snprintf(process, sizeof(process), ", in this process");
+	else if (r && r->pid > 0)
+		snprintf(process, sizeof(process), ", process %d", (int)r->pid);
+	snprintf(buf, size, "QP 0x%06x%s, PSN %u", qp->attr.dest_qp_num, process,
+		 q->src.una);
+}
+
 const struct transport shm_transport = {
 	.name = "shm",
 	.open = open_qp,
@@ -150,4 +166,5 @@ const struct transport shm_transport = {
 	.push = shm_push,
 	.run = run,
 	.describe = describe,
+	.peer = describe_peer,
 };

@@ -130,6 +130,8 @@ static inline bool src_is_waiting(const struct shm_qp *q)
 /* --- source.c ------------------------------------------------------------ */
 
 void src_reset(struct shm_qp *q, uint32_t first);
+/* Takes over the QP's retry counts, which have changed. */
+void src_is_patient(struct shm_qp *q);
 /* The QP begins to send: what the target's word asks for is not for it. */
 void src_open(struct shm_qp *q);
 /* The QP sends no more. */

@@ -27,6 +27,13 @@ static uint8_t next_life(void)
 	return lives;
 }
 
+void src_is_patient(struct shm_qp *q)
+{
+	const struct ibv_qp_attr *attr = &q->qp->attr;
+
+	q->src.full = (struct patience){ attr->retry_cnt, attr->rnr_retry, AGAINS };
+}
+
 void src_reset(struct shm_qp *q, uint32_t first)
 {
 	struct qp *qp = q->qp;
@@ -41,7 +48,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 	q->src.cur = q->src.fresh = qp->sq.tail;
 	q->head.syndrome = next_life();
 	q->src.says = word_of(qp->qpn, q->head.syndrome);
-	q->src.full = (struct patience){ qp->attr.retry_cnt, qp->attr.rnr_retry, AGAINS };
+	src_is_patient(q);
 	q->src.left = q->src.full;
 	q->src.timeout_at = NEVER;
 }
@@ -393,7 +400,9 @@ static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 static uint64_t run_timer(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const bool waits = src_is_waiting(q) || q->src.cur != q->qp->sq.head;
+	/* In SQD what has not begun waits for RTS. */
+	const bool waits = src_is_waiting(q) ||
+			   (q->qp->state == IBV_QPS_RTS && q->src.cur != q->qp->sq.head);
 
 	if (!waits && (q->src.timeout_at == NEVER || now >= q->src.timeout_at)) {
 		q->src.timed = false;

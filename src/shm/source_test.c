@@ -43,9 +43,34 @@ static void a_peer_that_ends(void **state)
 	fix_close(f);
 }
 
+/* The request that has begun ends, although it has to be sent again; the next one waits
+ * for RTS, and no timer runs for it. */
+static void a_queue_that_drains(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
+
+	(void)state;
+	post_at(f, 0, 1, 0, 8, 0);
+	pair_run(f, 20 * MS);
+	fix_modify(f, 0, IBV_QPS_SQD);
+	post_at(f, 0, 2, 100, 8, 0);
+	pair_run(f, 20 * MS);
+	recv_at(f, 1, 1, 5000, 8);
+	recv_at(f, 1, 2, 6000, 8);
+	came(f, 1, 1, 5000, 0, 8);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	pair_run(f, 100 * MS);
+	fix_no_wc(f, 0);
+	fix_modify(f, 0, IBV_QPS_RTS);
+	came(f, 1, 2, 6000, 100, 8);
+	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_queue_that_drains),
 		cmocka_unit_test(other_requests),
 		cmocka_unit_test(a_peer_that_is_stopped),
 		cmocka_unit_test(a_peer_that_ends),
