@@ -21,6 +21,7 @@ ROUNDS = 20             # a run does ROUNDS times COUNT operations: tests/bench/
 FEW, MORE = 32, 512     # COUNT of the two runs; each is a multiple of the lists' lengths
 
 UDP = {"URNIC_LOCAL": "off"}
+SHM = {"URNIC_SHM": "yes"}
 
 # A row: name, program, its arguments, environment, and the most instructions and system calls
 # that one operation may take.  The limit is 5 % above what was counted, for other versions of
@@ -37,8 +38,10 @@ ROWS = [
     ("write", "one_sided", "write 8", {}, 2430, 1),
     ("read", "one_sided", "read 8", {}, 2500, 1),
     ("write-64K", "one_sided", "write 65536", {}, 2450, 1),
-    ("send-pingpong", "two_qps", "8", {}, 5740, 0),
-    ("send-list", "two_qps", "-l 16 8", {}, 1320, 0),
+    ("send-pingpong", "two_qps", "8", {}, 5480, 0),
+    ("send-list", "two_qps", "-l 16 8", {}, 1260, 0),
+    ("send-pingpong-shm", "two_qps", "8", SHM, 3290, 0),
+    ("send-list-shm", "two_qps", "-l 16 8", SHM, 810, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 3900, 0.3),
     ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 47700, 1),
 ]
