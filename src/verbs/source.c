@@ -103,8 +103,9 @@ void send_end(struct qp *qp, struct send_source *s, const struct send_cursor *at
 	      enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
+	const uint32_t una =
+		qp->sq.tail != at->fresh ? psn_add(w->psn, w->npkts) : s->una;
 
-	if (qp->sq.tail != at->fresh)
-		s->una = psn_add(w->psn, w->npkts);
-	sq_complete(qp, status, verr, now);
+	sq_complete(qp, status, verr, now); /* its line about a failure names una */
+	s->una = una;
 }

@@ -67,9 +67,12 @@ static void wait_for(pid_t pid)
 
 static void fork_and_end(int sig)
 {
-	pid_t pid = fork();
+	pid_t pid;
 
 	(void)sig;
+	if (forks == FORKS) /* the timer ran out once more before it was stopped */
+		return;
+	pid = fork();
 	if (pid == 0)
 		_exit(0);
 	if (pid > 0)
