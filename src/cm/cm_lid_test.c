@@ -230,6 +230,34 @@ static void a_connection_in_another_partition(void **state)
 	close_both(s);
 }
 
+/* The engine is told when MADs that the link did not take are to be tried again. */
+static void a_full_link_is_tried_again(void **state)
+{
+	struct sim *s = open_both();
+	const struct cm_target to = peer_of(s, 0, device_lid(s->node[1].dev));
+	const struct cm_param self = { .qpn = 1 };
+	struct prog a = { .owner = { on_event } };
+	const uint64_t until = s->now + 5 * MS;
+	struct core *core = &s->node[0].core;
+	struct cm_conn *c;
+
+	(void)state;
+	s->node[0].link->full_until = until;
+	turn_take(&core->turn);
+	assert_int_equal(cm_ib_proto.connect(cm_of(s, 0), &to, &self, &a.owner, &c,
+					     s->now),
+			 0);
+	cm_run(cm_of(s, 0), s->now);
+	assert_int_equal(cm_deadline(cm_of(s, 0)), until);
+	cm_run(cm_of(s, 0), until);
+	assert_true(cm_deadline(cm_of(s, 0)) > until);
+	turn_give(&core->turn);
+	run(s, 10 * MS);
+	assert_int_equal(cm_counter(cm_of(s, 1), CM_RX), 1);
+	c->proto->close(c, s->now);
+	close_both(s);
+}
+
 /* A route without a LID leads nowhere. */
 static void nowhere(void **state)
 {
@@ -257,6 +285,7 @@ int main(void)
 		cmocka_unit_test(no_such_mtu),
 		cmocka_unit_test(another_partition_is_not_heard),
 		cmocka_unit_test(a_connection_in_another_partition),
+		cmocka_unit_test(a_full_link_is_tried_again),
 		cmocka_unit_test(nowhere),
 	};
 

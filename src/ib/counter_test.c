@@ -4,6 +4,7 @@
 
 #include "ib/fix.h"
 #include "sys/log_testing.h"
+#include "verbs/gsi.h"
 
 static void counters_have_names(void **state)
 {
@@ -81,6 +82,25 @@ static void what_is_taken_back_does_not_count(void **state)
 	fix_close(f);
 }
 
+/* What connection management sends counts, although it is no QP's. */
+static void mads_count(void **state)
+{
+	struct gsi g = { .packets = 3, .bytes = 3 * 276 };
+	struct core core;
+
+	(void)state;
+	assert_int_equal(core_init(&core, 1), 0);
+	assert_int_equal(ib_open(&core, 1), 0);
+	list_add_tail(&core.gsis, &g.node);
+	ib_of(&core)->counter[IB_TX] = 1;
+	assert_int_equal(ib_counter(&core, IB_TX), 4);
+	assert_int_equal(ib_counter(&core, IB_TX_BYTES), 3 * 276);
+	assert_int_equal(ib_counter(&core, IB_RX), 0);
+	list_del(&g.node);
+	ib_close(&core);
+	core_fini(&core);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -88,6 +108,7 @@ int main(void)
 		cmocka_unit_test(those_that_count_are_logged),
 		cmocka_unit_test(the_longest_line_has_room),
 		cmocka_unit_test(what_is_taken_back_does_not_count),
+		cmocka_unit_test(mads_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -372,10 +372,95 @@ static void mads_for_qp1(void **state)
 	fix_close(f);
 }
 
+/* A link at whose port packets arrive for `dest`. */
+static struct link_dest played_dest;
+
+static void played_to(const struct link_addr *addr, struct link_dest *out)
+{
+	(void)addr;
+	*out = played_dest;
+}
+
+static void played_head(const struct dgram *d, struct link_head *out)
+{
+	(void)d;
+	*out = (struct link_head){ .slid = 4 };
+}
+
+static const struct link_ops played_ops = { .dest = played_to, .head = played_head };
+static struct link played = { .ops = &played_ops };
+
+static size_t mad_len;
+
+static void take_played(struct gsi *g, const struct gsi_mad *m, uint64_t now)
+{
+	(void)g;
+	(void)now;
+	assert_int_equal(m->slid, 4);
+	mad_len = m->len;
+}
+
+/* Gives QP1 of that node a MAD of len bytes. */
+static void give_mad(struct core *core, size_t len, uint32_t qkey)
+{
+	const struct ib_fields p = {
+		.opcode = ib_opcode(IB_UD, IB_SEND, IB_ONLY, IB_NONE),
+		.pkey = 0xffff,
+		.dest_qp = 1,
+		.src_qp = 1,
+		.qkey = qkey,
+	};
+	uint8_t packet[400] = { 0 };
+	struct dgram d = { .link = &played, .iovcnt = 1, .iov = &d.one };
+
+	d.len = (uint32_t)(ib_build(packet, &p) + len);
+	d.one = (struct iovec){ packet, d.len };
+	turn_take(&core->turn);
+	ib_input(core, &d, 1000);
+	turn_give(&core->turn);
+}
+
+/* A MAD has 256 bytes at most, and comes to a LID of the port, not to a group. */
+static void mads_that_qp1_does_not_take(void **state)
+{
+	const struct port port = { .pkeys = 1,
+				   .pkey = { PKEY_DEFAULT },
+				   .lid = 8,
+				   .link_layer = IBV_LINK_LAYER_INFINIBAND };
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct core *core = &f->s->node[1].core;
+	struct device dev = { .kind = &device_ib };
+	struct gsi g = { .link = &played, .dev = &dev, .take = take_played };
+
+	(void)state;
+	device_init_port(&dev, &port);
+	list_add_tail(&core->gsis, &g.node);
+	played_dest = (struct link_dest){ .lid = 8 };
+	give_mad(core, GSI_MAD, QKEY_GSI);
+	assert_int_equal(mad_len, GSI_MAD);
+	mad_len = 0;
+	give_mad(core, GSI_MAD + 4, QKEY_GSI);
+	assert_int_equal(counter(f, IB_RX_UD_DROPPED), 1);
+	give_mad(core, GSI_MAD, QKEY_GSI + 1);
+	assert_int_equal(counter(f, IB_RX_QKEY), 1);
+	assert_int_equal(dev.qkey_violations, 1);
+	assert_int_equal(dev.pkey_violations, 0);
+	played_dest.lid = 9;
+	give_mad(core, GSI_MAD, QKEY_GSI);
+	assert_int_equal(counter(f, IB_RX_NO_ADDR), 1);
+	played_dest = (struct link_dest){ .lid = 8, .group = true };
+	give_mad(core, GSI_MAD, QKEY_GSI);
+	assert_int_equal(counter(f, IB_RX_NO_ADDR), 2);
+	assert_int_equal(mad_len, 0);
+	list_del(&g.node);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mads_for_qp1),
+		cmocka_unit_test(mads_that_qp1_does_not_take),
 		cmocka_unit_test(rnr_is_withdrawn),
 		cmocka_unit_test(what_is_damaged_is_dropped),
 		cmocka_unit_test(wrong_addresses),
