@@ -78,12 +78,17 @@ void cm_close(struct cm *cm)
 
 /* --- turns --------------------------------------------------------------- */
 
+static bool send_by(struct qp1 *q, uint64_t now)
+{
+	return !q || qp1_run(q, now);
+}
+
 void cm_send_mads(struct cm *cm, uint64_t now)
 {
-	if (cm->net)
-		qp1_run(cm->net, now);
-	if (cm->ib)
-		qp1_run(cm->ib, now);
+	const bool net = send_by(cm->net, now), ib = send_by(cm->ib, now);
+
+	if (!(net && ib) && cm->site && cm->site->lost)
+		cm->site->lost(cm->core);
 }
 
 static uint64_t mads_deadline(const struct qp1 *q)

@@ -42,6 +42,8 @@ struct cm_site {
 	/* Returns the MTU (enum ibv_mtu) of our port with the GID ip on this interface;
 	 * 0: there is none. ifindex 0: any interface. */
 	uint8_t (*mtu)(struct core *core, const uint8_t ip[16], uint32_t ifindex);
+	/* A link by which MADs go is broken: the program has closed its descriptors. */
+	void (*lost)(struct core *core);
 	/* For gate.c: gives the turn back and sends what was produced in it. */
 	void (*leave)(struct core *core);
 	/* For gate.c, without the turn: makes ready what MADs to our address ip (NULL: to

@@ -127,9 +127,7 @@ static int send_some(struct qp1 *q, unsigned n, uint64_t now)
 	return sent;
 }
 
-/* What a broken link does not take is lost; the engine notices by itself that the link's
- * descriptors are gone. */
-void qp1_run(struct qp1 *q, uint64_t now)
+bool qp1_run(struct qp1 *q, uint64_t now)
 {
 	while (q->head != q->tail && q->link->full_until <= now) {
 		unsigned n =
@@ -138,7 +136,7 @@ void qp1_run(struct qp1 *q, uint64_t now)
 
 		if (sent < 0) {
 			q->tail = q->head;
-			return;
+			return false;
 		}
 		q->tail += (unsigned)sent;
 		q->gsi.packets += (unsigned)sent;
@@ -148,6 +146,7 @@ void qp1_run(struct qp1 *q, uint64_t now)
 		if ((unsigned)sent < n)
 			q->link->full_until = now + LINK_FULL_NS;
 	}
+	return true;
 }
 
 uint64_t qp1_deadline(const struct qp1 *q)

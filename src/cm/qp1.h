@@ -48,8 +48,9 @@ bool qp1_has_room(const struct qp1 *q);
  * to that address. */
 int qp1_send(struct qp1 *q, const struct link_to *to, uint16_t pkey_index,
 	     const uint8_t *mad);
-/* Hands the MADs that wait to the link. */
-void qp1_run(struct qp1 *q, uint64_t now);
+/* Hands the MADs that wait to the link. Returns false if the link is broken: they are
+ * lost then. */
+bool qp1_run(struct qp1 *q, uint64_t now);
 /* Returns when qp1_run() next has something to do, ns; UINT64_MAX: no MAD waits. */
 uint64_t qp1_deadline(const struct qp1 *q);
 /* Returns the P_Key of messages sent with that index. */

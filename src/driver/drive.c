@@ -241,6 +241,11 @@ void nic_flush(struct nic *nic)
 	engine_settle(&nic->engine, now, did.next);
 }
 
+void nic_lost(struct core *core)
+{
+	engine_break(&nic_of_core(core)->engine, "sending");
+}
+
 void nic_leave(struct core *core)
 {
 	(void)output_and_give(nic_of_core(core), NULL);

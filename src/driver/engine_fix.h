@@ -174,6 +174,8 @@ static const struct nic_link_ops nl_ops = { .carries = NULL };
 
 NO_TSA static int begin(void **state)
 {
+	static const struct cm_site site = { .lost = nic_lost };
+
 	(void)state;
 	memset(&t, 0, sizeof(t));
 	t.nic = calloc(1, sizeof(*t.nic));
@@ -185,7 +187,7 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(ib_open(&t.nic->core, 0), 0);
 	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
-	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, NULL, 1), 0);
+	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, &site, 1), 0);
 	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
 	t.ctx.link = &t.link;
 	t.other = t.link;

@@ -275,6 +275,26 @@ static void a_broken_link_is_the_end(void **state)
 	assert_int_equal(engine_turn(t.e, 0, false).output, 0);
 }
 
+/* A program that closed the descriptor by which its MADs go is told so, too. */
+static void a_broken_link_is_the_end_for_mads(void **state)
+{
+	const struct cm_target to = { .space = 0x0106,
+				      .dst_port = 7,
+				      .route = { .src = { [15] = 1 },
+						 .dst = { [15] = 2 } } };
+	const struct cm_param self = { .qpn = 5 };
+	struct cm_owner owner = { told };
+	struct cm_conn *c;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	t.error = -EBADF;
+	assert_int_equal(cm_ib_proto.connect(t.nic->cm, &to, &self, &owner, &c, 0), 0);
+	engine_output(t.e, NULL, 0, 64);
+	assert_true(engine_lost(t.e));
+	assert_true(t.nic->core.dead);
+}
+
 /* A source of rings. */
 static struct {
 	struct source source;
@@ -489,6 +509,7 @@ int main(void)
 		TEST(mads_go_out),
 		TEST(at_the_end_a_locked_qp_stays),
 		TEST(a_broken_link_is_the_end),
+		TEST(a_broken_link_is_the_end_for_mads),
 		TEST(pollers_glance),
 		TEST(not_all_turns_are_glances),
 		TEST(a_shortcut_leaves_nothing_to_a_thread_that_sleeps),

@@ -58,6 +58,8 @@ static inline struct nic *nic_of_core(struct core *core)
 
 /* --- for connection management: see struct cm_site (cm/cm.h) -------------- */
 
+/* The descriptors of a link are gone. The turn must be held. */
+void nic_lost(struct core *core);
 /* Sends what the holder of the turn has produced, and gives the turn back. */
 void nic_leave(struct core *core) NO_TSA;
 /* Makes ready, without the turn, what MADs to our address ip (NULL: to any) arrive by,

@@ -316,6 +316,7 @@ static int open_cm(struct nic *nic, const struct conf *conf)
 		.kick = on_note,
 		.refused = refused,
 		.mtu = port_mtu,
+		.lost = nic_lost,
 		.leave = nic_leave,
 		.open_port = nic_open_port,
 		.await = nic_await,
