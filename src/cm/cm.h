@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm.h - the communication manager (CM) of one NIC, as driver/ and abi/ see it.
+/* cm.h - the communication manager (CM) of one NIC, as driver/ and gate.c see it.
  * All functions are called with the engine's turn held. */
 #ifndef CM_CM_H
 #define CM_CM_H

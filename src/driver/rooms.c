@@ -380,9 +380,6 @@ static int open_engine(struct nic *nic, const struct conf *conf)
 	(void)conf;
 	e->core = &nic->core;
 	heap_init(&e->timers);
-	rc = heap_reserve(&e->timers, 1); /* for QP1; other QPs reserve their own */
-	if (rc)
-		return rc;
 	nic->core.timers = &e->timers;
 	sources_open(nic);
 	rc = engine_thread_start(e);

@@ -20,7 +20,7 @@ struct path {
 	/* The fields from here on belong to a QP. A UD QP has them too, although its
 	 * addresses come from address handles. */
 	uint32_t mtu;	     /* bytes of payload in a packet */
-	uint16_t pkey_index; /* in the port's table; each QP1 message has its own */
+	uint16_t pkey_index; /* in the port's table */
 	uint32_t rate;	     /* rate limit in Mb/s (9.11); 0: the port's rate */
 	uint8_t sl;
 	bool same_host; /* address handle: the peer is on this host */

@@ -244,7 +244,7 @@ static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn
 
 	if (count >= caps.max_qp)
 		return refuse_more(-ENOMEM, "number of QPs", count + 1, caps.max_qp);
-	if (core->timers && heap_reserve(core->timers, count + 2))
+	if (core->timers && heap_reserve(core->timers, count + 1))
 		return -ENOMEM;
 	rc = numbers_next(&core->qps, &index);
 	if (rc)
