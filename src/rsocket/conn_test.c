@@ -372,7 +372,7 @@ static void what_follows_a_disconnect_is_nothing(void **state)
 	assert_int_equal(b->sock.err, 0); /* no data is missing */
 }
 
-/* poll() reports data before the end_pair that came after it. */
+/* poll() reports data before the end that came after it. */
 static void poll_tells_data_before_the_end(void **state)
 {
 	char buf[10];

@@ -138,7 +138,7 @@ static int end(void **state)
 	return fix_end(state);
 }
 
-/* Connects at non-blocking socket, which gives EINPROGRESS. */
+/* Connects a non-blocking socket, which gives EINPROGRESS. */
 static int ask(void)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -365,7 +365,7 @@ static void a_listener_that_is_closed(void **state)
 	close_all(fds, 3);
 }
 
-static void only_at_accepts(void **state)
+static void only_a_listener_accepts(void **state)
 {
 	int fd = rsocket_open(AF_INET, SOCK_STREAM, 0), dg;
 
@@ -374,7 +374,7 @@ static void only_at_accepts(void **state)
 	dg = rsocket_open(AF_INET, SOCK_DGRAM, 0);
 	assert_int_equal(rsocket_accept(dg, NULL, NULL), -EOPNOTSUPP);
 	assert_int_equal(rsocket_listen(dg, 1), -EOPNOTSUPP);
-	assert_int_equal(rsocket_listen(fd, 1), 0); /* it gets at port */
+	assert_int_equal(rsocket_listen(fd, 1), 0); /* it gets a port */
 	assert_int_equal(rsocket_connect(fd, listener_name, sizeof(at)), -EOPNOTSUPP);
 	close_all((int[]){ fd, dg }, 2);
 }
@@ -396,7 +396,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(without_a_descriptor_it_stays_the_next, begin,
 						end),
 		cmocka_unit_test_setup_teardown(a_listener_that_is_closed, begin, end),
-		cmocka_unit_test_setup_teardown(only_at_accepts, begin, end),
+		cmocka_unit_test_setup_teardown(only_a_listener_accepts, begin, end),
 	};
 	const struct CMUnitTest of_ids[] = {
 		cmocka_unit_test_setup_teardown(it_gets_a_port, fix_begin, fix_end),
