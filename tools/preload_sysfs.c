@@ -7,7 +7,7 @@
  * killed, are removed by the next process that makes one.
  *
  * A fork waits for nobody who writes a tree: writers hold off signals, so that a handler
- * that forks never interrupts one, and what the child goes on to use is whole at every
+ * that forks does not interrupt one, and what the child goes on to use is whole at every
  * instruction. */
 #include "preload_sysfs.h"
 
@@ -297,19 +297,34 @@ static struct folder *write_now(write_fn *write, enum counters counters, bool *p
 	return f;
 }
 
+/* Signals that tell of a fault of the thread itself, or of a system call that a sandbox
+ * has trapped, are let through: held off, they would end the process. */
+static void hold_signals(sigset_t *was)
+{
+	sigset_t most;
+
+	sigfillset(&most);
+	sigdelset(&most, SIGSEGV);
+	sigdelset(&most, SIGBUS);
+	sigdelset(&most, SIGILL);
+	sigdelset(&most, SIGFPE);
+	sigdelset(&most, SIGTRAP);
+	sigdelset(&most, SIGSYS);
+	pthread_sigmask(SIG_BLOCK, &most, was);
+}
+
 /* Has the tree written, with counters as new as that.  Returns its folder, or NULL. */
 static struct folder *prepare(enum counters counters)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct folder *f = NULL;
 	bool placeless = false;
-	sigset_t all, signals;
+	sigset_t signals;
 	write_fn *write;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &signals);
+	hold_signals(&signals);
 	writing = true;
 	write = find_writer();
 	pthread_once(&once, watch_forks_once);

@@ -132,6 +132,11 @@ def test_a_fork_while_the_files_are_written(eth, where):
     assert out == "200 forks, 0 children failed\n"
 
 
+def test_a_sandbox_answers_calls_of_the_writer(eth):
+    """A trapped system call ends a thread that holds SIGSYS off."""
+    assert run(eth, eth.stage.tool("sysfs/trapped")).split() == [eth.dev]
+
+
 def test_a_directory_stays_for_the_next_program(eth):
     """The folder in which a program is started stays, although its parent has become that
     program and another one has removed what nobody holds."""
