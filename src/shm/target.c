@@ -238,14 +238,22 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 		tell(q, 0, r->flags & REC_ACKREQ);
 }
 
+/* Has the segment lain in the ring since before the QP was ready?  No more than a ring
+ * could: positions run free, and pass `stale` again. */
+static bool is_stale(const struct shm_qp *q)
+{
+	return q->dst.stale - q->peer->in.tail - 1 < RING_SLOTS;
+}
+
 /* Is the segment of the connection that this QP has now? */
 static bool is_mine(struct shm_qp *q, const struct rec *r)
 {
 	qp_is_held(q->qp);
-	if (q->dst.state == DST_CLOSED || !qp_receives(q->qp) ||
-	    (int32_t)(q->peer->in.tail - q->dst.stale) < 0)
+	if (q->dst.state == DST_CLOSED || !qp_receives(q->qp))
 		return false;
 	if (!q->dst.life) { /* the first one */
+		if (is_stale(q))
+			return false;
 		q->dst.life = r->syndrome;
 		q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life);
 	}
