@@ -58,6 +58,28 @@ static void a_stale_word(void **state)
 	fix_close(f);
 }
 
+/* The target is reset first: what the source still sends of the connection before does
+ * not keep the next one out. */
+static void a_source_of_before(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
+
+	(void)state;
+	recv_at(f, 1, 1, 0, 8);
+	post_at(f, 0, 1, 0, 8, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	pair_again(f, 1);
+	post_at(f, 0, 2, 0, 8, 0);
+	pair_run(f, MS);
+	pair_again(f, 0);
+	recv_at(f, 1, 3, 5000, 8);
+	post_at(f, 0, 3, 100, 8, 0);
+	came(f, 1, 3, 5000, 100, 8);
+	fix_wc(f, 0, 3, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 static void the_last_word(void **state)
 {
 	struct fix *f = plain_pair();
@@ -103,6 +125,7 @@ int main(void)
 		cmocka_unit_test(a_target_that_is_ready_later),
 		cmocka_unit_test(stale_segments),
 		cmocka_unit_test(a_stale_word),
+		cmocka_unit_test(a_source_of_before),
 		cmocka_unit_test(the_last_word),
 		cmocka_unit_test(all_that_wait_change),
 	};

@@ -245,19 +245,14 @@ static bool is_stale(const struct shm_qp *q)
 	return q->dst.stale - q->peer->in.tail - 1 < RING_SLOTS;
 }
 
-/* Is the segment of the connection that this QP has now? */
+/* Is the segment of the connection that this QP has now?  That begins with the first one
+ * that is expected: before, a source which has not been reset yet may still send. */
 static bool is_mine(struct shm_qp *q, const struct rec *r)
 {
 	qp_is_held(q->qp);
 	if (q->dst.state == DST_CLOSED || !qp_receives(q->qp))
 		return false;
-	if (!q->dst.life) { /* the first one */
-		if (is_stale(q))
-			return false;
-		q->dst.life = r->syndrome;
-		q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life);
-	}
-	return r->syndrome == q->dst.life;
+	return q->dst.life ? r->syndrome == q->dst.life : !is_stale(q);
 }
 
 __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct rec *r,
@@ -270,6 +265,8 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		return;
 	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
 	if (ahead == 0) {
+		q->dst.life = r->syndrome;
+		q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life);
 		execute(q, r, payload, len, now);
 	} else if (ahead > 0 && !q->dst.gap) {
 		q->dst.gap = true;
