@@ -14,6 +14,7 @@ enum {
 	LATE_NS = 4000000,   /* this process did not run when the timer expired */
 	NEWS_NS = 500000000, /* docs/dev/local.md, "Death" */
 	NEWS_LOOK_NS = 1000000,
+	WORD_LOOK_NS = 1000000, /* see is_untold() */
 };
 
 /* Of this process, 1 to 255: what another QP of the same number has heard, or is told, is
@@ -434,9 +435,17 @@ static uint64_t bereft(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	return NEVER;
 }
 
+/* Does anything wait for the end of requests that nobody tells of, since they have not
+ * asked for an ACK? */
+static bool is_untold(const struct shm_qp *q)
+{
+	return src_is_waiting(q) && (q->src.failed || q->qp->sqd.draining);
+}
+
 uint64_t src_run(struct shm_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
+	uint64_t next;
 
 	qp_is_held(qp);
 	if (!q->peer || !sends(q))
@@ -455,5 +464,6 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 		due_add(qp->core, qp);
 		q->src.timeout_at = NEVER;
 	}
-	return run_timer(q, now);
+	next = run_timer(q, now);
+	return is_untold(q) && now + WORD_LOOK_NS < next ? now + WORD_LOOK_NS : next;
 }
