@@ -103,10 +103,11 @@ static void empty(int dir)
 		close(dir);
 }
 
-/* Removes the folder if no process holds it, and it is this user's. */
+/* Removes the folder if no process holds it, and it is this user's. The lock is kept
+ * until it is gone: its maker, who may be about to hold it, must not find it again. */
 static void remove_unheld(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), dir;
 	struct stat st;
 
 	if (fd < 0)
@@ -115,8 +116,11 @@ static void remove_unheld(const char *path)
 		close(fd);
 		return;
 	}
-	empty(fd);
+	dir = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (dir >= 0)
+		empty(dir);
 	rmdir(path);
+	close(fd);
 }
 
 /* Removes folders whose processes were killed. */
