@@ -47,7 +47,9 @@ struct folder {
 	char root[ROOT_MAX];
 	int held; /* the locked folder; -1: none */
 	struct stat as;
-	pid_t owner;	      /* who writes it: a child makes one of its own */
+	/* The parent's, who writes it. A child by vfork() has the parent's memory, and
+	 * the parent waits for it: it uses the same folder. */
+	bool inherited;
 	struct folder *older; /* one that the parent had, or that was lost */
 };
 
@@ -189,7 +191,6 @@ static struct folder *make_folder(void)
 		free(f);
 		return NULL;
 	}
-	f->owner = getpid();
 	f->older = folder;
 	folder = f;
 	return f;
@@ -243,7 +244,11 @@ static write_fn *find_writer(void)
 /* A thread that does not exist here may have held the lock. */
 static void forked(void)
 {
+	struct folder *f = folder;
+
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	if (f)
+		f->inherited = true;
 }
 
 static void watch_forks_once(void)
@@ -257,7 +262,7 @@ static struct folder *own_folder(void)
 {
 	struct folder *f = folder;
 
-	if (!f || f->owner != getpid() || !is_held(f))
+	if (!f || f->inherited || !is_held(f))
 		return NULL;
 	if (f->as.st_uid == geteuid() && access(f->root, F_OK) == 0)
 		return f;

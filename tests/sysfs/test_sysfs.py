@@ -132,6 +132,19 @@ def test_a_fork_while_the_files_are_written(eth, where):
     assert out == "200 forks, 0 children failed\n"
 
 
+def test_children_that_share_memory_share_the_folder(eth):
+    """A child by vfork() enters the folder before it becomes a program: nothing piles up."""
+    place = pathlib.Path(eth.stage.tmp) / f"vfork-{os.getpid()}"
+    place.mkdir()
+    place.chmod(0o1777)
+    code = (f"import os, subprocess\ndef show(): os.listdir('{CLASS}'); print("
+            f"len(os.listdir('{place}')), len(os.listdir('/proc/self/fd')))\nshow()\n"
+            f"for _ in range(10): subprocess.run(['/bin/ls'], cwd='{CLASS}', check=True); show()\n")
+    out = run(eth.with_env(XDG_RUNTIME_DIR=str(place)), "/usr/bin/python3", "-c", code)
+    lines = [line for line in out.splitlines() if line != eth.dev]
+    assert len(lines) == 11 and len(set(lines)) == 1 and lines[0].startswith("1 "), out
+
+
 def test_a_sandbox_answers_calls_of_the_writer(eth):
     """A trapped system call ends a thread that holds SIGSYS off."""
     assert run(eth, eth.stage.tool("sysfs/trapped")).split() == [eth.dev]
