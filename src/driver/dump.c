@@ -23,7 +23,7 @@ enum {
 	PAUSE_NS = 50000,     /* ns between pieces, in which others have the turn */
 };
 
-static const uint8_t magic[8] = "urnicdmp";
+static const char magic[] = "urnicdmp";
 
 static_assert(sizeof(struct dump_msg) == 16, "layout");
 static_assert(sizeof(struct dump_msg) <= HOST_SAY_MAX, "it can be said");
@@ -31,7 +31,7 @@ static_assert(sizeof(struct dump_msg) <= HOST_SAY_MAX, "it can be said");
 void dump_put(struct dump_msg *m, enum dump_what what, int error)
 {
 	*m = (struct dump_msg){ .what = (uint8_t)what, .error = error };
-	memcpy(m->magic, magic, sizeof(magic));
+	memcpy(m->magic, magic, sizeof(m->magic));
 }
 
 bool dump_is(const struct host_said *s, struct dump_msg *out)
@@ -39,7 +39,7 @@ bool dump_is(const struct host_said *s, struct dump_msg *out)
 	if (s->len != sizeof(*out))
 		return false;
 	memcpy(out, s->buf, sizeof(*out));
-	return !memcmp(out->magic, magic, sizeof(magic));
+	return !memcmp(out->magic, magic, sizeof(out->magic));
 }
 
 /* Makes sealed memory with the text. Returns its descriptor, or -errno. */

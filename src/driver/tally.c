@@ -19,7 +19,7 @@
 enum { DEVICES = 15, SEEN = 1024 };
 
 static const char name[] = "urnic-counters", link_to[] = "/memfd:urnic-counters";
-static const char magic[16] = "urnic counters 1";
+static const char magic[] = "urnic counters 1";
 
 struct page {
 	char magic[16];
@@ -58,7 +58,7 @@ struct tally *tally_open(struct core *core)
 		free(t);
 		return NULL;
 	}
-	memcpy(t->page->magic, magic, sizeof(magic));
+	memcpy(t->page->magic, magic, sizeof(t->page->magic));
 	t->page->netns = netns();
 	ib_count_by_device(core, t->page->row, DEVICES);
 	return t;
@@ -115,7 +115,7 @@ static void add(struct summing *s, int fd)
 
 	if (fstat(fd, &st) || st.st_size != sizeof(page) || !is_new(s, st.st_ino) ||
 	    pread(fd, &page, sizeof(page), 0) != sizeof(page) ||
-	    memcmp(page.magic, magic, sizeof(magic)) != 0 || page.netns != s->netns)
+	    memcmp(page.magic, magic, sizeof(page.magic)) != 0 || page.netns != s->netns)
 		return;
 	for (unsigned i = 0; i < DEVICES; i++)
 		add_row(s, &page.row[i]);
