@@ -243,7 +243,10 @@ void nic_flush(struct nic *nic)
 
 void nic_lost(struct core *core)
 {
-	engine_break(&nic_of_core(core)->engine, "sending");
+	struct engine *e = &nic_of_core(core)->engine;
+
+	turn_is_held(e->core);
+	engine_break(e, "sending");
 }
 
 void nic_leave(struct core *core)
