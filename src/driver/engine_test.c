@@ -214,22 +214,29 @@ static bool told(struct cm_owner *owner, const struct cm_event *ev)
 	return true;
 }
 
-/* Messages of connection management are sent in the same turn, repeated in time, and
- * wait while the link is full. */
-static void mads_go_out(void **state)
+/* Its first MAD waits to be sent. */
+static void a_connection_begins(void) REQUIRES(t.e->core->turn)
 {
 	const struct cm_target to = { .space = 0x0106,
 				      .dst_port = 7,
 				      .route = { .src = { [15] = 1 },
 						 .dst = { [15] = 2 } } };
 	const struct cm_param self = { .qpn = 5 };
-	struct cm_owner owner = { told };
+	static struct cm_owner owner = { told };
 	struct cm_conn *c;
+
+	assert_int_equal(cm_ib_proto.connect(t.nic->cm, &to, &self, &owner, &c, 0), 0);
+}
+
+/* Messages of connection management are sent in the same turn, repeated in time, and
+ * wait while the link is full. */
+static void mads_go_out(void **state)
+{
 	uint64_t again;
 
 	(void)state;
 	turn_is_held(t.e->core);
-	assert_int_equal(cm_ib_proto.connect(t.nic->cm, &to, &self, &owner, &c, 0), 0);
+	a_connection_begins();
 	wants(0, 1);
 	again = engine_output(t.e, NULL, 0, 64).next;
 	assert_int_equal(t.n, 2);
@@ -278,18 +285,10 @@ static void a_broken_link_is_the_end(void **state)
 /* A program that closed the descriptor by which its MADs go is told so, too. */
 static void a_broken_link_is_the_end_for_mads(void **state)
 {
-	const struct cm_target to = { .space = 0x0106,
-				      .dst_port = 7,
-				      .route = { .src = { [15] = 1 },
-						 .dst = { [15] = 2 } } };
-	const struct cm_param self = { .qpn = 5 };
-	struct cm_owner owner = { told };
-	struct cm_conn *c;
-
 	(void)state;
 	turn_is_held(t.e->core);
 	t.error = -EBADF;
-	assert_int_equal(cm_ib_proto.connect(t.nic->cm, &to, &self, &owner, &c, 0), 0);
+	a_connection_begins();
 	engine_output(t.e, NULL, 0, 64);
 	assert_true(engine_lost(t.e));
 	assert_true(t.nic->core.dead);
