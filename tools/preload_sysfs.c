@@ -15,7 +15,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +23,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "sys/cancel.h"
 
 static const char sys[] = "/sys";
 static const char class[] = "/sys/class/infiniband";
@@ -306,22 +307,6 @@ static struct folder *write_now(write_fn *write, enum counters counters, bool *p
 	return f;
 }
 
-/* Signals that tell of a fault of the thread itself, or of a system call that a sandbox
- * has trapped, are let through: held off, they would end the process. */
-static void hold_signals(sigset_t *was)
-{
-	sigset_t most;
-
-	sigfillset(&most);
-	sigdelset(&most, SIGSEGV);
-	sigdelset(&most, SIGBUS);
-	sigdelset(&most, SIGILL);
-	sigdelset(&most, SIGFPE);
-	sigdelset(&most, SIGTRAP);
-	sigdelset(&most, SIGSYS);
-	pthread_sigmask(SIG_BLOCK, &most, was);
-}
-
 /* Has the tree written, with counters as new as that.  Returns its folder, or NULL. */
 static struct folder *prepare(enum counters counters)
 {
@@ -330,10 +315,10 @@ static struct folder *prepare(enum counters counters)
 	bool placeless = false;
 	sigset_t signals;
 	write_fn *write;
-	int state;
+	int was;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	hold_signals(&signals);
+	was = cancel_hold();
+	signals_hold(&signals);
 	writing = true;
 	write = find_writer();
 	pthread_once(&once, watch_forks_once);
@@ -344,8 +329,8 @@ static struct folder *prepare(enum counters counters)
 	if (placeless)
 		tell_no_place();
 	writing = false;
-	pthread_sigmask(SIG_SETMASK, &signals, NULL);
-	pthread_setcancelstate(state, NULL);
+	signals_let(&signals);
+	cancel_let(was);
 	return f;
 }
 

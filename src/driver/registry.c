@@ -10,6 +10,7 @@
 #include "driver/hca.h"
 #include "driver/netdev.h"
 #include "driver/pick.h"
+#include "sys/cancel.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
 #include "sys/inside.h"

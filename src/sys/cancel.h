@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cancel.h - between cancel_hold() and cancel_let() pthread_cancel() does not end the
- * thread.
+ * thread; between signals_hold() and signals_let() no handler interrupts it.
  *
  * Cancellation ends a thread within a system call, with all the locks that it holds.
  * Control calls hold cancellation off as a whole (abi/abi.h).  Posts and polls do not,
@@ -10,6 +10,7 @@
 #define SYS_CANCEL_H
 
 #include <pthread.h>
+#include <signal.h>
 
 /* The state that was goes through a variable of this thread: ThreadSanitizer, in a
  * program built with it, takes what pthread_setcancelstate() writes for the program's
@@ -25,6 +26,28 @@ static inline int cancel_hold(void)
 static inline void cancel_let(int was)
 {
 	pthread_setcancelstate(was, NULL);
+}
+
+/* Around what a handler of this thread may not interrupt at all.  Signals that tell of a
+ * fault of the thread itself, or of a system call that a sandbox has trapped, are let
+ * through: held off, they would end the process. */
+static inline void signals_hold(sigset_t *was)
+{
+	sigset_t most;
+
+	sigfillset(&most);
+	sigdelset(&most, SIGSEGV);
+	sigdelset(&most, SIGBUS);
+	sigdelset(&most, SIGILL);
+	sigdelset(&most, SIGFPE);
+	sigdelset(&most, SIGTRAP);
+	sigdelset(&most, SIGSYS); /* of seccomp: SECCOMP_RET_TRAP */
+	pthread_sigmask(SIG_BLOCK, &most, was);
+}
+
+static inline void signals_let(const sigset_t *was)
+{
+	pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
 #endif

@@ -5,7 +5,6 @@
 #ifndef SYS_INSIDE_H
 #define SYS_INSIDE_H
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,27 +68,6 @@ static inline NO_TSA bool inside_take(struct lock *l) TRY_ACQUIRES(true, *l)
 		return lock_wait_for(l, 0);
 	lock_take(l);
 	return true;
-}
-
-/* Around what a handler of this thread may not interrupt at all.  Signals that tell of a
- * fault of the thread itself are let through. */
-static inline void signals_hold(sigset_t *was)
-{
-	sigset_t most;
-
-	sigfillset(&most);
-	sigdelset(&most, SIGSEGV);
-	sigdelset(&most, SIGBUS);
-	sigdelset(&most, SIGILL);
-	sigdelset(&most, SIGFPE);
-	sigdelset(&most, SIGTRAP);
-	sigdelset(&most, SIGSYS); /* of seccomp: SECCOMP_RET_TRAP */
-	pthread_sigmask(SIG_BLOCK, &most, was);
-}
-
-static inline void signals_let(const sigset_t *was)
-{
-	pthread_sigmask(SIG_SETMASK, was, NULL);
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "sys/cancel.h"
 #include "sys/inside.h"
 
 static volatile sig_atomic_t seen;
