@@ -55,7 +55,6 @@ void engine_add(struct engine *e, struct source *s)
 	put_last(&e->by.rings, ops->deadline && ops->kind == SOURCE_RINGS, s);
 	put_last(&e->by.echo, ops->echo, s);
 	put_last(&e->by.flush, ops->flush, s);
-	put_last(&e->by.ways, ops->send, s);
 	put_last(&e->by.hot, ops->hot, s);
 	put_last(&e->by.sleeps, ops->fds, s);
 }
@@ -208,7 +207,7 @@ static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 
 static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
-	if (!out_flush(&e->out, e->core, &e->by.ways, now))
+	if (!out_flush(&e->out, e->core, now))
 		engine_break(e, "sending");
 }
 

@@ -33,7 +33,6 @@ struct engine_sources {
 	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, hot,
 		sleeps;
 	struct sources rings; /* those of SOURCE_RINGS with a deadline */
-	struct sources ways;  /* those that carry datagrams within the host */
 };
 
 /* State shared by the program's threads that poll. */

@@ -2,9 +2,9 @@
 /* outbox.c - see outbox.h. */
 #include "driver/outbox.h"
 
+#include "local/local.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
-#include "sys/source.h"
 #include "verbs/core.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
@@ -61,16 +61,13 @@ static void commit(struct outbox *o, struct core *core, uint64_t now) REQUIRES(c
 	o->parts = 0;
 }
 
-/* Returns the source that carries the run at v[i] within the host; NULL: its link does.
- * (A run has one destination.) */
-static struct source *way_of(const struct outbox *o, const struct sources *ways,
-			     unsigned i)
+/* Does the run at v[i] go through memory to a process of this host, rather than by its
+ * link?  (A run has one destination.) */
+static bool stays_here(const struct outbox *o, const struct core *core, unsigned i)
 {
 	const struct dgram *d = &o->batch.v[i];
 
-	if (d->same_host)
-		each_source(s, ways) if ((*s)->ops->leads_to(*s, d)) return *s;
-	return NULL;
+	return d->same_host && local_has_pipe(local_of(core), d->to_slot);
 }
 
 static unsigned run_end(const struct batch *b, unsigned i)
@@ -90,13 +87,13 @@ static void no_room(struct outbox *o, unsigned i, uint64_t retry)
 	not_taken(o, i);
 }
 
-static void send_within(struct outbox *o, struct source *way, unsigned i, unsigned end,
+static void send_within(struct outbox *o, struct local *local, unsigned i, unsigned end,
 			uint64_t now)
 {
 	for (; i < end; i++) {
 		const struct dgram *d = &o->batch.v[i];
 
-		if (d->len && !way->ops->send(way, d, now))
+		if (d->len && !local_send(local, d->to_slot, d, now))
 			no_room(o, i, RETRY_PIPE_NS);
 	}
 }
@@ -124,12 +121,10 @@ static bool send_linked(struct outbox *o, unsigned i, unsigned end, uint64_t now
 	return true;
 }
 
-bool out_flush(struct outbox *o, struct core *core, const struct sources *ways,
-	       uint64_t now)
+bool out_flush(struct outbox *o, struct core *core, uint64_t now)
 {
 	struct batch *b = &o->batch;
 	unsigned i = 0, end;
-	struct source *way;
 	bool whole = true;
 
 	if (b->n == 0)
@@ -144,13 +139,12 @@ bool out_flush(struct outbox *o, struct core *core, const struct sources *ways,
 			end = i;
 			continue;
 		}
-		way = way_of(o, ways, i);
-		if (way) {
-			send_within(o, way, i, end, now);
+		if (stays_here(o, core, i)) {
+			send_within(o, local_of(core), i, end, now);
 			continue;
 		}
 		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&
-		       !way_of(o, ways, end))
+		       !stays_here(o, core, end))
 			end = run_end(b, end);
 		whole &= send_linked(o, i, end, now);
 	}

@@ -12,7 +12,6 @@
 #include "verbs/core.h"
 
 struct qp;
-struct sources;
 
 struct outbox {
 	struct batch batch;
@@ -32,9 +31,8 @@ bool out_ask(struct outbox *o, struct qp *qp, uint64_t now);
 /* Is the batch so full that it must be flushed first? A QP without room says that it has
  * more to send, and would be asked for ever. */
 bool out_nearly_full(const struct outbox *o);
-/* Sends all datagrams, within the host by one of the ways or by their links. Returns
+/* Sends all datagrams, within the host through memory, otherwise by their links. Returns
  * false if the descriptors of a link are gone. */
-bool out_flush(struct outbox *o, struct core *core, const struct sources *ways,
-	       uint64_t now) REQUIRES(core->turn);
+bool out_flush(struct outbox *o, struct core *core, uint64_t now) REQUIRES(core->turn);
 
 #endif

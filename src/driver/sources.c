@@ -172,16 +172,6 @@ static void rings_flush(struct source *s)
 	local_flush(rings_of(s));
 }
 
-static bool rings_lead_to(struct source *s, const struct dgram *d)
-{
-	return local_has_pipe(rings_of(s), d->to_slot);
-}
-
-static bool rings_send(struct source *s, const struct dgram *d, uint64_t now)
-{
-	return local_send(rings_of(s), d->to_slot, d, now);
-}
-
 static bool rings_hot(struct source *s)
 {
 	return local_is_hot(rings_of(s));
@@ -329,8 +319,7 @@ static const struct source_ops ops[SOURCES] = {
 	[RINGS] = { SOURCE_RINGS, .input = rings_input, .quiet = rings_quiet,
 		    .hear = rings_hear,
 		    .deadline = rings_deadline, .echo = rings_echo,
-		    .flush = rings_flush, .leads_to = rings_lead_to, .send = rings_send,
-		    .hot = rings_hot, .watched = rings_watched, .left = rings_left,
+		    .flush = rings_flush, .hot = rings_hot, .watched = rings_watched, .left = rings_left,
 		    .forked = rings_forked },
 	[HOST] = { SOURCE_RINGS, .hear = host_hear, .fds = host_fds, .rang = host_rang,
 		   .forked = host_fork },

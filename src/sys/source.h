@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct dgram;
-
 /* Kinds of input.  Both may be left to polling threads (driver/watch.h). */
 enum source_kind { SOURCE_SOCKETS, SOURCE_RINGS, SOURCE_KINDS };
 
@@ -56,10 +54,6 @@ struct source {
 		bool (*echo)(struct source *s, uint64_t now);
 		/* Output has ended: wakes the peers that it was for. */
 		void (*flush)(struct source *s);
-		/* Should d, to a process of this host, go this way?  If so send() takes
-		 * it; send() returns false if there is no room. */
-		bool (*leads_to)(struct source *s, const struct dgram *d);
-		bool (*send)(struct source *s, const struct dgram *d, uint64_t now);
 		/* Does its input need polling, because nobody wakes the thread for it?
 		 * Any thread may call. */
 		bool (*hot)(struct source *s);
