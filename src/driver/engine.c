@@ -53,7 +53,6 @@ void engine_add(struct engine *e, struct source *s)
 	put_last(&e->by.run, ops->run, s);
 	put_last(&e->by.deadline, ops->deadline && !ops->run, s);
 	put_last(&e->by.rings, ops->deadline && ops->kind == SOURCE_RINGS, s);
-	put_last(&e->by.echo, ops->echo, s);
 	put_last(&e->by.flush, ops->flush, s);
 	put_last(&e->by.hot, ops->hot, s);
 	put_last(&e->by.sleeps, ops->fds, s);
@@ -176,10 +175,22 @@ bool engine_may_shortcut(const struct engine *e)
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
-/* Wakes the processes that output is for. */
-static void wake(struct engine *e) REQUIRES(e->core->turn)
+/* Wakes the processes that output is for. Returns true if some of it is for this process;
+ * got: takes that in. */
+static bool wake(struct engine *e, struct source_got *got, uint64_t now)
+	REQUIRES(e->core->turn)
 {
-	each_source(s, &e->by.flush)(*s)->ops->flush(*s);
+	bool own = false;
+
+	each_source(s, &e->by.flush)
+	{
+		if (!(*s)->ops->flush(*s))
+			continue;
+		own = true;
+		if (got)
+			(*s)->ops->input(*s, got, now);
+	}
+	return own;
 }
 
 /* A turn must not last as long as a thousand QPs want: the rest stay due. */
@@ -197,65 +208,66 @@ static void run_sources(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 		*s, now);
 }
 
-static bool any_echo(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
-{
-	bool any = false;
-
-	each_source(s, &e->by.echo) any |= (*s)->ops->echo(*s, now);
-	return any;
-}
-
 static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
+	e->core->round.spent += e->out.batch.n;
 	if (!out_flush(&e->out, e->core, now))
 		engine_break(e, "sending");
 }
 
 static void serve(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->core->turn)
 {
-	if (qp->sched.planned) {
-		e->core->round.spent += e->out.batch.n;
+	if (qp->sched.planned)
 		flush(e, now);
-	}
 	if (e->core->leaving)
 		last_turn(e, qp, now);
 	else if (qp_turn(e, qp, now))
 		due_add(e->core, qp);
-	if (out_nearly_full(&e->out)) {
-		e->core->round.spent += e->out.batch.n;
+	if (out_nearly_full(&e->out))
 		flush(e, now);
-	}
 }
 
-static struct engine_did output(struct engine *e, struct qp *first, uint64_t now,
-				unsigned limit) REQUIRES(e->core->turn)
+static bool has_done(const struct engine *e, unsigned limit)
 {
-	struct core *core = e->core;
-	struct qp *qp, *next;
-	unsigned sent;
+	return e->out.batch.n + e->core->round.spent >= limit;
+}
 
-	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
-		return (struct engine_did){ .next = NEVER };
-	core->round.spent = e->out.refused = 0;
-	if (first)
-		serve(e, first, now);
-	while ((due_any(core) || any_echo(e, now)) &&
-	       e->out.batch.n + core->round.spent < limit) {
-		for (qp = due_take(e->core); qp; qp = next) {
+/* Serves QPs that are due. */
+static void serve_due(struct engine *e, uint64_t now, unsigned limit)
+	REQUIRES(e->core->turn)
+{
+	while (due_any(e->core) && !has_done(e, limit)) {
+		for (struct qp *qp = due_take(e->core), *next; qp; qp = next) {
 			next = qp->sched.next;
 			serve(e, qp, now);
-			if (e->out.batch.n + core->round.spent >= limit) {
+			if (has_done(e, limit)) {
 				put_off(e, next);
 				next = NULL;
 			}
 		}
 	}
-	sent = e->out.batch.n + core->round.spent;
 	flush(e, now);
-	wake(e);
+}
+
+static struct engine_did output(struct engine *e, struct qp *first, uint64_t now,
+				unsigned limit) REQUIRES(e->core->turn)
+{
+	struct source_got own = { 0 };
+	bool takes;
+
+	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
+		return (struct engine_did){ .next = NEVER };
+	e->core->round.spent = e->out.refused = 0;
+	if (first)
+		serve(e, first, now);
+	do {
+		serve_due(e, now, limit);
+		takes = !has_done(e, limit) && !e->core->leaving;
+	} while (wake(e, takes ? &own : NULL, now) && takes);
 	return (struct engine_did){
-		.output = sent,
+		.output = e->core->round.spent,
 		.refused = e->out.refused,
+		.one_sided = own.one_sided,
 		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
 	};
 }
@@ -353,10 +365,10 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 		turn_prolong(&e->core->turn);
 		did = output(e, NULL, now, ENGINE_TX);
 	} else {
-		wake(e);
+		(void)wake(e, NULL, now);
 	}
 	did.ring = rings.n > 0;
-	did.one_sided = rings.one_sided;
+	did.one_sided |= rings.one_sided;
 	return did;
 }
 
@@ -373,7 +385,7 @@ uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 	uint64_t now, at;
 
 	due_at(e->core, qp, next);
-	wake(e);
+	(void)wake(e, NULL, 0);
 	if (!is_asleep(e))
 		return NEVER;
 	now = clock_ns();
@@ -444,7 +456,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	e->glances = e->glanceable && is_recent(e->piped, now) ? GLANCES : 0;
 	did.socket = sockets.n;
 	did.ring = rings.n > 0;
-	did.one_sided = rings.one_sided;
+	did.one_sided |= rings.one_sided;
 	return did;
 }
 

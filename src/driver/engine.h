@@ -30,8 +30,7 @@ enum {
 /* The sources, listed by the functions that they have (sys/source.h); engine_add() fills
  * the lists in. */
 struct engine_sources {
-	struct sources all, input[SOURCE_KINDS], hear, run, deadline, echo, flush, hot,
-		sleeps;
+	struct sources all, input[SOURCE_KINDS], hear, run, deadline, flush, hot, sleeps;
 	struct sources rings; /* those of SOURCE_RINGS with a deadline */
 };
 

@@ -326,10 +326,11 @@ static uint64_t ring_deadline(struct source *s, uint64_t now)
 	return ring.waiting ? now : ring.later ? now + ring.later : ring.next;
 }
 
-static void ring_flush(struct source *s)
+static bool ring_flush(struct source *s)
 {
 	(void)s;
 	ring.flushed++;
+	return false;
 }
 
 static const struct source_ops ring_ops = { SOURCE_RINGS, .input = ring_input,

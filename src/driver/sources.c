@@ -162,14 +162,9 @@ static uint64_t rings_deadline(struct source *s, uint64_t now)
 	return local_deadline(rings_of(s), now);
 }
 
-static bool rings_echo(struct source *s, uint64_t now)
+static bool rings_flush(struct source *s)
 {
-	return local_loopback(rings_of(s), now) > 0;
-}
-
-static void rings_flush(struct source *s)
-{
-	local_flush(rings_of(s));
+	return local_flush(rings_of(s));
 }
 
 static bool rings_hot(struct source *s)
@@ -246,6 +241,7 @@ static void on_packets(struct source *s, struct source_got *got, uint64_t now)
 	struct packets *p = taps_of(s);
 	int n, was;
 
+	got->n += packets_echo(p, now);
 	if (packets_fd(p) < 0)
 		return;
 	was = cancel_hold();
@@ -257,20 +253,9 @@ static void on_packets(struct source *s, struct source_got *got, uint64_t now)
 		got->n += (unsigned)n;
 }
 
-static bool packet_echo(struct source *s, uint64_t now)
+static bool packets_flush(struct source *s)
 {
-	return packets_echo(taps_of(s), now);
-}
-
-static void packet_run(struct source *s, uint64_t now)
-{
-	packets_echo(taps_of(s), now);
-}
-
-/* Output may end before what it has brought in is looked at. */
-static uint64_t packet_deadline(struct source *s, uint64_t now)
-{
-	return packets_have_echo(taps_of(s)) ? now : UINT64_MAX;
+	return packets_have_echo(taps_of(s));
 }
 
 static unsigned packet_fds(struct source *s, struct source_fd *fd)
@@ -318,14 +303,13 @@ static const struct source_ops ops[SOURCES] = {
 		 .deadline = on_cm_deadline, .fds = cm_fds, .forked = cm_fork },
 	[RINGS] = { SOURCE_RINGS, .input = rings_input, .quiet = rings_quiet,
 		    .hear = rings_hear,
-		    .deadline = rings_deadline, .echo = rings_echo,
+		    .deadline = rings_deadline,
 		    .flush = rings_flush, .hot = rings_hot, .watched = rings_watched, .left = rings_left,
 		    .forked = rings_forked },
 	[HOST] = { SOURCE_RINGS, .hear = host_hear, .fds = host_fds, .rang = host_rang,
 		   .forked = host_fork },
-	[PACKETS] = { SOURCE_SOCKETS, .input = on_packets, .echo = packet_echo,
-		      .run = packet_run, .deadline = packet_deadline, .fds = packet_fds,
-		      .forked = packets_fork },
+	[PACKETS] = { SOURCE_SOCKETS, .input = on_packets, .flush = packets_flush,
+		      .fds = packet_fds, .forked = packets_fork },
 	[XRC] = { SOURCE_SOCKETS, .run = xrc_run, .deadline = xrc_deadline },
 	[ASLEEP] = { SOURCE_SOCKETS, .run = look_at_sleepers,
 		     .deadline = sleepers_deadline },

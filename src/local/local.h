@@ -105,8 +105,9 @@ void local_hear(struct local *l);
 /* Takes in what this process has written to itself, and returns the number of records.
  * Cheap if there are none. */
 unsigned local_loopback(struct local *l, uint64_t now);
-/* After output: wakes the peers that were written to and sleep. */
-void local_flush(struct local *l);
+/* After output: wakes the peers that were written to and sleep.  Returns true if this
+ * process has written to itself. */
+bool local_flush(struct local *l);
 /* When local_input() or local_flush() has work to do without any input; NEVER: none. */
 uint64_t local_deadline(struct local *l, uint64_t now);
 /* From now on a thread looks at every ring once in a while: makes all rings hot, so that

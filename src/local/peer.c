@@ -129,7 +129,7 @@ static void look_for_answer(struct local *l)
 		l->ops->sooner(l->arg);
 }
 
-void local_flush(struct local *l)
+bool local_flush(struct local *l)
 {
 	while (!list_empty(&l->dirty)) {
 		struct peer *p = container_of(l->dirty.next, struct peer, dirty);
@@ -147,6 +147,7 @@ void local_flush(struct local *l)
 	}
 	if (l->looks && !l->core->leaving) /* then QPs may stay locked */
 		look_for_answer(l);
+	return l->self && !ring_empty(&l->self->in);
 }
 
 /* --- states -------------------------------------------------------------- */

@@ -49,11 +49,9 @@ struct source {
 		void (*run)(struct source *s, uint64_t now);
 		/* When there is work to do without input; UINT64_MAX: none. */
 		uint64_t (*deadline)(struct source *s, uint64_t now);
-		/* Takes in what our own output has sent to ourselves.  Returns true if
-		 * there was any. */
-		bool (*echo)(struct source *s, uint64_t now);
-		/* Output has ended: wakes the peers that it was for. */
-		void (*flush)(struct source *s);
+		/* Output has ended: wakes the peers that it was for.  Returns true if
+		 * some of it is for this process: input() takes that in. */
+		bool (*flush)(struct source *s);
 		/* Does its input need polling, because nobody wakes the thread for it?
 		 * Any thread may call. */
 		bool (*hot)(struct source *s);
