@@ -49,14 +49,12 @@ static void on_gone(void *arg, uint16_t slot)
 static void on_said(void *arg, struct host_said *s)
 {
 	struct asker *a = arg;
-	struct dump_msg m;
 	size_t len;
 
-	if (s->slot != a->slot || a->answered || !dump_is(s, &m) || m.what != DUMP_TEXT)
+	if (s->slot != a->slot || a->answered || s->type != HOST_DUMP_TEXT)
 		return;
 	a->answered = true;
-	a->text = dump_read(s->fd[0], &len);
-	a->error = m.error ? m.error : a->text ? 0 : -EPROTO;
+	a->text = dump_read(s, &a->error, &len);
 }
 
 /* Does process pid own the slot?  Opens a connection only to ask.  Whether a slot of the
@@ -97,13 +95,11 @@ static void await(struct asker *a)
 {
 	struct pollfd p = { .fd = host_fd(a->host), .events = POLLIN };
 	uint64_t end = clock_ns() + PATIENCE_NS;
-	struct dump_msg m;
 	int rc = -EAGAIN;
 
-	dump_put(&m, DUMP_ASK, 0);
 	while (!a->answered && clock_ns() < end) {
 		if (rc == -EAGAIN)
-			rc = host_say(a->host, a->slot, &m, sizeof(m), NULL, 0);
+			rc = host_say(a->host, a->slot, HOST_DUMP_ASK, NULL, 0, NULL, 0);
 		if (rc && rc != -EAGAIN) {
 			a->answered = true;
 			a->error = rc;
@@ -246,7 +242,7 @@ int cmd_dump(int argc, char **argv)
 		       " queues, queue pairs and connections of a running process, which"
 		       " goes on meanwhile.\vOnly its own user can ask.",
 	};
-	static const struct host_ops ops = { on_datagram, on_gone, on_said, NULL };
+	static const struct host_ops ops = { on_datagram, on_gone, on_said };
 	struct asker a = { .slot = 0 };
 	struct options o = { .pid = 0 };
 	int rc;

@@ -2,68 +2,15 @@
 /* dump.c - see dump.h: asking for a dump, answering, reading the answer. */
 #include "driver/dump.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "sys/cancel.h"
 #include "sys/clock.h"
-#include "sys/fd.h"
 #include "verbs/core.h"
 
-enum {
-	SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE,
-	TEXT_MAX = 128 << 20, /* bytes that an asker accepts */
-	PAUSE_NS = 50000,     /* ns between pieces, in which others have the turn */
-};
-
-static const char magic[] = "urnicdmp";
-
-static_assert(sizeof(struct dump_msg) == 16, "layout");
-static_assert(sizeof(struct dump_msg) <= HOST_SAY_MAX, "it can be said");
-
-void dump_put(struct dump_msg *m, enum dump_what what, int error)
-{
-	*m = (struct dump_msg){ .what = (uint8_t)what, .error = error };
-	memcpy(m->magic, magic, sizeof(m->magic));
-}
-
-bool dump_is(const struct host_said *s, struct dump_msg *out)
-{
-	if (s->len != sizeof(*out))
-		return false;
-	memcpy(out, s->buf, sizeof(*out));
-	return !memcmp(out->magic, magic, sizeof(out->magic));
-}
-
-/* Makes sealed memory with the text. Returns its descriptor, or -errno. */
-static int memory_of(const char *text, size_t len)
-{
-	int fd = fd_memory("urnic-dump", len), rc = 0;
-
-	if (fd < 0)
-		return fd;
-	for (size_t at = 0; at < len && !rc;) {
-		ssize_t n = pwrite(fd, text + at, len - at, (off_t)at);
-
-		if (n > 0)
-			at += (size_t)n;
-		else if (n == 0 || errno != EINTR)
-			rc = n ? -errno : -EIO;
-	}
-	if (!rc && fcntl(fd, F_ADD_SEALS, SEALS))
-		rc = -errno;
-	if (!rc)
-		return fd;
-	close(fd);
-	return rc;
-}
+enum { PAUSE_NS = 50000 }; /* ns between pieces, in which others have the turn */
 
 static bool is_writing(const struct dumper *d)
 {
@@ -80,28 +27,24 @@ static void forget(struct dumper *d)
 	d->askers = 0;
 }
 
-/* Sends the dump to slot. A process that does not read its connection gets none. */
-static void say(struct dumper *d, uint16_t slot, int fd)
+/* Sends an answer to slot. A process that does not read its connection gets none. */
+static void say(struct dumper *d, uint16_t slot, int32_t error, char *text, size_t len)
 {
-	struct dump_msg m;
+	const struct iovec part[2] = { { &error, sizeof(error) }, { text, len } };
 
-	dump_put(&m, DUMP_TEXT, fd < 0 ? fd : 0);
-	(void)host_say(d->host, slot, &m, sizeof(m), &fd, fd >= 0);
+	(void)host_say(d->host, slot, HOST_DUMP_TEXT, part, 2, NULL, 0);
 }
 
 /* The dump is complete: sends it to all processes that asked. */
 static void answer(struct dumper *d)
 {
 	bool whole = !ferror(d->text.out);
-	int fd;
 
 	whole &= !fclose(d->text.out);
 	d->text.out = NULL;
-	fd = whole ? memory_of(d->memory, d->len) : -ENOMEM;
+	whole &= d->len <= HOST_DUMP_MAX;
 	for (unsigned i = 0; i < d->askers; i++)
-		say(d, d->asker[i], fd);
-	if (fd >= 0)
-		close(fd);
+		say(d, d->asker[i], whole ? 0 : -ENOMEM, d->memory, whole ? d->len : 0);
 	forget(d);
 }
 
@@ -202,31 +145,32 @@ void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now)
 	if (!rc)
 		rc = add_asker(d, s->slot);
 	if (rc)
-		say(d, s->slot, rc);
+		say(d, s->slot, rc, NULL, 0);
 	cancel_let(was);
 }
 
-char *dump_read(int fd, size_t *len)
+char *dump_read(const struct host_said *s, int *error, size_t *len)
 {
-	struct stat st;
+	const size_t head = sizeof(int32_t), n = s->len - head;
+	int32_t said;
 	char *text;
-	ssize_t n;
 
-	if (fstat(fd, &st) || st.st_size < 0 || st.st_size > TEXT_MAX ||
-	    !fd_is_sealed(fd, (size_t)st.st_size, SEALS))
+	*error = -EPROTO;
+	if (msg_read(s->msg, 0, &said, head))
 		return NULL;
-	text = malloc((size_t)st.st_size + 1);
+	*error = said ? said : -ENOMEM;
+	text = said ? NULL : malloc(n + 1);
 	if (!text)
 		return NULL;
-	n = pread(fd, text, (size_t)st.st_size, 0);
-	if (n != st.st_size) {
+	*error = msg_read(s->msg, head, text, n);
+	if (*error) {
 		free(text);
 		return NULL;
 	}
-	for (ssize_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
 			text[i] = '?';
 	text[n] = '\0';
-	*len = (size_t)n;
+	*len = n;
 	return text;
 }

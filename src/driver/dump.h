@@ -2,10 +2,11 @@
 /* dump.h - `urnic dump': a live process writes down its objects for another process of
  * its user.
  *
- * The asker sends DUMP_ASK over the connection that any two processes of a host may have
- * (host/host.h). The process answers with sealed memory that holds the text, so it
- * writes into no memory of the asker's and waits for no one. It writes the text in
- * pieces, each in a turn of its own, so no other thread waits long.
+ * The asker sends HOST_DUMP_ASK over the connection that any two processes of a host may
+ * have (host/host.h). The process answers with HOST_DUMP_TEXT: an error, or 0 and the
+ * text, in sealed memory, so it writes into no memory of the asker's and waits for no
+ * one. It writes the text in pieces, each in a turn of its own, so no other thread waits
+ * long.
  *
  * Values in the text have names (sys/mark.h). So one format string is both the line that
  * people read and the object that programs read.
@@ -24,18 +25,6 @@
 #include "sys/turn.h"
 
 struct core;
-
-enum dump_what { DUMP_ASK = 1, DUMP_TEXT = 2 };
-
-struct dump_msg {
-	uint8_t magic[8];
-	uint8_t what, zero[3];
-	int32_t error; /* in DUMP_TEXT: 0, or -errno if no memory is attached */
-};
-
-void dump_put(struct dump_msg *m, enum dump_what what, int error);
-/* Is s a message of dumps, rather than of local/? If so it is copied to *out. */
-bool dump_is(const struct host_said *s, struct dump_msg *out);
 
 /* A dump in progress: every object of core that lives throughout, a line or two each,
  * and the position reached (kind of object, index). */
@@ -71,13 +60,13 @@ struct dumper {
 };
 void dumper_init(struct dumper *d, struct core *core, struct cm *cm, struct host *host);
 void dumper_fini(struct dumper *d);
-/* Handles DUMP_ASK message s: begins a dump, or sends its sender the one in progress. A
- * sender of another user, or one that has changed its user, gets no answer. */
+/* Handles HOST_DUMP_ASK message s: begins a dump, or sends its sender the one in
+ * progress. A sender of another user, or one that has changed its user, gets no answer.
+ */
 void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now);
 
-/* For the asker: returns the text in the memory that came with DUMP_TEXT, to be freed.
- * Characters other than newline that are not printable become ?. NULL: it holds no
- * text. */
-char *dump_read(int fd, size_t *len);
+/* For the asker: returns the text of a HOST_DUMP_TEXT, to be freed. Characters other than
+ * newline that are not printable become ?. NULL: there is none, *error says why. */
+char *dump_read(const struct host_said *s, int *error, size_t *len);
 
 #endif

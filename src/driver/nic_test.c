@@ -245,13 +245,10 @@ struct asker {
 static void on_text(void *arg, struct host_said *s)
 {
 	struct asker *a = arg;
-	struct dump_msg m;
 	size_t len;
 
-	if (!dump_is(s, &m) || m.what != DUMP_TEXT)
-		return;
-	a->error = m.error;
-	a->text = dump_read(s->fd[0], &len);
+	if (s->type == HOST_DUMP_TEXT)
+		a->text = dump_read(s, &a->error, &len);
 }
 
 static void ignore(void *arg, const struct dgram *d)
@@ -268,18 +265,17 @@ static void ignore_end(void *arg, uint16_t slot)
  * 0 if the text is a dump of that NIC. */
 static int ask_for_a_dump(uint16_t slot)
 {
-	static const struct host_ops ops = { ignore, ignore_end, on_text, NULL };
+	static const struct host_ops ops = { ignore, ignore_end, on_text };
 	struct asker a = { .text = NULL };
-	struct dump_msg m;
 	struct host *host;
 	char want[32];
 	int rc;
 
 	if (host_open(&host, &ops, &a))
 		return 2;
-	dump_put(&m, DUMP_ASK, 0);
 	for (int i = 0; i < 2; i++)
-		while ((rc = host_say(host, slot, &m, sizeof(m), NULL, 0)) == -EAGAIN)
+		while ((rc = host_say(host, slot, HOST_DUMP_ASK, NULL, 0, NULL, 0)) ==
+		       -EAGAIN)
 			host_run(host);
 	while (!rc && !a.text && !a.error) {
 		poll(&(struct pollfd){ .fd = host_fd(host), .events = POLLIN }, 1, -1);

@@ -60,23 +60,29 @@ static void on_gone(void *arg, uint16_t slot)
 static void on_said(void *arg, struct host_said *s)
 {
 	struct nic *nic = arg;
-	struct dump_msg m;
 
-	if (!dump_is(s, &m))
+	switch (s->type) {
+	case HOST_PIPE:
+	case HOST_MAP:
 		local_said(local_of(&nic->core), s);
-	else if (m.what == DUMP_ASK)
+		break;
+	case HOST_DUMP_ASK:
 		dump_ask(&nic->dumper, s, clock_ns());
+		break;
+	case HOST_XRC:
+		if (nic->xrc)
+			xrc_heard(nic, s->slot, s->buf, s->len);
+		break;
+	case HOST_DUMP_TEXT: /* this process asks nobody */
+	case HOST_HELLO:
+	case HOST_DGRAM:
+	case HOST_SERVICE:
+	case HOST_TYPES:
+		break;
+	}
 }
 
-static void on_passed(void *arg, const struct host_said *s)
-{
-	struct nic *nic = arg;
-
-	if (nic->xrc)
-		xrc_heard(nic, s->slot, s->buf, s->len);
-}
-
-static const struct host_ops host_ops = { on_datagram, on_gone, on_said, on_passed };
+static const struct host_ops host_ops = { on_datagram, on_gone, on_said };
 
 static int open_host(struct nic *nic, const struct conf *conf)
 {

@@ -71,7 +71,7 @@ static bool elsewhere(struct core *core, const struct xrc_name *n)
 static int pass(void *arg, uint16_t slot, const struct iovec *part, unsigned n)
 {
 	struct nic *nic = arg;
-	int rc = host_pass(nic->host, slot, part, n);
+	int rc = host_say(nic->host, slot, HOST_XRC, part, n, NULL, 0);
 
 	/* The turn may be a verb's, so the engine's thread has to retry what waits. */
 	if (rc == -EAGAIN)

@@ -98,7 +98,7 @@ void host_conns_init(struct host *h)
 	list_init(&h->later);
 }
 
-static bool watch_fd(struct host *h, int fd, void *who, bool on)
+bool host_watch(struct host *h, int fd, void *who, bool on)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
 
@@ -135,17 +135,17 @@ bool host_conn_watch(struct host *h, struct host_conn *c, bool on)
 {
 	if (on && c->unheard)
 		return true; /* host_hear_again() adds it later */
-	return watch_fd(h, c->fd, c, on);
+	return host_watch(h, c->fd, c, on);
 }
 
 /* Watches or ignores new connections and services. Returns false if epoll refuses; then
  * none is watched. */
 static bool hear_anybody(struct host *h, bool on)
 {
-	bool done = watch_fd(h, h->listen_fd, NULL, on);
+	bool done = host_watch(h, h->listen_fd, NULL, on);
 
 	if (h->services.epfd >= 0)
-		done &= watch_fd(h, h->services.epfd, &h->services, on);
+		done &= host_watch(h, h->services.epfd, &h->services, on);
 	if (on && !done)
 		hear_anybody(h, false);
 	else
@@ -172,7 +172,7 @@ static void hear_all(struct host *h, struct list *conns)
 
 		if (!c->unheard)
 			continue;
-		c->unheard = closer_is_full_of(c->uid) || !watch_fd(h, c->fd, c, true);
+		c->unheard = closer_is_full_of(c->uid) || !host_watch(h, c->fd, c, true);
 		if (c->unheard)
 			host_set_alarm(h, clock_ns() + UNHEARD_NS);
 	}

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Another user's process sends descriptors that cannot be closed: no thread of urnic
  * waits for that, on this kernel, and as on one that cannot refuse descriptors. */
-#include "host/fds.h"
-
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/un.h>
@@ -18,7 +16,7 @@ static const char service_name[] = "urnic-test/service";
 
 static void greet_with_one(void)
 {
-	struct msg_hello hello;
+	struct sent_hello hello;
 	int fd = name_connect(host_slot(a.host));
 
 	put_hello(&hello, host_slot(a.host) == 9 ? 10 : 9);
@@ -231,6 +229,7 @@ static void test_without_a_thread(void **state)
 /* The peer has a slot, and sends a descriptor when it is told to. */
 static void peer(int tell, int answer)
 {
+	const struct iovec body = { (uint8_t[HOST_PIPE_LEN]){ 0 }, HOST_PIPE_LEN };
 	struct side b;
 	char byte;
 	uint16_t slot;
@@ -244,7 +243,8 @@ static void peer(int tell, int answer)
 		_exit(1);
 	(void)!write(answer, &slot, sizeof(slot));
 	while (read(tell, &byte, 1) == 1) {
-		int rc = host_say(b.host, host_slot(a.host), "x", 1, &(int){ 2 }, 1);
+		int rc = host_say(b.host, host_slot(a.host), HOST_PIPE, &body, 1,
+				  &(int){ 2 }, 1);
 
 		(void)!write(answer, &rc, sizeof(rc));
 	}

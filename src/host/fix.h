@@ -93,10 +93,28 @@ static inline void begin(struct side *s)
 	assert_int_equal(host_open(&s->host, &ops, s), 0);
 }
 
-/* Builds the greeting of a process without proof. */
-static inline void put_hello(struct msg_hello *m, uint16_t slot)
+/* Messages as they are sent. */
+struct sent_hello {
+	struct msg_head head;
+	struct msg_hello body;
+};
+
+struct sent_dgram {
+	struct msg_head head;
+	struct msg_dgram body;
+};
+
+static inline void put_proved(struct sent_hello *m, uint16_t slot,
+			      const struct msg_proof *proof)
 {
-	msg_put_hello(m, slot, &(struct msg_proof){ { 0 } });
+	m->head = msg_head(&host_table, HOST_HELLO);
+	msg_put_hello(&m->body, slot, proof);
+}
+
+/* Builds the greeting of a process without proof. */
+static inline void put_hello(struct sent_hello *m, uint16_t slot)
+{
+	put_proved(m, slot, &(struct msg_proof){ { 0 } });
 }
 
 static inline void run(struct side *s)

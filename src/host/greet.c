@@ -17,7 +17,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
@@ -103,18 +102,18 @@ int host_greet(struct host *h, int fd)
 	struct iovec iov = { &hello, sizeof(hello) };
 
 	msg_put_hello(&hello, h->slot, &h->proof);
-	return fds_send(fd, &iov, 1, NULL, 0);
+	return msg_send(fd, &host_table, HOST_HELLO, &iov, 1, NULL, 0, false);
 }
 
-void host_greeted(struct host *h, struct host_conn *c, const void *buf, size_t len,
-		  pid_t by)
+void host_greeted(struct host *h, struct host_conn *c, const struct msg *m)
 {
 	uint16_t slot;
 
 	c->greeted = true;
-	c->greeter = by;
+	c->greeter = m->pid;
 	c->since = clock_ns();
-	if (msg_get_hello(buf, len, &slot, &c->proof) || slot == h->slot) {
+	if (m->type != HOST_HELLO || msg_get_hello(m->body, m->len, &slot, &c->proof) ||
+	    slot == h->slot) {
 		host_garbage(h, c);
 		return;
 	}
@@ -131,12 +130,13 @@ void host_greeted(struct host *h, struct host_conn *c, const void *buf, size_t l
 	wait_for_alarm(h, c, slot);
 }
 
-bool host_answered(struct host *h, struct host_conn *c, const void *buf, size_t len)
+bool host_answered(struct host *h, struct host_conn *c, const struct msg *m)
 {
 	struct msg_proof proof;
 	uint16_t slot;
 
-	if (c->answered || msg_get_hello(buf, len, &slot, &proof) || slot != c->slot)
+	if (c->answered || msg_get_hello(m->body, m->len, &slot, &proof) ||
+	    slot != c->slot)
 		return false;
 	c->answered = true;
 	c->proof = proof;

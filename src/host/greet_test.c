@@ -282,7 +282,7 @@ static void test_packets_for_numbers(void **state)
  * read. */
 static void test_who_has_ended_is_no_liar(void **state)
 {
-	struct msg_hello hello;
+	struct sent_hello hello;
 	struct side a;
 	uint16_t slot;
 	int fd, next;

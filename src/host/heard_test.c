@@ -26,7 +26,7 @@ static void on_said(void *arg, struct host_said *s)
 static int greet_as(struct side *a, uint16_t slot)
 {
 	int fd = name_connect(host_slot(a->host));
-	struct msg_hello hello;
+	struct sent_hello hello;
 
 	put_hello(&hello, slot);
 	if (send(fd, &hello, sizeof(hello), 0) != sizeof(hello))
@@ -37,9 +37,9 @@ static int greet_as(struct side *a, uint16_t slot)
 static void say(int fd)
 {
 	struct {
-		struct msg_local head;
-		char byte;
-	} m = { .head = { .version = MSG_VERSION, .type = MSG_LOCAL } };
+		struct msg_head head;
+		uint8_t body[HOST_PIPE_LEN];
+	} m = { .head = msg_head(&host_table, HOST_PIPE) };
 
 	if (send(fd, &m, sizeof(m), 0) != sizeof(m))
 		_exit(1);
@@ -115,7 +115,7 @@ static void test_who_had_the_slot(void **state)
 /* The owner of a slot answers for another slot. */
 static void test_an_answer_for_another_slot(void **state)
 {
-	struct msg_hello hello;
+	struct sent_hello hello;
 	struct side a;
 	int owner, fd;
 	uint16_t slot;

@@ -71,18 +71,12 @@ static void draw_proof(struct msg_proof *p)
 	memcpy(p, word, sizeof(*p));
 }
 
-static bool watch_fd(struct host *h, int fd, void *who)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
-
-	return fd >= 0 && epoll_ctl(h->epfd, EPOLL_CTL_ADD, fd, &ev) == 0;
-}
-
 static int open_fds(struct host *h)
 {
 	h->epfd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 	h->alarm_fd = fd_raise(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
-	if (h->epfd < 0 || !watch_fd(h, h->alarm_fd, &h->alarm_fd))
+	if (h->epfd < 0 || h->alarm_fd < 0 ||
+	    !host_watch(h, h->alarm_fd, &h->alarm_fd, true))
 		return -errno;
 	return 0;
 }
@@ -106,7 +100,7 @@ int host_open(struct host **out, const struct host_ops *ops, void *arg)
 	rc = open_fds(h);
 	if (!rc)
 		rc = take_slot(h);
-	if (!rc && !watch_fd(h, h->listen_fd, NULL))
+	if (!rc && !host_watch(h, h->listen_fd, NULL, true))
 		rc = -errno;
 	if (rc) {
 		host_close(h);
@@ -200,22 +194,7 @@ uid_t host_uid(const struct host *h)
 	return h->user.uid;
 }
 
-const struct msg_proof *host_proof(const struct host *h)
-{
-	return &h->proof;
-}
-
 bool host_hides(const struct host *h, uid_t uid)
 {
 	return user_is_hidden(&h->user, uid);
-}
-
-struct services *host_services(struct host *h)
-{
-	return &h->services;
-}
-
-int host_watch(struct host *h, int fd)
-{
-	return watch_fd(h, fd, &h->services) ? 0 : -errno;
 }

@@ -5,9 +5,7 @@
  * "\0urnic/<slot>", which the kernel scopes to the network namespace and removes with
  * its owner; or, if all names are taken, by the strongest claim for a slot of the
  * reserve. docs/dev/host.md has the rules. One connection for each pair of processes
- * carries all their messages: datagrams that came to the wrong process, local's
- * handshake, the requests and answers of `urnic dump', and XRC's requests. Every message
- * begins with a version.
+ * carries all their messages (enum host_type, sys/msg.h).
  *
  * The holder of the engine's turn makes all calls; none blocks. host_run() calls ops.
  */
@@ -19,22 +17,16 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "host/msg.h"
 #include "host/slots.h"
 #include "host/stats.h"
 #include "net/dgram.h"
 
 struct host;
 
-enum {
-	HOST_FDS = 2,
-	HOST_SAY_MAX = 256,
-	HOST_PASS_MAX = 64000,
-	HOST_PASS_PARTS = 36,
-};
-
-/* A message from another process: local's handshake, or a dump's request (`said'), or
- * XRC's (`passed'). */
+/* A message from another process. */
 struct host_said {
+	enum host_type type;
 	uint16_t slot; /* the sender's slot, as the kernel confirms */
 	uid_t uid;
 	pid_t pid; /* the sender; 0: it is in another pid namespace */
@@ -42,7 +34,8 @@ struct host_said {
 	size_t len;
 	/* descriptors that came with it, or -1. The callback takes one over by setting
 	 * it to -1; the others are closed afterwards */
-	int fd[HOST_FDS];
+	int fd[MSG_FDS];
+	const struct msg *msg; /* for msg_read(): a body that does not lie in buf */
 };
 
 struct host_ops {
@@ -50,12 +43,8 @@ struct host_ops {
 	void (*datagram)(void *arg, const struct dgram *d);
 	/* The connection to slot has closed: its process ended or let go. */
 	void (*gone)(void *arg, uint16_t slot);
-	/* A message of local's handshake, or a dump's request. NULL: such messages are
-	 * dropped. */
+	/* A message of another type than those came. NULL: such messages are dropped. */
 	void (*said)(void *arg, struct host_said *s);
-	/* A process of this user has sent a message by host_pass(), without descriptors.
-	 * NULL: such messages are dropped. */
-	void (*passed)(void *arg, const struct host_said *s);
 };
 
 /* Takes a slot. Returns 0, or -EADDRNOTAVAIL if none is free, -ENOMEM ... */
@@ -73,15 +62,11 @@ bool host_run(struct host *host);
  * -ESRCH: unreachable, host_is_free() tells why. */
 int host_forward(struct host *host, uint16_t slot, const struct dgram *d);
 
-/* Sends a message of at most HOST_SAY_MAX bytes to the process of slot, with nfds <=
- * HOST_FDS descriptors. Returns 0; -EAGAIN: try again; -ESRCH. */
-int host_say(struct host *host, uint16_t slot, const void *buf, size_t len,
-	     const int *fds, unsigned nfds);
-
-/* Sends n <= HOST_PASS_PARTS parts as one message of at most HOST_PASS_MAX bytes to
- * slot's process, which must be one of this user. Returns 0; -EAGAIN: it takes nothing
- * now; -ESRCH: no process of this user has the slot; -EFAULT: a part is not mapped. */
-int host_pass(struct host *host, uint16_t slot, const struct iovec *part, unsigned n);
+/* Sends a message of n parts to the process of slot, with nfds descriptors. Returns 0;
+ * -EAGAIN: try again; -ESRCH: no process has the slot, or, for HOST_XRC, none of this
+ * user; -EFAULT: a part is not mapped; -ENOMEM, -EMFILE ...: of a long body. */
+int host_say(struct host *host, uint16_t slot, enum host_type type,
+	     const struct iovec *part, unsigned n, const int *fds, unsigned nfds);
 
 /* Allows or forbids descriptors from a process of another user that has this slot. At
  * first only this user's processes may send any; kernels before Linux 6.16 cannot refuse

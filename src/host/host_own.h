@@ -5,7 +5,6 @@
 
 #include "host/msg.h"
 #include "host/reserve.h"
-#include "host/services.h"
 #include "host/stats.h"
 #include "net/dgram.h"
 #include "sys/list.h"
@@ -14,8 +13,14 @@
 
 enum {
 	SLOTS = 1 << QPN_SLOT_BITS,
-	BUF = MSG_PAYLOAD_MAX + sizeof(struct msg_dgram) + 1,
 	AGAIN_NS = 1000000, /* ns, at least, between two tries to reach one slot */
+};
+
+/* The names of service.h. */
+struct services {
+	struct list list;
+	int epfd;  /* -1: no name was bound yet */
+	int tx_fd; /* -1: nothing was sent yet */
 };
 
 struct host_conn {
@@ -80,7 +85,7 @@ struct host {
 	struct reserve reserve;
 	struct services services;
 	struct host_stats stats;
-	uint8_t buf[BUF];
+	_Alignas(8) uint8_t buf[MSG_AT_ONCE_MAX]; /* the body of a message */
 };
 
 /* --- conn.c ---------------------------------------------------------------------- */
@@ -99,6 +104,9 @@ void host_conn_hang_up(struct host_conn *c); /* closes only c's descriptor */
 void host_bury(struct host *h);
 /* Is the other end closed? Messages sent before may still be unread. */
 bool host_conn_has_ended(const struct host_conn *c);
+/* Adds fd to what makes host_fd() readable, or removes it. Returns false if epoll
+ * refuses. */
+bool host_watch(struct host *h, int fd, void *who, bool on);
 /* Starts or stops reading c. Returns false if epoll refuses. */
 bool host_conn_watch(struct host *h, struct host_conn *c, bool on);
 /* Descriptors arrive faster than they can be closed: stops reading for a while from c's
@@ -130,19 +138,30 @@ int host_owns(struct host *h, uint16_t slot, uint64_t since, uid_t *uid, pid_t p
 
 /* --- greet.c --------------------------------------------------------------------- */
 
-/* Handles c's first message, sent by process `by`. */
-void host_greeted(struct host *h, struct host_conn *c, const void *buf, size_t len,
-		  pid_t by);
-/* Handles the answer to our greeting. Returns false if the message is no such answer. */
-bool host_answered(struct host *h, struct host_conn *c, const void *buf, size_t len);
+/* Handles c's first message. */
+void host_greeted(struct host *h, struct host_conn *c, const struct msg *m);
+/* Handles a later greeting. Returns false if it is no answer to ours. */
+bool host_answered(struct host *h, struct host_conn *c, const struct msg *m);
 /* Sends our greeting on fd. Returns 0 or -errno. */
 int host_greet(struct host *h, int fd);
 void host_set_alarm(struct host *h, uint64_t at);
 /* The alarm expired: judges the greetings that wait for it. */
 void host_judge(struct host *h);
 
+/* --- service.c ------------------------------------------------------------------- */
+
+void services_init(struct services *s);
+/* Closes all descriptors: at the end, and in the child of a fork. */
+void services_forked(struct services *s);
+/* Releases the names, at the end. */
+void services_let_go(struct services *s);
+/* Handles datagrams that have come in, a bounded number in one call. */
+void services_run(struct host *h);
+
 /* --- later.c --------------------------------------------------------------------- */
 
+/* Handles the body of a HOST_SERVICE, sent by process pid of uid. */
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
 void host_later_now(struct host *h);   /* an owner has answered */
 void host_later_judge(struct host *h); /* the alarm expired */
 void host_later_free(struct host *h);
@@ -151,8 +170,8 @@ void host_later_free(struct host *h);
 
 /* c's process sent a message that no urnic sends. */
 void host_garbage(struct host *h, struct host_conn *c);
-/* Judges a datagram for a service, as host_take_dgram() passes it, that came in at time
- * `since`. Returns 0: delivered or refused; -EAGAIN: cannot be told now. */
+/* Judges the body of a HOST_SERVICE that came in at time `since`. Returns 0: delivered or
+ * refused; -EAGAIN: cannot be told now. */
 int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len,
 		     uint64_t since);
 

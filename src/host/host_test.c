@@ -65,7 +65,7 @@ static struct {
 	char bytes[16];
 } passed;
 
-static void on_passed(void *arg, const struct host_said *s)
+static void on_said(void *arg, struct host_said *s)
 {
 	(void)arg;
 	passed.slot = s->slot;
@@ -73,9 +73,14 @@ static void on_passed(void *arg, const struct host_said *s)
 	memcpy(passed.bytes, s->buf, s->len < sizeof(passed.bytes) ? s->len : 0);
 }
 
+static int pass(struct side *from, uint16_t slot, const struct iovec *part, unsigned n)
+{
+	return host_say(from->host, slot, HOST_XRC, part, n, NULL, 0);
+}
+
 static void test_what_is_passed_on(void **state)
 {
-	static char much[HOST_PASS_MAX];
+	static char much[HOST_XRC_MAX];
 	struct iovec part[2] = { { (char[]){ "two" }, 3 }, { (char[]){ "parts" }, 6 } };
 	const struct iovec all = { much, sizeof(much) }, none = { NULL, 8 };
 	struct host_ops with;
@@ -87,26 +92,26 @@ static void test_what_is_passed_on(void **state)
 	begin(&a);
 	begin(&b);
 	with = ops;
-	with.passed = on_passed;
+	with.said = on_said;
 	host_close(b.host);
 	assert_int_equal(host_open(&b.host, &with, &b), 0);
-	assert_int_equal(host_pass(a.host, host_slot(b.host), part, 2), 0);
+	assert_int_equal(pass(&a, host_slot(b.host), part, 2), 0);
 	run(&b);
 	assert_int_equal(passed.slot, host_slot(a.host));
 	assert_int_equal(passed.len, 9);
 	assert_string_equal(passed.bytes, "twoparts");
-	assert_int_equal(host_pass(a.host, host_slot(b.host), &all, 1), 0);
+	assert_int_equal(pass(&a, host_slot(b.host), &all, 1), 0);
 	run(&b);
 	assert_int_equal(passed.len, sizeof(much));
-	assert_int_equal(host_pass(a.host, host_slot(b.host), &none, 1), -EFAULT);
+	assert_int_equal(pass(&a, host_slot(b.host), &none, 1), -EFAULT);
 	do
-		rc = host_pass(a.host, host_slot(b.host), &all, 1);
+		rc = pass(&a, host_slot(b.host), &all, 1);
 	while (!rc);
 	assert_int_equal(rc, -EAGAIN);
-	assert_int_equal(host_pass(b.host, host_slot(a.host), part, 2), 0);
+	assert_int_equal(pass(&b, host_slot(a.host), part, 2), 0);
 	run(&a); /* b takes no such messages */
 	assert_int_equal(host_stats(a.host)->refused, 1);
-	assert_int_equal(host_pass(a.host, 1000, part, 2), -ESRCH);
+	assert_int_equal(pass(&a, 1000, part, 2), -ESRCH);
 	host_close(a.host);
 	host_close(b.host);
 }
@@ -170,7 +175,7 @@ static void test_last_words_to_one_who_writes(void **state)
 	assert_int_equal(forward(&a, host_slot(b.host), "farewell"), 0);
 	host_close(a.host);
 	assert_int_equal(forward(&b, slot, "anybody?"), -ESRCH);
-	assert_int_equal(host_say(b.host, slot, "x", 1, NULL, 0), -ESRCH);
+	assert_int_equal(host_say(b.host, slot, HOST_DUMP_ASK, NULL, 0, NULL, 0), -ESRCH);
 	run(&b);
 	assert_int_equal(b.got, 2);
 	assert_int_equal(b.gone, 1);

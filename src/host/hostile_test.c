@@ -45,7 +45,7 @@ static void test_squatted_names_are_skipped(void **state)
  * answer to a greeting, and the end. */
 static void expect_closed(struct side *a, int fd, uint64_t refused)
 {
-	struct msg_hello answer;
+	struct sent_hello answer;
 	ssize_t n;
 
 	run(a);
@@ -80,10 +80,10 @@ static uint16_t slot_of_nobody(const struct side *a, const struct side *b)
 static void test_garbage_closes_the_connection(void **state)
 {
 	struct {
-		struct msg_dgram m;
+		struct sent_dgram m;
 		uint8_t data[70000];
 	} big = { 0 };
-	struct msg_hello hello;
+	struct sent_hello hello;
 	struct side a, b;
 	int fd;
 
@@ -95,7 +95,7 @@ static void test_garbage_closes_the_connection(void **state)
 	expect_closed(&a, stranger(&a, "GET / HTTP/1.0\r\n", 16), 1);
 	put_hello(&hello, 9);
 	expect_closed(&a, stranger(&a, &hello, 5), 2);
-	hello.version = 9;
+	hello.head.version = 9;
 	expect_closed(&a, stranger(&a, &hello, sizeof(hello)), 3);
 	/* A greeting with a's own slot. */
 	put_hello(&hello, host_slot(a.host));
@@ -106,7 +106,7 @@ static void test_garbage_closes_the_connection(void **state)
 	assert_int_equal(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
 	expect_closed(&a, fd, 6);
 	/* A message longer than any valid one. */
-	big.m = (struct msg_dgram){ .version = MSG_VERSION, .type = MSG_DGRAM };
+	big.m.head = msg_head(&host_table, HOST_DGRAM);
 	fd = stranger(&a, &hello, sizeof(hello));
 	assert_int_equal(send(fd, &big, sizeof(big), 0), sizeof(big));
 	expect_closed(&a, fd, 8);
@@ -123,7 +123,7 @@ static void test_garbage_closes_the_connection(void **state)
 static void test_a_false_claim_is_not_believed(void **state)
 {
 	struct side a, b;
-	struct msg_hello hello;
+	struct sent_hello hello;
 	int claims[2], delivered[2], status;
 	char byte = 0;
 	pid_t pid;
@@ -165,8 +165,8 @@ static void test_a_false_claim_is_not_believed(void **state)
 /* Forks a process that has slot, greets a and sends n datagrams. */
 static pid_t owner_of(uint16_t slot, struct side *a, int n)
 {
-	struct msg_hello hello;
-	struct msg_dgram head = { .version = MSG_VERSION, .type = MSG_DGRAM };
+	struct sent_hello hello;
+	struct sent_dgram head = { .head = msg_head(&host_table, HOST_DGRAM) };
 	uint8_t buf[sizeof(head) + 1] = { 0 };
 	int ready[2];
 	pid_t pid;
@@ -353,7 +353,7 @@ static pid_t crowd(struct side *a, uid_t uid, bool greet, int n)
 	assert_int_equal(pipe(ready), 0);
 	pid = users_fork();
 	if (pid == 0) {
-		struct msg_hello hello;
+		struct sent_hello hello;
 		struct side own;
 
 		users_become(uid);

@@ -7,7 +7,6 @@
 
 #include "host/host.h"
 #include "host/host_own.h"
-#include "host/services.h"
 #include "sys/clock.h"
 
 /* At most ALL_MAX wait, EACH_MAX of one user, so that no user can fill the list

@@ -56,11 +56,11 @@ static int tear_down(void **state)
  * proof. */
 static void answer(struct owner *o)
 {
-	struct msg_hello hello;
+	struct sent_hello hello;
 
 	close(accept(o->listener, NULL, NULL));
 	o->fd = accept(o->listener, NULL, NULL);
-	msg_put_hello(&hello, o->slot, &proof);
+	put_proved(&hello, o->slot, &proof);
 	assert_int_equal(send(o->fd, &hello, sizeof(hello), MSG_NOSIGNAL), sizeof(hello));
 }
 
@@ -68,16 +68,17 @@ static void answer(struct owner *o)
 static void comes_from(unsigned n, uint16_t slot, uint32_t len)
 {
 	struct {
-		struct msg_proof proof;
+		struct msg_hello hello;
 		struct msg_dgram head;
 		uint8_t data[16];
-	} m = { .proof = proof };
+	} m;
 	struct dgram d = { .ip_id = -1, .len = len, .iovcnt = 1 };
 
 	assert_true(len <= sizeof(m.data));
 	d.one = (struct iovec){ m.data, len };
 	d.iov = &d.one;
-	msg_put_dgram(&m.head, &d, slot);
+	msg_put_hello(&m.hello, slot, &proof);
+	msg_put_dgram(&m.head, &d);
 	host_take_dgram(a.host, geteuid() + n, getpid(), &m,
 			offsetof(__typeof__(m), data) + len);
 }

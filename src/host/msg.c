@@ -8,35 +8,52 @@
 #include "host/slots.h"
 #include "net/ip_addr.h"
 
-static const uint8_t magic[4] = { 'u', 'r', 'n', 'c' };
+enum {
+	HELLO = sizeof(struct msg_hello),
+	DGRAM = sizeof(struct msg_dgram),
+	TEXT = sizeof(int32_t),
+};
+
+/* clang-format off */
+static const struct msg_row rows[HOST_TYPES] = {
+	/* type             name         least              most                        at once                     descriptors */
+	[HOST_HELLO]     = { "HELLO",     HELLO,             HELLO,                      HELLO,                      0 },
+	[HOST_DGRAM]     = { "DGRAM",     DGRAM + 1,         DGRAM + MSG_PAYLOAD_MAX,    DGRAM + MSG_PAYLOAD_MAX,    0 },
+	[HOST_SERVICE]   = { "SERVICE",   HELLO + DGRAM + 1, MSG_SERVICE_MAX,            MSG_SERVICE_MAX,            0 },
+	[HOST_PIPE]      = { "PIPE",      HOST_PIPE_LEN,     HOST_PIPE_LEN,              HOST_PIPE_LEN,              2 },
+	[HOST_MAP]       = { "MAP",       HOST_MAP_LEN,      HOST_MAP_LEN,               HOST_MAP_LEN,               1 },
+	[HOST_DUMP_ASK]  = { "DUMP_ASK",  0,                 0,                          0,                          0 },
+	[HOST_DUMP_TEXT] = { "DUMP_TEXT", TEXT,              TEXT + HOST_DUMP_MAX,       TEXT,                       0 },
+	[HOST_XRC]       = { "XRC",       1,                 HOST_XRC_MAX,               HOST_XRC_MAX,               0 },
+};
+/* clang-format on */
+
+static_assert(DGRAM + MSG_PAYLOAD_MAX <= MSG_AT_ONCE_MAX, "at once");
+
+const struct msg_table host_table = { 'h', MSG_VERSION, HOST_TYPES, rows };
 
 void msg_put_hello(struct msg_hello *m, uint16_t slot, const struct msg_proof *proof)
 {
-	*m = (struct msg_hello){ MSG_VERSION, MSG_HELLO, slot, { 0 }, *proof };
-	memcpy(m->magic, magic, sizeof(magic));
+	*m = (struct msg_hello){ slot, { 0 }, *proof };
 }
 
 int msg_get_hello(const void *buf, size_t len, uint16_t *slot, struct msg_proof *proof)
 {
 	struct msg_hello m;
 
-	if (len != sizeof(m))
+	if (len < sizeof(m))
 		return -EPROTO;
 	memcpy(&m, buf, sizeof(m));
-	if (m.version != MSG_VERSION || m.type != MSG_HELLO ||
-	    memcmp(m.magic, magic, sizeof(magic)) != 0 || m.slot < SLOT_FIRST ||
-	    m.slot > SLOT_LAST)
+	if (m.slot < SLOT_FIRST || m.slot > SLOT_LAST)
 		return -EPROTO;
 	*slot = m.slot;
 	*proof = m.proof;
 	return 0;
 }
 
-void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot)
+void msg_put_dgram(struct msg_dgram *m, const struct dgram *d)
 {
 	*m = (struct msg_dgram){
-		.version = MSG_VERSION,
-		.type = MSG_DGRAM,
 		.tclass = ip_of(d)->tclass,
 		.ttl = ip_of(d)->ttl,
 		.from_port = ip_of(d)->from.port,
@@ -45,24 +62,21 @@ void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot)
 		.ip_id = d->ip_id,
 		.ip_id_exact = d->ip_id_exact,
 		.mad = d->mad,
-		.slot = slot,
 	};
 	memcpy(m->from, ip_of(d)->from.ip, sizeof(m->from));
 	memcpy(m->to, ip_of(d)->to.ip, sizeof(m->to));
 }
 
-int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot)
+int msg_get_dgram(void *buf, size_t len, struct dgram *d)
 {
 	struct msg_dgram m;
 
 	if (len <= sizeof(m) || len - sizeof(m) > MSG_PAYLOAD_MAX)
 		return -EPROTO;
 	memcpy(&m, buf, sizeof(m));
-	if (m.version != MSG_VERSION || m.type != MSG_DGRAM || m.ip_id < -1 ||
-	    m.ip_id > 0xffff || m.ip_id_exact > 1 || m.mad > 1 ||
+	if (m.ip_id < -1 || m.ip_id > 0xffff || m.ip_id_exact > 1 || m.mad > 1 ||
 	    addr_is_v4(m.from) != addr_is_v4(m.to))
 		return -EPROTO;
-	*slot = m.slot;
 	memset(d, 0, sizeof(*d));
 	memcpy(ip_of(d)->from.ip, m.from, sizeof(m.from));
 	memcpy(ip_of(d)->to.ip, m.to, sizeof(m.to));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* msg.h - messages between two processes of a host.
+/* msg.h - what the processes of a host say to each other; sys/msg.h carries it.
  *
  * The side that connects first sends a greeting, which the other side answers with its
- * own. Datagrams and messages of local/ follow, in both directions. Both ends run on one
- * machine, so integers are in its byte order. The sender may be hostile.
+ * own. All others follow, in both directions.
  */
 #ifndef HOST_MSG_H
 #define HOST_MSG_H
@@ -13,9 +12,33 @@
 #include <stdint.h>
 
 #include "net/dgram.h"
+#include "sys/msg.h"
 
-enum { MSG_VERSION = 4, MSG_PAYLOAD_MAX = 65507 };
-enum msg_type { MSG_HELLO = 1, MSG_DGRAM = 2, MSG_LOCAL = 3, MSG_PASSED = 4 };
+enum { MSG_VERSION = 5, MSG_PAYLOAD_MAX = 65507, MSG_SERVICE_MAX = 2048 };
+
+/* The table in msg.c has the lengths of the bodies, and how many descriptors may go
+ * along. */
+enum host_type {
+	HOST_HELLO = 1, /* a greeting: the sender's slot */
+	HOST_DGRAM,	/* a datagram that came to the wrong process */
+	HOST_SERVICE,	/* the same, for the owner of a name (service.h) */
+	HOST_PIPE,	/* of local/: struct pipe_msg */
+	HOST_MAP,	/* of local/: struct map_msg */
+	HOST_DUMP_ASK,	/* of `urnic dump', without a body */
+	HOST_DUMP_TEXT, /* the answer: an errno (int32_t) and the text */
+	HOST_XRC,	/* of XRC, only between processes of one user */
+	HOST_TYPES
+};
+
+/* Bytes of the bodies that other rooms define. */
+enum {
+	HOST_PIPE_LEN = 32,
+	HOST_MAP_LEN = 64,
+	HOST_DUMP_MAX = 128 << 20,
+	HOST_XRC_MAX = 64000,
+};
+
+extern const struct msg_table host_table;
 
 /* Random bytes that a process drew when it took its slot. Nobody else could have sent
  * them before, and the kernel gives the sender's number, so a copy is useless to
@@ -24,41 +47,32 @@ struct msg_proof {
 	uint8_t byte[16];
 };
 
+/* Whose a slot is, to be verified: all of HOST_HELLO, and the beginning of
+ * HOST_SERVICE. */
 struct msg_hello {
-	uint8_t version, type;
-	uint16_t slot; /* the sender's, to be verified */
-	uint8_t magic[4];
+	uint16_t slot;
+	uint8_t zero[6];
 	struct msg_proof proof;
 };
 
 struct msg_dgram {
-	uint8_t version, type, tclass, ttl;
 	uint8_t from[16], to[16];
 	uint16_t from_port, to_port;
 	uint32_t ifindex;
 	int32_t ip_id;
-	uint8_t ip_id_exact, mad;
-	uint16_t slot; /* the sender's, to be verified; 0: not given */
-		       /* the payload follows, to the end of the message */
+	uint8_t tclass, ttl, ip_id_exact, mad;
+	/* the payload follows, to the end of the message */
 };
 
-struct msg_local {
-	uint8_t version, type, zero[2];
-	/* the message of local/ or of host_pass() follows; descriptors may accompany
-	 * it */
-};
-
-static_assert(sizeof(struct msg_local) == 4, "layout");
 static_assert(sizeof(struct msg_hello) == 24, "layout");
-static_assert(sizeof(struct msg_dgram) == 52, "layout");
+static_assert(sizeof(struct msg_dgram) == 48, "layout");
 
 void msg_put_hello(struct msg_hello *m, uint16_t slot, const struct msg_proof *proof);
-/* Parses a greeting into the claimed slot and the proof. Returns 0, or -EPROTO for
- * garbage or another version. */
+/* Takes a claimed slot and its proof from the len bytes at buf. Returns 0 or -EPROTO. */
 int msg_get_hello(const void *buf, size_t len, uint16_t *slot, struct msg_proof *proof);
 
-void msg_put_dgram(struct msg_dgram *m, const struct dgram *d, uint16_t slot);
-/* Parses a datagram; d's payload points into buf. Returns 0 or -EPROTO. */
-int msg_get_dgram(void *buf, size_t len, struct dgram *d, uint16_t *slot);
+void msg_put_dgram(struct msg_dgram *m, const struct dgram *d);
+/* Takes a datagram; d's payload points into buf. Returns 0 or -EPROTO. */
+int msg_get_dgram(void *buf, size_t len, struct dgram *d);
 
 #endif

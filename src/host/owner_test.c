@@ -9,14 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/fix.h"
 #include "host/host.h"
 #include "host/host_own.h"
 #include "host/msg.h"
 #include "host/name.h"
 #include "host/service.h"
-#include "host/services.h"
 
 enum { NOBODY = 65534 };
 
@@ -49,9 +47,7 @@ static int connect_as_another(struct side *a)
 
 static void say(int fd, const void *what, size_t len)
 {
-	struct iovec iov = { (void *)(uintptr_t)what, len };
-
-	if (fds_send(fd, &iov, 1, NULL, 0))
+	if (send(fd, what, len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)len)
 		_exit(1);
 }
 
@@ -59,12 +55,12 @@ static void say(int fd, const void *what, size_t len)
 static void claim(int fd, uint16_t slot, const struct msg_proof *proof)
 {
 	struct {
-		struct msg_dgram head;
+		struct sent_dgram dgram;
 		char byte;
-	} one = { .head = { .version = MSG_VERSION, .type = MSG_DGRAM } };
-	struct msg_hello hello;
+	} one = { .dgram = { .head = msg_head(&host_table, HOST_DGRAM) } };
+	struct sent_hello hello;
 
-	msg_put_hello(&hello, slot, proof);
+	put_proved(&hello, slot, proof);
 	say(fd, &hello, sizeof(hello));
 	say(fd, &one, sizeof(one));
 }
@@ -110,13 +106,13 @@ static pid_t claimant(struct side *a, enum proof what)
 		break;
 	case BY_ANOTHER:
 		if (spawn() == 0) {
-			claim(fd, host_slot(b.host), host_proof(b.host));
+			claim(fd, host_slot(b.host), &b.host->proof);
 			pause();
 		}
 		break;
 	case TRUE_ONE:
 	case PROOFS:
-		claim(fd, host_slot(b.host), host_proof(b.host));
+		claim(fd, host_slot(b.host), &b.host->proof);
 	}
 	serve(&b);
 	return 0;
@@ -165,7 +161,7 @@ static void test_who_was_greeted_can_spoil_nothing(void **state)
 {
 	struct sockaddr_un un = { .sun_family = AF_UNIX, .sun_path = "\0spoilt" };
 	struct msg_hello hello;
-	struct fds_got got;
+	struct msg got;
 	struct side a, b;
 	int p[2], listener, fd;
 	uint16_t to;
@@ -193,8 +189,9 @@ static void test_who_was_greeted_can_spoil_nothing(void **state)
 	wait_for(listener);
 	fd = accept(listener, NULL, NULL);
 	wait_for(fd);
-	assert_int_equal(fds_recv(fd, 0, &hello, sizeof(hello), &got), sizeof(hello));
-	for (int i = 0; i < HOST_FDS; i++)
+	assert_int_equal(msg_recv(fd, &host_table, 0, &hello, sizeof(hello), &got, false),
+			 0);
+	for (int i = 0; i < MSG_FDS; i++)
 		if (got.fd[i] >= 0)
 			bind(got.fd[i], (struct sockaddr *)&un, sizeof(un));
 	/* As if it were the owner. */

@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/host.h"
 #include "host/host_own.h"
 #include "sys/cancel.h"
@@ -76,19 +75,20 @@ static void deliver_dgram(struct host *h, const struct dgram *d)
 int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len,
 		     uint64_t since)
 {
-	const struct msg_proof *said = buf;
+	struct msg_proof proof;
 	struct dgram d;
 	uint16_t slot;
 	int rc = 0;
 
-	if (len < sizeof(*said) || msg_get_dgram((uint8_t *)buf + sizeof(*said),
-						 len - sizeof(*said), &d, &slot)) {
+	if (msg_get_hello(buf, len, &slot, &proof) ||
+	    msg_get_dgram((uint8_t *)buf + sizeof(struct msg_hello),
+			  len - sizeof(struct msg_hello), &d)) {
 		h->stats.refused++;
 		return 0;
 	}
 	/* After setuid() the slot tells whose process it is. */
-	if (!may_forward(h, uid, pid) && slot)
-		rc = host_owns(h, slot, since, &uid, pid, said);
+	if (!may_forward(h, uid, pid))
+		rc = host_owns(h, slot, since, &uid, pid, &proof);
 	if (rc == -EAGAIN)
 		return rc;
 	if (!rc && may_forward(h, uid, pid))
@@ -98,81 +98,71 @@ int host_judge_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len
 	return 0;
 }
 
-/* Handles a message for local/ from c's process. */
-static void pass_message(struct host *h, struct host_conn *c, size_t len,
-			 struct fds_got *got)
+/* Handles a message for another room from c's process. */
+static void pass_message(struct host *h, struct host_conn *c, struct msg *m)
 {
 	struct host_said s = {
+		.type = (enum host_type)m->type,
 		.slot = c->slot,
 		.uid = c->uid,
 		.pid = c->pid,
-		.buf = h->buf + sizeof(struct msg_local),
-		.len = len - sizeof(struct msg_local),
-		.fd = { got->fd[0], got->fd[1] },
+		.buf = m->body,
+		.len = m->len,
+		.fd = { m->fd[0], m->fd[1] },
+		.msg = m,
 	};
-
 	const struct host_conn *owner = h->by_slot[c->slot];
 
-	static_assert(HOST_FDS == 2, "all of them");
-	/* A connection may outlive its process's hold on the slot. */
-	if (!owner || owner->uid != c->uid || owner->pid != c->pid || !h->ops->said) {
+	static_assert(MSG_FDS == 2, "all of them");
+	/* A connection may outlive its process's hold on the slot. A process that sends
+	 * HOST_XRC may have this one write to its memory. */
+	if (!owner || owner->uid != c->uid || owner->pid != c->pid || !h->ops->said ||
+	    (m->type == HOST_XRC && c->foreign)) {
 		h->stats.refused++;
 		return;
 	}
 	h->ops->said(h->arg, &s);
-	memcpy(got->fd, s.fd, sizeof(s.fd));
+	memcpy(m->fd, s.fd, sizeof(s.fd));
 }
 
-/* Handles a message that c's process sent by host_pass(). A process allowed to do that
- * may have this process write to its memory. */
-static void take_passed(struct host *h, struct host_conn *c, size_t len)
+static void take_dgram(struct host *h, struct host_conn *c, const struct msg *m)
 {
-	const struct host_conn *owner = h->by_slot[c->slot];
-	const struct host_said s = {
-		.slot = c->slot,
-		.uid = c->uid,
-		.pid = c->pid,
-		.buf = h->buf + sizeof(struct msg_local),
-		.len = len - sizeof(struct msg_local),
-		.fd = { -1, -1 },
-	};
-
-	if (c->foreign || !owner || owner->uid != c->uid || owner->pid != c->pid ||
-	    s.len > HOST_PASS_MAX || !h->ops->passed)
-		h->stats.refused++;
-	else
-		h->ops->passed(h->arg, &s);
-}
-
-static void take_message(struct host *h, struct host_conn *c, size_t len,
-			 struct fds_got *got)
-{
-	const struct msg_local *said = (void *)h->buf;
 	struct dgram d;
-	uint16_t slot;
 
-	if (!c->greeted) {
-		host_greeted(h, c, h->buf, len, got->pid);
-		return;
-	}
-	if (len >= sizeof(*said) && len <= sizeof(*said) + HOST_SAY_MAX &&
-	    said->version == MSG_VERSION && said->type == MSG_LOCAL) {
-		pass_message(h, c, len, got);
-		return;
-	}
-	if (len >= sizeof(*said) && said->version == MSG_VERSION &&
-	    said->type == MSG_PASSED) {
-		take_passed(h, c, len);
-		return;
-	}
-	if (host_answered(h, c, h->buf, len))
-		return;
-	if (msg_get_dgram(h->buf, len, &d, &slot))
+	if (msg_get_dgram(h->buf, m->len, &d))
 		host_garbage(h, c);
 	else if (!c->foreign || is_holder(h, c->uid))
 		deliver_dgram(h, &d);
 	else
 		refuse_sender(h, c->uid, c->pid);
+}
+
+static void take_message(struct host *h, struct host_conn *c, struct msg *m)
+{
+	if (!c->greeted) {
+		host_greeted(h, c, m);
+		return;
+	}
+	switch ((enum host_type)m->type) {
+	case HOST_HELLO:
+		if (!host_answered(h, c, m))
+			host_garbage(h, c);
+		break;
+	case HOST_DGRAM:
+		take_dgram(h, c, m);
+		break;
+	case HOST_PIPE:
+	case HOST_MAP:
+	case HOST_DUMP_ASK:
+	case HOST_DUMP_TEXT:
+	case HOST_XRC:
+		pass_message(h, c, m);
+		break;
+	case HOST_SERVICE:
+	case HOST_TYPES:
+		host_garbage(h, c);
+		break;
+	}
 }
 
 /* Has c's process sent more descriptors than it may? Every offer of a pipe brings
@@ -187,31 +177,28 @@ static bool brings_too_many(struct host_conn *c, unsigned n)
 
 static void conn_run(struct host *h, struct host_conn *c)
 {
-	struct fds_got got;
+	struct msg m;
 
 	/* The connection may have been closed because of another one in the same run. */
 	for (int i = 0; i < RUN_MSGS && c->fd >= 0 && !c->claimed; i++) {
 		bool foreign = c->foreign;
-		ssize_t n;
+		int rc;
 
 		if (c->foreign && closer_is_full_of(c->uid)) {
 			host_stop_hearing(h, c);
 			return;
 		}
-		n = fds_recv(c->fd, c->uid, h->buf, sizeof(h->buf), &got);
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		rc = msg_recv(c->fd, &host_table, c->uid, h->buf, sizeof(h->buf), &m,
+			      false);
+		if (rc == -EAGAIN)
 			return;
-		/* Reported once, if the peer ended with something unread; the messages
-		 * that it sent follow. */
-		if (n < 0 && errno == ECONNRESET)
-			continue;
-		if (n <= 0)
+		if (rc == -EIO)
 			host_conn_close(h, c);
-		else if (brings_too_many(c, got.n))
+		else if (rc || brings_too_many(c, m.fds))
 			host_garbage(h, c);
-		else /* truncated: refused for its length */
-			take_message(h, c, (size_t)n, &got);
-		fds_let_go(&got, foreign);
+		else
+			take_message(h, c, &m);
+		msg_drop(&m, foreign);
 	}
 }
 

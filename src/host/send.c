@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* send.c - sends messages to other processes: see host.h. */
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "host/fds.h"
 #include "host/host.h"
 #include "host/host_own.h"
 #include "sys/cancel.h"
 #include "sys/log.h"
 
+static int send_to(struct host_conn *c, enum host_type type, const struct iovec *part,
+		   unsigned n, const int *fds, unsigned nfds)
+{
+	int rc = msg_send(c->fd, &host_table, type, part, n, fds, nfds, false);
+
+	return rc == -EIO ? -ESRCH : rc; /* host_run() closes it */
+}
+
 static int send_dgram(struct host_conn *c, const struct dgram *d)
 {
 	struct msg_dgram head;
-	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
+	struct iovec part[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
 
-	msg_put_dgram(&head, d, 0);
-	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
-	if (sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return 0;
-	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -ESRCH;
+	msg_put_dgram(&head, d);
+	memcpy(part + 1, d->iov, d->iovcnt * sizeof(struct iovec));
+	return send_to(c, HOST_DGRAM, part, d->iovcnt + 1, NULL, 0);
 }
 
 int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
@@ -52,41 +54,17 @@ int host_forward(struct host *h, uint16_t slot, const struct dgram *d)
 	return rc;
 }
 
-int host_say(struct host *h, uint16_t slot, const void *buf, size_t len, const int *fds,
-	     unsigned nfds)
+int host_say(struct host *h, uint16_t slot, enum host_type type, const struct iovec *part,
+	     unsigned n, const int *fds, unsigned nfds)
 {
-	struct msg_local head = { .version = MSG_VERSION, .type = MSG_LOCAL };
-	struct iovec iov[2] = { { &head, sizeof(head) },
-				{ (void *)(uintptr_t)buf, len } };
 	struct host_conn *c;
 	int was = cancel_hold();
 	int rc = host_conn_get(h, slot, &c);
 
-	assert(len <= HOST_SAY_MAX && nfds <= HOST_FDS);
-	if (!rc)
-		rc = fds_send(c->fd, iov, 2, fds, nfds);
-	cancel_let(was);
-	return rc;
-}
-
-int host_pass(struct host *h, uint16_t slot, const struct iovec *part, unsigned n)
-{
-	struct msg_local head = { .version = MSG_VERSION, .type = MSG_PASSED };
-	struct iovec iov[HOST_PASS_PARTS + 1] = { { &head, sizeof(head) } };
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n + 1 };
-	struct host_conn *c;
-	int was = cancel_hold();
-	int rc = host_conn_get(h, slot, &c);
-
-	assert(n <= HOST_PASS_PARTS);
-	memcpy(iov + 1, part, n * sizeof(*part));
-	if (!rc && c->foreign)
+	if (!rc && type == HOST_XRC && c->foreign)
 		rc = -ESRCH;
-	if (!rc && sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		rc = errno == EFAULT ? -EFAULT
-		     : errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM
-			     ? -EAGAIN
-			     : -ESRCH; /* host_run() closes it */
+	if (!rc)
+		rc = send_to(c, type, part, n, fds, nfds);
 	cancel_let(was);
 	return rc;
 }

@@ -12,15 +12,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "host/fds.h"
 #include "host/host.h"
-#include "host/msg.h"
-#include "host/services.h"
+#include "host/host_own.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/rights.h"
 
-enum { RUN_EVENTS = 16, RUN_MSGS = 16, BUF = 2048 };
+enum { RUN_EVENTS = 16, RUN_MSGS = 16 };
 static const uid_t NOBODY = (uid_t)-1; /* a sender that the kernel does not name */
 
 struct service {
@@ -53,20 +51,19 @@ static int make_socket(void)
 
 /* --- owning -------------------------------------------------------------- */
 
-static int watch_service(struct services *all, struct service *s)
+static int watch_service(struct host *h, struct service *s)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = s };
-	int rc;
+	struct services *all = &h->services;
 
 	if (all->epfd < 0) {
 		int fd = fd_raise(epoll_create1(EPOLL_CLOEXEC));
 
 		if (fd < 0)
 			return -errno;
-		rc = host_watch(s->host, fd);
-		if (rc) {
+		if (!host_watch(h, fd, all, true)) {
 			close(fd);
-			return rc;
+			return -ENOMEM;
 		}
 		all->epfd = fd;
 	}
@@ -96,10 +93,10 @@ int service_bind(struct host *host, const char *name, struct service **out)
 		rc = -errno;
 		goto close_fd;
 	}
-	rc = watch_service(host_services(host), s);
+	rc = watch_service(host, s);
 	if (rc)
 		goto close_fd;
-	list_add_tail(&host_services(host)->list, &s->node);
+	list_add_tail(&host->services.list, &s->node);
 	*out = s;
 	return 0;
 
@@ -110,16 +107,28 @@ free_service:
 	return rc;
 }
 
+/* Takes a message in, and hands it on if `serve`. Returns false if there is none. */
+static bool take_one(struct service *s, bool serve)
+{
+	_Alignas(8) uint8_t buf[MSG_SERVICE_MAX];
+	struct msg m;
+	int rc = msg_recv(s->fd, &host_table, NOBODY, buf, sizeof(buf), &m, false);
+
+	if (!rc && serve && m.type == HOST_SERVICE)
+		host_take_dgram(s->host, m.uid, m.pid, buf, m.len);
+	else if (rc == -EPROTO || rc == -EPROTONOSUPPORT)
+		s->host->stats.refused++;
+	msg_drop(&m, true);
+	return rc != -EAGAIN && rc != -EIO;
+}
+
 /* Empties the socket and closes it here, if possible, so that the name is free at
  * once. */
 static void let_go(struct service *s)
 {
-	uint8_t byte;
-	struct fds_got got;
-
 	shutdown(s->fd, SHUT_RD);
-	while (!closer_is_full() && fds_recv(s->fd, NOBODY, &byte, 1, &got) >= 0)
-		fds_let_go(&got, true);
+	while (!closer_is_full() && take_one(s, false))
+		;
 	if (closer_is_full())
 		closer_put(NOBODY, s->fd);
 	else
@@ -140,28 +149,31 @@ void service_close(struct service *s)
 
 int service_send(struct host *host, const char *name, const struct dgram *d)
 {
-	struct services *all = host_services(host);
+	struct services *all = &host->services;
 	struct {
-		struct msg_proof proof;
+		struct msg_hello hello;
 		struct msg_dgram dgram;
-	} head = { .proof = *host_proof(host) };
-	struct iovec iov[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
+	} head;
+	struct iovec part[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
 	struct sockaddr_un a;
-	struct msghdr m = { .msg_name = &a, .msg_iov = iov, .msg_iovlen = d->iovcnt + 1 };
-	int rc = set_name(&a, name, &m.msg_namelen);
+	socklen_t len;
+	int rc = set_name(&a, name, &len);
 
-	if (rc || d->len > BUF - sizeof(head))
+	if (rc || d->len > MSG_SERVICE_MAX - sizeof(head))
 		return rc ? rc : -EMSGSIZE;
 	if (all->tx_fd < 0) {
 		all->tx_fd = make_socket();
 		if (all->tx_fd < 0)
 			return -EAGAIN;
 	}
-	msg_put_dgram(&head.dgram, d, host_slot(host));
-	memcpy(iov + 1, d->iov, d->iovcnt * sizeof(struct iovec));
-	if (sendmsg(all->tx_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return 0;
-	return errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -EAGAIN;
+	if (connect(all->tx_fd, (struct sockaddr *)&a, len))
+		return errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -EAGAIN;
+	msg_put_hello(&head.hello, host->slot, &host->proof);
+	msg_put_dgram(&head.dgram, d);
+	memcpy(part + 1, d->iov, d->iovcnt * sizeof(struct iovec));
+	rc = msg_send(all->tx_fd, &host_table, HOST_SERVICE, part, d->iovcnt + 1, NULL, 0,
+		      false);
+	return rc == -EIO ? -ESRCH : rc ? -EAGAIN : 0;
 }
 
 bool service_exists(const char *name)
@@ -181,30 +193,17 @@ bool service_exists(const char *name)
 
 /* --- receiving ----------------------------------------------------------- */
 
-static bool take_one(struct service *s)
-{
-	uint8_t buf[BUF] __attribute__((aligned(8)));
-	struct fds_got got;
-	ssize_t n = fds_recv(s->fd, NOBODY, buf, sizeof(buf), &got);
-
-	if (n < 0)
-		return false;
-	if (n > 0 && n <= BUF)
-		host_take_dgram(s->host, got.uid, got.pid, buf, (size_t)n);
-	fds_let_go(&got, true);
-	return true;
-}
-
 /* Delivered datagrams go into a queue and free no service, so the events stay valid. */
 void services_run(struct host *h)
 {
-	struct services *all = host_services(h);
+	struct services *all = &h->services;
 	struct epoll_event ev[RUN_EVENTS];
 	int n = (int)syscall(SYS_epoll_pwait, all->epfd, ev, RUN_EVENTS, 0, NULL, 0);
 
 	for (int i = 0; i < n; i++)
 		for (int j = 0;
-		     j < RUN_MSGS && !closer_is_full() && take_one(ev[i].data.ptr); j++)
+		     j < RUN_MSGS && !closer_is_full() && take_one(ev[i].data.ptr, true);
+		     j++)
 			;
 }
 

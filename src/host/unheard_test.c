@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* While descriptors of one user cannot be closed, nothing more is read from that user.
  * Other users are heard, and the end of a process of that user is noticed. */
-#include "host/fds.h"
-
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -16,7 +14,7 @@ static int told;
 static void third(void)
 {
 	int fd = name_connect(host_slot(a.host));
-	struct msg_hello hello;
+	struct sent_hello hello;
 	char byte;
 
 	put_hello(&hello, host_slot(a.host) == 11 ? 12 : 11);
@@ -89,7 +87,7 @@ static uint16_t held;
 /* Connects to a as a process that has slot held. */
 static int listen_and_greet(int *listener)
 {
-	struct msg_hello hello;
+	struct sent_hello hello;
 	int fd;
 
 	*listener = name_listen(held);
@@ -152,7 +150,8 @@ static void test_a_slot_changes_hands(void **state)
 static void test_of_this_user(void **state)
 {
 	pid_t hangs = another_user(send_three);
-	struct iovec iov = { &(char){ 'x' }, 1 };
+	uint8_t body[HOST_PIPE_LEN] = { 0 };
+	const struct iovec iov = { body, sizeof(body) };
 
 	(void)state;
 	run(&a);
@@ -161,7 +160,8 @@ static void test_of_this_user(void **state)
 		int fd = name_connect(host_slot(a.host)), rc;
 
 		run(&a); /* from now on descriptors are taken */
-		rc = fds_send(fd, &iov, 1, &(int){ STDIN_FILENO }, 1);
+		rc = msg_send(fd, &host_table, HOST_PIPE, &iov, 1, &(int){ STDIN_FILENO },
+			      1, false);
 		assert_int_equal(rc, 0);
 		run(&a);
 		close(fd);

@@ -83,7 +83,7 @@ static void on_segments(void *arg, struct qp *qp)
 	lock_give(&qp->lock);
 }
 
-static const struct host_ops host_ops = { no_datagram, on_gone, on_said, NULL };
+static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
 static const struct local_ops local_ops = {
 	.refused = on_refused,
 	.packet = ib_lane_input,

@@ -22,6 +22,14 @@ static int or_later(struct peer *p, int rc)
 	return rc;
 }
 
+static int send_body(struct peer *p, enum host_type type, void *body, size_t len,
+		     const int *fds, unsigned n)
+{
+	const struct iovec part = { body, len };
+
+	return host_say(p->l->host, p->slot, type, &part, 1, fds, n);
+}
+
 static int say(struct peer *p, enum say what, bool yes)
 {
 	struct pipe_msg m = {
@@ -31,7 +39,7 @@ static int say(struct peer *p, enum say what, bool yes)
 		.segments = p->l->segments,
 		.bytes = sizeof(struct pipe_shared),
 	};
-	int fd[HOST_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;
+	int fd[MSG_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;
 	unsigned n = 0;
 	/* host_connect() also finds out, from the connection, whose process the peer
 	 * is. */
@@ -50,7 +58,7 @@ static int say(struct peer *p, enum say what, bool yes)
 		m.nonce = gate_nonce(&p->reach.gate);
 		fd[n++] = exports_fd;
 	}
-	rc = host_say(p->l->host, p->slot, &m, sizeof(m), fd, n);
+	rc = send_body(p, HOST_PIPE, &m, sizeof(m), fd, n);
 	p->reach.told |= !rc && m.nonce.at;
 	return or_later(p, rc);
 }
@@ -117,7 +125,7 @@ int say_map(struct peer *p, const struct lent *lent, int fd)
 		.lent = *lent,
 	};
 
-	return or_later(p, host_say(p->l->host, p->slot, &m, sizeof(m), &fd, fd >= 0));
+	return or_later(p, send_body(p, HOST_MAP, &m, sizeof(m), &fd, fd >= 0));
 }
 
 static int say_ask_map(struct peer *p, uint32_t key)
@@ -131,7 +139,7 @@ static int say_ask_map(struct peer *p, uint32_t key)
 		reach_is_refused(&p->reach, key);
 		return -EPERM;
 	}
-	return or_later(p, host_say(p->l->host, p->slot, &m, sizeof(m), NULL, 0));
+	return or_later(p, send_body(p, HOST_MAP, &m, sizeof(m), NULL, 0));
 }
 
 /* Only notes the request, for the same reason as peer_ask_gate(). */

@@ -4,6 +4,7 @@
 #ifndef LOCAL_SAY_H
 #define LOCAL_SAY_H
 
+#include "host/host.h"
 #include "local/peer.h"
 
 /* The kinds of message (docs/dev/local.md).  A refusal has the same form in all versions.
@@ -34,6 +35,10 @@ struct map_msg {
 	struct pipe_msg head;
 	struct lent lent;
 };
+
+static_assert(sizeof(struct pipe_msg) == HOST_PIPE_LEN &&
+		      sizeof(struct map_msg) == HOST_MAP_LEN,
+	      "as host's table has them");
 
 /* May slot's process, if it is of another user, send an OFFER?  Its descriptors are
  * refused otherwise. */

@@ -121,16 +121,25 @@ static void say_with(const void *buf, size_t len, const int *fds, unsigned n)
 	(void)sendmsg(a.conn, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static struct msg_head head_of(enum host_type type)
+{
+	const struct msg_table table = { .table = 'h', .version = MSG_VERSION };
+
+	return msg_head(&table, type);
+}
+
 /* The header in front of m is not aligned. */
 struct wire {
-	uint8_t byte[sizeof(struct msg_local) + sizeof(struct pipe_msg)];
+	uint8_t byte[sizeof(struct msg_head) + sizeof(struct pipe_msg)];
 };
 
 static struct wire wire_of(const struct pipe_msg *m)
 {
-	struct wire w = { { MSG_VERSION, MSG_LOCAL } };
+	const struct msg_head head = head_of(HOST_PIPE);
+	struct wire w;
 
-	memcpy(w.byte + sizeof(struct msg_local), m, sizeof(*m));
+	memcpy(w.byte, &head, sizeof(head));
+	memcpy(w.byte + sizeof(head), m, sizeof(*m));
 	return w;
 }
 
@@ -158,10 +167,10 @@ static int memory_of(size_t bytes, bool sealed)
 
 static void connect_to_victim(bool greet)
 {
-	struct msg_hello hello = {
-		MSG_VERSION, MSG_HELLO, (uint16_t)a.mine.slot, { 'u', 'r', 'n', 'c' },
-		{ { 0 } },
-	};
+	const struct {
+		struct msg_head head;
+		struct msg_hello body;
+	} hello = { head_of(HOST_HELLO), { .slot = (uint16_t)a.mine.slot } };
 	struct sockaddr_un un;
 	socklen_t len;
 
@@ -204,13 +213,17 @@ static void noise(void)
 {
 	static uint8_t buf[70000];
 	size_t len = rnd(4) ? rnd(300) : rnd(sizeof(buf));
+	struct msg_head head;
 	int fd[8];
 	unsigned n = some_fds(fd);
 
 	pattern_fill(buf, len, a.rng);
 	if (rnd(2)) {
-		buf[0] = MSG_VERSION;
-		buf[1] = (uint8_t)rnd(5);
+		head = head_of((enum host_type)rnd(HOST_TYPES + 1));
+		head.in_memory = rnd(4) == 0;
+		memcpy(buf, &head, sizeof(head));
+		if (rnd(2))
+			len = sizeof(head) + (rnd(2) ? HOST_PIPE_LEN : HOST_MAP_LEN);
 	}
 	if (rnd(8) == 0) { /* the victim closes the connection at the first bad message */
 		close(a.conn);
@@ -262,7 +275,7 @@ static ssize_t hear(struct pipe_msg *m, int *fd)
 	*fd = got[0];
 	if (got[1] >= 0)
 		close(got[1]);
-	memcpy(m, w.byte + sizeof(struct msg_local), sizeof(*m));
+	memcpy(m, w.byte + sizeof(struct msg_head), sizeof(*m));
 	if (n < (ssize_t)sizeof(w))
 		m->what = NOTHING; /* it was a greeting */
 	return n;

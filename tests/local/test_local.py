@@ -231,12 +231,12 @@ listener.listen()
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.settimeout(20)
 s.connect(name(slot))
-s.send(struct.pack("=BBH4s16x", HOST, 1, mine, b"urnc"))
-assert len(s.recv(4096)) == 24          # it greets, too
-s.send(struct.pack("=BBxxBBBxIQQQ", HOST, 3, VERSION, 1, 1, 0, 0, 0, 0))
+s.send(struct.pack("=3sBB3xH22x", b"urh", HOST, 1, mine))
+assert len(s.recv(4096)) == 32          # it greets, too
+s.send(struct.pack("=3sBB3xBBBxIQQQ", b"urh", HOST, 4, VERSION, 1, 1, 0, 0, 0, 0))
 data, fds, _, _ = socket.recv_fds(s, 4096, 4)
-_, kind, _, what, yes, _, at, *_ = struct.unpack("=BBxxBBBxIQQQ", data)
-print("offer" if (kind, what, yes) == (3, 2, 1) else "no offer", at != 0, len(fds))
+_, _, kind, _, what, yes, _, at, *_ = struct.unpack("=3sBB3xBBBxIQQQ", data)
+print("offer" if (kind, what, yes) == (4, 2, 1) else "no offer", at != 0, len(fds))
 """
 
 

@@ -148,11 +148,11 @@ for mine in range(1, 769):
 me.listen(8)
 s = socket.socket(socket.AF_UNIX, kind)
 s.connect(b"\\0urnic/%d" % int(sys.argv[1]))
-s.send(struct.pack("=BBH4s16x", HOST, 1, mine, b"urnc"))
+s.send(struct.pack("=3sBB3xH22x", b"urh", HOST, 1, mine))
 for _ in range(int(sys.argv[2])):
-    s.send(struct.pack("=BBH8sB3xi", HOST, 3, 0, b"urnicdmp", 1, 0))
+    s.send(struct.pack("=3sBB3x", b"urh", HOST, 6))
 s.settimeout(3)
-assert len(s.recv(512)) == 24           # it greets, too
+assert len(s.recv(512)) == 32           # it greets, too
 try:
     msg, fds, _, _ = socket.recv_fds(s, 512, 2)
     fd, = fds
