@@ -127,12 +127,10 @@ int attach_begin(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 
 static void wake(struct attached *a)
 {
-	uint32_t kick = PLUG_KICK;
-
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&a->sh->program_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&a->sh->program_sleeps, 0))
-		message_send(a->c->fd, NULL, 0, &kick, sizeof(kick), -1, true);
+		(void)plug_say(a->c->fd, PLUG_KICK, NULL, 0, -1, false);
 }
 
 /* --- from the program ------------------------------------------------------------ */
@@ -408,16 +406,16 @@ static void wrong(struct plug_server *s, struct plug_conn *c)
 
 static void tell_port(struct plug_server *s, struct plug_conn *c)
 {
-	struct plug_port_news news = { .say = PLUG_NEWS };
+	struct plug_port port;
 	uint32_t changes = fabric_changes(s->fabric);
 	bool was = c->full;
 	int rc = 0;
 
 	if (c->attached->seen == changes && !was)
 		return;
-	plug_about_port(s, c->ca, c->port, &news.port);
-	if (memcmp(&news.port, &c->attached->told, sizeof(news.port)) != 0)
-		rc = message_send(c->fd, NULL, 0, &news, sizeof(news), -1, true);
+	plug_about_port(s, c->ca, c->port, &port);
+	if (memcmp(&port, &c->attached->told, sizeof(port)) != 0)
+		rc = plug_say(c->fd, PLUG_PORT_IS, &port, sizeof(port), -1, false);
 	c->full = rc == -EAGAIN;
 	if (c->full != was && !plugged_watch(s, c)) {
 		plugged_end(s, c);
@@ -425,7 +423,7 @@ static void tell_port(struct plug_server *s, struct plug_conn *c)
 	}
 	if (rc)
 		return; /* tries again when the socket has room or has been closed */
-	c->attached->told = news.port;
+	c->attached->told = port;
 	c->attached->seen = changes;
 }
 

@@ -114,7 +114,7 @@ static size_t records(const struct capture *p)
 		struct erf h;
 
 		memcpy(&h, p->buf + p->begin + n, sizeof(h));
-		if (n + get_be16(h.rlen) > MESSAGE_LONG)
+		if (n + get_be16(h.rlen) > PLUG_AT_ONCE)
 			break;
 		n += get_be16(h.rlen);
 	}
@@ -130,7 +130,7 @@ void capture_flush(struct plug_server *s, struct plug_conn *c)
 	while (!rc && p->begin < p->end) {
 		size_t n = records(p);
 
-		rc = message_send(c->fd, NULL, 0, p->buf + p->begin, n, -1, true);
+		rc = plug_say(c->fd, PLUG_RECORDS, p->buf + p->begin, n, -1, false);
 		if (!rc)
 			p->begin += n;
 	}

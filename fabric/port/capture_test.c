@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ static struct topo topo;
 static struct plug_server s;
 static struct plug_conn c;
 static int reader;
-static uint8_t msg[MESSAGE_LONG];
+static uint8_t msg[PLUG_AT_ONCE];
 
 static int start(void **state)
 {
@@ -78,6 +79,13 @@ static unsigned number_at(size_t at, unsigned *lost)
 	return r[ERF_HEAD + 8 + 12 + 8];
 }
 
+static long take(void)
+{
+	size_t need;
+
+	return plug_recv(reader, msg, sizeof(msg), &need);
+}
+
 static void sees(size_t n, ...)
 {
 	unsigned lost;
@@ -86,14 +94,13 @@ static void sees(size_t n, ...)
 	capture_flush_all(&s);
 	va_start(ap, n);
 	if (n)
-		assert_int_equal(recv(reader, msg, sizeof(msg), MSG_DONTWAIT),
-				 n * RECORD);
+		assert_int_equal(take(), n * RECORD);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(number_at(i * RECORD, &lost), va_arg(ap, int));
 		assert_int_equal(lost, 0);
 	}
 	va_end(ap);
-	assert_int_equal(recv(reader, msg, sizeof(msg), MSG_DONTWAIT), -1);
+	assert_int_equal(take(), -EWOULDBLOCK);
 }
 
 static void all_cross(void)
@@ -146,7 +153,7 @@ static void t_lost(void **state)
 			capture_flush_all(&s);
 	}
 	assert_true(c.full);
-	while ((n = recv(reader, msg, sizeof(msg), MSG_DONTWAIT)) > 0) {
+	while ((n = take()) > 0) {
 		assert_int_equal(n % RECORD, 0);
 		for (long at = 0; at < n; at += RECORD, got++) {
 			assert_int_equal(number_at((size_t)at, &lost), (uint8_t)got);
@@ -158,7 +165,7 @@ static void t_lost(void **state)
 	assert_true(got < MANY);
 	crosses(SW, 1, 77);
 	capture_flush_all(&s);
-	assert_int_equal(recv(reader, msg, sizeof(msg), MSG_DONTWAIT), RECORD);
+	assert_int_equal(take(), RECORD);
 	assert_int_equal(number_at(0, &missing), 77);
 	assert_int_equal(got + missing, MANY);
 	crosses(SW, 1, 78);

@@ -12,6 +12,7 @@
 #include "fabric/port/address.h"
 #include "fabric/port/message.h"
 #include "fabric/port/plug.h"
+#include "fabric/umad/umad.h"
 #include "net/adapter_ring.h"
 #include "sys/clock.h"
 #include "sys/closer.h"
@@ -21,12 +22,6 @@
 /* An answer usually takes microseconds.  A program that has waited FIRST_LOOK_MS checks,
  * then and every LOOK_MS, whether the fabric's process is stopped. */
 enum { ANSWER_SECONDS = 10, FIRST_LOOK_MS = 10, LOOK_MS = 100 };
-
-/* The result for err, the errno of a failed recv(). */
-static int gone(int err)
-{
-	return err == EAGAIN ? -ETIMEDOUT : -EIO;
-}
 
 /* Is the process at the other end of this connection stopped? */
 static bool is_stopped(int fabric)
@@ -104,24 +99,52 @@ static int introduce(int fd, const struct plug_request *req, int pass)
 			return -EHOSTDOWN;
 		if (i)
 			poll(NULL, 0, 1);
-		rc = message_send(fd, NULL, 0, req, sizeof(*req), pass, false);
+		rc = plug_say(fd, PLUG_REQUEST, req, sizeof(*req), pass, true);
 	}
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
 static int fill(struct plug_request *req, const char *hca, enum plug_op op, uint32_t port)
 {
-	*req = (struct plug_request){ .version = PLUG_VERSION, .op = op, .port = port };
+	*req = (struct plug_request){ .op = op, .port = port };
 	return plug_hca(hca, req->hca);
 }
 
-/* Connects, sends req and takes the answer, which begins with a status word.  Returns the
- * connection's descriptor, or -errno. */
-static int ask_for(const char *fabric, const struct plug_request *req, int pass,
-		   void *answer, size_t len)
+/* Waits for the answer at fd and takes it: a message of type `want`, or a refusal.
+ * *memory, unless NULL: the descriptor that came along, or -1.  Returns 0 or -errno. */
+static int take_answer(int fd, int fabric, enum plug_type want, void *body, size_t len,
+		       int *memory)
 {
 	uint32_t status = 0;
-	ssize_t n;
+	struct msg m;
+	int rc = wait_answer(fd, fabric);
+
+	if (rc)
+		return rc;
+	rc = msg_recv(fd, &plug_table, geteuid(), body, len, &m, false);
+	if (rc == -EPROTONOSUPPORT)
+		rc = -EPROTO;
+	else if (rc || (m.type != want && m.type != PLUG_STATUS))
+		rc = -EIO;
+	if (!rc && m.type == PLUG_STATUS) {
+		(void)msg_read(&m, 0, &status, sizeof(status));
+		rc = status < 4096 ? -(int)status : -EIO;
+	}
+	if (!rc && m.type != want)
+		rc = -EIO;
+	if (!rc && memory) {
+		*memory = m.fd[0];
+		m.fd[0] = -1;
+	}
+	msg_drop(&m, true);
+	return rc;
+}
+
+/* Connects, sends req and takes the answer.  Returns the connection's descriptor, or
+ * -errno. */
+static int ask_for(const char *fabric, const struct plug_request *req, int pass,
+		   enum plug_type want, void *answer, size_t len, int *memory)
+{
 	int rc, fd;
 
 	fd = dial(fabric);
@@ -129,35 +152,34 @@ static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 		return fd;
 	rc = introduce(fd, req, pass);
 	if (!rc)
-		rc = wait_answer(fd, fd);
-	n = rc ? 0 : recv(fd, answer, len, MSG_DONTWAIT);
-	if (n >= (ssize_t)sizeof(status))
-		memcpy(&status, answer, sizeof(status));
-	if (!rc && n < 0)
-		rc = gone(errno);
-	else if (!rc && status) /* a refusal is the status word alone */
-		rc = status < 4096 ? -(int)status : -EIO;
-	else if (!rc && n != (ssize_t)len)
-		rc = -EIO;
+		rc = take_answer(fd, fd, want, answer, len, memory);
 	if (!rc)
 		return fd;
 	close(fd);
 	return rc;
 }
 
-static int ask(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
-	       int pass, void *answer, size_t len)
+/* As ask_for(), where the answer is a status alone. */
+static int ask(const char *fabric, const struct plug_request *req, int pass)
+{
+	uint32_t status;
+
+	return ask_for(fabric, req, pass, PLUG_STATUS, &status, sizeof(status), NULL);
+}
+
+static int open_by(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
+		   int pass)
 {
 	struct plug_request req;
 	int rc = fill(&req, hca, op, port);
 
-	return rc ? rc : ask_for(fabric, &req, pass, answer, len);
+	return rc ? rc : ask(fabric, &req, pass);
 }
 
-static int look(const char *fabric, const char *hca, enum plug_op op, uint32_t port,
+static int look(const char *fabric, const struct plug_request *req, enum plug_type want,
 		void *answer, size_t len)
 {
-	int fd = ask(fabric, hca, op, port, -1, answer, len);
+	int fd = ask_for(fabric, req, -1, want, answer, len, NULL);
 
 	if (fd < 0)
 		return fd;
@@ -167,8 +189,11 @@ static int look(const char *fabric, const char *hca, enum plug_op op, uint32_t p
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
 {
-	int rc = look(fabric, hca, PLUG_CA, 0, out, sizeof(*out));
+	struct plug_request req;
+	int rc = fill(&req, hca, PLUG_CA, 0);
 
+	if (!rc)
+		rc = look(fabric, &req, PLUG_CA_IS, out, sizeof(*out));
 	if (rc)
 		return rc;
 	out->name[sizeof(out->name) - 1] = out->desc[sizeof(out->desc) - 1] = '\0';
@@ -177,32 +202,31 @@ int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
 
 int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out)
 {
-	int rc = look(fabric, hca, PLUG_PORT, port, out, sizeof(*out));
+	struct plug_request req;
+	int rc = fill(&req, hca, PLUG_PORT, port);
 
+	if (!rc)
+		rc = look(fabric, &req, PLUG_PORT_IS, out, sizeof(*out));
 	return rc ? rc : out->pkeys > PLUG_PKEYS ? -EIO : 0;
 }
 
 int plug_open(const char *fabric, const char *hca, uint32_t port)
 {
-	uint32_t status = 0;
-
-	return ask(fabric, hca, PLUG_OPEN, port, -1, &status, sizeof(status));
+	return open_by(fabric, hca, PLUG_OPEN, port, -1);
 }
 
 /* Leaves its descriptors at low numbers, without fd_raise(): for a high number the kernel
  * enlarges the process's table, which takes 10 ms and more in a program with threads. */
 int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, size_t size)
 {
-	uint32_t status = 0;
 	int p[2], fd, n;
 
 	if (pipe2(p, O_CLOEXEC))
 		return -errno;
 	close(p[0]); /* a process that opens the path becomes the reader */
 	n = snprintf(path, size, "/proc/self/fd/%d", p[1]);
-	fd = n < 0 || (size_t)n >= size
-		     ? -ENAMETOOLONG
-		     : ask(fabric, hca, PLUG_ISSM, port, p[1], &status, sizeof(status));
+	fd = n < 0 || (size_t)n >= size ? -ENAMETOOLONG
+					: open_by(fabric, hca, PLUG_ISSM, port, p[1]);
 	if (fd < 0) {
 		close(p[1]);
 		return fd;
@@ -212,22 +236,17 @@ int plug_issm(const char *fabric, const char *hca, uint32_t port, char *path, si
 
 int plug_register(int fd, const struct plug_register *reg)
 {
-	struct plug_registered r = { 0 };
+	int32_t agent;
 	int s[2], rc;
-	ssize_t n;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s))
 		return -errno;
-	rc = message_send(fd, NULL, 0, reg, sizeof(*reg), s[1], false);
+	rc = plug_say(fd, PLUG_AGENT, reg, sizeof(*reg), s[1], true);
 	close(s[1]);
 	if (!rc)
-		rc = wait_answer(s[0], fd);
-	if (!rc) {
-		n = recv(s[0], &r, sizeof(r), MSG_DONTWAIT);
-		rc = n == sizeof(r) ? r.agent : n < 0 ? gone(errno) : -EIO;
-	}
+		rc = take_answer(s[0], fd, PLUG_AGENT_IS, &agent, sizeof(agent), NULL);
 	close(s[0]);
-	return rc;
+	return rc ? rc : agent;
 }
 
 int plug_unregister(int fd, uint32_t agent)
@@ -239,50 +258,37 @@ int plug_unregister(int fd, uint32_t agent)
 
 int plug_send(int fd, const void *msg, size_t len)
 {
-	uint32_t say = PLUG_MAD;
-
-	return message_send_any(fd, &say, sizeof(say), msg, len, false);
+	/* What the table forbids the fabric would take for no message of a program. */
+	return len < PLUG_HDR		? -EIO
+	       : len > UMAD_MESSAGE_MAX ? -EMSGSIZE
+					: plug_say(fd, PLUG_MAD, msg, len, -1, true);
 }
 
 /* Held by plug_recv(), which looks at a message and takes it with two system calls. */
 static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 
-/* A fabric sends at most one descriptor with a message.  Surplus ones are closed on
- * account of this uid, which is no user's: geteuid() would cost a system call per
- * message. */
+/* Descriptors are closed on account of this uid, which is no user's: geteuid() would cost
+ * a system call per message. */
 static const uid_t nobodys = (uid_t)-1;
-
-/* Takes a message that lies in the memfd `passed`.  Returns its length; -ENOSPC with the
- * length in *need if size is too small; or -EIO. */
-static long take_long(int fd, void *msg, size_t size, size_t *need, int passed)
-{
-	long len = message_length(passed);
-
-	if (len > (long)size) {
-		*need = (size_t)len;
-		return -ENOSPC;
-	}
-	if (len < 0 || message_read(passed, msg, (size_t)len))
-		return -EIO;
-	message_recv(fd, geteuid(), NULL, 0, NULL, 0);
-	return len;
-}
 
 static long take(int fd, void *msg, size_t size, size_t *need)
 {
-	int passed;
-	long n = message_recv(fd, nobodys, msg, size, &passed, MSG_PEEK);
+	struct msg m;
+	int rc = msg_recv(fd, &plug_table, nobodys, msg, size, &m, true);
+	long n = rc == -EAGAIN ? -EWOULDBLOCK : rc ? -EIO : (long)m.len;
 
-	if (passed >= 0) {
-		n = take_long(fd, msg, size, need, passed);
-		closer_put(geteuid(), passed);
-		return n;
+	if (!rc && m.len > size) {
+		*need = m.len;
+		n = -ENOSPC;
 	}
-	if (n > (long)size) {
-		*need = (size_t)n;
-		return -ENOSPC;
+	if (n >= 0 && m.memory >= 0 && msg_read(&m, 0, msg, m.len))
+		n = -EIO;
+	msg_drop(&m, true);
+	if (n >= 0) {
+		(void)msg_recv(fd, &plug_table, nobodys, NULL, 0, &m, false);
+		msg_drop(&m, true);
 	}
-	return n < 0 ? n : message_recv(fd, nobodys, msg, size, NULL, 0);
+	return n;
 }
 
 long plug_recv(int fd, void *msg, size_t size, size_t *need)
@@ -301,101 +307,79 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need)
 
 int plug_control(const char *fabric)
 {
-	uint32_t status = 0;
-
-	return ask(fabric, "", PLUG_CONTROL, 0, -1, &status, sizeof(status));
+	return open_by(fabric, "", PLUG_CONTROL, 0, -1);
 }
 
 int plug_capture(const char *fabric, const char *node, uint32_t port)
 {
-	uint32_t status = 0;
-
-	return ask(fabric, node, PLUG_CAPTURE, port, -1, &status, sizeof(status));
-}
-
-/* Takes the answer to ATTACH: a status word and the shared memory's descriptor. */
-static int take_memory(int fd, int *memory)
-{
-	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
-	uint32_t status = 0;
-	int passed = -1, rc = wait_answer(fd, fd);
-	long n;
-
-	if (rc)
-		return rc;
-	n = message_recv(fd, geteuid(), &status, sizeof(status), &passed, 0);
-	if (n == sizeof(status) && status)
-		rc = status < 4096 ? -(int)status : -EIO;
-	else if (n != sizeof(status) || passed < 0 ||
-		 !fd_is_sealed(passed, sizeof(struct adapter_shared), SEALS))
-		rc = -EIO;
-	else
-		rc = 0;
-	if (rc)
-		closer_put(geteuid(), passed);
-	else
-		*memory = fd_raise(passed);
-	return rc;
+	return open_by(fabric, node, PLUG_CAPTURE, port, -1);
 }
 
 int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		int *memory)
 {
+	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 	struct plug_request req;
-	int fd, rc = fill(&req, hca, PLUG_ATTACH, port);
+	uint32_t status;
+	int passed, fd, rc = fill(&req, hca, PLUG_ATTACH, port);
 
 	if (rc)
 		return rc;
 	req.slot = slot;
-	fd = fd_raise(dial(fabric));
+	fd = fd_raise(
+		ask_for(fabric, &req, -1, PLUG_STATUS, &status, sizeof(status), &passed));
 	if (fd < 0)
 		return fd;
-	rc = introduce(fd, &req, -1);
-	if (!rc)
-		rc = take_memory(fd, memory);
-	if (!rc)
-		return fd;
-	close(fd);
-	return rc;
+	if (!fd_is_sealed(passed, sizeof(struct adapter_shared), SEALS)) {
+		closer_put(geteuid(), passed);
+		close(fd);
+		return -EIO;
+	}
+	*memory = fd_raise(passed);
+	return fd;
 }
 
 int plug_find(const char *fabric, const char *hca, uint32_t port, const uint8_t ip[16],
 	      uint8_t gid[16])
 {
 	struct plug_request req;
-	struct plug_found found;
-	int fd, rc = fill(&req, hca, PLUG_FIND, port);
+	uint8_t found[16];
+	int rc = fill(&req, hca, PLUG_FIND, port);
 
 	if (rc)
 		return rc;
 	memcpy(req.ip, ip, sizeof(req.ip));
-	fd = ask_for(fabric, &req, -1, &found, sizeof(found));
-	if (fd < 0)
-		return fd;
-	close(fd);
-	memcpy(gid, found.gid, sizeof(found.gid));
-	return 0;
+	rc = look(fabric, &req, PLUG_GID_IS, found, sizeof(found));
+	if (!rc)
+		memcpy(gid, found, sizeof(found));
+	return rc;
 }
 
 int plug_service(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		 uint64_t service)
 {
 	struct plug_request req;
-	uint32_t status;
 	int rc = fill(&req, hca, PLUG_SERVICE, port);
 
 	if (rc)
 		return rc;
 	req.slot = slot;
 	req.service = service;
-	return fd_raise(ask_for(fabric, &req, -1, &status, sizeof(status)));
+	return fd_raise(ask(fabric, &req, -1));
 }
 
 int plug_kick(int fd)
 {
-	uint32_t kick = PLUG_KICK;
+	return plug_say(fd, PLUG_KICK, NULL, 0, -1, false);
+}
 
-	return message_send(fd, NULL, 0, &kick, sizeof(kick), -1, true);
+int plug_news(int fd, struct plug_port *out)
+{
+	struct msg m;
+	int rc = msg_recv(fd, &plug_table, nobodys, out, sizeof(*out), &m, false);
+
+	msg_drop(&m, true);
+	return rc == -EAGAIN ? -EWOULDBLOCK : rc ? -EIO : m.type == PLUG_PORT_IS;
 }
 
 /* Takes the next message into *to, allocated to fit.  Returns its length or -errno. */
@@ -424,13 +408,13 @@ static long recv_all(int fd, char **to, size_t size)
 int plug_tell(int fd, const char *what, char **answer, size_t *len)
 {
 	long n;
-	int rc = message_send_any(fd, NULL, 0, what, strlen(what), false);
+	int rc = plug_say(fd, PLUG_TEXT, what, strlen(what), -1, true);
 
 	if (!rc)
 		rc = wait_answer(fd, fd);
 	if (rc)
 		return rc;
-	n = recv_all(fd, answer, MESSAGE_LONG);
+	n = recv_all(fd, answer, PLUG_AT_ONCE);
 	if (n < 0)
 		return (int)n;
 	*len = (size_t)n;

@@ -16,7 +16,6 @@
 #include "sys/rights.h"
 #include "sys/user.h"
 
-enum { ROOM = sizeof(((struct plug_server *)0)->room) };
 static const uint64_t patience = 10000000000; /* ns; for the first request to come */
 
 static bool watch(struct plug_server *s, struct plug_conn *c, int op)
@@ -144,7 +143,7 @@ void plugged_flush(struct plug_server *s, struct plug_conn *c)
 
 	list_del(&c->ready);
 	while (!rc && (msg = umad_peek(c->file, &len))) {
-		rc = message_send_any(c->fd, NULL, 0, msg, len, true);
+		rc = plug_say(c->fd, PLUG_MAD, msg, len, -1, false);
 		if (rc && rc != -EAGAIN && rc != -EIO)
 			rc = 0; /* no memory to send the message: it is lost */
 		if (!rc)
@@ -159,34 +158,57 @@ void plugged_flush(struct plug_server *s, struct plug_conn *c)
 		plugged_end(s, c);
 }
 
+/* Handles a message.  Returns false if none of its type may come on c. */
+static bool take_message(struct plug_server *s, struct plug_conn *c, struct msg *m)
+{
+	switch (c->kind) {
+	case CONN_NEW:
+		if (m->type == PLUG_REQUEST)
+			plug_first(s, c, m);
+		return m->type == PLUG_REQUEST;
+	case CONN_FILE:
+		if (m->type == PLUG_MAD)
+			plug_mad(s, c, m);
+		else if (m->type == PLUG_AGENT && m->fd[0] >= 0)
+			plug_agent(c, m);
+		else
+			return false;
+		return true;
+	case CONN_CONTROL: /* a request that lies in memory is no urnic's */
+		if (m->type == PLUG_TEXT && m->memory < 0)
+			plug_asked(s, c, m);
+		return m->type == PLUG_TEXT && m->memory < 0;
+	case CONN_ATTACHED:
+		return m->type == PLUG_KICK;
+	case CONN_ISSM:
+	case CONN_CAPTURE:
+	case CONN_SERVICE:
+	case CONN_DEAD:
+		break;
+	}
+	return false;
+}
+
 /* Reads one message; if there are more, epoll reports the connection again.  Most
  * programs send one request and wait for the answer, so looking for another message first
  * would be a wasted system call. */
 static void read_one(struct plug_server *s, struct plug_conn *c)
 {
-	uint8_t *msg = s->room;
-	struct plug_request req;
-	int passed = -1;
-	long n = message_recv(c->fd, c->uid, msg, ROOM, &passed, 0);
+	struct msg m;
+	int rc =
+		msg_recv(c->fd, &plug_table, c->uid, s->room, sizeof(s->room), &m, false);
 
-	if (n == -EWOULDBLOCK)
-		return;
-	if (n == sizeof(req) && c->kind == CONN_NEW) {
-		memcpy(&req, msg, sizeof(req));
-		plug_first(s, c, &req, passed);
-	} else if (n > 0 && n <= ROOM && c->kind == CONN_FILE) {
-		plug_said(s, c, msg, (size_t)n, passed);
-	} else if (n > 0 && n <= ROOM && c->kind == CONN_CONTROL && passed < 0) {
-		plug_asked(s, c, msg, (size_t)n);
-	} else if (n != sizeof(uint32_t) || c->kind != CONN_ATTACHED || passed >= 0) {
-		if (n > 0)
-			log_info(
-				"fabric: process %d sent %ld bytes where no such message "
-				"may come: its connection is closed",
-				(int)c->pid, n);
-		closer_put(c->uid, passed);
+	if (rc == -EPROTONOSUPPORT && c->kind == CONN_NEW) {
+		plug_refuse(s, c, -EPROTO);
+	} else if (rc == -EIO) {
 		plugged_end(s, c);
-	} /* else: a kick */
+	} else if (rc != -EAGAIN && (rc || !take_message(s, c, &m))) {
+		log_info("fabric: process %d sent %zu bytes where no such message may "
+			 "come: its connection is closed",
+			 (int)c->pid, m.len);
+		plugged_end(s, c);
+	}
+	msg_drop(&m, true);
 }
 
 void plugged_event(struct plug_server *s, struct plug_conn *c, uint32_t events)

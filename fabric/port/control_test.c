@@ -16,6 +16,7 @@
 
 #include "fabric/port/message.h"
 #include "fabric/port/serving_testing.h"
+#include "sys/rights.h"
 
 enum { LONG = 300000 };
 
@@ -92,12 +93,20 @@ static void t_end(void **state)
 static void t_wrong(void **state)
 {
 	int fd = plug_control(name), well = plug_control(name);
+	struct msg_head head = msg_head(&plug_table, PLUG_TEXT);
+	struct iovec iov[2] = { { &head, sizeof(head) }, { (char[]){ 'a' }, 1 } };
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = 2 };
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u;
 	char *text = malloc(LONG + 1);
 	char *out;
 	size_t len;
 
 	(void)state;
-	assert_int_equal(message_send(fd, NULL, 0, "a", 1, stop, false), 0);
+	rights_put(&m, &u.head, &stop, 1);
+	assert_int_equal(sendmsg(fd, &m, 0), sizeof(head) + 1);
 	assert_int_equal(plug_tell(fd, "b", &out, &len), -EIO);
 	close(fd);
 	memset(text, 'x', LONG);
@@ -117,7 +126,7 @@ static void t_never_reads(void **state)
 
 	(void)state;
 	for (int i = 0; i < 100000 && !rc; i++)
-		rc = message_send(fd, NULL, 0, "a", 1, -1, false);
+		rc = plug_say(fd, PLUG_TEXT, "a", 1, -1, true);
 	assert_int_equal(rc, -EIO);
 	tell(well, "c", 1);
 	close(well);

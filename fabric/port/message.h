@@ -1,38 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* message.h - one message over a SOCK_SEQPACKET connection, with a descriptor. */
+/* message.h - the messages between a program and the process of a fabric; sys/msg.h
+ * carries them, docs/dev/fabric.md has their order. Bodies that are not here are in
+ * plug.h. */
 #ifndef FABRIC_PORT_MESSAGE_H
 #define FABRIC_PORT_MESSAGE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
+#include <stdint.h>
 
-/* Sends head and body as one message, and the descriptor `pass` with it (-1: none).
- * Returns 0; -EAGAIN: dont_wait is set and the socket has no room, or the other side does
- * not take descriptors yet; -EIO: the connection is broken. */
-int message_send(int fd, const void *head, size_t head_len, const void *body,
-		 size_t body_len, int pass, bool dont_wait);
+#include "fabric/port/plug.h"
+#include "sys/msg.h"
 
-/* Takes a message of user uid without waiting.  Returns its whole length, of which at
- * most size bytes are in msg.  -EWOULDBLOCK: there is no message; -EIO: the connection
- * has ended.  *passed: a descriptor that came along, for the caller to give to
- * closer_put(), or -1.  If passed is NULL, the descriptor is closed here.  flags: as of
- * recvmsg(). */
-long message_recv(int fd, uid_t uid, void *msg, size_t size, int *passed, int flags);
+enum plug_type {
+	PLUG_REQUEST = 1, /* the first message of a connection: struct plug_request */
+	PLUG_STATUS,	  /* the answer, if there is no other: 0 or an errno (uint32_t) */
+	PLUG_CA_IS,	  /* to PLUG_CA: struct plug_ca */
+	PLUG_PORT_IS,  /* to PLUG_PORT, and news to whom is attached: struct plug_port */
+	PLUG_GID_IS,   /* to PLUG_FIND: 16 bytes */
+	PLUG_KICK,     /* between whom is attached and the fabric; no body */
+	PLUG_MAD,      /* of a file, both ways: struct ib_user_mad and a MAD */
+	PLUG_AGENT,    /* of a file, with a socket for the answer: struct plug_register */
+	PLUG_AGENT_IS, /* the answer: the agent's number, 0 if it is no more; or -errno */
+	PLUG_TEXT,     /* control: a request, an answer */
+	PLUG_RECORDS,  /* of a capture: whole ERF records */
+	PLUG_TYPES
+};
 
-/* A message with a body of more than MESSAGE_LONG bytes travels in a sealed memfd, which
- * is passed along with the first MESSAGE_HEAD bytes of the body. */
-enum { MESSAGE_LONG = 65536, MESSAGE_HEAD = 320 };
+extern const struct msg_table plug_table;
 
-/* As message_send(), but by memfd if the body is too long.  Also returns the errors of
- * making the memfd, such as -ENOMEM. */
-int message_send_any(int fd, const void *head, size_t head_len, const void *body,
-		     size_t body_len, bool dont_wait);
+enum plug_op {
+	PLUG_CA = 1,
+	PLUG_PORT,
+	PLUG_ISSM,
+	PLUG_OPEN,
+	PLUG_CONTROL,
+	PLUG_CAPTURE,
+	PLUG_ATTACH,
+	PLUG_FIND,
+	PLUG_SERVICE,
+};
 
-/* The length of the message in a passed memfd.  -EPROTO: the descriptor is not a memfd
- * that is sealed against changes by its sender. */
-long message_length(int passed);
-/* Reads the first len bytes of the passed memfd.  Returns 0 or -EPROTO. */
-int message_read(int passed, void *to, size_t len);
+struct plug_request {
+	uint32_t op, port;
+	uint32_t slot; /* ATTACH, SERVICE: the upper bits of the program's QP numbers */
+	uint32_t zero;
+	uint64_t service; /* SERVICE: the service ID of connection management */
+	uint8_t ip[16];	  /* FIND: an IP address; IPv4 as ::ffff:a.b.c.d */
+	char hca[PLUG_HCA];
+};
+
+/* A message with one body, and the descriptor `pass` (-1: none). Returns as msg_send()
+ * does. */
+int plug_say(int fd, enum plug_type type, const void *body, size_t len, int pass,
+	     bool wait);
 
 #endif

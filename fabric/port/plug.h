@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* plug.h - the messages between a program and the process of a fabric, and the calls by
- * which the program uses a fabric's adapters.  docs/dev/fabric.md describes fabrics.
+/* plug.h - the calls by which a program uses a fabric's adapters, and what they tell.
+ * docs/dev/fabric.md describes fabrics, message.h has the messages.
  *
  * A fabric is named NAME or UID:NAME; an adapter is named as topo_find_ca() takes it.
  * Unless a call says otherwise, it returns 0, or -errno: -ENOENT: no such fabric runs;
@@ -16,48 +16,25 @@
 #include <stdint.h>
 
 enum {
-	PLUG_VERSION = 4,
+	PLUG_VERSION = 5,
 	PLUG_HCA = 72,
 	PLUG_CA_NAME = 20,
 	PLUG_PKEYS = 128,
 	PLUG_GUIDS = 32,
 	PLUG_NAME = 40,
-	PLUG_HDR = 64, /* sizeof(struct ib_user_mad) */
+	PLUG_HDR = 64,	      /* sizeof(struct ib_user_mad) */
+	PLUG_AT_ONCE = 65536, /* longer MADs and texts lie in memory (sys/msg.h) */
 };
 
-enum plug_op {
-	PLUG_CA = 1,
-	PLUG_PORT,
-	PLUG_ISSM,
-	PLUG_OPEN,
-	PLUG_CONTROL,
-	PLUG_CAPTURE,
-	PLUG_ATTACH,
-	PLUG_FIND,
-	PLUG_SERVICE,
-};
-
-/* First message of a connection. */
-struct plug_request {
-	uint32_t version, op, port;
-	uint32_t slot; /* ATTACH, SERVICE: the upper bits of the program's QP numbers */
-	uint64_t service; /* SERVICE: the service ID of connection management */
-	uint8_t ip[16];	  /* FIND: an IP address; IPv4 as ::ffff:a.b.c.d */
-	char hca[PLUG_HCA];
-};
-
-/* The answers.  status is 0, or an errno; with an errno, no other field is set. */
 struct plug_ca {
-	uint32_t status;
-	uint32_t ports;
 	uint64_t guid, sys_guid;
+	uint32_t ports;
 	uint32_t vendor, device;
 	char name[PLUG_CA_NAME]; /* the verbs device's name */
 	char desc[65];
 };
 
 struct plug_port {
-	uint32_t status;
 	uint32_t state, phys_state, rate; /* rate: Gb/s */
 	uint32_t lid, lmc, sm_lid, sm_sl, cap_mask;
 	uint64_t prefix, guid;
@@ -70,21 +47,8 @@ struct plug_port {
 	uint32_t address, pad;	    /* IPv4 address, host byte order; 0: none */
 };
 
-struct plug_found {
-	uint32_t status, pad;
-	uint8_t gid[16];
-};
-
-/* Messages on an attached connection.  The fabric sends both, the program only kicks. */
-enum plug_news { PLUG_KICK = 1, PLUG_NEWS };
-
-struct plug_port_news {
-	uint32_t say, pad;
-	struct plug_port port;
-};
-
-/* The first word of each message that a program sends on a file (plug_open()). */
-enum plug_say { PLUG_MAD = 1, PLUG_REGISTER, PLUG_UNREGISTER };
+/* What a program asks for at a file (plug_open()). */
+enum plug_say { PLUG_REGISTER = 1, PLUG_UNREGISTER };
 
 struct plug_register {
 	uint32_t say;
@@ -93,11 +57,6 @@ struct plug_register {
 		own_rmpp; /* own_rmpp: the program does RMPP itself */
 	uint32_t oui;
 	uint64_t methods[2];
-};
-
-/* The answer to (UN)REGISTER: the agent's number (UNREGISTER: 0), or -errno. */
-struct plug_registered {
-	int32_t agent;
 };
 
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out);
@@ -142,12 +101,15 @@ int plug_tell(int fd, const char *ask, char **answer, size_t *len);
 int plug_capture(const char *fabric, const char *node, uint32_t port);
 
 /* Attaches the program to the port under its slot, to exchange packets.  Returns a
- * descriptor on which fabric and program kick each other and the fabric sends struct
- * plug_port_news.  *memory: the sealed memory that both share (net/adapter_ring.h).
+ * descriptor on which fabric and program kick each other and the fabric sends news of the
+ * port.  *memory: the sealed memory that both share (net/adapter_ring.h).
  * -EADDRINUSE: another program has the slot at this adapter. */
 int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slot,
 		int *memory);
 int plug_kick(int fd); /* wakes the fabric; does not wait */
+/* Takes a message of the fabric without waiting.  Returns 1: news, in *out; 0: a kick;
+ * -EWOULDBLOCK: there is none; -EIO: the fabric has ended. */
+int plug_news(int fd, struct plug_port *out);
 
 /* Finds the GID of the port that has this IP address (IPv4 mapped), as IP over InfiniBand
  * would learn it.  An IPv6 address that is itself a port's GID is its own result.

@@ -25,6 +25,7 @@
 #include "sys/closer.h"
 #include "sys/nothread_testing.h"
 #include "sys/rand.h"
+#include "sys/rights.h"
 #include "wire/mad.h"
 
 static const char topology[] =
@@ -96,12 +97,12 @@ static int reg(int fd, uint8_t class, uint64_t methods)
 	return plug_register(fd, &r);
 }
 
-struct msg {
+struct file_msg {
 	struct umad_hdr hdr;
 	uint8_t mad[MAD_SIZE];
 };
 
-static long wait_msg(int fd, struct msg *m)
+static long wait_msg(int fd, struct file_msg *m)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	size_t need;
@@ -112,7 +113,7 @@ static long wait_msg(int fd, struct msg *m)
 
 /* Makes a Get of the adapter's own NodeInfo.  Filled in through a pointer: GCC 12 with
  * -O1 loses most of the message if it is returned by value. */
-static void node_info(struct msg *m, uint32_t agent, uint64_t tid)
+static void node_info(struct file_msg *m, uint32_t agent, uint64_t tid)
 {
 	struct smp s = { .h = { .base_version = 1,
 				.class = MAD_SM_DR,
@@ -132,7 +133,7 @@ static void node_info(struct msg *m, uint32_t agent, uint64_t tid)
 static void t_file(void **state)
 {
 	int fd = plug_open(name, "a", 1), other = plug_open(name, "a", 1);
-	struct msg m, r;
+	struct file_msg m, r;
 	size_t need = 0;
 
 	(void)state;
@@ -219,11 +220,21 @@ static void closed(int fd)
 	well();
 }
 
+/* A request as it is sent. */
+struct sent_request {
+	struct msg_head head;
+	struct plug_request body;
+};
+
+static struct sent_request request(enum plug_op op)
+{
+	return (struct sent_request){ msg_head(&plug_table, PLUG_REQUEST),
+				      { .op = op, .port = 1, .hca = "a" } };
+}
+
 static void t_wrong_requests(void **state)
 {
-	struct plug_request req = {
-		.version = PLUG_VERSION, .op = PLUG_OPEN, .port = 1, .hca = "a"
-	};
+	struct sent_request req = request(PLUG_OPEN);
 	char junk[5000] = { 0 };
 	int fd, rc;
 
@@ -237,36 +248,58 @@ static void t_wrong_requests(void **state)
 	fd = dial();
 	send(fd, &req, sizeof(req) - 1, 0);
 	closed(fd);
-	req.version = 99;
+	req.head.version = 99;
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
-	req.version = PLUG_VERSION;
-	req.op = 77;
+	req = request((enum plug_op)77);
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
-	req.op = PLUG_ISSM; /* without a pipe, then with a descriptor of another kind */
+	req = request(
+		PLUG_ISSM); /* without a pipe, then with a descriptor of another kind */
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
 	fd = dial();
-	while ((rc = message_send(fd, NULL, 0, &req, sizeof(req), stop, false)) ==
-	       -EAGAIN)
+	while ((rc = plug_say(fd, PLUG_REQUEST, &req.body, sizeof(req.body), stop,
+			      true)) == -EAGAIN)
 		sched_yield(); /* the fabric has not accepted the connection yet */
 	assert_int_equal(rc, 0);
 	closed(fd);
-	memset(req.hca, 'a', sizeof(req.hca)); /* without the final NUL */
-	req.op = PLUG_CA;
+	req = request(PLUG_CA);
+	memset(req.body.hca, 'a', sizeof(req.body.hca)); /* without the final NUL */
 	fd = dial();
 	send(fd, &req, sizeof(req), 0);
 	closed(fd);
 }
 
+/* Sends any bytes with a descriptor, unless that is -1.  Returns 0 or -errno. */
+static int send_with(int fd, const void *buf, size_t len, int pass)
+{
+	struct iovec iov = { (void *)(uintptr_t)buf, len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u;
+
+	if (pass >= 0)
+		rights_put(&m, &u.head, &pass, 1);
+	return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
 static void t_wrong_messages(void **state)
 {
 	struct plug_register r = { .say = PLUG_REGISTER, .class = 1, .version = 1 };
-	uint32_t say = PLUG_MAD;
+	struct {
+		struct msg_head head;
+		struct plug_register body;
+	} raw = { msg_head(&plug_table, PLUG_AGENT), r };
+	struct {
+		struct msg_head head;
+		char junk[100];
+	} mad = { msg_head(&plug_table, PLUG_MAD), { 0 } };
 	char junk[200] = { 0 };
 	int fd, mem, p[2];
 
@@ -275,26 +308,26 @@ static void t_wrong_messages(void **state)
 	send(fd, junk, sizeof(junk), 0);
 	closed(fd);
 	fd = plug_open(name, "a", 1);
-	send(fd, &say, sizeof(say), 0);
+	send(fd, &mad, sizeof(mad.head) + UMAD_HDR - 1, 0);
 	closed(fd);
 	fd = plug_open(name, "a", 1);
-	send(fd, &r, sizeof(r), 0); /* passes no socket for the answer */
+	send(fd, &raw, sizeof(raw), 0); /* passes no socket for the answer */
 	closed(fd);
 	fd = plug_open(name, "a", 1); /* what it passes is no memfd */
-	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, stop, false), 0);
+	mad.head.in_memory = 1;
+	assert_int_equal(send_with(fd, &mad, sizeof(mad), stop), 0);
 	closed(fd);
 	fd = plug_open(name, "a", 1); /* a memfd that its sender can change */
 	mem = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(mem, 100000), 0);
-	assert_int_equal(message_send(fd, &say, sizeof(say), junk, 100, mem, false), 0);
+	assert_int_equal(send_with(fd, &mad, sizeof(mad), mem), 0);
 	closed(fd);
 	close(mem);
 	/* An answer that cannot be delivered harms nobody. */
 	fd = plug_open(name, "a", 1);
 	assert_int_equal(pipe2(p, O_CLOEXEC), 0);
 	for (unsigned i = 0; i < 100; i++)
-		assert_int_equal(message_send(fd, NULL, 0, &r, sizeof(r), p[1], false),
-				 0);
+		assert_int_equal(plug_say(fd, PLUG_AGENT, &r, sizeof(r), p[1], true), 0);
 	assert_int_equal(reg(fd, MAD_PERF, 0), -ENOSPC);
 	close(p[0]);
 	close(p[1]);
@@ -308,7 +341,7 @@ static void t_never_reads(void **state)
 {
 	enum { MANY = 20000 };
 	int fd = plug_open(name, "a", 1);
-	struct msg m, r;
+	struct file_msg m, r;
 	unsigned got = 0;
 	size_t need;
 
@@ -348,10 +381,15 @@ static void t_random(void **state)
 			for (size_t k = 0; k < len; k++)
 				buf[k] = rand_below(&rand, 3) ? 0
 							      : (uint8_t)rand_u64(&rand);
-			buf[0] = (uint8_t)rand_below(&rand, 4);
-			memset(buf + 1, 0, len > 4 ? 3 : len - 1);
-			message_send(fd, NULL, 0, buf, len,
-				     rand_below(&rand, 4) ? -1 : stop, true);
+			if (rand_below(&rand, 8) && len >= sizeof(struct msg_head)) {
+				struct msg_head h =
+					msg_head(&plug_table,
+						 (unsigned)rand_below(&rand, PLUG_TYPES));
+
+				h.in_memory = rand_below(&rand, 4) == 0;
+				memcpy(buf, &h, sizeof(h));
+			}
+			send_with(fd, buf, len, rand_below(&rand, 4) ? -1 : stop);
 		}
 		close(fd);
 	}
@@ -362,7 +400,7 @@ static void t_random(void **state)
 static void t_end(void **state)
 {
 	int fd = plug_open(name, "a", 1);
-	struct msg m;
+	struct file_msg m;
 	size_t need;
 
 	node_info(&m, 0, 1);
@@ -391,9 +429,7 @@ static void t_one_name(void **state)
  * accepted; the existing ones are served. */
 static void t_closer_is_full(void **state)
 {
-	struct plug_request req = {
-		.version = PLUG_VERSION, .op = PLUG_CA, .port = 1, .hca = "a"
-	};
+	const struct sent_request req = request(PLUG_CA);
 	int fd = plug_open(name, "a", 1), waits;
 
 	(void)state;

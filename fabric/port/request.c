@@ -11,7 +11,6 @@
 #include "fabric/port/message.h"
 #include "fabric/port/server.h"
 #include "fabric/port/server_own.h"
-#include "sys/closer.h"
 #include "sys/log.h"
 
 static_assert((int)PLUG_HDR == (int)UMAD_HDR, "ib_user_mad");
@@ -33,18 +32,26 @@ static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NA
 		snprintf(to, PLUG_CA_NAME, "ib_%u", ca);
 }
 
-/* Returns false if the socket has no room or the program has gone; the caller then ends
- * the connection. */
-static bool answer(struct plug_conn *c, const void *what, size_t len)
+/* Sends the answer; a program that does not take it loses its connection. */
+static void answer(struct plug_server *s, struct plug_conn *c, enum plug_type type,
+		   const void *what, size_t len, int pass)
 {
-	return message_send(c->fd, NULL, 0, what, len, -1, true) == 0;
+	if (plug_say(c->fd, type, what, len, pass, false))
+		plugged_end(s, c);
 }
 
-static void refuse(struct plug_server *s, struct plug_conn *c, int rc)
+static void grant(struct plug_server *s, struct plug_conn *c)
+{
+	uint32_t status = 0;
+
+	answer(s, c, PLUG_STATUS, &status, sizeof(status), -1);
+}
+
+void plug_refuse(struct plug_server *s, struct plug_conn *c, int rc)
 {
 	uint32_t status = (uint32_t)-rc;
 
-	answer(c, &status, sizeof(status));
+	answer(s, c, PLUG_STATUS, &status, sizeof(status), -1);
 	plugged_end(s, c);
 }
 
@@ -52,17 +59,17 @@ static void about_ca(struct plug_server *s, struct plug_conn *c)
 {
 	const struct topo_node *t = &s->topo->node[c->ca];
 	const struct node_info *ni = fabric_node(s->fabric, c->ca);
-	struct plug_ca a = {
-		.ports = t->ports,
-		.guid = ni->guid,
-		.sys_guid = ni->system_guid,
-		.vendor = ni->vendor_id,
-		.device = ni->device_id,
-	};
+	struct plug_ca a;
 
+	memset(&a, 0, sizeof(a));
+	a.ports = t->ports;
+	a.guid = ni->guid;
+	a.sys_guid = ni->system_guid;
+	a.vendor = ni->vendor_id;
+	a.device = ni->device_id;
 	ca_name(s, c->ca, a.name);
 	snprintf(a.desc, sizeof(a.desc), "%s", t->desc);
-	answer(c, &a, sizeof(a));
+	answer(s, c, PLUG_CA_IS, &a, sizeof(a), -1);
 	plugged_end(s, c);
 }
 
@@ -106,7 +113,7 @@ static void about_port(struct plug_server *s, struct plug_conn *c)
 	struct plug_port a;
 
 	plug_about_port(s, c->ca, c->port, &a);
-	answer(c, &a, sizeof(a));
+	answer(s, c, PLUG_PORT_IS, &a, sizeof(a), -1);
 	plugged_end(s, c);
 }
 
@@ -119,58 +126,46 @@ static void move(struct plug_conn *c, enum conn_kind kind, struct list *to)
 
 static void open_file(struct plug_server *s, struct plug_conn *c)
 {
-	uint32_t status = 0;
 	int rc = umad_open(s->umad, c->ca, c->port, c, &c->file);
 
 	if (rc) {
-		refuse(s, c, rc);
+		plug_refuse(s, c, rc);
 		return;
 	}
 	move(c, CONN_FILE, &s->files);
-	if (!answer(c, &status, sizeof(status)))
-		plugged_end(s, c);
+	grant(s, c);
 }
 
-/* Returns -1 if the connection now owns the pipe `passed`; otherwise `passed`, which the
- * caller closes. */
-static int open_issm(struct plug_server *s, struct plug_conn *c, int passed)
+/* The connection takes the pipe over that has come. */
+static void open_issm(struct plug_server *s, struct plug_conn *c, struct msg *m)
 {
-	uint32_t status = 0;
-
-	if (!issm_begin(s, c, passed)) {
-		refuse(s, c, -EINVAL);
-		return passed;
+	if (!issm_begin(s, c, m->fd[0])) {
+		plug_refuse(s, c, -EINVAL);
+		return;
 	}
+	m->fd[0] = -1;
 	move(c, CONN_ISSM, &s->issms);
-	if (!answer(c, &status, sizeof(status)))
-		plugged_end(s, c);
-	return -1;
+	grant(s, c);
 }
 
 static void open_control(struct plug_server *s, struct plug_conn *c)
 {
-	uint32_t status = 0;
-
 	if (!s->answer) {
-		refuse(s, c, -EOPNOTSUPP);
+		plug_refuse(s, c, -EOPNOTSUPP);
 		return;
 	}
 	move(c, CONN_CONTROL, &s->controls);
-	if (!answer(c, &status, sizeof(status)))
-		plugged_end(s, c);
+	grant(s, c);
 }
 
 static void open_capture(struct plug_server *s, struct plug_conn *c, bool all)
 {
-	uint32_t status = 0;
-
 	if (!capture_begin(c, all)) {
-		refuse(s, c, -ENOMEM);
+		plug_refuse(s, c, -ENOMEM);
 		return;
 	}
 	move(c, CONN_CAPTURE, &s->captures);
-	if (!answer(c, &status, sizeof(status)))
-		plugged_end(s, c);
+	grant(s, c);
 }
 
 static void attach(struct plug_server *s, struct plug_conn *c, uint32_t slot)
@@ -179,51 +174,49 @@ static void attach(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 	uint32_t status = 0;
 
 	if (memory < 0) {
-		refuse(s, c, memory);
+		plug_refuse(s, c, memory);
 		return;
 	}
 	move(c, CONN_ATTACHED, &s->attaches);
-	if (message_send(c->fd, NULL, 0, &status, sizeof(status), memory, true))
-		plugged_end(s, c);
+	answer(s, c, PLUG_STATUS, &status, sizeof(status), memory);
 	close(memory);
 }
 
 static void find_address(struct plug_server *s, struct plug_conn *c, const uint8_t ip[16])
 {
-	struct plug_found a = { 0 };
+	uint8_t gid[16];
 
-	if (!service_find(s, ip, a.gid)) {
-		refuse(s, c, -EHOSTUNREACH);
+	if (!service_find(s, ip, gid)) {
+		plug_refuse(s, c, -EHOSTUNREACH);
 		return;
 	}
-	answer(c, &a, sizeof(a));
+	answer(s, c, PLUG_GID_IS, gid, sizeof(gid), -1);
 	plugged_end(s, c);
 }
 
 static void serve(struct plug_server *s, struct plug_conn *c,
 		  const struct plug_request *req)
 {
-	uint32_t status = 0;
 	int rc = service_begin(s, c, req);
 
 	if (rc) {
-		refuse(s, c, rc);
+		plug_refuse(s, c, rc);
 		return;
 	}
 	move(c, CONN_SERVICE, &s->services);
-	if (!answer(c, &status, sizeof(status)))
-		plugged_end(s, c);
+	grant(s, c);
 }
 
-void plug_asked(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
-		size_t len)
+void plug_asked(struct plug_server *s, struct plug_conn *c, const struct msg *m)
 {
 	size_t n = 0;
 	char *text;
 
 	fabric_run(s->fabric, s->now); /* so that the answer describes the present */
-	text = s->answer(s->answer_ctx, s->fabric, s->now, (const char *)msg, len, &n);
-	if (!text || message_send_any(c->fd, NULL, 0, text, n, true))
+	text = s->answer(s->answer_ctx, s->fabric, s->now, m->body, m->len, &n);
+	if (text)
+		answer(s, c, PLUG_TEXT, text, n, -1);
+	else
 		plugged_end(s, c);
 	free(text);
 }
@@ -252,58 +245,45 @@ static int find(const struct plug_server *s, struct plug_conn *c,
 	return 0;
 }
 
-void plug_first(struct plug_server *s, struct plug_conn *c,
-		const struct plug_request *req, int passed)
+void plug_first(struct plug_server *s, struct plug_conn *c, struct msg *m)
 {
-	int rc = req->version == PLUG_VERSION ? find(s, c, req) : -EPROTO;
+	struct plug_request req;
+	int rc;
 
+	memcpy(&req, m->body, sizeof(req));
+	rc = find(s, c, &req);
 	if (rc)
-		refuse(s, c, rc);
-	else if (req->op == PLUG_CA)
+		plug_refuse(s, c, rc);
+	else if (req.op == PLUG_CA)
 		about_ca(s, c);
-	else if (req->op == PLUG_PORT)
+	else if (req.op == PLUG_PORT)
 		about_port(s, c);
-	else if (req->op == PLUG_OPEN)
+	else if (req.op == PLUG_OPEN)
 		open_file(s, c);
-	else if (req->op == PLUG_CONTROL)
+	else if (req.op == PLUG_CONTROL)
 		open_control(s, c);
-	else if (req->op == PLUG_CAPTURE)
-		open_capture(s, c, !req->hca[0]);
-	else if (req->op == PLUG_ATTACH)
-		attach(s, c, req->slot);
-	else if (req->op == PLUG_FIND)
-		find_address(s, c, req->ip);
-	else if (req->op == PLUG_SERVICE)
-		serve(s, c, req);
-	else if (req->op == PLUG_ISSM)
-		passed = open_issm(s, c, passed);
+	else if (req.op == PLUG_CAPTURE)
+		open_capture(s, c, !req.hca[0]);
+	else if (req.op == PLUG_ATTACH)
+		attach(s, c, req.slot);
+	else if (req.op == PLUG_FIND)
+		find_address(s, c, req.ip);
+	else if (req.op == PLUG_SERVICE)
+		serve(s, c, &req);
+	else if (req.op == PLUG_ISSM)
+		open_issm(s, c, m);
 	else
-		refuse(s, c, -EPROTO);
-	closer_put(c->uid, passed);
+		plug_refuse(s, c, -EPROTO);
 }
 
-static void wrong(struct plug_server *s, struct plug_conn *c, const char *what,
-		  size_t len)
-{
-	log_info("fabric: process %d sent %s (%zu bytes): its connection is closed",
-		 (int)c->pid, what, len);
-	plugged_end(s, c);
-}
-
-static void agents(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
-		   size_t len, int passed)
+void plug_agent(struct plug_conn *c, const struct msg *m)
 {
 	struct plug_register r;
-	struct plug_registered done;
+	int32_t agent;
 
-	if (len != sizeof(r) || passed < 0) {
-		wrong(s, c, "a registration of the wrong length", len);
-		return;
-	}
-	memcpy(&r, msg, sizeof(r));
+	memcpy(&r, m->body, sizeof(r));
 	if (r.say == PLUG_REGISTER)
-		done.agent =
-			umad_register(c->file,
+		agent = umad_register(c->file,
 				      &(struct umad_reg){ .class = r.class,
 							  .version = r.version,
 							  .rmpp = r.rmpp,
@@ -312,53 +292,27 @@ static void agents(struct plug_server *s, struct plug_conn *c, const uint8_t *ms
 							  .methods = { r.methods[0],
 								       r.methods[1] } });
 	else
-		done.agent = umad_unregister(c->file, r.agent);
+		agent = umad_unregister(c->file, r.agent);
 	/* The program waits for the answer on the socket that it passed.  If it passed
 	 * anything else, the send fails and only that program is harmed. */
-	message_send(passed, NULL, 0, &done, sizeof(done), -1, true);
+	(void)plug_say(m->fd[0], PLUG_AGENT_IS, &agent, sizeof(agent), -1, false);
 }
 
-static void mad(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
-		size_t len)
+void plug_mad(struct plug_server *s, struct plug_conn *c, const struct msg *m)
 {
+	uint8_t *lies = m->memory < 0 ? NULL : malloc(m->len);
+	const uint8_t *msg = lies ? lies : m->body;
 	int rc;
 
-	if (len < UMAD_HDR) {
-		wrong(s, c, "a message without a header", len);
-		return;
+	if (m->memory >= 0 && (!lies || msg_read(m, 0, lies, m->len))) {
+		log_info("fabric: process %d sent a message of %zu bytes that cannot be "
+			 "read: its connection is closed",
+			 (int)c->pid, m->len);
+		plugged_end(s, c);
+	} else {
+		rc = umad_write(c->file, msg, m->len, s->now);
+		if (rc)
+			umad_refuse(c->file, msg, m->len, (uint32_t)-rc);
 	}
-	rc = umad_write(c->file, msg, len, s->now);
-	if (rc)
-		umad_refuse(c->file, msg, len, (uint32_t)-rc);
-}
-
-/* Takes a message that the program has put into the memfd `passed`. */
-static void long_mad(struct plug_server *s, struct plug_conn *c, int passed)
-{
-	long len = message_length(passed);
-	uint8_t *msg = len > 0 && len <= UMAD_MESSAGE_MAX ? malloc((size_t)len) : NULL;
-
-	if (msg && message_read(passed, msg, (size_t)len) == 0)
-		mad(s, c, msg, (size_t)len);
-	else
-		wrong(s, c, "a long message that cannot be read", (size_t)len);
-	free(msg);
-}
-
-void plug_said(struct plug_server *s, struct plug_conn *c, const uint8_t *msg, size_t len,
-	       int passed)
-{
-	uint32_t say = 0;
-
-	if (len >= sizeof(say))
-		memcpy(&say, msg, sizeof(say));
-	if (say == PLUG_MAD && passed >= 0)
-		long_mad(s, c, passed);
-	else if (say == PLUG_MAD)
-		mad(s, c, msg + sizeof(say), len - sizeof(say));
-	else if (say == PLUG_REGISTER || say == PLUG_UNREGISTER)
-		agents(s, c, msg, len, passed);
-	else
-		wrong(s, c, "an unknown message", len);
-	closer_put(c->uid, passed);
+	free(lies);
 }

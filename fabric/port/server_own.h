@@ -74,7 +74,7 @@ struct plug_server {
 	uint64_t leaving_next; /* no later than the first time in `leaving` */
 	plug_answer *answer;   /* NULL: control connections are refused */
 	void *answer_ctx;
-	uint8_t room[MESSAGE_LONG + 64]; /* read_one()'s buffer: one message */
+	_Alignas(8) uint8_t room[MSG_AT_ONCE_MAX]; /* read_one()'s buffer: a body */
 };
 
 /* conn.c */
@@ -92,15 +92,14 @@ void plugged_free(struct plug_conn *c);
  * false on an error of epoll. */
 bool plugged_watch(struct plug_server *s, struct plug_conn *c);
 
-/* request.c: the first message of a connection, a message on a file (CONN_FILE), and a
- * request on a control connection.  passed: the descriptor that came along, or -1. */
-void plug_first(struct plug_server *s, struct plug_conn *c,
-		const struct plug_request *req, int passed);
-void plug_said(struct plug_server *s, struct plug_conn *c, const uint8_t *msg, size_t len,
-	       int passed);
-
-void plug_asked(struct plug_server *s, struct plug_conn *c, const uint8_t *msg,
-		size_t len);
+/* request.c: the first message of a connection, those of a file (CONN_FILE), and a
+ * request on a control connection. */
+void plug_first(struct plug_server *s, struct plug_conn *c, struct msg *m);
+void plug_mad(struct plug_server *s, struct plug_conn *c, const struct msg *m);
+void plug_agent(struct plug_conn *c, const struct msg *m);
+void plug_asked(struct plug_server *s, struct plug_conn *c, const struct msg *m);
+/* Answers a first message with an errno, and closes the connection. */
+void plug_refuse(struct plug_server *s, struct plug_conn *c, int rc);
 
 /* capture.c: packets at c's node, or at all nodes if `all`; c->port 0: at all ports. */
 bool capture_begin(struct plug_conn *c, bool all);

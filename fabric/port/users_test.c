@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "fabric/port/plug.h"
+#include "fabric/port/message.h"
 #include "fabric/port/server.h"
 #include "sys/users_testing.h"
 
@@ -105,15 +105,16 @@ static int squatter(int ready)
 	close(ready);
 	while (poll(p, 2, -1) > 0 && !p[1].revents) {
 		fd = accept(listener, NULL, NULL);
-		(void)!send(fd, &ca, sizeof(ca), MSG_NOSIGNAL);
+		(void)plug_say(fd, PLUG_CA_IS, &ca, sizeof(ca), -1, true);
 	}
 	return 0;
 }
 
 static int asks_fabric(int arg)
 {
-	struct plug_request req = { .version = PLUG_VERSION, .op = PLUG_CA, .hca = "a" };
+	const struct plug_request req = { .op = PLUG_CA, .hca = "a" };
 	struct plug_ca ca;
+	struct msg m = { .type = 0 };
 	socklen_t len;
 	struct sockaddr_un a = address(&len);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -121,8 +122,10 @@ static int asks_fabric(int arg)
 	(void)arg;
 	if (connect(fd, (struct sockaddr *)&a, len))
 		return WENT_WRONG;
-	(void)!send(fd, &req, sizeof(req), MSG_NOSIGNAL);
-	return recv(fd, &ca, sizeof(ca), 0) == sizeof(ca) ? LET_IN : TURNED_AWAY;
+	(void)plug_say(fd, PLUG_REQUEST, &req, sizeof(req), -1, true);
+	poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, -1);
+	(void)msg_recv(fd, &plug_table, 0, &ca, sizeof(ca), &m, false);
+	return m.type == PLUG_CA_IS ? LET_IN : TURNED_AWAY;
 }
 
 static int asks_at_all(int arg)

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cm/cm.h"
@@ -121,7 +120,7 @@ static void lost(struct adapter *a)
 static void told(struct nic_link *l)
 {
 	struct adapter *a = adapter_of(l);
-	struct plug_port_news news;
+	struct plug_port news;
 	struct port port;
 
 	if (!is_ours(a)) {
@@ -129,17 +128,17 @@ static void told(struct nic_link *l)
 		return;
 	}
 	for (unsigned i = 0; i < AT_ONCE; i++) { /* the rest is read in the next turn */
-		ssize_t n = recv(a->fd, &news, sizeof(news), MSG_DONTWAIT);
+		int rc = plug_news(a->fd, &news);
 
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (rc == -EWOULDBLOCK)
 			return;
-		if (n <= 0) {
+		if (rc < 0) {
 			lost(a);
 			return;
 		}
-		if (n != sizeof(news) || news.say != PLUG_NEWS)
+		if (rc == 0)
 			continue; /* a kick carries nothing */
-		hca_fill(&port, &news.port);
+		hca_fill(&port, &news);
 		registry_hca_port(&port);
 		if (a->reregisters != port.reregisters)
 			cm_reregister(a->cm, nic_now());
