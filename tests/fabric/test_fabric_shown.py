@@ -10,7 +10,7 @@ import shutil
 import signal
 
 import pytest
-from lab import HANGS, eventually, next_port, run_both
+from lab import HANGS, constant, eventually, next_port, run_both
 from subnet import TWO, Fabric, ask, leaves, lid_of_switch, link_states, made, tshark
 from tool import need
 from traffic import both
@@ -304,16 +304,20 @@ s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.bind(b"\0urnic/fabric/%d/forged" % os.getuid())
 s.listen()
 print("ready", flush=True)
+
+def say(c, kind, body):
+    c.send(struct.pack("=3sBB3x", b"urf", VERSION, kind) + body)
+
 while True:
     c = s.accept()[0]
-    op = struct.unpack_from("=3I", c.recv(4096))[1]
+    op = struct.unpack_from("=8xI", c.recv(4096))[0]
     if op == 1:  # PLUG_CA, struct plug_ca
-        c.send(struct.pack("=2I2Q2I20s65s3x", 0, 1, 1, 1, 0, 0, name.encode(), b"a"))
+        say(c, 3, struct.pack("=2Q3I20s65s7x", 1, 1, 1, 0, 0, name.encode(), b"a"))
     elif op == 2:  # PLUG_PORT, struct plug_port
-        c.send(bytes(616))
+        say(c, 4, bytes(608))
     else:  # PLUG_CONTROL
-        c.send(bytes(4))
-        c.send(json.dumps(said[json.loads(c.recv(65536))["ask"]]).encode())
+        say(c, 2, bytes(4))
+        say(c, 10, json.dumps(said[json.loads(c.recv(65536)[8:])["ask"]]).encode())
 """
 
 
@@ -335,7 +339,8 @@ def test_sysfs_of_a_forged_fabric(netns, name, counter, status):
     top = netns.stage.tmp / f"forged{random.getrandbits(40):x}"
     top.mkdir()
     top.chmod(0o777)
-    forged = netns.start("/usr/bin/python3", "-c", FORGED, name, counter)
+    script = FORGED.replace("VERSION", constant("fabric/port/plug.h", "PLUG_VERSION"))
+    forged = netns.start("/usr/bin/python3", "-c", script, name, counter)
     forged.wait_output("ready")
     end = netns.run(netns.stage.urnic, "fabric", "sysfs", "-F", "forged", str(top / "in"),
                     check=False)
