@@ -95,7 +95,6 @@ void host_conns_init(struct host *h)
 	list_init(&h->strangers);
 	list_init(&h->dead);
 	list_init(&h->waiting);
-	list_init(&h->later);
 }
 
 bool host_watch(struct host *h, int fd, void *who, bool on)
@@ -221,7 +220,8 @@ struct host_conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 	if (!c || user_of_peer(fd, &c->uid, &c->pid))
 		goto fail;
 	c->fd = fd;
-	list_init(&c->wait);
+	list_init(&c->wait.node);
+	c->wait.conn = c;
 	c->slot = slot;
 	c->foreign = !user_is_ours(&h->user, c->uid, c->pid);
 	c->stranger = !slot && c->foreign;
@@ -285,7 +285,7 @@ void host_conn_close(struct host *h, struct host_conn *c)
 	if (c->fd < 0)
 		return;
 	c->claimed = 0;
-	list_del(&c->wait);
+	list_del(&c->wait.node);
 	/* close() is not enough: a forked copy of this process may hold the connection
 	 * open. */
 	host_conn_watch(h, c, false);

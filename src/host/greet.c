@@ -10,7 +10,8 @@
  * While a greeting waits nothing of its connection is taken in, and the connection
  * is not looked at: it costs nothing until the alarm.  For a slot of the reserve the
  * alarm comes when the kernel's list may be read again (reserve.h); all greetings
- * that came in before that reading are judged by it.
+ * that came in before that reading are judged by it.  Datagrams for services wait in
+ * the same list (later.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -22,8 +23,6 @@
 #include "host/name.h"
 #include "sys/clock.h"
 #include "sys/log.h"
-
-enum { TRIES_MAX = 8 }; /* tries after which the wait grows no longer */
 
 void host_set_alarm(struct host *h, uint64_t at)
 {
@@ -41,18 +40,23 @@ bool host_has_alarm(const struct host *h)
 	return h->alarm_at != NEVER;
 }
 
-static void wait_for_alarm(struct host *h, struct host_conn *c, uint16_t slot)
+/* The wait doubles with each try. A look caused by an answer (at == 0), which may be
+ * another process's, does not count as one. */
+void host_wait(struct host *h, struct host_wait *w, uint16_t slot)
 {
-	uint64_t at = clock_ns() + ((uint64_t)AGAIN_NS << c->tries);
+	if (w->at && w->tries < WAIT_TRIES)
+		w->tries++;
+	w->at = clock_ns() + ((uint64_t)AGAIN_NS << w->tries);
+	if (slot > SLOT_NAMED && reserve_due(&h->reserve) > w->at)
+		w->at = reserve_due(&h->reserve);
+	list_add_tail(&h->waiting, &w->node);
+	host_set_alarm(h, w->at);
+}
 
-	if (slot > SLOT_NAMED && reserve_due(&h->reserve) > at)
-		at = reserve_due(&h->reserve);
-	if (c->tries < TRIES_MAX)
-		c->tries++;
+static void wait_on(struct host *h, struct host_conn *c, uint16_t slot)
+{
 	c->claimed = slot;
-	c->judge_at = at;
-	list_add_tail(&h->waiting, &c->wait);
-	host_set_alarm(h, at);
+	host_wait(h, &c->wait, slot);
 }
 
 static void deny(struct host *h, const struct host_conn *c, uint16_t slot, int why)
@@ -84,7 +88,7 @@ static void confirm(struct host *h, struct host_conn *c, uint16_t slot, uid_t ui
 static bool judge_claim(struct host *h, struct host_conn *c, uint16_t slot)
 {
 	uid_t uid = c->uid;
-	int rc = host_owns(h, slot, c->since, &uid, c->pid,
+	int rc = host_owns(h, slot, c->wait.since, &uid, c->pid,
 			   c->greeter == c->pid ? &c->proof : NULL);
 
 	if (rc == -EAGAIN)
@@ -111,7 +115,7 @@ void host_greeted(struct host *h, struct host_conn *c, const struct msg *m)
 
 	c->greeted = true;
 	c->greeter = m->pid;
-	c->since = clock_ns();
+	c->wait.since = clock_ns();
 	if (m->type != HOST_HELLO || msg_get_hello(m->body, m->len, &slot, &c->proof) ||
 	    slot == h->slot) {
 		host_garbage(h, c);
@@ -127,7 +131,7 @@ void host_greeted(struct host *h, struct host_conn *c, const struct msg *m)
 	if (judge_claim(h, c, slot))
 		return;
 	host_conn_watch(h, c, false);
-	wait_for_alarm(h, c, slot);
+	wait_on(h, c, slot);
 }
 
 bool host_answered(struct host *h, struct host_conn *c, const struct msg *m)
@@ -140,17 +144,7 @@ bool host_answered(struct host *h, struct host_conn *c, const struct msg *m)
 		return false;
 	c->answered = true;
 	c->proof = proof;
-	/* Greetings that wait may be waiting for this connection's answer. */
-	list_for(n, &h->waiting)
-	{
-		struct host_conn *w = container_of(n, struct host_conn, wait);
-
-		if (w->claimed != slot)
-			continue;
-		w->judge_at = 0;
-		host_set_alarm(h, clock_ns());
-	}
-	host_later_now(h);
+	host_judge_soon(h); /* greetings may be waiting for this answer */
 	return true;
 }
 
@@ -165,8 +159,15 @@ static void judge_again(struct host *h, struct host_conn *c)
 	} else if (host_conn_has_ended(c)) {
 		host_conn_close(h, c);
 	} else {
-		wait_for_alarm(h, c, slot);
+		wait_on(h, c, slot);
 	}
+}
+
+void host_judge_soon(struct host *h)
+{
+	list_for(n, &h->waiting) container_of(n, struct host_wait, node)->at = 0;
+	if (!list_empty(&h->waiting))
+		host_set_alarm(h, clock_ns());
 }
 
 void host_judge(struct host *h)
@@ -178,7 +179,6 @@ void host_judge(struct host *h)
 	timerfd_settime(h->alarm_fd, 0, &none, NULL);
 	h->alarm_at = NEVER;
 	host_hear_again(h);
-	host_later_judge(h);
 	list_init(&all);
 	while (!list_empty(&h->waiting)) {
 		struct list *n = h->waiting.next;
@@ -187,14 +187,16 @@ void host_judge(struct host *h)
 		list_add_tail(&all, n);
 	}
 	while (!list_empty(&all)) {
-		struct host_conn *c = container_of(all.next, struct host_conn, wait);
+		struct host_wait *w = container_of(all.next, struct host_wait, node);
 
-		list_del(&c->wait);
-		if (c->judge_at > now) {
-			list_add_tail(&h->waiting, &c->wait);
-			host_set_alarm(h, c->judge_at);
+		list_del(&w->node);
+		if (w->at <= now && w->conn) {
+			judge_again(h, w->conn);
+		} else if (w->at > now || host_is_behind(h, w)) {
+			list_add_tail(&h->waiting, &w->node);
+			host_set_alarm(h, w->at > now ? w->at : NEVER);
 		} else {
-			judge_again(h, c);
+			host_judge_later(h, w);
 		}
 	}
 }

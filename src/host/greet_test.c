@@ -52,8 +52,7 @@ static void forbid_reading(struct side *s)
 static void allow_reading(struct side *s)
 {
 	s->host->reserve.not_before = 0;
-	list_for(n, &s->host->waiting) container_of(n, struct host_conn, wait)->judge_at =
-		0;
+	list_for(n, &s->host->waiting) container_of(n, struct host_wait, node)->at = 0;
 	host_judge(s->host);
 }
 

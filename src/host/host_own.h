@@ -14,6 +14,7 @@
 enum {
 	SLOTS = 1 << QPN_SLOT_BITS,
 	AGAIN_NS = 1000000, /* ns, at least, between two tries to reach one slot */
+	WAIT_TRIES = 8,	    /* to judge what waits; the wait grows no longer */
 };
 
 /* The names of service.h. */
@@ -21,6 +22,15 @@ struct services {
 	struct list list;
 	int epfd;  /* -1: no name was bound yet */
 	int tx_fd; /* -1: nothing was sent yet */
+};
+
+/* What cannot be judged yet: a greeting, or a datagram for a service. */
+struct host_wait {
+	struct list node;	/* host->waiting */
+	struct host_conn *conn; /* whose greeting it is; NULL: a datagram */
+	uint64_t since;		/* ns; when it came in */
+	uint64_t at;		/* ns; judge it no earlier */
+	unsigned tries;
 };
 
 struct host_conn {
@@ -37,11 +47,8 @@ struct host_conn {
 	uid_t uid;    /* of a process with a slot: its user when it took the slot */
 	pid_t pid;
 	/* The greeting of the other process, while it waits for a verdict: */
-	uint16_t claimed;  /* slot claimed by the greeting; 0: none */
-	struct list wait;  /* on host->waiting */
-	uint64_t since;	   /* ns; when the greeting came in */
-	uint64_t judge_at; /* ns; judge it no earlier */
-	unsigned tries;
+	uint16_t claimed; /* slot claimed by the greeting; 0: none */
+	struct host_wait wait;
 	pid_t greeter; /* sender of the greeting, from the kernel */
 	/* `proof` is known: as the process of slot sent it, or as claimed */
 	bool answered;
@@ -70,8 +77,7 @@ struct host {
 	struct list strangers;
 	/* closed ones, to be freed later: epoll events may still point to them */
 	struct list dead;
-	struct list waiting;
-	struct list later;		  /* messages to be judged later, see later.c */
+	struct list waiting;		  /* for a judgement, see greet.c */
 	struct host_conn *by_slot[SLOTS]; /* connections to send by */
 	bool takes_fds[SLOTS];
 	/* reads neither new connections nor services, see host_stop_hearing() */
@@ -145,8 +151,12 @@ bool host_answered(struct host *h, struct host_conn *c, const struct msg *m);
 /* Sends our greeting on fd. Returns 0 or -errno. */
 int host_greet(struct host *h, int fd);
 void host_set_alarm(struct host *h, uint64_t at);
-/* The alarm expired: judges the greetings that wait for it. */
+/* w waits for a judgement. `slot` decides it. */
+void host_wait(struct host *h, struct host_wait *w, uint16_t slot);
+/* The alarm expired: judges what waits for it. */
 void host_judge(struct host *h);
+/* An owner has answered: what waits may be judged now. */
+void host_judge_soon(struct host *h);
 
 /* --- service.c ------------------------------------------------------------------- */
 
@@ -162,8 +172,11 @@ void services_run(struct host *h);
 
 /* Handles the body of a HOST_SERVICE, sent by process pid of uid. */
 void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
-void host_later_now(struct host *h);   /* an owner has answered */
-void host_later_judge(struct host *h); /* the alarm expired */
+/* Does a datagram of w's sender wait, too? It comes first. */
+bool host_is_behind(const struct host *h, const struct host_wait *w);
+/* Judges w, a datagram, and frees it, or lets it wait on. */
+void host_judge_later(struct host *h, struct host_wait *w);
+/* Frees the datagrams that wait, at the end. */
 void host_later_free(struct host *h);
 
 /* --- receive.c ------------------------------------------------------------------- */

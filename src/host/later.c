@@ -11,31 +11,24 @@
 
 /* At most ALL_MAX wait, EACH_MAX of one user, so that no user can fill the list
  * alone. */
-enum { ALL_MAX = 64, EACH_MAX = 16, TRIES_MAX = 8 };
+enum { ALL_MAX = 64, EACH_MAX = 16 };
 
 struct later {
-	struct list node; /* host->later */
+	struct host_wait wait;
 	uid_t uid;
 	pid_t pid;
-	uint64_t since, at;
-	unsigned tries;
 	size_t len;
 	_Alignas(8) uint8_t buf[];
 };
 
-static struct later *later_of(struct list *node)
+static const struct later *later_of(const struct list *node)
 {
-	return container_of(node, struct later, node);
+	return container_of(node, const struct later, wait.node);
 }
 
-/* Waits on. A look caused by an answer, which may be another process's, does not count
- * as a try. */
-static void wait_on(struct host *h, struct later *l)
+static bool is_datagram(const struct list *node)
 {
-	if (l->at)
-		l->tries++;
-	l->at = clock_ns() + ((uint64_t)AGAIN_NS << l->tries);
-	host_set_alarm(h, l->at);
+	return !container_of(node, const struct host_wait, node)->conn;
 }
 
 /* Keeps a copy of the datagram. Returns false if there is no room. */
@@ -44,88 +37,72 @@ static bool keep_copy(struct host *h, uid_t uid, pid_t pid, const void *buf, siz
 	struct later *l;
 	unsigned all = 0, each = 0;
 
-	list_for(node, &h->later)
+	list_for(node, &h->waiting)
 	{
+		if (!is_datagram(node))
+			continue;
 		all++;
 		each += later_of(node)->uid == uid;
 	}
 	l = all < ALL_MAX && each < EACH_MAX ? malloc(sizeof(*l) + len) : NULL;
 	if (!l)
 		return false;
-	*l = (struct later){ .uid = uid, .pid = pid, .since = clock_ns(), .len = len };
+	*l = (struct later){
+		.wait.since = clock_ns(), .uid = uid, .pid = pid, .len = len
+	};
 	memcpy(l->buf, buf, len);
-	list_add_tail(&h->later, &l->node);
-	wait_on(h, l);
+	host_wait(h, &l->wait, 0);
 	return true;
 }
 
-static bool waits(const struct host *h, uid_t uid, pid_t pid)
+static bool one_waits(const struct host *h, uid_t uid, pid_t pid)
 {
-	list_for(node, &h->later)
+	list_for(node, &h->waiting)
 	{
-		const struct later *l = later_of(node);
-
-		if (l->uid == uid && l->pid == pid)
+		if (is_datagram(node) && later_of(node)->uid == uid &&
+		    later_of(node)->pid == pid)
 			return true;
 	}
 	return false;
 }
 
+bool host_is_behind(const struct host *h, const struct host_wait *w)
+{
+	const struct later *l = later_of(&w->node);
+
+	return one_waits(h, l->uid, l->pid);
+}
+
 void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len)
 {
-	int rc = waits(h, uid, pid) ? -EAGAIN
-				    : host_judge_dgram(h, uid, pid, buf, len, clock_ns());
+	int rc = one_waits(h, uid, pid)
+			 ? -EAGAIN
+			 : host_judge_dgram(h, uid, pid, buf, len, clock_ns());
 
 	if (rc == -EAGAIN && !keep_copy(h, uid, pid, buf, len))
 		h->stats.refused++;
 }
 
-void host_later_now(struct host *h)
+void host_judge_later(struct host *h, struct host_wait *w)
 {
-	list_for(node, &h->later) later_of(node)->at = 0;
-	if (!list_empty(&h->later))
-		host_set_alarm(h, clock_ns());
-}
+	struct later *l = container_of(w, struct later, wait);
+	int rc = host_judge_dgram(h, l->uid, l->pid, l->buf, l->len, w->since);
 
-/* Judges the datagram. Returns false if it has to wait on. */
-static bool judge_again(struct host *h, struct later *l)
-{
-	int rc = host_judge_dgram(h, l->uid, l->pid, l->buf, l->len, l->since);
-
-	if (rc == -EAGAIN && l->tries < TRIES_MAX)
-		return false;
+	if (rc == -EAGAIN && w->tries < WAIT_TRIES) {
+		host_wait(h, w, 0);
+		return;
+	}
 	h->stats.refused += rc == -EAGAIN;
 	free(l);
-	return true;
-}
-
-void host_later_judge(struct host *h)
-{
-	uint64_t now = clock_ns();
-	struct list all, *node;
-
-	list_init(&all);
-	while (node = h->later.next, node != &h->later) {
-		list_del(node);
-		list_add_tail(&all, node);
-	}
-	while (node = all.next, node != &all) {
-		struct later *l = later_of(node);
-		bool behind = waits(h, l->uid, l->pid);
-
-		list_del(node);
-		if (!behind && l->at <= now && judge_again(h, l))
-			continue;
-		list_add_tail(&h->later, node);
-		if (!behind && l->at <= now)
-			wait_on(h, l);
-		else if (!behind)
-			host_set_alarm(h, l->at);
-	}
 }
 
 void host_later_free(struct host *h)
 {
-	list_for_safe(node, &h->later) free(later_of(node));
-	list_init(&h->later);
+	list_for_safe(node, &h->waiting)
+	{
+		if (!is_datagram(node))
+			continue;
+		list_del(node);
+		free(container_of(node, struct later, wait.node));
+	}
 }

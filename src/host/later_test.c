@@ -116,7 +116,7 @@ static void test_they_keep_their_order(void **state)
 	comes(other.slot, 6);
 	for (int i = 0; i < 3; i++)
 		run_next(&a);
-	host_later_now(a.host);
+	host_judge_soon(a.host);
 	run(&a);
 	expect(1, 1, 0);
 	comes_from(2, other.slot, 7); /* not behind another user's */
@@ -124,7 +124,7 @@ static void test_they_keep_their_order(void **state)
 	answer(&one);
 	run(&a);
 	expect(6, 6, 1);
-	assert_true(list_empty(&a.host->later));
+	assert_true(list_empty(&a.host->waiting));
 }
 
 /* The owner's answer ends the wait, however long the interval has become. */
@@ -150,11 +150,11 @@ static void test_answers_of_others_are_no_tries(void **state)
 	comes(one.slot, 1);
 	/* Its own tries go on meanwhile, and end it where this thread does not run. */
 	for (int i = 0; i < 100 && clock_ns() - start < 100 * MS; i++) {
-		host_later_now(a.host);
+		host_judge_soon(a.host);
 		run(&a);
 		expect(0, 0, 0);
 	}
-	while (!list_empty(&a.host->later))
+	while (!list_empty(&a.host->waiting))
 		run_next(&a);
 	expect(0, 0, 1);
 	/* 2 + 4 ... + 128 ms, at least */
@@ -184,7 +184,7 @@ static void test_they_wait_at_the_end(void **state)
 	(void)state;
 	comes(one.slot, 1);
 	comes(one.slot, 2);
-	assert_false(list_empty(&a.host->later));
+	assert_false(list_empty(&a.host->waiting));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -18,23 +18,12 @@
 
 enum { BACKLOG = 1024, SOCK_BUF = 1 << 20 };
 
-static socklen_t set_name(struct sockaddr_un *a, const char *name)
+int name_socket(int type)
 {
-	size_t n = strlen(name);
-
-	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	memcpy(a->sun_path + 1, name, n);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-}
-
-static int make_socket(void)
-{
-	int size = SOCK_BUF;
-	int fd = fd_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = fd_socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	rights_refuse(fd);
 	return fd_raise(fd);
 }
@@ -44,6 +33,43 @@ static int show_senders(int fd, int on)
 	return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 }
 
+/* Does bind() or connect() with the name. Returns 0 or -errno. */
+static int use_name(int (*call)(int, const struct sockaddr *, socklen_t), int fd,
+		    const char *name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	size_t n = strlen(name);
+
+	if (n > sizeof(a.sun_path) - 1)
+		return -ENAMETOOLONG;
+	memcpy(a.sun_path + 1, name, n);
+	n += offsetof(struct sockaddr_un, sun_path) + 1;
+	return call(fd, (struct sockaddr *)&a, (socklen_t)n) ? -errno : 0;
+}
+
+int name_bind(int fd, const char *name)
+{
+	int rc = show_senders(fd, true);
+
+	return rc ? -errno : use_name(bind, fd, name);
+}
+
+int name_lead(int fd, const char *name)
+{
+	int rc = use_name(connect, fd, name);
+
+	return rc == -ECONNREFUSED ? -ESRCH : rc;
+}
+
+static int make_socket(void)
+{
+	int size = SOCK_BUF, fd = name_socket(SOCK_SEQPACKET);
+
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	return fd;
+}
+
 void name_hide_senders(int fd)
 {
 	show_senders(fd, false);
@@ -51,16 +77,15 @@ void name_hide_senders(int fd)
 
 int name_listen_at(const char *name)
 {
-	struct sockaddr_un a;
-	socklen_t len = set_name(&a, name);
 	int fd = make_socket(), rc;
 
 	if (fd < 0)
 		return fd;
-	if (bind(fd, (struct sockaddr *)&a, len) == 0 && show_senders(fd, true) == 0 &&
-	    listen(fd, BACKLOG) == 0)
+	rc = name_bind(fd, name);
+	if (!rc && listen(fd, BACKLOG))
+		rc = -errno;
+	if (!rc)
 		return fd;
-	rc = -errno;
 	close(fd);
 	return rc;
 }
@@ -82,15 +107,13 @@ void name_let_go(int fd)
 
 int name_connect_to(const char *name)
 {
-	struct sockaddr_un a;
-	socklen_t len = set_name(&a, name);
 	int fd = make_socket(), rc;
 
 	if (fd < 0)
 		return -EAGAIN;
-	if (connect(fd, (struct sockaddr *)&a, len) == 0)
+	rc = name_lead(fd, name);
+	if (!rc)
 		return fd;
-	rc = errno == ECONNREFUSED ? -ESRCH : -errno;
 	close(fd);
 	return rc;
 }

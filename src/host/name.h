@@ -23,6 +23,15 @@ enum { NAME_MAX_LEN = 40 };
 int name_listen_at(const char *name);
 int name_connect_to(const char *name);
 
+/* A socket of that type, without a name, that takes no descriptors. Returns the
+ * descriptor or -errno. */
+int name_socket(int type);
+/* Gives fd the name. The kernel names the sender of each message then. Returns 0;
+ * -EADDRINUSE; -ENAMETOOLONG ... */
+int name_bind(int fd, const char *name);
+/* Makes fd lead to the name. Returns as name_connect() does. */
+int name_lead(int fd, const char *name);
+
 /* Turns off SCM_CREDENTIALS, by which the kernel names the sender of each message at
  * listening sockets and those accepted from them. */
 void name_hide_senders(int fd);

@@ -376,7 +376,7 @@ static void test_datagrams_of_one_who_never_answers(void **state)
 	assert_int_equal(a.got, 1);
 	run_until_judged(&a, N + 1);
 	assert_int_equal(host_stats(a.host)->refused, N);
-	assert_true(list_empty(&a.host->later));
+	assert_true(list_empty(&a.host->waiting));
 	end_of(pid);
 	end_of(other);
 	service_close(service);

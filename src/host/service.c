@@ -9,14 +9,13 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "host/host.h"
 #include "host/host_own.h"
+#include "host/name.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
-#include "sys/rights.h"
 
 enum { RUN_EVENTS = 16, RUN_MSGS = 16 };
 static const uid_t NOBODY = (uid_t)-1; /* a sender that the kernel does not name */
@@ -26,28 +25,6 @@ struct service {
 	struct host *host;
 	int fd;
 };
-
-static int set_name(struct sockaddr_un *a, const char *name, socklen_t *len)
-{
-	size_t n = strlen(name);
-
-	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	if (n > sizeof(a->sun_path) - 1)
-		return -ENAMETOOLONG;
-	memcpy(a->sun_path + 1, name, n);
-	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-	return 0;
-}
-
-static int make_socket(void)
-{
-	int fd = fd_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return -errno;
-	rights_refuse(fd);
-	return fd_raise(fd);
-}
 
 /* --- owning -------------------------------------------------------------- */
 
@@ -72,39 +49,25 @@ static int watch_service(struct host *h, struct service *s)
 
 int service_bind(struct host *host, const char *name, struct service **out)
 {
-	struct service *s;
-	struct sockaddr_un a;
-	socklen_t len;
-	int rc = set_name(&a, name, &len), on = 1;
+	struct service *s = calloc(1, sizeof(*s));
+	int rc;
 
-	if (rc)
-		return rc;
-	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	s->host = host;
-	s->fd = make_socket();
-	if (s->fd < 0) {
-		rc = s->fd;
-		goto free_service;
+	s->fd = name_socket(SOCK_DGRAM);
+	rc = s->fd < 0 ? s->fd : name_bind(s->fd, name);
+	if (!rc)
+		rc = watch_service(host, s);
+	if (rc) {
+		if (s->fd >= 0)
+			close(s->fd);
+		free(s);
+		return rc;
 	}
-	if (setsockopt(s->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ||
-	    bind(s->fd, (struct sockaddr *)&a, len)) {
-		rc = -errno;
-		goto close_fd;
-	}
-	rc = watch_service(host, s);
-	if (rc)
-		goto close_fd;
 	list_add_tail(&host->services.list, &s->node);
 	*out = s;
 	return 0;
-
-close_fd:
-	close(s->fd);
-free_service:
-	free(s);
-	return rc;
 }
 
 /* Takes a message in, and hands it on if `serve`. Returns false if there is none. */
@@ -155,19 +118,18 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 		struct msg_dgram dgram;
 	} head;
 	struct iovec part[DGRAM_IOV_MAX + 1] = { { &head, sizeof(head) } };
-	struct sockaddr_un a;
-	socklen_t len;
-	int rc = set_name(&a, name, &len);
+	int rc;
 
-	if (rc || d->len > MSG_SERVICE_MAX - sizeof(head))
-		return rc ? rc : -EMSGSIZE;
+	if (d->len > MSG_SERVICE_MAX - sizeof(head))
+		return -EMSGSIZE;
 	if (all->tx_fd < 0) {
-		all->tx_fd = make_socket();
+		all->tx_fd = name_socket(SOCK_DGRAM);
 		if (all->tx_fd < 0)
 			return -EAGAIN;
 	}
-	if (connect(all->tx_fd, (struct sockaddr *)&a, len))
-		return errno == ECONNREFUSED || errno == ENOENT ? -ESRCH : -EAGAIN;
+	rc = name_lead(all->tx_fd, name);
+	if (rc)
+		return rc == -ESRCH || rc == -ENAMETOOLONG ? rc : -EAGAIN;
 	msg_put_hello(&head.hello, host->slot, &host->proof);
 	msg_put_dgram(&head.dgram, d);
 	memcpy(part + 1, d->iov, d->iovcnt * sizeof(struct iovec));
@@ -178,15 +140,11 @@ int service_send(struct host *host, const char *name, const struct dgram *d)
 
 bool service_exists(const char *name)
 {
-	struct sockaddr_un a;
-	socklen_t len;
-	int fd = make_socket(), rc;
+	int fd = name_socket(SOCK_DGRAM), rc;
 
 	if (fd < 0)
 		return false;
-	rc = set_name(&a, name, &len);
-	if (!rc)
-		rc = connect(fd, (struct sockaddr *)&a, len);
+	rc = name_lead(fd, name);
 	close(fd);
 	return rc == 0;
 }
