@@ -13,7 +13,6 @@
 #include "fabric/port/server_own.h"
 #include "sys/closer.h"
 #include "sys/log.h"
-#include "sys/rights.h"
 #include "sys/user.h"
 
 static const uint64_t patience = 10000000000; /* ns; for the first request to come */
@@ -98,7 +97,7 @@ void plugged_in(struct plug_server *s)
 		closer_hang_up(fd);
 		return;
 	}
-	rights_allow(fd);
+	msg_allow_fds(fd);
 	take(s, fd, uid, pid);
 }
 

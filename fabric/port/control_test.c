@@ -16,7 +16,6 @@
 
 #include "fabric/port/message.h"
 #include "fabric/port/serving_testing.h"
-#include "sys/rights.h"
 
 enum { LONG = 300000 };
 
@@ -105,7 +104,7 @@ static void t_wrong(void **state)
 	size_t len;
 
 	(void)state;
-	rights_put(&m, &u.head, &stop, 1);
+	msg_put_fds(&m, &u.head, &stop, 1);
 	assert_int_equal(sendmsg(fd, &m, 0), sizeof(head) + 1);
 	assert_int_equal(plug_tell(fd, "b", &out, &len), -EIO);
 	close(fd);

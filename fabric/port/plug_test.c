@@ -25,7 +25,6 @@
 #include "sys/closer.h"
 #include "sys/nothread_testing.h"
 #include "sys/rand.h"
-#include "sys/rights.h"
 #include "wire/mad.h"
 
 static const char topology[] =
@@ -285,7 +284,7 @@ static int send_with(int fd, const void *buf, size_t len, int pass)
 	} u;
 
 	if (pass >= 0)
-		rights_put(&m, &u.head, &pass, 1);
+		msg_put_fds(&m, &u.head, &pass, 1);
 	return sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 

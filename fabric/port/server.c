@@ -12,7 +12,7 @@
 #include "fabric/port/server_own.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
-#include "sys/rights.h"
+#include "sys/msg.h"
 
 enum { BACKLOG = 1024, EVENTS = 64, CLOSES_NS = 100000000 };
 
@@ -76,7 +76,7 @@ static int do_listen(struct plug_server *s, const char *name)
 		return -EINVAL;
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
-	rights_refuse(s->listener); /* until plugged_in() has checked the user */
+	msg_refuse_fds(s->listener); /* until plugged_in() has checked the user */
 	if (s->listener < 0 || s->epoll < 0 ||
 	    bind(s->listener, (struct sockaddr *)&a, len) ||
 	    listen(s->listener, BACKLOG) ||

@@ -19,7 +19,6 @@
 #include "host/name.h"
 #include "sys/clock.h"
 #include "sys/closer.h"
-#include "sys/rights.h"
 #include "sys/user.h"
 
 enum {
@@ -110,9 +109,9 @@ static void set_rights(struct host *h, struct host_conn *c)
 	bool foreign_ones = c->slot && h->takes_fds[c->slot];
 
 	if (!c->foreign || foreign_ones)
-		rights_allow(c->fd);
+		msg_allow_fds(c->fd);
 	else if (c->took_fds)
-		rights_refuse(c->fd);
+		msg_refuse_fds(c->fd);
 	c->took_fds |= foreign_ones;
 }
 

@@ -19,7 +19,6 @@
 #include "host/host_own.h"
 #include "host/name.h"
 #include "sys/closer.h"
-#include "sys/rights.h"
 #include "sys/seccomp_testing.h"
 #include "sys/stuck_testing.h"
 
@@ -67,15 +66,15 @@ static inline void send_stuck(int to, const void *what, size_t len, unsigned n)
 {
 	struct iovec iov = { (void *)(uintptr_t)what, len };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	int fds[RIGHTS_MAX];
+	int fds[MSG_FDS_SENT];
 	union {
 		struct cmsghdr head;
-		char room[RIGHTS_ROOM];
+		char room[CMSG_SPACE(sizeof(int[MSG_FDS_SENT]))];
 	} u;
 
 	for (unsigned i = 0; i < n; i++)
 		fds[i] = sent < 0 ? stuck.fd : sent;
-	rights_put(&m, &u.head, fds, n);
+	msg_put_fds(&m, &u.head, fds, n);
 	/* Limit of descriptors in flight (RLIMIT_NOFILE). */
 	if (sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0
 		    ? !older
@@ -143,7 +142,7 @@ static inline int run_on_both(int (*run_all)(void))
 	enter();
 	netns_lo_up();
 	fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-	older = !rights_refuse(fd);
+	older = !msg_refuse_fds(fd);
 	close(fd);
 	if (!older)
 		rc = run_all();

@@ -41,7 +41,7 @@ static void connect_with_many(void)
 		int fd = name_connect(host_slot(a.host));
 
 		for (int j = 0; j < 3; j++)
-			send_stuck(fd, "x", 1, RIGHTS_MAX);
+			send_stuck(fd, "x", 1, MSG_FDS_SENT);
 	}
 }
 

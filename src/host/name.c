@@ -14,7 +14,7 @@
 #include "host/slots.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
-#include "sys/rights.h"
+#include "sys/msg.h"
 
 enum { BACKLOG = 1024, SOCK_BUF = 1 << 20 };
 
@@ -24,7 +24,7 @@ int name_socket(int type)
 
 	if (fd < 0)
 		return -errno;
-	rights_refuse(fd);
+	msg_refuse_fds(fd);
 	return fd_raise(fd);
 }
 

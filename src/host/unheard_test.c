@@ -33,7 +33,7 @@ static void send_three(void)
 	int fd = name_connect(host_slot(a.host));
 
 	for (int j = 0; j < 3; j++)
-		send_stuck(fd, "x", 1, RIGHTS_MAX);
+		send_stuck(fd, "x", 1, MSG_FDS_SENT);
 }
 
 /* While nothing more is read from a user whose descriptors cannot be closed, other

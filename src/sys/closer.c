@@ -3,17 +3,18 @@
  * any; see closer.h. */
 #include "sys/closer.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "sys/lock.h"
 #include "sys/log.h"
 #include "sys/threads.h"
-#include "sys/unread.h"
 
 /* When host/ ends it lets all its connections go at once. */
 enum { ROOM = 4096 };
@@ -94,13 +95,50 @@ void closer_put(uid_t uid, int fd)
 			  fd);
 }
 
+enum looked { NOTHING, MESSAGE, DESCRIPTORS };
+
+/* What is the next unread message at fd?  The control buffer has room for the sender's
+ * credentials, which the kernel adds to every message, even an empty one, but not at the
+ * end of the stream.  Descriptors find no room and set MSG_CTRUNC. */
+static enum looked peek_message(int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} u;
+	struct msghdr m = { .msg_control = &u, .msg_controllen = sizeof(u) };
+	ssize_t n;
+
+	do /* ECONNRESET comes once, if the other end closed with unread messages */
+		n = recvmsg(fd, &m, MSG_PEEK | MSG_DONTWAIT);
+	while (n < 0 && (errno == ECONNRESET || errno == EINTR));
+	if (n == 0 && m.msg_controllen == 0)
+		return NOTHING;
+	return n < 0 || m.msg_flags & MSG_CTRUNC ? DESCRIPTORS : MESSAGE;
+}
+
+/* Discards unread messages at fd, a connected SOCK_SEQPACKET socket that was shut down
+ * for reading, up to the first one with descriptors.  Returns true if nothing is left. */
+static bool drop_unread(int fd)
+{
+	enum { MAX = 4096 }; /* SO_SNDBUF bounds their number */
+	enum looked what = DESCRIPTORS;
+	int on = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
+		return false;
+	for (int i = 0; i < MAX && (what = peek_message(fd)) == MESSAGE; i++)
+		recv(fd, NULL, 0, MSG_DONTWAIT);
+	return what == NOTHING;
+}
+
 void closer_hang_up(int fd)
 {
 	struct ucred c = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(c);
 
 	shutdown(fd, SHUT_RDWR);
-	if (unread_drop(fd)) {
+	if (drop_unread(fd)) {
 		close(fd);
 		return;
 	}

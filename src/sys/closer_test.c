@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
+#include "sys/msg.h"
 #include "sys/nothread_testing.h"
-#include "sys/rights.h"
 #include "sys/stuck_testing.h"
 
 enum { ANN = 1000, BOB };
@@ -88,7 +88,7 @@ static void await_many(int *other, int n)
 /* A user who has sent as many descriptors as allowed leaves room for another user. */
 static void each_user_has_room(void **state)
 {
-	enum { ONE = CLOSER_EACH - 1 + RIGHTS_MAX, ALL = ONE + CLOSER_EACH };
+	enum { ONE = CLOSER_EACH - 1 + MSG_FDS_SENT, ALL = ONE + CLOSER_EACH };
 	int other[CLOSER_ALL];
 
 	(void)state;
@@ -96,7 +96,7 @@ static void each_user_has_room(void **state)
 	nothread_begin();
 	put_many(ANN, other, CLOSER_EACH - 1);
 	assert_false(closer_is_full_of(ANN));
-	put_many(ANN, other + CLOSER_EACH - 1, RIGHTS_MAX);
+	put_many(ANN, other + CLOSER_EACH - 1, MSG_FDS_SENT);
 	assert_true(closer_is_full_of(ANN));
 	assert_false(closer_is_full_of(BOB) || closer_is_full());
 	put_many(BOB, other + ONE, CLOSER_EACH - 1);
@@ -144,7 +144,7 @@ static void connections(void **state)
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 		if (with)
-			rights_put(&m, &u.head, pair, 1);
+			msg_put_fds(&m, &u.head, pair, 1);
 		assert_int_equal(sendmsg(pair[0], &m, 0), 1);
 		closer_hang_up(pair[1]);
 		errno = 0;
@@ -153,6 +153,53 @@ static void connections(void **state)
 		assert_int_equal(fcntl(pair[1], F_GETFD) == -1, !with);
 		assert_int_equal(closer_try_again(), !with);
 		close(pair[0]);
+	}
+	nothread_end();
+	assert_true(closer_try_again());
+}
+
+static int pair_of(int pair[2])
+{
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair);
+}
+
+static void send_along(int to, int fd)
+{
+	struct iovec iov = { &(char){ 'x' }, 1 };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} u;
+
+	msg_put_fds(&m, &u.head, &fd, 1);
+	assert_int_equal(sendmsg(to, &m, 0), 1);
+}
+
+/* What lies unread is discarded, empty messages too, up to one with a descriptor; also
+ * where the other end has closed with something unread itself (ECONNRESET). */
+static void what_lies_unread(void **state)
+{
+	int pair[2];
+
+	(void)state;
+	nothread_begin();
+	for (int how = 0; how < 4; how++) {
+		const bool with = how & 1, ended = how & 2;
+
+		assert_int_equal(pair_of(pair), 0);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(send(pair[0], "xyz", (size_t)i, 0), i);
+		if (with)
+			send_along(pair[0], STDERR_FILENO);
+		assert_int_equal(send(pair[0], "x", 1, 0), 1);
+		assert_int_equal(send(pair[1], "x", 1, 0), 1);
+		if (ended)
+			close(pair[0]);
+		closer_hang_up(pair[1]);
+		assert_int_equal(fcntl(pair[1], F_GETFD) == -1, !with);
+		if (!ended)
+			close(pair[0]);
 	}
 	nothread_end();
 	assert_true(closer_try_again());
@@ -202,6 +249,7 @@ int main(void)
 		cmocka_unit_test(each_user_has_room),
 		cmocka_unit_test(no_thread_at_first),
 		cmocka_unit_test(connections),
+		cmocka_unit_test(what_lies_unread),
 		cmocka_unit_test(a_fork_begins_anew),
 	};
 

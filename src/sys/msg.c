@@ -5,17 +5,30 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "sys/closer.h"
 #include "sys/fd.h"
-#include "sys/rights.h"
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL };
 
 /* --- out ------------------------------------------------------------------------ */
+
+void msg_put_fds(struct msghdr *h, struct cmsghdr *at, const int *fds, unsigned n)
+{
+	memset(at, 0, CMSG_SPACE(n * sizeof(int)));
+	h->msg_control = at;
+	h->msg_controllen = CMSG_SPACE(n * sizeof(int));
+	at->cmsg_level = SOL_SOCKET;
+	at->cmsg_type = SCM_RIGHTS;
+	at->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(at), fds, n * sizeof(int));
+}
 
 /* Errors that pass: the socket or the kernel has no room, or the receiver refuses
  * descriptors (EPERM). */
@@ -47,7 +60,7 @@ static int send_parts(int fd, struct iovec *iov, unsigned n, const int *fds,
 	ssize_t sent;
 
 	if (nfds)
-		rights_put(&m, &u.head, fds, nfds);
+		msg_put_fds(&m, &u.head, fds, nfds);
 	do
 		sent = sendmsg(fd, &m, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
 	while (sent < 0 && errno == EINTR);
@@ -144,7 +157,25 @@ int msg_check(const struct msg_table *t, const struct msg_head *h, size_t n, uns
 	return n >= row->least && fds <= row->fds ? 0 : -EPROTO;
 }
 
-static void note_sender(struct msghdr *h, struct msg *m)
+/* Takes descriptors; those that m has no place for go to closer_put(). */
+static void take_fds(const struct cmsghdr *c, struct msg *m)
+{
+	size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+	for (size_t i = 0; i < n; i++) {
+		int fd;
+
+		memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+		if (m->fds < MSG_FDS)
+			m->fd[m->fds] = fd;
+		else
+			closer_put(m->uid, fd);
+		m->fds++;
+	}
+}
+
+/* Takes what came beside the bytes: the sender, then descriptors. */
+static void take_control(struct msghdr *h, struct msg *m)
 {
 	struct ucred by;
 
@@ -155,6 +186,9 @@ static void note_sender(struct msghdr *h, struct msg *m)
 		m->uid = by.uid;
 		m->pid = by.pid;
 	}
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+			take_fds(c, m);
 }
 
 /* Takes the memory that the body lies in, if its sender can change it no more. */
@@ -191,7 +225,8 @@ int msg_recv(int fd, const struct msg_table *t, uid_t uid, void *buf, size_t siz
 	struct iovec iov[2] = { { &head, sizeof(head) }, { buf, size } };
 	union {
 		struct cmsghdr head;
-		char room[RIGHTS_ROOM + CMSG_SPACE(sizeof(struct ucred))];
+		char room[CMSG_SPACE(sizeof(int[MSG_FDS_SENT])) +
+			  CMSG_SPACE(sizeof(struct ucred))];
 	} u;
 	struct msghdr h = { .msg_iov = iov,
 			    .msg_iovlen = 2,
@@ -206,9 +241,8 @@ int msg_recv(int fd, const struct msg_table *t, uid_t uid, void *buf, size_t siz
 		h.msg_controllen = 0;
 	/* An empty message brings its sender's credentials, the end nothing. */
 	ended = n < 0 || (n == 0 && h.msg_controllen == 0);
-	*m = (struct msg){ .body = buf, .memory = -1, .uid = uid };
-	note_sender(&h, m);
-	m->fds = rights_take(&h, m->uid, m->fd, MSG_FDS);
+	*m = (struct msg){ .body = buf, .memory = -1, .fd = { -1, -1 }, .uid = uid };
+	take_control(&h, m);
 	if (ended)
 		return none ? -EAGAIN : -EIO;
 	if (n < (ssize_t)sizeof(head))
@@ -255,4 +289,19 @@ void msg_drop(struct msg *m, bool foreign)
 			close(*all[i]);
 		*all[i] = -1;
 	}
+}
+
+static bool set_passing(int fd, int on)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &on, sizeof(on)) == 0;
+}
+
+bool msg_refuse_fds(int fd)
+{
+	return set_passing(fd, 0);
+}
+
+void msg_allow_fds(int fd)
+{
+	set_passing(fd, 1);
 }

@@ -22,11 +22,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
 enum {
 	MSG_FDS = 2,
+	/* What the kernel lets anybody send (SCM_MAX_FD). It closes descriptors itself
+	 * that find no room at the receiver, and that may take long. */
+	MSG_FDS_SENT = 253,
 	MSG_PARTS = 37,
 	/* No body is longer in its message: a datagram of UDP and what is known of it. */
 	MSG_AT_ONCE_MAX = 65600,
@@ -97,11 +101,20 @@ int msg_read(const struct msg *m, size_t at, void *to, size_t n);
  * since this user's processes can do us any harm anyway. */
 void msg_drop(struct msg *m, bool foreign);
 
+/* From now on the kernel lets nobody send descriptors to this unix socket (-EAGAIN), nor
+ * to those accepted from it. Returns false if the kernel cannot do that (before Linux
+ * 6.16). */
+bool msg_refuse_fds(int fd);
+void msg_allow_fds(int fd);
+
 /* --- for msg_recv(), and tests --------------------------------------------------- */
 
 /* May a message begin with this head, have n bytes behind it and bring fds descriptors?
  * Returns as msg_recv() does. A body that lies in memory is checked by its length. */
 int msg_check(const struct msg_table *t, const struct msg_head *h, size_t n,
 	      unsigned fds);
+
+/* Makes h carry n descriptors; at is the room for the control message. */
+void msg_put_fds(struct msghdr *h, struct cmsghdr *at, const int *fds, unsigned n);
 
 #endif

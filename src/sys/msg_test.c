@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 #include "sys/rand.h"
-#include "sys/rights.h"
 
 enum { NONE, WORD, ANY, FDS, LONG, TYPES };
 enum { AT_ONCE = 60000, LONG_LEN = AT_ONCE + 5000, LONG_MAX_LEN = 100000 };
@@ -189,11 +189,11 @@ static void send_raw(const struct msg_head *h, size_t len, const int *fds, unsig
 	struct msghdr raw = { .msg_iov = iov, .msg_iovlen = 2 };
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int[8]))];
+		char room[CMSG_SPACE(sizeof(int[MSG_FDS_SENT]))];
 	} u;
 
 	if (n)
-		rights_put(&raw, &u.head, fds, n);
+		msg_put_fds(&raw, &u.head, fds, n);
 	assert_int_equal(sendmsg(ends[0], &raw, MSG_DONTWAIT), sizeof(*h) + len);
 }
 
@@ -351,6 +351,47 @@ static void no_descriptors_are_left(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
 }
 
+/* All but the first MSG_FDS of very many are closed. */
+static void very_many_descriptors(void **state)
+{
+	const struct msg_head h = msg_head(&table, FDS);
+	int fds[MSG_FDS_SENT], end_of[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe2(end_of, O_CLOEXEC), 0);
+	for (int i = 0; i < MSG_FDS_SENT; i++)
+		fds[i] = i < MSG_FDS ? STDERR_FILENO : end_of[1];
+	send_raw(&h, 3, fds, MSG_FDS_SENT);
+	close(end_of[1]);
+	assert_int_equal(take(), -EPROTO);
+	assert_int_equal(m.fds, MSG_FDS_SENT);
+	assert_true(m.fd[0] > STDERR_FILENO && m.fd[1] > STDERR_FILENO);
+	/* No write end is left once the others are closed */
+	assert_int_equal(read(end_of[0], &byte, 1), 0);
+	msg_drop(&m, false);
+	close(end_of[0]);
+}
+
+static void refused_and_allowed(void **state)
+{
+	const int fd = STDERR_FILENO;
+
+	(void)state;
+	if (!msg_refuse_fds(ends[1])) {
+		fprintf(stderr, "SKIPPED: this kernel does not refuse descriptors\n");
+		skip();
+	}
+	assert_int_equal(send_fds(&fd, 1), -EAGAIN);
+	assert_int_equal(send_body(WORD, 4), 0);
+	assert_int_equal(take(), 0);
+	msg_allow_fds(ends[1]);
+	assert_int_equal(send_fds(&fd, 1), 0);
+	assert_int_equal(take(), 0);
+	assert_int_equal(m.fds, 1);
+	msg_drop(&m, false);
+}
+
 /* With SO_PASSCRED the kernel names the sender, and tells an empty message from the
  * end. */
 static void the_sender_is_named(void **state)
@@ -412,6 +453,8 @@ int main(void)
 		TEST(a_long_body_lies_in_memory),
 		TEST(what_is_not_sealed_is_refused),
 		TEST(no_descriptors_are_left),
+		TEST(very_many_descriptors),
+		TEST(refused_and_allowed),
 		TEST(the_sender_is_named),
 		TEST(random_bytes),
 	};

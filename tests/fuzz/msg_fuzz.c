@@ -32,7 +32,6 @@
 #include "must.h"
 #include "sys/closer.h"
 #include "sys/log.h"
-#include "sys/rights.h"
 
 enum hearer { A_HOST, A_FABRIC, A_PROGRAM, HEARERS };
 enum fd { NO_FD, MEMORY, UNSEALED, PIPE, SOCKET, TWO, FDS };
@@ -130,7 +129,7 @@ static void speak(struct input *in, const int conn[CONNS], const struct msg_tabl
 	head.in_memory = !!(how & IN_MEMORY);
 	n = open_fds((enum fd)((how >> 5) % FDS), body, len, fd);
 	if (n)
-		rights_put(&m, &u.head, fd, n);
+		msg_put_fds(&m, &u.head, fd, n);
 	(void)!sendmsg(conn[how % CONNS], &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	for (unsigned i = 0; i < n; i++)
 		close(fd[i]);
