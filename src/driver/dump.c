@@ -31,8 +31,12 @@ static void forget(struct dumper *d)
 static void say(struct dumper *d, uint16_t slot, int32_t error, char *text, size_t len)
 {
 	const struct iovec part[2] = { { &error, sizeof(error) }, { text, len } };
+	int rc = host_say(d->host, slot, HOST_DUMP_TEXT, part, 2, NULL, 0);
 
-	(void)host_say(d->host, slot, HOST_DUMP_TEXT, part, 2, NULL, 0);
+	if (!rc || rc == -EAGAIN || rc == -ESRCH)
+		return;
+	error = rc; /* there is no memory for the text, or no descriptor */
+	(void)host_say(d->host, slot, HOST_DUMP_TEXT, part, 1, NULL, 0);
 }
 
 /* The dump is complete: sends it to all processes that asked. */
