@@ -104,7 +104,6 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 		due_add(qp->core, qp);
 		return 0;
 	case IBV_QPS_SQD:
-		src_is_patient(q);
 		due_add(qp->core, qp);
 		return 0;
 	case IBV_QPS_ERR:
@@ -137,8 +136,8 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 		 "oldest PSN without an ACK {oldest_psn=%u}, next {next_psn=%u}, never "
 		 "sent {new_psn=%u}; retries left {retries=%u}, RNR {rnr_retries=%u}; "
 		 "expected PSN {expected_psn=%u}",
-		 q->src.una, q->src.next, q->src.max, q->src.left.retries,
-		 q->src.left.rnr, q->dst.expected);
+		 q->src.s.una, q->src.at.psn, q->src.at.max_psn, q->src.s.retry_left,
+		 q->src.s.rnr_left, q->dst.expected);
 }
 
 static void describe_peer(const struct qp *qp, char *buf, size_t size)
@@ -152,7 +151,7 @@ static void describe_peer(const struct qp *qp, char *buf, size_t size)
 	else if (r && r->pid > 0)
 		snprintf(process, sizeof(process), ", process %d", (int)r->pid);
 	snprintf(buf, size, "QP 0x%06x%s, PSN %u", qp->attr.dest_qp_num, process,
-		 q->src.una);
+		 q->src.s.una);
 }
 
 const struct transport shm_transport = {

@@ -14,6 +14,7 @@
 #include "verbs/numbers.h"
 #include "verbs/psn.h"
 #include "verbs/qp.h"
+#include "verbs/source.h"
 #include "verbs/target_state.h"
 #include "verbs/transport.h"
 #include "wire/aeth.h"
@@ -42,12 +43,6 @@ enum { COUNT_MASK = 0x3ff };
 /* In a plain ACK of a connection these bits are as in src.says. */
 #define WORD_PLAIN (~0ull << WORD_LIFE_AT | 0xffull << WORD_SYNDROME_AT)
 
-/* What a source may still suffer. */
-struct patience {
-	uint8_t retries, rnr;
-	uint16_t agains; /* times that the peer may ask again at no cost */
-};
-
 struct shm_qp {
 	struct qp *qp;
 	struct peer *peer;	 /* while the QP has a lane */
@@ -56,22 +51,13 @@ struct shm_qp {
 	_Atomic uint64_t *word;	 /* this QP's; NULL: no lane */
 	const _Atomic uint64_t *answer; /* the peer's, for this QP */
 	struct {
-		/* [una, next) is sent and not executed; [next, max) was sent once and is
-		 * to be sent again. */
-		uint32_t una, next, max;
-		/* Index in the send queue of the request that next belongs to, and of the
-		 * first that has no numbers yet. */
-		uint32_t cur, fresh;
+		struct send_source s;
+		struct send_cursor at;
 		uint64_t says; /* the word for this connection, without its lower 42 bits
 				*/
-		unsigned unasked; /* requests since one asked for an ACK */
-		uint32_t heard;	  /* count of the last NAK that was heard */
-		bool listed;	  /* in lane.unanswered */
-		bool failed;	  /* request cur ends so, once all before it are done: */
-		enum ibv_wc_status fail_status;
-		enum verr fail_verr;
-		struct patience left, full; /* full: since something was executed */
-		uint64_t rnr_until;	    /* ns; 0: none */
+		uint32_t heard;	 /* count of the last NAK that was heard */
+		unsigned agains; /* times that the peer has asked again at no cost */
+		bool listed;	 /* in lane.unanswered */
 		/* A timer runs, or run() is about to set it. */
 		bool timed;
 		bool excused;	     /* the timeout was given once more */
@@ -124,14 +110,12 @@ static inline uint64_t word_of(uint32_t qpn, uint8_t life)
 /* Has the QP anything that was sent and not executed? */
 static inline bool src_is_waiting(const struct shm_qp *q)
 {
-	return q->src.una != q->src.max;
+	return q->src.s.una != q->src.at.max_psn;
 }
 
 /* --- source.c ------------------------------------------------------------ */
 
 void src_reset(struct shm_qp *q, uint32_t first);
-/* Takes over the QP's retry counts, which have changed. */
-void src_is_patient(struct shm_qp *q);
 /* The QP begins to send: what the target's word asks for is not for it. */
 void src_open(struct shm_qp *q);
 /* The QP sends no more. */
@@ -144,7 +128,7 @@ static inline void src_look(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock
 	if (src_is_waiting(q) && q->answer)
 		src_hear(q, atomic_load_explicit(q->answer, memory_order_acquire), now);
 }
-/* Request cur fails, once all before it are done. */
+/* The request at the cursor fails, once all before it are done. */
 void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */

@@ -6,7 +6,6 @@
 #include "shm/shm_qp.h"
 #include "verbs/due.h"
 #include "verbs/round.h"
-#include "verbs/source.h"
 #include "verbs/timeout.h"
 
 enum {
@@ -28,13 +27,6 @@ static uint8_t next_life(void)
 	return lives;
 }
 
-void src_is_patient(struct shm_qp *q)
-{
-	const struct ibv_qp_attr *attr = &q->qp->attr;
-
-	q->src.full = (struct patience){ attr->retry_cnt, attr->rnr_retry, AGAINS };
-}
-
 void src_reset(struct shm_qp *q, uint32_t first)
 {
 	struct qp *qp = q->qp;
@@ -45,12 +37,9 @@ void src_reset(struct shm_qp *q, uint32_t first)
 		peer_unlock(q->peer);
 	}
 	memset(&q->src, 0, sizeof(q->src));
-	q->src.una = q->src.next = q->src.max = first & PSN_MASK;
-	q->src.cur = q->src.fresh = qp->sq.tail;
+	send_reset(qp, &q->src.s, &q->src.at, first);
 	q->head.syndrome = next_life();
 	q->src.says = word_of(qp->qpn, q->head.syndrome);
-	src_is_patient(q);
-	q->src.left = q->src.full;
 	q->src.timeout_at = NEVER;
 }
 
@@ -65,10 +54,7 @@ void src_open(struct shm_qp *q)
 
 void src_stop(struct shm_qp *q)
 {
-	q->src.una = q->src.next = q->src.max;
-	q->src.cur = q->src.fresh = q->qp->sq.head;
-	q->src.failed = false;
-	q->src.rnr_until = 0;
+	send_stop(q->qp, &q->src.s, &q->src.at);
 	q->src.timeout_at = NEVER;
 	q->src.timed = false;
 }
@@ -84,123 +70,79 @@ static void fail(struct shm_qp *q, enum ibv_wc_status status, enum verr verr,
 	struct qp *qp = q->qp;
 
 	qp_is_held(qp);
-	sq_complete(qp, status, verr, now);
+	send_end(qp, &q->src.s, &q->src.at, status, verr, now);
 	qp_fail(qp, false, -1, now);
 	shm_settle(q);
 }
 
 static void tell_error(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (q->src.failed && q->src.cur == q->qp->sq.tail)
-		fail(q, q->src.fail_status, q->src.fail_verr, now);
+	const struct send_source *s = &q->src.s;
+
+	if (send_fails(q->qp, s, &q->src.at))
+		fail(q, s->fail_status, s->fail_verr, now);
 }
 
 void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 {
-	q->src.failed = true;
-	q->src.fail_status = status;
-	q->src.fail_verr = verr;
-	/* Numbers that the request has got already are never executed. */
-	q->src.max = q->src.next;
+	send_refuse(&q->src.s, status, verr);
 	tell_error(q, now);
 }
 
 /* --- forward, and back ------------------------------------------------------ */
-
-/* Completes the oldest request, which succeeded, without more ado where the CQ takes
- * it. */
-static inline void complete(struct qp *qp, const struct swqe *w, uint64_t now)
-	REQUIRES(qp->lock)
-{
-	struct cqe *to;
-
-	if (!(w->flags & IBV_SEND_SIGNALED)) {
-		qp->sq.tail++;
-		qp->sq.uncovered++;
-		return;
-	}
-	to = cq_begin(qp->send_cq);
-	if (!to) {
-		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
-		return;
-	}
-	qp->sq.tail++;
-	cqe_succeeds(to, w->wr_id, qp->qpn, IBV_WC_SEND, 0, now);
-	to->places = sq_cover(&qp->sq);
-	to->queue = &qp->sq.returned;
-	cq_end(qp->send_cq, false);
-}
 
 /* All segments before `to` were executed. */
 __attribute__((always_inline)) static inline void advance(struct shm_qp *q, uint32_t to,
 							  uint64_t now)
 	REQUIRES(q->qp->lock)
 {
+	struct send_source *s = &q->src.s;
+	const uint32_t start = s->una;
 	struct qp *qp = q->qp;
-	struct sq *sq = &qp->sq;
-	const uint32_t una = q->src.una;
+	struct send_part part;
 
 	qp_is_held(qp);
-	while (sq->tail != q->src.fresh) {
-		const struct swqe *w = sq_at(sq, sq->tail);
-
-		if (psn_off(to, una) < psn_off(psn_add(w->psn, w->npkts), una))
-			break;
-		complete(qp, w, now);
-		if (__builtin_expect(qp->state == IBV_QPS_ERR, 0))
+	while (send_part(qp, s, &q->src.at, to, &part))
+		if (!send_took(qp, s, &part, now))
 			return; /* its CQ was overrun */
-	}
-	q->src.una = to;
-	if (__builtin_expect(psn_diff(q->src.next, to) < 0, 0)) {
-		/* What was to be sent again was executed after all */
-		q->src.next = to;
-		while (q->src.cur != q->src.fresh &&
-		       psn_off(to, sq_at(sq, q->src.cur)->psn) >=
-			       sq_at(sq, q->src.cur)->npkts)
-			q->src.cur++;
-	}
-	q->src.left = q->src.full;
-	q->src.rnr_until = 0;
+	if (s->una == start)
+		return;
+	(void)send_caught_up(qp, s, &q->src.at, start);
+	send_refill(qp, s);
+	q->src.agains = 0;
 }
 
 /* Sends again from una on. */
 static void go_back(struct shm_qp *q)
 {
-	q->src.next = q->src.una;
-	if (src_is_waiting(q))
-		q->src.cur = q->qp->sq.tail;
-	q->src.failed = false; /* the failed one is tried again */
+	(void)send_rewind(q->qp, &q->src.s, &q->src.at, q->src.s.una);
 	due_add(q->qp->core, q->qp);
 }
 
 static bool retry(struct shm_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (!q->src.left.retries) {
-		fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
-		return false;
-	}
-	q->src.left.retries--;
-	return true;
+	if (send_retry(&q->src.s))
+		return true;
+	fail(q, IBV_WC_RETRY_EXC_ERR, verr, now);
+	return false;
 }
 
 static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if (!q->src.left.rnr) {
+	if (!send_rnr_retry(q->qp, &q->src.s)) {
 		fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
 		return;
 	}
-	if (q->src.left.rnr < 7)
-		q->src.left.rnr--;
 	go_back(q);
-	q->src.rnr_until = now + rnr_timer_ns(timer);
+	q->src.s.rnr_until = now + rnr_timer_ns(timer);
 }
 
 static void hear_nak(struct shm_qp *q, unsigned code, uint64_t now) REQUIRES(q->qp->lock)
 {
 	switch ((enum nak_code)code) {
 	case NAK_PSN_SEQUENCE:
-		if (q->src.left.agains)
-			q->src.left.agains--;
+		if (q->src.agains < AGAINS)
+			q->src.agains++;
 		else if (!retry(q, VERR_SEQUENCE_RETRIES, now))
 			return;
 		go_back(q);
@@ -250,9 +192,9 @@ __attribute__((noinline)) static void hear_rarely(struct shm_qp *q, uint64_t wor
 		return;
 	if ((uint8_t)(word >> WORD_SYNDROME_AT) != 0)
 		hear_nak_or_rnr(q, word, now);
-	if (q->src.failed && sends(q))
+	if (sends(q))
 		tell_error(q, now);
-	if (n && (q->src.cur != q->qp->sq.head || q->qp->state != IBV_QPS_RTS))
+	if (n && (q->src.at.cur != q->qp->sq.head || q->qp->state != IBV_QPS_RTS))
 		due_add(q->qp->core, q->qp);
 }
 
@@ -261,11 +203,11 @@ __attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_
 						       uint64_t now) REQUIRES(q->qp->lock)
 {
 	const struct qp *qp = q->qp;
-	const uint32_t to = (uint32_t)word & PSN_MASK, una = q->src.una;
+	const uint32_t to = (uint32_t)word & PSN_MASK, una = q->src.s.una;
 	const uint32_t n = psn_off(to, una);
 	const bool mine = !((word ^ q->src.says) >> WORD_LIFE_AT);
 
-	if (n > psn_off(q->src.max, una))
+	if (n > psn_off(q->src.at.max_psn, una))
 		return;
 	if (n && mine) {
 		if (!sends(q))
@@ -273,7 +215,7 @@ __attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_
 		advance(q, to, now);
 	}
 	if (__builtin_expect((word ^ q->src.says) & WORD_PLAIN ||
-				     q->src.cur != qp->sq.head ||
+				     q->src.at.cur != qp->sq.head ||
 				     qp->state != IBV_QPS_RTS,
 			     0))
 		hear_rarely(q, word, n, now);
@@ -376,7 +318,7 @@ static void set_timer(struct shm_qp *q, uint64_t now)
 	const uint64_t ns = ack_timeout_ns(q->qp);
 
 	q->src.timeout_at = ns ? went_out(&q->qp->core->round, now) + ns : NEVER;
-	q->src.mark = q->src.una;
+	q->src.mark = q->src.s.una;
 	q->src.seen = *q->peer->lane.read;
 }
 
@@ -385,9 +327,9 @@ static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const bool read = is_read(q), late = now - q->src.timeout_at > LATE_NS;
 
-	if (q->src.mark != q->src.una || (!read && *q->peer->lane.read != q->src.seen) ||
+	if (q->src.mark != q->src.s.una || (!read && *q->peer->lane.read != q->src.seen) ||
 	    (late && !q->src.excused)) {
-		q->src.excused = late && q->src.mark == q->src.una;
+		q->src.excused = late && q->src.mark == q->src.s.una;
 		set_timer(q, now);
 		return;
 	}
@@ -403,7 +345,7 @@ static uint64_t run_timer(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	/* In SQD what has not begun waits for RTS. */
 	const bool waits = src_is_waiting(q) ||
-			   (q->qp->state == IBV_QPS_RTS && q->src.cur != q->qp->sq.head);
+			   (q->qp->state == IBV_QPS_RTS && q->src.at.cur != q->qp->sq.head);
 
 	if (!waits && (q->src.timeout_at == NEVER || now >= q->src.timeout_at)) {
 		q->src.timed = false;
@@ -439,7 +381,14 @@ static uint64_t bereft(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
  * asked for an ACK? */
 static bool is_untold(const struct shm_qp *q)
 {
-	return src_is_waiting(q) && (q->src.failed || q->qp->sqd.draining);
+	const struct send_cursor *at = &q->src.at;
+	struct qp *qp = q->qp;
+
+	if (!src_is_waiting(q))
+		return false;
+	return q->src.s.failed || qp->sqd.draining ||
+	       (at->cur != qp->sq.head && !send_has_begun(at) &&
+		wqe_is_local(sq_at(&qp->sq, at->cur)));
 }
 
 uint64_t src_run(struct shm_qp *q, uint64_t now)
@@ -453,14 +402,14 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 	src_look(q, now);
 	if (!sends(q))
 		return NEVER;
-	if (qp->state == IBV_QPS_SQD && qp->sqd.draining && qp->sq.tail == q->src.fresh)
+	if (send_is_drained(qp, &q->src.at, false))
 		qp_drained(qp);
 	if (q->peer->lane.state == LANE_DEAD)
 		return bereft(q, now);
-	if (q->src.rnr_until) {
-		if (now < q->src.rnr_until)
-			return q->src.rnr_until;
-		q->src.rnr_until = 0;
+	if (q->src.s.rnr_until) {
+		if (now < q->src.s.rnr_until)
+			return q->src.s.rnr_until;
+		q->src.s.rnr_until = 0;
 		due_add(qp->core, qp);
 		q->src.timeout_at = NEVER;
 	}

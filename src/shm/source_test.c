@@ -67,11 +67,23 @@ static void a_queue_that_drains(void **state)
 	fix_close(f);
 }
 
+static void invalidate(struct qp *qp, uint64_t id, uint32_t key)
+{
+	struct ibv_send_wr wr = { .wr_id = id,
+				  .opcode = IBV_WR_LOCAL_INV,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .invalidate_rkey = key };
+
+	post_now(qp, &wr);
+}
+
 /* Nobody tells when a request without a completion was executed: the queue drains, and a
- * request fails behind it, without a timeout. */
+ * request fails or is carried out behind it, without a timeout. */
 static void what_waits_for_unsignaled_requests(void **state)
 {
-	for (int drains = 0; drains < 2; drains++) {
+	enum { FAILS, DRAINS, INVALIDATES, WAYS };
+
+	for (int way = 0; way < WAYS; way++) {
 		struct fix *f = plain_pair();
 		struct qp *qp = f->p.qp[0];
 		struct ibv_sge sge = sim_sge(f->mr[0], 0, 8);
@@ -82,29 +94,70 @@ static void what_waits_for_unsignaled_requests(void **state)
 		recv_at(f, 1, 1, 0, 8);
 		pair_stop(f, 1);
 		post_now(qp, &wr);
-		if (drains)
+		if (way == DRAINS)
 			fix_modify(f, 0, IBV_QPS_SQD);
-		else
+		else if (way == FAILS)
 			fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 8, 0);
+		else
+			invalidate(qp, 2, f->mr[0]->mkey.key);
 		pair_run(f, MS);
 		fix_no_wc(f, 0);
-		assert_int_equal(qp->sq.head - qp->sq.tail, drains ? 1 : 2);
+		assert_int_equal(qp->sq.head - qp->sq.tail, way == DRAINS ? 1 : 2);
 		pair_go(f, 1);
 		pair_run(f, 3 * MS);
 		assert_int_equal(qp->sq.tail, qp->sq.head);
-		if (drains)
+		if (way == DRAINS)
 			assert_false(qp->sqd.draining);
 		else
-			fix_wc(f, 0, 2, IBV_WC_LOC_QP_OP_ERR);
+			fix_wc(f, 0, 2, way == FAILS ? IBV_WC_LOC_QP_OP_ERR
+						     : IBV_WC_MW_BIND_ERR);
 		fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 		fix_close(f);
 	}
+}
+
+/* A window is bound and invalidated in its turn among SENDs. */
+static void binds(void **state)
+{
+	struct fix *f = plain_pair();
+	struct sim_node *n = &f->s->node[0];
+	struct ibv_send_wr bind = { .wr_id = 2,
+				    .opcode = IBV_WR_BIND_MW,
+				    .send_flags = IBV_SEND_SIGNALED };
+	struct qp *qp = f->p.qp[0];
+	struct mr *mr;
+	struct mw *mw;
+
+	(void)state;
+	mr = sim_mr(f->s, 0, f->mem[0], 4096, FIX_ALL | IBV_ACCESS_MW_BIND);
+	assert_int_equal(mw_alloc(n->pd, IBV_MW_TYPE_2, &mw), 0);
+	bind.bind_mw.mw = &mw->ibv;
+	bind.bind_mw.rkey = mw->ibv.rkey + 1;
+	bind.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = &mr->ibv,
+		.addr = mr->mkey.base,
+		.length = 64,
+		.mw_access_flags = IBV_ACCESS_REMOTE_READ,
+	};
+	recv_at(f, 1, 1, 0, 8);
+	recv_at(f, 1, 2, 0, 8);
+	post_at(f, 0, 1, 0, 8, 0);
+	post_now(qp, &bind);
+	post_at(f, 0, 3, 0, 8, 0);
+	invalidate(qp, 4, mw->ibv.rkey);
+	for (uint64_t id = 1; id <= 4; id++)
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	assert_false(mw->mkey.valid);
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	fix_close(f);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_queue_that_drains),
+		cmocka_unit_test(binds),
 		cmocka_unit_test(other_requests),
 		cmocka_unit_test(a_peer_that_is_stopped),
 		cmocka_unit_test(what_waits_for_unsignaled_requests),

@@ -7,7 +7,7 @@ static void the_receive_comes_soon(void **state)
 	struct fix *f = open_pair((struct sim_conf){ 0 });
 
 	(void)state;
-	shm_qp(f->p.qp[0])->src.left.rnr = shm_qp(f->p.qp[0])->src.full.rnr = 0;
+	f->p.qp[0]->attr.rnr_retry = shm_qp(f->p.qp[0])->src.s.rnr_left = 0;
 	for (uint64_t id = 1; id <= 3; id++)
 		post_at(f, 0, id, 100 * id, 50, 0);
 	pair_run(f, MS);
@@ -27,11 +27,11 @@ static void the_receive_comes_late(void **state)
 	(void)state;
 	post_at(f, 0, 1, 0, 50, 0);
 	pair_run(f, 4 * MS);
-	assert_true(shm_qp(f->p.qp[0])->src.left.rnr < 6);
+	assert_true(shm_qp(f->p.qp[0])->src.s.rnr_left < 6);
 	recv_at(f, 1, 1, 5000, 50);
 	came(f, 1, 1, 5000, 0, 50);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(shm_qp(f->p.qp[0])->src.left.rnr, 6);
+	assert_int_equal(shm_qp(f->p.qp[0])->src.s.rnr_left, 6);
 	fix_close(f);
 }
 

@@ -15,9 +15,10 @@
 #include "verbs/draft.h"
 #include "verbs/due.h"
 #include "verbs/round.h"
-#include "verbs/source.h"
 
 enum {
+	/* Of a request that a posting thread sends; a fence is the engine's. */
+	WHOLE_FLAGS = SEND_FLAGS & ~IBV_SEND_FENCE,
 	ASK_EVERY = 32, /* requests without a completion that share one ACK */
 	SHARE = 64,	/* segments in one output() */
 	UNIT = 4096,	/* bytes that count as one datagram of a turn's work */
@@ -41,12 +42,12 @@ static inline void publish(struct shm_qp *q, struct rec *r, unsigned op,
 	memcpy(r, &q->head, REC_HEAD);
 	r->flags = (uint8_t)((se ? REC_SE : 0) | (asks ? REC_ACKREQ : 0));
 	r->opcode = (uint8_t)op;
-	r->psn = q->src.next;
+	r->psn = q->src.at.psn;
 	r->data = w->imm;
 	ring_publish(&p->out, r, REC_HEAD + len);
 	p->sent++;
 	p->sent_bytes += len;
-	q->src.next = psn_add(q->src.next, 1);
+	send_move(&q->src.s, &q->src.at, w, 1);
 	q->src.written = p->out.head;
 	if (asks && !q->src.listed) {
 		q->src.listed = true;
@@ -60,10 +61,10 @@ static inline bool asks_for_ack(struct shm_qp *q, const struct swqe *w)
 {
 	const struct sq *sq = &q->qp->sq;
 
-	if (!(w->flags & IBV_SEND_SIGNALED) && ++q->src.unasked < ASK_EVERY &&
+	if (!(w->flags & IBV_SEND_SIGNALED) && ++q->src.at.unasked < ASK_EVERY &&
 	    sq->head - sq->tail < sq->cap / 2)
 		return false;
-	q->src.unasked = 0;
+	q->src.at.unasked = 0;
 	return true;
 }
 
@@ -127,11 +128,8 @@ __attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
 	else if (!copy_one(q, to, sge))
 		return false;
 	asks = asks_for_ack(q, w);
-	w->psn = q->src.next;
-	w->npkts = 1;
+	send_begin(&q->src.at, w, 1);
 	publish(q, r, SEGMENT_ONLY | op_of(w), w, w->length, asks);
-	q->src.max = q->src.next;
-	q->src.fresh = ++q->src.cur;
 	return true;
 }
 
@@ -147,7 +145,7 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	void *own = NULL;
 
 	if (!is_send(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
-	    wr->send_flags & ~(unsigned)SEND_FLAGS || sq->head == room)
+	    wr->send_flags & ~(unsigned)WHOLE_FLAGS || sq->head == room)
 		return false;
 	*sge = *wr->sg_list;
 	if (sge->length > RING_CHUNK)
@@ -194,7 +192,7 @@ static inline bool wants_timer(struct shm_qp *q)
  * for the end of an RNR NAK's time, or has failed, there are requests at its cursor. */
 static inline bool is_straight(const struct qp *qp, const struct shm_qp *q)
 {
-	return qp->state == IBV_QPS_RTS && q->src.cur == qp->sq.head &&
+	return qp->state == IBV_QPS_RTS && q->src.at.cur == qp->sq.head &&
 	       !qp->builder.active &&
 	       !atomic_load_explicit(&q->peer->closed, memory_order_relaxed);
 }
@@ -227,12 +225,16 @@ struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_le
 	return wr;
 }
 
+static bool has_window(const struct shm_qp *q)
+{
+	return psn_off(q->src.at.psn, q->src.s.una) < PSN_WINDOW / 2;
+}
+
 /* Are the requests at the cursor new, and may a thread that posts send them? */
 static bool may_push(const struct qp *qp, const struct shm_qp *q)
 {
-	return qp->state == IBV_QPS_RTS && q->src.cur == q->src.fresh &&
-	       !q->src.rnr_until && !q->src.failed &&
-	       psn_off(q->src.next, q->src.una) < PSN_WINDOW / 2 &&
+	return qp->state == IBV_QPS_RTS && !send_has_begun(&q->src.at) &&
+	       !q->src.s.rnr_until && !q->src.s.failed && has_window(q) &&
 	       !atomic_load_explicit(&q->peer->closed, memory_order_relaxed);
 }
 
@@ -251,12 +253,13 @@ enum post_left shm_push(struct qp *qp)
 	}
 	p = q->peer;
 	brief_take(&p->writing);
-	while (q->src.cur != qp->sq.head) {
-		struct swqe *w = sq_at(&qp->sq, q->src.cur);
-		const struct ibv_sge *sge = sq_sges(&qp->sq, q->src.cur);
+	while (q->src.at.cur != qp->sq.head) {
+		struct swqe *w = sq_at(&qp->sq, q->src.at.cur);
+		const struct ibv_sge *sge = sq_sges(&qp->sq, q->src.at.cur);
 		const void *own = NULL;
 
-		if (!is_send(w->opcode) || w->num_sge != 1 || w->length > RING_CHUNK)
+		if (!is_send(w->opcode) || w->num_sge != 1 || w->length > RING_CHUNK ||
+		    w->flags & IBV_SEND_FENCE)
 			break;
 		if (w->flags & IBV_SEND_INLINE)
 			own = (const void *)(uintptr_t)sge->addr;
@@ -264,7 +267,7 @@ enum post_left shm_push(struct qp *qp)
 			break;
 	}
 	brief_give(&p->writing);
-	due = q->src.cur != qp->sq.head || wants_timer(q);
+	due = q->src.at.cur != qp->sq.head || wants_timer(q);
 	lock_give(&qp->lock);
 	return left_by(p, due);
 }
@@ -273,71 +276,120 @@ enum post_left shm_push(struct qp *qp)
 
 enum next { NEXT_SENT, NEXT_WAITS, NEXT_FULL, NEXT_FAILED };
 
-/* Gives the request at cur, which is new, its numbers. */
-static bool begin(struct shm_qp *q, struct swqe *w, uint64_t now) REQUIRES(q->qp->lock)
+static enum next refuse(struct shm_qp *q, enum ibv_wc_status status, enum verr verr,
+			uint64_t now) REQUIRES(q->qp->lock)
 {
-	const uint32_t n = w->length ? (w->length - 1) / RING_CHUNK + 1 : 1;
+	src_error(q, status, verr, now);
+	return NEXT_FAILED;
+}
 
+static enum next work_locally(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	enum ibv_wc_status st;
+	enum verr verr;
+
+	qp_is_held(q->qp);
+	switch (send_locally(q->qp, &q->src.at, &st, &verr, now)) {
+	case END_WAITS:
+		return NEXT_WAITS;
+	case END_FAILED:
+		return refuse(q, st, verr, now);
+	case END_DONE:
+		break;
+	}
+	shm_settle(q); /* its CQ may be overrun */
+	return NEXT_SENT;
+}
+
+/* Gives the request at the cursor, which is new, its numbers.  *done: it needs none. */
+static enum next begin(struct shm_qp *q, struct swqe *w, struct wqe_memory *m, bool *done,
+		       uint64_t now) REQUIRES(q->qp->lock)
+{
+	const struct send_limits limits = {
+		.reads = q->qp->attr.max_rd_atomic,
+		.bytes = caps.max_msg,
+	};
+	int rc;
+
+	switch (send_may(q->qp, &q->src.s, &q->src.at, w, &limits)) {
+	case SEND_GO:
+		break;
+	case SEND_WAIT:
+		return NEXT_WAITS;
+	case SEND_LOCAL:
+		*done = true;
+		return work_locally(q, now);
+	case SEND_BAD_OP:
+		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+	case SEND_TOO_LONG:
+		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+	}
 	if (!is_send(w->opcode)) {
 		log_info("QP 0x%06x: work request 0x%llx: URNIC_SHM knows SENDs only",
 			 q->qp->qpn, (unsigned long long)w->wr_id);
-		src_error(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
-		return false;
+		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	}
-	if (w->length > caps.max_msg) {
-		src_error(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
-		return false;
-	}
-	w->psn = q->src.next;
-	w->npkts = n;
-	q->src.fresh++;
-	return true;
+	if (!has_window(q))
+		return NEXT_WAITS;
+	rc = wqe_resolve(q->qp, q->src.at.cur, m);
+	if (rc)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	send_begin(&q->src.at, w, w->length ? (w->length - 1) / RING_CHUNK + 1 : 1);
+	return NEXT_SENT;
 }
 
-/* Writes the next segment of the request at cur. */
+/* Returns 0, -ENOBUFS, or -EFAULT.  The ring's lock is held. */
+static int copy_segment(struct shm_qp *q, unsigned op, const struct swqe *w,
+			const struct span *span, uint32_t off, uint32_t len)
+{
+	struct rec *r = ring_reserve(&q->peer->out, REC_HEAD + len);
+
+	if (!r)
+		return -ENOBUFS;
+	if (len && span_copy((uint8_t *)r + REC_HEAD, span, off, len))
+		return -EFAULT;
+	publish(q, r, op, w, len, op & SEGMENT_LAST && asks_for_ack(q, w));
+	return 0;
+}
+
+/* Writes the next segment of the request at the cursor. */
+static enum next write_segment(struct shm_qp *q, const struct swqe *w,
+			       struct wqe_memory *m, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const uint32_t nth = psn_off(q->src.at.psn, w->psn), off = nth * RING_CHUNK;
+	const bool last = nth + 1 == w->npkts;
+	const uint32_t len = last ? w->length - off : RING_CHUNK;
+	const unsigned op =
+		(nth == 0 ? SEGMENT_FIRST : 0) | (last ? SEGMENT_LAST | op_of(w) : 0);
+	int rc = wqe_resolve(q->qp, q->src.at.cur, m);
+
+	if (!rc) {
+		peer_lock(q->peer);
+		rc = copy_segment(q, op, w, &m->span, off, len);
+		peer_unlock(q->peer);
+	}
+	if (rc == -ENOBUFS)
+		return NEXT_FULL;
+	if (rc)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	q->qp->core->round.spent += len / UNIT + 1;
+	return NEXT_SENT;
+}
+
+/* Does the next step of the request at the cursor. */
 static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
-	struct qp *qp = q->qp;
-	struct swqe *w = sq_at(&qp->sq, q->src.cur);
-	uint32_t nth, off, len;
-	unsigned op = 0;
-	struct rec *r;
-	bool asks;
-	int rc;
+	struct swqe *w = sq_at(&q->qp->sq, q->src.at.cur);
+	bool done = false;
 
-	if (q->src.cur == q->src.fresh) {
-		if (qp->state == IBV_QPS_SQD ||
-		    psn_off(q->src.next, q->src.una) >= PSN_WINDOW / 2)
-			return NEXT_WAITS;
-		if (!begin(q, w, now))
-			return NEXT_FAILED;
+	if (!send_has_begun(&q->src.at)) {
+		const enum next next = begin(q, w, m, &done, now);
+
+		if (next != NEXT_SENT || done)
+			return next;
 	}
-	nth = psn_off(q->src.next, w->psn);
-	off = nth * RING_CHUNK;
-	len = w->length - off < RING_CHUNK ? w->length - off : RING_CHUNK;
-	op = (nth == 0 ? SEGMENT_FIRST : 0) |
-	     (nth + 1 == w->npkts ? SEGMENT_LAST | op_of(w) : 0);
-	rc = wqe_resolve(qp, q->src.cur, m);
-	if (rc) {
-		src_error(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
-		return NEXT_FAILED;
-	}
-	r = ring_reserve(&q->peer->out, REC_HEAD + len);
-	if (!r)
-		return NEXT_FULL;
-	if (len && span_copy((uint8_t *)r + REC_HEAD, &m->span, off, len)) {
-		src_error(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
-		return NEXT_FAILED;
-	}
-	asks = op & SEGMENT_LAST && asks_for_ack(q, w);
-	publish(q, r, op, w, len, asks);
-	if (psn_diff(q->src.next, q->src.max) > 0)
-		q->src.max = q->src.next;
-	if (op & SEGMENT_LAST)
-		q->src.cur++;
-	qp->core->round.spent += len / UNIT + 1;
-	return NEXT_SENT;
+	return write_segment(q, w, m, now);
 }
 
 /* Returns whether the QP could send more now. */
@@ -349,12 +401,8 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	enum next next = NEXT_SENT;
 	unsigned left = SHARE;
 
-	peer_lock(p);
-	while (next == NEXT_SENT && left && q->src.cur != qp->sq.head && !q->src.failed) {
+	for (; next == NEXT_SENT && left && send_any(qp, &q->src.s, &q->src.at); left--)
 		next = write_next(q, &m, now);
-		left--;
-	}
-	peer_unlock(p);
 	peer_wrote(p); /* a peer that sleeps over a full ring must be woken, too */
 	if (next == NEXT_FULL) {
 		atomic_store(&p->closed, true);
@@ -362,7 +410,7 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	} else if (!lane_is_awaited(&p->lane)) {
 		atomic_store(&p->closed, false);
 	}
-	return next == NEXT_SENT && q->src.cur != qp->sq.head && !q->src.failed;
+	return next == NEXT_SENT && send_any(qp, &q->src.s, &q->src.at);
 }
 
 bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
@@ -377,9 +425,9 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 		return false;
 	peer_wrote(q->peer); /* a posting thread may have left the KICK to this turn */
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || !qp_may_go(qp) ||
-	    q->src.rnr_until || qp_waits_for_lane(qp))
+	    q->src.s.rnr_until || qp_waits_for_lane(qp))
 		return false;
-	if (q->src.cur != qp->sq.head && !q->src.failed)
+	if (send_any(qp, &q->src.s, &q->src.at))
 		more = write_all(q, now);
 	shm_settle(q);
 	return more;

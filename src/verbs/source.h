@@ -67,6 +67,9 @@ struct send_cursor {
 };
 
 enum { NO_BURST = 0x7fffffff };
+static_assert(IBV_WR_RDMA_WRITE_WITH_IMM < IBV_WR_SEND &&
+		      IBV_WR_SEND_WITH_IMM == IBV_WR_SEND + 1,
+	      "send_succeeds() knows WRITEs and SENDs by their order");
 
 struct send_source {
 	uint32_t una;
@@ -205,6 +208,32 @@ static inline bool send_part(struct qp *qp, const struct send_source *s,
 	return !p->missing;
 }
 
+/* sq_complete() of w, the oldest request, which succeeded: without more ado if it is a
+ * SEND or WRITE of the program, and the CQ takes it. */
+static inline void send_succeeds(struct qp *qp, const struct swqe *w, uint64_t now)
+	REQUIRES(qp->lock)
+{
+	const bool plain = w->opcode <= IBV_WR_SEND_WITH_IMM && !(w->flags & SWQE_OWN);
+	struct cqe *to;
+
+	if (plain && !(w->flags & IBV_SEND_SIGNALED)) {
+		qp->sq.tail++;
+		qp->sq.uncovered++;
+		return;
+	}
+	to = plain ? cq_begin(qp->send_cq) : NULL;
+	if (!to) {
+		sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+		return;
+	}
+	qp->sq.tail++;
+	cqe_succeeds(to, w->wr_id, qp->qpn,
+		     w->opcode >= IBV_WR_SEND ? IBV_WC_SEND : IBV_WC_RDMA_WRITE, 0, now);
+	to->places = sq_cover(&qp->sq);
+	to->queue = &qp->sq.returned;
+	cq_end(qp->send_cq, false);
+}
+
 /* Moves una past the part, and completes the request if that was the rest of it.  Returns
  * false if the QP is in ERR now: its CQ was overrun. */
 static inline bool send_took(struct qp *qp, struct send_source *s,
@@ -213,7 +242,7 @@ static inline bool send_took(struct qp *qp, struct send_source *s,
 	s->una = psn_add(s->una, p->n);
 	if (p->from + p->n < p->w->npkts)
 		return true;
-	sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
+	send_succeeds(qp, p->w, now);
 	return qp->state != IBV_QPS_ERR;
 }
 
