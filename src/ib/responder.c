@@ -14,28 +14,11 @@
 
 /* --- answers ------------------------------------------------------------- */
 
-/* The NAK code for each refusal, on an RC QP (IBTA table 60). A SEND whose key cannot be
- * invalidated gets none (9.9.3, class J): its receive and the QP fail, and the requester
- * finds out when its retries are used up. */
-static const uint8_t nak_of[REFUSALS] = {
-	[REFUSED_RECV_SHORT] = NAK_INVALID_REQUEST,
-	[REFUSED_RECV_SGE] = NAK_REMOTE_OPERATIONAL,
-	[REFUSED_PLACE] = NAK_INVALID_REQUEST,
-	[REFUSED_LENGTH] = NAK_INVALID_REQUEST,
-	[REFUSED_TOO_LONG] = NAK_INVALID_REQUEST,
-	[REFUSED_OPERATION] = NAK_INVALID_REQUEST,
-	[REFUSED_ALIGNMENT] = NAK_INVALID_REQUEST,
-	[REFUSED_TOO_MANY] = NAK_INVALID_REQUEST,
-	[REFUSED_KEY] = NAK_REMOTE_ACCESS,
-	[REFUSED_MEMORY] = NAK_REMOTE_OPERATIONAL,
-	[REFUSED_SRQ] = NAK_INVALID_REQUEST,
-};
-
 void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	s->nak = aeth_syndrome(AETH_NAK, nak_of[why]);
+	s->nak = aeth_syndrome(AETH_NAK, target_nak(why));
 	s->nak_psn = s->epsn;
 	if (why == REFUSED_INVALIDATE) { /* class J: what came before has its ACK */
 		s->nak = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);

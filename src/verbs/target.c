@@ -12,30 +12,32 @@
 #include "verbs/srq_hooks.h"
 
 /* Per refusal: its text in the log; the completion status of the current receive
- * (SUCCESS: it is not completed); and the event of an RC QP that fails by it, or -1. */
+ * (SUCCESS: it is not completed); the event of an RC QP that fails by it, or -1; and the
+ * NAK that such a QP answers with (IBTA table 60), or NAK_CODES: none. */
 /* clang-format off */
 static const struct {
 	const char *why;
 	enum ibv_wc_status status;
 	enum verr verr;
 	int event;
+	enum nak_code nak;
 } refusals[REFUSALS] = {
-#define ROW(name, why, status, verr, event) \
-	[REFUSED_##name] = { why, IBV_WC_##status, verr, event },
-	ROW(NO_RECV,    "no receive is posted",                                SUCCESS,         VERR_NONE,            -1)
-	ROW(RECV_SHORT, "longer than the receive that is posted",              LOC_LEN_ERR,     VERR_LOCAL_LENGTH,    -1)
-	ROW(RECV_SGE,   "the receive's own memory cannot be written to",       LOC_PROT_ERR,    VERR_LOCAL_KEY,       -1)
-	ROW(INVALIDATE, "the rkey cannot be invalidated",                      REM_INV_REQ_ERR, VERR_INVALIDATE,      -1)
-	ROW(PLACE,      "the packet is out of place in its message",           REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(LENGTH,     "the length is not that of the operation",             REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(TOO_LONG,   "longer than 2^31 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(OPERATION,  "not among the QP's qp_access_flags",                  REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(ALIGNMENT,  "the address is not aligned to 8 bytes",               REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
-	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
-	ROW(MEMORY,     "the region's memory is not mapped",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR)
-	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1)
-	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR)
+#define ROW(name, why, status, verr, event, nak) \
+	[REFUSED_##name] = { why, IBV_WC_##status, verr, event, nak },
+	ROW(NO_RECV,    "no receive is posted",                                SUCCESS,         VERR_NONE,            -1,                      NAK_CODES)
+	ROW(RECV_SHORT, "longer than the receive that is posted",              LOC_LEN_ERR,     VERR_LOCAL_LENGTH,    -1,                      NAK_INVALID_REQUEST)
+	ROW(RECV_SGE,   "the receive's own memory cannot be written to",       LOC_PROT_ERR,    VERR_LOCAL_KEY,       -1,                      NAK_REMOTE_OPERATIONAL)
+	ROW(INVALIDATE, "the rkey cannot be invalidated",                      REM_INV_REQ_ERR, VERR_INVALIDATE,      -1,                      NAK_CODES)
+	ROW(PLACE,      "the packet is out of place in its message",           REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(LENGTH,     "the length is not that of the operation",             REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(TOO_LONG,   "longer than 2^31 bytes",                              REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(OPERATION,  "not among the QP's qp_access_flags",                  REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(ALIGNMENT,  "the address is not aligned to 8 bytes",               REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR, NAK_REMOTE_ACCESS)
+	ROW(MEMORY,     "the region's memory is not mapped",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR, NAK_REMOTE_OPERATIONAL)
+	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1,                      NAK_CODES)
+	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
 #undef ROW
 };
 /* clang-format on */
@@ -309,6 +311,11 @@ enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64
 int target_event(enum refusal why)
 {
 	return refusals[why].event;
+}
+
+enum nak_code target_nak(enum refusal why)
+{
+	return refusals[why].nak;
 }
 
 /* --- texts --------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "verbs/cq.h"
 #include "verbs/qp.h"
 #include "verbs/target_state.h"
+#include "wire/aeth.h"
 
 #define REQUEST_MAX 0x80000000u /* longest message in bytes: IBTA 9.7.4.1.7 */
 
@@ -142,6 +143,11 @@ enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64
 /* Returns the asynchronous event of an IBTA RC QP that this refusal ends (9.9.3), or
  * -1. */
 int target_event(enum refusal why);
+/* Returns the NAK by which such a QP answers, or NAK_CODES if there is none: no receive is
+ * posted; the payload cannot be fetched; or a SEND's key cannot be invalidated (9.9.3,
+ * class J): the receive and the QP fail, and the requester finds out when its retries are
+ * used up. */
+enum nak_code target_nak(enum refusal why);
 
 /* --- words --------------------------------------------------------------- */
 
