@@ -25,7 +25,7 @@ enum {
 /* Was the packet that ends at `end` written since QPs were last admitted? */
 static bool wrote(const struct lane *l, uint32_t end)
 {
-	return end - l->admitted_at - 1 < *l->written - l->admitted_at;
+	return end - l->admitted_at - 1 < lane_mark(l->written) - l->admitted_at;
 }
 
 static int no_room(struct ib_qp *q, bool request)
@@ -55,7 +55,7 @@ int lane_emit(struct ib_qp *q, const struct emit *e)
 
 	if (rc == -ENOBUFS)
 		return no_room(q, false);
-	q->rsp.written = *l->written;
+	q->rsp.written = lane_mark(l->written);
 	q->qp->core->round.spent += e->len / REQ_UNIT + 1;
 	return rc;
 }
@@ -67,7 +67,7 @@ int lane_request(struct ib_qp *q, const struct emit *e)
 
 	if (rc == -ENOBUFS)
 		return no_room(q, true);
-	q->req.written = *l->written;
+	q->req.written = lane_mark(l->written);
 	q->qp->core->round.spent += (e->f.by_ref ? 0 : e->len / REQ_UNIT) + 1;
 	return rc;
 }
@@ -282,8 +282,8 @@ void lane_watch(struct ib_qp *q)
 {
 	const struct lane *l = q->qp->lane.via;
 
-	q->req.seen = *l->read;
-	q->req.seen_in = *l->got;
+	q->req.seen = lane_mark(l->read);
+	q->req.seen_in = lane_mark(l->got);
 }
 
 bool lane_is_read(struct ib_qp *q)
@@ -291,7 +291,7 @@ bool lane_is_read(struct ib_qp *q)
 	struct lane *l = q->qp->lane.via;
 
 	return l->state == LANE_UP && l->ops->look(l) &&
-	       (int32_t)(q->req.written - *l->read) <= 0;
+	       (int32_t)(q->req.written - lane_mark(l->read)) <= 0;
 }
 
 /* Has the responder taken the oldest request, a READ or atomic, and not answered yet?
@@ -318,9 +318,10 @@ bool lane_is_silent(struct ib_qp *q)
 
 	if (l->state != LANE_UP || !l->ops->look(l))
 		return true;
-	if (*l->got != r->seen_in && is_taken(q))
+	if (lane_mark(l->got) != r->seen_in && is_taken(q))
 		return false;
-	return *l->read == r->seen || (r->at.psn != r->s.una && lane_is_read(q));
+	return lane_mark(l->read) == r->seen ||
+	       (r->at.psn != r->s.una && lane_is_read(q));
 }
 
 bool lane_waits(const struct ib_qp *q)

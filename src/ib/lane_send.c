@@ -75,7 +75,7 @@ static inline enum step send_plain(struct planning *p, struct swqe *w)
 	p->at.cur++;
 	p->at.fresh++;
 	q->req.at = p->at;
-	q->req.written = *l->written;
+	q->req.written = lane_mark(l->written);
 	qp->core->round.spent += w->length / REQ_UNIT + 1;
 	req_arm(q, p->now);
 	if (s.ackreq)

@@ -105,13 +105,14 @@ static inline int take_records(struct peer *p, bool one, unsigned *cost, uint64_
 	return rc < 0 ? rc : n;
 }
 
-/* Takes in all records of a peer that sends segments, too. */
+/* Takes in all records of a peer that sends segments, too.  A record that its writer
+ * keeps changing is neither a segment nor another, and costs something, too. */
 static int take_mixed(struct peer *p, uint64_t now)
 {
-	unsigned cost = 0, n = 0;
+	unsigned n = 0;
 	int rc;
 
-	do {
+	for (unsigned cost = 0; cost < SERVE; cost++) {
 		rc = p->l->ops->segments(p, SERVE - cost, now);
 		if (rc < 0)
 			return rc;
@@ -125,7 +126,7 @@ static int take_mixed(struct peer *p, uint64_t now)
 		if (rc < 0)
 			return rc;
 		n += (unsigned)rc;
-	} while (cost < SERVE);
+	}
 	return (int)n;
 }
 

@@ -40,7 +40,7 @@ struct local_ops {
 	 * the peer. */
 	void (*told)(struct core *core, const struct lane *l, uint64_t word,
 		     uint64_t now);
-	/* Of a peer that lets SENDs go by segments (docs/dev/shm.md).
+	/* Of a peer that lets RC go by segments (docs/dev/shm.md).
 	 * segments: takes in those that the ring has next, `most` at most.  Returns how
 	 * many, or -EPROTO if no urnic writes such a record.
 	 * segment_words: completes what its words up to this count say; segment_news:

@@ -273,7 +273,7 @@ void peer_up(struct peer *p)
 	make_due(p);
 	if (!p->segments)
 		return;
-	log_info("slot %u, process %d: RC SENDs go by segments (URNIC_SHM)", p->slot,
+	log_info("slot %u, process %d: RC goes by segments (URNIC_SHM)", p->slot,
 		 (int)r->pid);
 	change_transport(p);
 }

@@ -65,7 +65,7 @@ struct peer {
 	struct lane lane; /* the lane is up or dead as the peer is */
 	struct pipe_shared *pipe;
 	int fd; /* memory of an offer that was not sent yet; or -1 */
-	/* Both processes let SENDs go by segments (docs/dev/shm.md).  Then posting
+	/* Both processes let RC go by segments (docs/dev/shm.md).  Then posting
 	 * threads write to the ring without the turn, and `writing` guards `out`,
 	 * lane.unanswered and the counts; otherwise the turn does. */
 	bool segments;

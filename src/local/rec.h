@@ -10,13 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIPE_VERSION = 6 };
+enum { PIPE_VERSION = 7 };
 
 enum rec_kind {
 	REC_PAD,     /* empty: fills the end of the ring */
 	REC_PACKET,  /* a packet of RC or UC: header values and payload */
 	REC_DGRAM,   /* a datagram of UD (dgram.c) */
-	REC_SEGMENT, /* of a SEND, or a QP's last word (shm/) */
+	REC_SEGMENT, /* of a request, or a QP's last word (shm/) */
 	REC_KINDS
 };
 

@@ -15,7 +15,7 @@ bool ring_look(struct ring_out *r)
 
 	if (r->head - tail > RING_SLOTS || tail - r->tail > RING_SLOTS)
 		return false;
-	r->tail = tail;
+	__atomic_store_n(&r->tail, tail, __ATOMIC_RELAXED); /* as head: ring_publish() */
 	return true;
 }
 

@@ -101,7 +101,8 @@ static inline void ring_publish(struct ring_out *r, struct rec *rec, uint32_t by
 			     0))
 		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&rec->stamp, ring_stamp(r->head), __ATOMIC_RELEASE);
-	r->head = end;
+	/* Others read it without the writers' lock (net/lane.h, written). */
+	__atomic_store_n(&r->head, end, __ATOMIC_RELAXED);
 }
 
 /* --- reading ------------------------------------------------------------- */
@@ -140,11 +141,12 @@ static inline const struct rec *ring_peek(const struct ring_in *r, struct rec *r
 	return from;
 }
 
-/* Is a record of so many bytes, of which len are payload, all in the ring? */
-static inline bool ring_holds(const struct ring_in *r, uint32_t bytes, uint32_t len)
+/* Is a record of so many bytes, of which `len`, at most `most`, follow the headers, all
+ * in the ring? */
+static inline bool ring_holds(const struct ring_in *r, uint32_t bytes, uint32_t len,
+			      uint32_t most)
 {
-	return len <= RING_CHUNK &&
-	       ring_slots(bytes) <= RING_SLOTS - r->tail % RING_SLOTS;
+	return len <= most && ring_slots(bytes) <= RING_SLOTS - r->tail % RING_SLOTS;
 }
 
 /* Gets the next record.  Returns 1 with its headers in *rec and its payload in the ring
@@ -158,7 +160,8 @@ static inline int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **
 		if (__builtin_expect(rec->kind != REC_PAD, 1)) {
 			*payload = (const uint8_t *)from + rec_head(rec);
 			*len = rec->bytes - rec_head(rec);
-			return rec->kind < REC_KINDS && ring_holds(r, rec->bytes, *len)
+			return rec->kind < REC_KINDS &&
+					       ring_holds(r, rec->bytes, *len, RING_CHUNK)
 				       ? 1
 				       : -EPROTO;
 		}
@@ -168,8 +171,9 @@ static inline int ring_next(struct ring_in *r, struct rec *rec, const uint8_t **
 	return 0;
 }
 
-/* ring_next() of records of one kind, which have the first header only.  Returns 0 also
- * if the next record is of another kind. */
+/* ring_next() of records of one kind, and only of their first header: a second one is at
+ * *payload, and counts in *len (ring_more()).  Returns 0 also if the next record is of
+ * another kind. */
 static inline int ring_next_of(struct ring_in *r, enum rec_kind kind, struct rec *rec,
 			       const uint8_t **payload, uint32_t *len)
 {
@@ -179,7 +183,8 @@ static inline int ring_next_of(struct ring_in *r, enum rec_kind kind, struct rec
 		if (__builtin_expect(rec->kind == kind, 1)) {
 			*payload = (const uint8_t *)from + REC_HEAD;
 			*len = rec->bytes - REC_HEAD;
-			return !(rec->flags & REC_WIDE) && ring_holds(r, rec->bytes, *len)
+			return ring_holds(r, rec->bytes, *len,
+					  RING_CHUNK + REC_HEAD_WIDE - REC_HEAD)
 				       ? 1
 				       : -EPROTO;
 		}
@@ -190,6 +195,14 @@ static inline int ring_next_of(struct ring_in *r, enum rec_kind kind, struct rec
 	}
 	return 0;
 }
+
+/* Copies the second header, which begins at `at`. */
+static inline void ring_more(struct rec *rec, const uint8_t *at)
+{
+	memcpy((uint8_t *)rec + REC_HEAD, at, REC_HEAD_WIDE - REC_HEAD);
+	__asm__ volatile("" : "+m"(*rec));
+}
+
 /* Tells the writer how far the reader has come.  Returns true if the writer waits for
  * room. */
 bool ring_tell(struct ring_in *r);

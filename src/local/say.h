@@ -24,7 +24,7 @@ enum say {
 
 struct pipe_msg {
 	uint8_t version, what, yes;
-	uint8_t segments;   /* may SENDs go by segments? */
+	uint8_t segments;   /* may RC go by segments? */
 	uint32_t bytes;	    /* size of the offered memory */
 	struct nonce nonce; /* at == 0: its memory must not be copied directly */
 };

@@ -94,7 +94,8 @@ struct lane {
 	_Atomic uint64_t *executed;
 	const _Atomic uint64_t *theirs;
 	/* How far this process has written, the other has read, and this process has
-	 * read. Free-running, in the lane's own units. */
+	 * read. Free-running, in the lane's own units. Other threads may write to the
+	 * lane meanwhile: read them by lane_mark(). */
 	const uint32_t *written, *read, *got;
 	/* access to the other process's memory (direct/); never NULL */
 	struct reach *reach;
@@ -104,6 +105,11 @@ struct lane {
 	/* of these, those done while posting; counts only QPs that have left */
 	uint64_t at_once, at_once_bytes;
 };
+
+static inline uint32_t lane_mark(const uint32_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
 
 static inline bool lane_is_awaited(const struct lane *l)
 {

@@ -67,6 +67,57 @@ static inline void recv_at(struct fix *f, int side, uint64_t id, size_t at, uint
 	sim_recv(f->p.qp[side], id, &sge, 1);
 }
 
+/* Posts a WRITE or another request to the peer's memory: len bytes of side's memory at
+ * `at`, to `to` there. */
+static inline void post_to(struct fix *f, int side, enum ibv_wr_opcode opcode,
+			   uint64_t id, size_t at, size_t to, uint32_t len, uint32_t imm)
+{
+	struct ibv_sge sge = sim_sge(f->mr[side], at, len);
+	struct ibv_send_wr wr = send_wr(id, &sge, 1, 0);
+
+	wr.opcode = opcode;
+	wr.imm_data = imm;
+	wr.wr.rdma.remote_addr = f->mr[!side]->mkey.base + to;
+	wr.wr.rdma.rkey = f->mr[!side]->mkey.key;
+	post_now(f->p.qp[side], &wr);
+}
+
+/* Writes a record of so many bytes into the ring, as from side's QP: r, with that QP's
+ * numbers and life. */
+static inline void stray_record(struct fix *f, int side, struct rec r, uint32_t bytes)
+{
+	const struct rec *head = &shm_qp(f->p.qp[side])->head;
+	struct core *core = &f->s->node[side].core;
+	struct peer *p = pair_peer(f, side);
+	struct rec *to;
+
+	r.kind = head->kind;
+	r.syndrome = head->syndrome;
+	r.dst = head->dst;
+	r.src = head->src;
+	r.route = head->route;
+	turn_take(&core->turn);
+	to = ring_reserve(&p->out, REC_HEAD_WIDE);
+	assert_non_null(to);
+	memcpy(to, &r, sizeof(r));
+	ring_publish(&p->out, to, bytes);
+	peer_wrote(p);
+	local_flush(local_of(core));
+	turn_give(&core->turn);
+}
+
+/* A segment that the QP would not write now. */
+static inline void stray(struct fix *f, int side, unsigned op, uint32_t psn)
+{
+	const bool wide = segment_is_wide(op);
+
+	stray_record(f, side,
+		     (struct rec){ .opcode = (uint8_t)op,
+				   .flags = wide ? REC_WIDE : 0,
+				   .psn = psn },
+		     wide ? REC_HEAD_WIDE : REC_HEAD);
+}
+
 static inline void came(struct fix *f, int side, uint64_t id, size_t to, size_t from,
 			uint32_t len)
 {

@@ -18,6 +18,7 @@ static int open_qp(struct qp *qp)
 		return -ENOMEM;
 	q->qp = qp;
 	q->src.timeout_at = NEVER;
+	q->dst.odd = DST_CLOSED;
 	qp->tp.state = q;
 	return 0;
 }

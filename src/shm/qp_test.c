@@ -119,6 +119,24 @@ static void all_that_wait_change(void **state)
 	sim_close(s);
 }
 
+/* Its program gives the QP up before it is ready. */
+static void never_ready(void **state)
+{
+	struct fix *f = plain_pair();
+	struct ibv_qp_cap cap = { 8, 8, 1, 1, 0 };
+	struct qp *qp = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], f->p.cq[0], NULL, &cap);
+	struct core *core = &f->s->node[0].core;
+
+	(void)state;
+	turn_take(&core->turn);
+	lock_take(&qp->lock);
+	assert_int_equal(qp_change_transport(qp, &shm_transport), 0);
+	lock_give(&qp->lock);
+	turn_give(&core->turn);
+	sim_destroy(f->s, qp);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -128,6 +146,7 @@ int main(void)
 		cmocka_unit_test(a_source_of_before),
 		cmocka_unit_test(the_last_word),
 		cmocka_unit_test(all_that_wait_change),
+		cmocka_unit_test(never_ready),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

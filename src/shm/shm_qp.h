@@ -20,15 +20,37 @@
 #include "wire/aeth.h"
 #include "wire/qpn.h"
 
-/* rec.opcode of a segment. */
+/* rec.opcode of a segment: bits, and the kind of message. */
 enum segment {
 	SEGMENT_FIRST = 1 << 0,
 	SEGMENT_LAST = 1 << 1,
-	SEGMENT_IMM = 1 << 2,  /* of the last: rec.data is immediate data */
-	SEGMENT_WORD = 1 << 3, /* no segment: the word of a QP that leaves */
+	SEGMENT_IMM = 1 << 2, /* of the last: rec.data is immediate data */
+	SEGMENT_INV = 1 << 3, /* of the last: rec.data is the rkey to invalidate */
 	SEGMENT_ONLY = SEGMENT_FIRST | SEGMENT_LAST,
-	SEGMENT_KNOWN = SEGMENT_ONLY | SEGMENT_IMM | SEGMENT_WORD,
+	SEGMENT_KIND_AT = 4,
 };
+enum segment_kind {
+	KIND_SEND,
+	KIND_WRITE,
+	KIND_WORD, /* no segment: the word of a QP that leaves */
+	KINDS
+};
+
+static inline unsigned segment_kind(unsigned op)
+{
+	return op >> SEGMENT_KIND_AT;
+}
+
+/* Has the record the second header? */
+static inline bool segment_is_wide(unsigned op)
+{
+	return segment_kind(op) == KIND_WRITE && op & SEGMENT_FIRST;
+}
+
+static inline uint32_t segment_head(unsigned op)
+{
+	return segment_is_wide(op) ? REC_HEAD_WIDE : REC_HEAD;
+}
 
 /* The word of a QP as target: what it says to its source (net/lane.h, executed).
  *
@@ -43,6 +65,15 @@ enum { COUNT_MASK = 0x3ff };
 /* In a plain ACK of a connection these bits are as in src.says. */
 #define WORD_PLAIN (~0ull << WORD_LIFE_AT | 0xffull << WORD_SYNDROME_AT)
 
+/* Why the next segment is not just the begin of a message. */
+enum dst_odd {
+	DST_CLOSED = 1 << 0,   /* the word is not the QP's to write */
+	DST_IN_SEND = 1 << 1,  /* the expected segment continues a SEND, */
+	DST_IN_WRITE = 1 << 2, /* a WRITE */
+	DST_MISSED = 1 << 3,   /* the expected segment has found no receive */
+	DST_GAP = 1 << 4,      /* what is missing was asked for */
+};
+
 struct shm_qp {
 	struct qp *qp;
 	struct peer *peer;	 /* while the QP has a lane */
@@ -53,9 +84,9 @@ struct shm_qp {
 	struct {
 		struct send_source s;
 		struct send_cursor at;
-		uint64_t says; /* the word for this connection, without its lower 42 bits
-				*/
-		uint32_t heard;	 /* count of the last NAK that was heard */
+		uint64_t says;	/* the word for this connection, without its lower 42 bits
+				 */
+		uint32_t heard; /* count of the last NAK that was heard */
 		unsigned agains; /* times that the peer has asked again at no cost */
 		bool listed;	 /* in lane.unanswered */
 		/* A timer runs, or run() is about to set it. */
@@ -73,15 +104,9 @@ struct shm_qp {
 		uint32_t count;
 		uint8_t life; /* the source's; 0: not known yet */
 		bool comm_est;
-		enum dst_state {
-			DST_CLOSED,  /* the word is not the QP's to write */
-			DST_BETWEEN, /* the expected segment begins a message */
-			DST_MISSED,  /* ..., and has found no receive */
-			DST_INSIDE,  /* the expected segment continues a message */
-		} state;
+		uint8_t odd; /* enum dst_odd; 0: the next message is expected */
 		/* Segments before this place of the ring are of a former connection. */
 		uint32_t stale;
-		bool gap;	     /* what is missing was asked for */
 		uint64_t wait_until; /* ns; it waits for a receive; 0: it does not */
 		struct target target;
 		struct mr_found into;

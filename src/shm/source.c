@@ -310,7 +310,7 @@ static bool is_read(struct shm_qp *q)
 {
 	struct lane *l = &q->peer->lane;
 
-	return l->ops->look(l) && (int32_t)(q->src.written - *l->read) <= 0;
+	return l->ops->look(l) && (int32_t)(q->src.written - lane_mark(l->read)) <= 0;
 }
 
 static void set_timer(struct shm_qp *q, uint64_t now)
@@ -319,7 +319,7 @@ static void set_timer(struct shm_qp *q, uint64_t now)
 
 	q->src.timeout_at = ns ? went_out(&q->qp->core->round, now) + ns : NEVER;
 	q->src.mark = q->src.s.una;
-	q->src.seen = *q->peer->lane.read;
+	q->src.seen = lane_mark(q->peer->lane.read);
 }
 
 /* What lies in the ring is not lost: it is sent again only if the peer has read it. */
@@ -327,7 +327,8 @@ static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const bool read = is_read(q), late = now - q->src.timeout_at > LATE_NS;
 
-	if (q->src.mark != q->src.s.una || (!read && *q->peer->lane.read != q->src.seen) ||
+	if (q->src.mark != q->src.s.una ||
+	    (!read && lane_mark(q->peer->lane.read) != q->src.seen) ||
 	    (late && !q->src.excused)) {
 		q->src.excused = late && q->src.mark == q->src.s.una;
 		set_timer(q, now);
@@ -344,8 +345,8 @@ static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 static uint64_t run_timer(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	/* In SQD what has not begun waits for RTS. */
-	const bool waits = src_is_waiting(q) ||
-			   (q->qp->state == IBV_QPS_RTS && q->src.at.cur != q->qp->sq.head);
+	const bool waits = src_is_waiting(q) || (q->qp->state == IBV_QPS_RTS &&
+						 q->src.at.cur != q->qp->sq.head);
 
 	if (!waits && (q->src.timeout_at == NEVER || now >= q->src.timeout_at)) {
 		q->src.timed = false;

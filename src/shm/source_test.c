@@ -9,7 +9,7 @@ static void other_requests(void **state)
 	(void)state;
 	recv_at(f, 1, 1, 0, 8);
 	post_at(f, 0, 1, 0, 8, 0);
-	fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 8, 0);
+	fix_post(f, IBV_WR_RDMA_READ, 2, 0, 8, 0);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_LOC_QP_OP_ERR);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
@@ -97,7 +97,7 @@ static void what_waits_for_unsignaled_requests(void **state)
 		if (way == DRAINS)
 			fix_modify(f, 0, IBV_QPS_SQD);
 		else if (way == FAILS)
-			fix_post(f, IBV_WR_RDMA_WRITE, 2, 0, 8, 0);
+			fix_post(f, IBV_WR_RDMA_READ, 2, 0, 8, 0);
 		else
 			invalidate(qp, 2, f->mr[0]->mkey.key);
 		pair_run(f, MS);
@@ -109,8 +109,8 @@ static void what_waits_for_unsignaled_requests(void **state)
 		if (way == DRAINS)
 			assert_false(qp->sqd.draining);
 		else
-			fix_wc(f, 0, 2, way == FAILS ? IBV_WC_LOC_QP_OP_ERR
-						     : IBV_WC_MW_BIND_ERR);
+			fix_wc(f, 0, 2,
+			       way == FAILS ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_MW_BIND_ERR);
 		fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 		fix_close(f);
 	}

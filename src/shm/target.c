@@ -45,6 +45,7 @@ void dst_reset(struct shm_qp *q)
 
 	memset(&q->dst, 0, sizeof(q->dst));
 	q->dst.count = count;
+	q->dst.odd = DST_CLOSED;
 }
 
 /* Where the ring ends now: what lies before is of a former connection, or came before
@@ -71,7 +72,7 @@ void dst_open(struct shm_qp *q)
 	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
 	q->dst.stale = end_of_ring(q->peer);
 	q->dst.says = word_of(qp->attr.dest_qp_num, 0);
-	q->dst.state = DST_BETWEEN;
+	q->dst.odd = 0;
 	ask_again(q);
 }
 
@@ -81,9 +82,9 @@ void dst_close(struct shm_qp *q)
 {
 	uint64_t word;
 
-	if (q->dst.state == DST_CLOSED)
+	if (q->dst.odd & DST_CLOSED)
 		return;
-	q->dst.state = DST_CLOSED;
+	q->dst.odd |= DST_CLOSED;
 	word = atomic_load_explicit(q->word, memory_order_relaxed);
 	if (q->peer->lane.state != LANE_UP || !q->dst.life || write_word(q, word))
 		atomic_store(q->word, 0);
@@ -112,12 +113,12 @@ static void no_recv(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 
-	q->dst.gap = true; /* the segments that follow are asked for with this one */
-	if (q->dst.state == DST_MISSED) {
+	q->dst.odd |= DST_GAP; /* the segments that follow are asked for with this one */
+	if (q->dst.odd & DST_MISSED) {
 		tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
 		return;
 	}
-	q->dst.state = DST_MISSED;
+	q->dst.odd |= DST_MISSED;
 	q->dst.wait_until = now + RECV_WAIT_NS;
 	qp_is_held(qp);
 	qp_await_recv(qp, false);
@@ -145,61 +146,123 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now)
 
 /* --- one segment ------------------------------------------------------------ */
 
-static unsigned nak_of(enum refusal why)
-{
-	return why == REFUSED_RECV_SGE ? NAK_REMOTE_OPERATIONAL : NAK_INVALID_REQUEST;
-}
+static const char *const names[KINDS] = {
+	[KIND_SEND] = "SEND",
+	[KIND_WRITE] = "WRITE",
+};
 
-static void refuse(struct shm_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
+static void refuse(struct shm_qp *q, const struct rec *r, uint32_t len, enum refusal why,
+		   uint64_t now) REQUIRES(q->qp->lock)
 {
+	const enum nak_code nak = target_nak(why);
 	struct qp *qp = q->qp;
 	char text[TARGET_WHY_LEN];
 
 	qp_is_held(qp);
-	log_info("QP 0x%06x: a SEND from QP 0x%06x is refused: %s", qp->qpn,
-		 qp->attr.dest_qp_num, target_why(&q->dst.target, why, text));
+	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s", qp->qpn,
+		 names[segment_kind(r->opcode)], qp->attr.dest_qp_num, q->dst.expected,
+		 len, target_why(&q->dst.target, why, text));
 	target_fail_recv(qp, &q->dst.target, why, now);
-	tell_nak(q, AETH_NAK, nak_of(why));
+	if (nak != NAK_CODES)
+		tell_nak(q, AETH_NAK, nak);
 	qp_fail(qp, false, target_event(why), now);
 	shm_settle(q);
+}
+
+/* A SEND or WRITE is in the middle of its segments. */
+static uint8_t inside(unsigned kind)
+{
+	return kind == KIND_SEND ? DST_IN_SEND : kind == KIND_WRITE ? DST_IN_WRITE : 0;
+}
+
+static enum refusal place_send(struct shm_qp *q, const struct rec *r,
+			       const uint8_t *payload, uint32_t len) REQUIRES(q->qp->lock)
+{
+	const bool last = r->opcode & SEGMENT_LAST;
+	struct target *t = &q->dst.target;
+	enum refusal why = ACCEPTED;
+	struct qp *qp = q->qp;
+	uint32_t skip;
+
+	qp_is_held(qp);
+	if (r->opcode & SEGMENT_FIRST)
+		why = target_begin_send(qp, t, payload, len, last, &skip);
+	if (!why)
+		why = target_fill_recv(qp, t, payload, len);
+	if (!why && last && r->opcode & SEGMENT_INV)
+		why = target_invalidate(qp, r->data);
+	return why;
+}
+
+/* Does a receive tell of a WRITE whose rkey is refused (11.6.2)?  On a network that is
+ * known of a message in one packet only. */
+static bool is_told_by_recv(const struct shm_qp *q, const struct rec *r)
+{
+	const unsigned whole = SEGMENT_ONLY | SEGMENT_IMM;
+
+	return (r->opcode & whole) == whole && r->len <= q->qp->path.mtu;
+}
+
+static enum refusal place_write(struct shm_qp *q, const struct rec *r,
+				const uint8_t *payload, uint32_t len)
+	REQUIRES(q->qp->lock)
+{
+	const bool last = r->opcode & SEGMENT_LAST;
+	struct target *t = &q->dst.target;
+	enum refusal why = ACCEPTED;
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	if (r->opcode & SEGMENT_FIRST)
+		why = target_begin_write(qp, t, r->rkey, r->va, r->len);
+	if (!why && (last ? len != t->write.left : len >= t->write.left))
+		why = REFUSED_LENGTH;
+	if (!why && last && r->opcode & SEGMENT_IMM)
+		why = target_take_recv(qp, t);
+	if (why == REFUSED_KEY && is_told_by_recv(q, r))
+		(void)target_take_recv(qp, t);
+	return why ? why : target_write(qp, t, payload, len);
 }
 
 static enum refusal place(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
 			  uint32_t len) REQUIRES(q->qp->lock)
 {
-	struct qp *qp = q->qp;
-	const bool first = r->opcode & SEGMENT_FIRST, last = r->opcode & SEGMENT_LAST;
-	struct target *t = &q->dst.target;
-	enum refusal why = ACCEPTED;
-	uint32_t skip;
+	const unsigned kind = segment_kind(r->opcode);
+	const unsigned in = q->dst.odd & (DST_IN_SEND | DST_IN_WRITE);
 
-	qp_is_held(qp);
-	if (first == (q->dst.state == DST_INSIDE))
+	if (r->opcode & SEGMENT_FIRST ? in != 0 : in != inside(kind) || !in)
 		return REFUSED_PLACE;
-	if (first)
-		why = target_begin_send(qp, t, payload, len, last, &skip);
-	return why ? why : target_fill_recv(qp, t, payload, len);
+	return kind == KIND_SEND ? place_send(q, r, payload, len)
+				 : place_write(q, r, payload, len);
 }
 
 static void end_message(struct shm_qp *q, const struct rec *r, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
+	const bool write = segment_kind(r->opcode) == KIND_WRITE;
 	struct qp *qp = q->qp;
 	struct target *t = &q->dst.target;
 	struct cqe cqe = {
 		.now = now,
-		.opcode = IBV_WC_RECV,
-		.byte_len = (uint32_t)t->filled,
+		.opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.byte_len = (uint32_t)(write ? t->write.len : t->filled),
 		.src_qp = qp->attr.dest_qp_num,
 		.sl = qp->path.sl,
 	};
 
-	if (r->opcode & SEGMENT_IMM) {
-		cqe.flags = IBV_WC_WITH_IMM;
+	if (r->opcode & (SEGMENT_IMM | SEGMENT_INV)) {
+		cqe.flags = r->opcode & SEGMENT_IMM ? IBV_WC_WITH_IMM : IBV_WC_WITH_INV;
 		cqe.imm = r->data;
 	}
 	qp_is_held(qp);
 	target_complete(qp, t, &cqe, r->flags & REC_SE);
+}
+
+/* Does the message take a receive? */
+static bool ends_in_recv(const struct rec *r)
+{
+	return r->opcode & SEGMENT_LAST &&
+	       (segment_kind(r->opcode) == KIND_SEND || r->opcode & SEGMENT_IMM);
 }
 
 /* In RTR the first message raises an event. */
@@ -215,23 +278,22 @@ static void established(struct shm_qp *q)
 static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
 		    uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const bool last = r->opcode & SEGMENT_LAST;
 	enum refusal why = place(q, r, payload, len);
 
-	q->dst.gap = false;
+	q->dst.odd &= (uint8_t)~DST_GAP;
 	if (why == REFUSED_NO_RECV) {
 		no_recv(q, now);
 		return;
 	}
 	if (why) {
-		refuse(q, why, now);
+		refuse(q, r, len, why, now);
 		return;
 	}
 	end_wait(q);
 	established(q);
-	q->dst.state = last ? DST_BETWEEN : DST_INSIDE;
+	q->dst.odd = r->opcode & SEGMENT_LAST ? 0 : inside(segment_kind(r->opcode));
 	q->dst.expected = psn_add(q->dst.expected, 1);
-	if (last)
+	if (ends_in_recv(r))
 		end_message(q, r, now);
 	shm_settle(q);
 	if (q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
@@ -250,7 +312,7 @@ static bool is_stale(const struct shm_qp *q)
 static bool is_mine(struct shm_qp *q, const struct rec *r)
 {
 	qp_is_held(q->qp);
-	if (q->dst.state == DST_CLOSED || !qp_receives(q->qp))
+	if (q->dst.odd & DST_CLOSED || !qp_receives(q->qp))
 		return false;
 	return q->dst.life ? r->syndrome == q->dst.life : !is_stale(q);
 }
@@ -263,13 +325,15 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 
 	if (!is_mine(q, r))
 		return;
+	if (segment_kind(r->opcode) != KIND_SEND)
+		q->peer->l->one_sided = true;
 	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
 	if (ahead == 0) {
 		q->dst.life = r->syndrome;
 		q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life);
 		execute(q, r, payload, len, now);
-	} else if (ahead > 0 && !q->dst.gap) {
-		q->dst.gap = true;
+	} else if (ahead > 0 && !(q->dst.odd & DST_GAP)) {
+		q->dst.odd |= DST_GAP;
 		ask_again(q);
 	}
 }
@@ -286,8 +350,7 @@ static inline bool take_plain(struct shm_qp *q, const struct rec *r,
 
 	qp_is_held(qp);
 	if (r->opcode != SEGMENT_ONLY || r->psn != q->dst.expected ||
-	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS ||
-	    q->dst.state != DST_BETWEEN ||
+	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS || q->dst.odd ||
 	    !target_fill_first(qp, &q->dst.into, payload, len))
 		return false;
 	q->dst.expected = psn_add(q->dst.expected, 1);
@@ -319,13 +382,32 @@ static inline void take(struct peer *p, const struct rec *r, const uint8_t *payl
 	if (is_from_peer(q, p, r)) {
 		/* A program that receives an answer has its own SEND complete. */
 		src_look(q, now);
-		if (__builtin_expect(r->opcode & SEGMENT_WORD, 0))
+		if (__builtin_expect(segment_kind(r->opcode) == KIND_WORD, 0))
 			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
 		else if (!take_plain(q, r, payload, len, now))
 			take_rarely(q, r, payload, len, now);
 		shm_settle(q);
 	}
 	lock_give(&qp->lock);
+}
+
+/* Takes in the second header of a segment that should have one.  Returns false if no
+ * urnic writes such a record. */
+static bool read_wide(struct rec *r, const uint8_t **payload, uint32_t *len)
+{
+	enum { MORE = REC_HEAD_WIDE - REC_HEAD };
+
+	if (segment_kind(r->opcode) >= KINDS ||
+	    !(r->flags & REC_WIDE) == segment_is_wide(r->opcode))
+		return false;
+	if (!(r->flags & REC_WIDE))
+		return true;
+	if (*len < MORE)
+		return false;
+	ring_more(r, *payload);
+	*payload += MORE;
+	*len -= MORE;
+	return true;
 }
 
 int shm_segments(struct peer *p, unsigned most, uint64_t now)
@@ -339,7 +421,8 @@ int shm_segments(struct peer *p, unsigned most, uint64_t now)
 
 	while (n < most &&
 	       (rc = ring_next_of(&p->in, REC_SEGMENT, &r, &payload, &len)) > 0) {
-		if (r.opcode & ~(unsigned)SEGMENT_KNOWN)
+		if (__builtin_expect(segment_kind(r.opcode) | (r.flags & REC_WIDE), 0) &&
+		    !read_wide(&r, &payload, &len))
 			return -EPROTO;
 		take(p, &r, payload, len, now);
 		ring_release(&p->in, &r);

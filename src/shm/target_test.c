@@ -110,6 +110,102 @@ static void after_half_a_lap_of_positions(void **state)
 	}
 }
 
+/* What is missing is asked for again, although what was missing before came by the
+ * shortest way. */
+static void a_gap_after_a_gap(void **state)
+{
+	struct fix *f = plain_pair();
+	struct shm_qp *b = shm_qp(f->p.qp[1]);
+	uint32_t count;
+
+	(void)state;
+	for (uint64_t id = 1; id <= 3; id++) {
+		recv_at(f, 1, id, 0, 8);
+		post_at(f, 0, id, 0, 8, 0);
+		fix_wc(f, 1, id, IBV_WC_SUCCESS);
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+		count = b->dst.count;
+		stray(f, 0, SEGMENT_ONLY, psn_add(b->dst.expected, 5));
+		stray(f, 0, SEGMENT_ONLY, psn_add(b->dst.expected, 6));
+		pair_run(f, MS);
+		assert_int_equal(b->dst.count, count + 1);
+	}
+	fix_close(f);
+}
+
+static void records_that_no_urnic_writes(void **state)
+{
+	const struct {
+		unsigned op;
+		uint8_t flags;
+	} bad[] = {
+		{ SEGMENT_ONLY, REC_WIDE },
+		{ SEGMENT_ONLY | KIND_WRITE << SEGMENT_KIND_AT, 0 },
+		{ SEGMENT_LAST | KIND_WRITE << SEGMENT_KIND_AT, REC_WIDE },
+		{ KIND_WORD << SEGMENT_KIND_AT, REC_WIDE },
+		{ SEGMENT_ONLY | KINDS << SEGMENT_KIND_AT, 0 },
+		{ SEGMENT_ONLY | KINDS << SEGMENT_KIND_AT, REC_WIDE },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct fix *f = plain_pair();
+
+		stray_record(f, 0,
+			     (struct rec){ .opcode = (uint8_t)bad[i].op,
+					   .flags = bad[i].flags },
+			     REC_HEAD_WIDE);
+		pair_run(f, MS);
+		assert_int_equal(pair_peer(f, 1)->state, PEER_DEAD);
+		fix_close(f);
+	}
+}
+
+/* A second header that does not fit into its record. */
+static void a_record_that_is_short(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	stray_record(f, 0,
+		     (struct rec){ .opcode = SEGMENT_ONLY | KIND_WRITE << SEGMENT_KIND_AT,
+				   .flags = REC_WIDE },
+		     REC_HEAD_WIDE - 1);
+	pair_run(f, MS);
+	assert_int_equal(pair_peer(f, 1)->state, PEER_DEAD);
+	fix_close(f);
+}
+
+static int no_segment(struct peer *p, unsigned most, uint64_t now)
+{
+	(void)p;
+	(void)most;
+	(void)now;
+	return 0;
+}
+
+/* The peer changes a record while it is looked at: for shm it is never a segment, and for
+ * local always one.  A turn ends all the same. */
+static void a_record_that_changes(void **state)
+{
+	struct fix *f = plain_pair();
+	struct local *l = local_of(&f->s->node[1].core);
+	const struct local_ops *ops = l->ops;
+	struct local_ops odd = *ops;
+
+	(void)state;
+	odd.segments = no_segment;
+	l->ops = &odd;
+	post_at(f, 0, 1, 0, 8, 0);
+	turn_take(&l->core->turn);
+	assert_int_equal(local_input(l, f->s->now).records, 0);
+	turn_give(&l->core->turn);
+	l->ops = ops;
+	recv_at(f, 1, 1, 0, 8);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -119,6 +215,10 @@ int main(void)
 		cmocka_unit_test(a_receive_that_is_short),
 		cmocka_unit_test(regions_that_have_gone),
 		cmocka_unit_test(after_half_a_lap_of_positions),
+		cmocka_unit_test(a_gap_after_a_gap),
+		cmocka_unit_test(records_that_no_urnic_writes),
+		cmocka_unit_test(a_record_that_is_short),
+		cmocka_unit_test(a_record_that_changes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

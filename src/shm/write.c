@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* write.c - SENDs become segments in the ring: by the thread that posts them, without the
- * turn, or by the engine.
+/* write.c - requests become segments in the ring: by the thread that posts them, without
+ * the turn, or by the engine.
  *
  * The ring's lock (peer_lock()) is held from the look at a key to the end of the copy.
  * Deregistration passes it, so that nobody copies from a region that is gone. */
@@ -38,13 +38,20 @@ static inline void publish(struct shm_qp *q, struct rec *r, unsigned op,
 {
 	struct peer *p = q->peer;
 	const bool se = op & SEGMENT_LAST && w->flags & IBV_SEND_SOLICITED;
+	const bool wide = segment_is_wide(op);
 
 	memcpy(r, &q->head, REC_HEAD);
-	r->flags = (uint8_t)((se ? REC_SE : 0) | (asks ? REC_ACKREQ : 0));
+	r->flags = (uint8_t)((se ? REC_SE : 0) | (asks ? REC_ACKREQ : 0) |
+			     (wide ? REC_WIDE : 0));
 	r->opcode = (uint8_t)op;
 	r->psn = q->src.at.psn;
 	r->data = w->imm;
-	ring_publish(&p->out, r, REC_HEAD + len);
+	if (wide) {
+		r->va = w->remote_addr;
+		r->rkey = w->rkey;
+		r->len = w->length;
+	}
+	ring_publish(&p->out, r, segment_head(op) + len);
 	p->sent++;
 	p->sent_bytes += len;
 	send_move(&q->src.s, &q->src.at, w, 1);
@@ -68,14 +75,43 @@ static inline bool asks_for_ack(struct shm_qp *q, const struct swqe *w)
 	return true;
 }
 
-static inline unsigned op_of(const struct swqe *w)
+/* What an opcode is in segments; a request that is none is local, or not known. */
+static const struct form {
+	bool known;
+	uint8_t kind, end; /* end: of the last segment */
+} forms[] = {
+	[IBV_WR_RDMA_WRITE] = { true, KIND_WRITE, 0 },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { true, KIND_WRITE, SEGMENT_IMM },
+	[IBV_WR_SEND] = { true, KIND_SEND, 0 },
+	[IBV_WR_SEND_WITH_IMM] = { true, KIND_SEND, SEGMENT_IMM },
+	[IBV_WR_SEND_WITH_INV] = { true, KIND_SEND, SEGMENT_INV },
+};
+
+static inline const struct form *form_of(const struct swqe *w)
 {
-	return w->opcode == IBV_WR_SEND_WITH_IMM ? SEGMENT_IMM : 0;
+	static const struct form none;
+
+	return w->opcode < sizeof(forms) / sizeof(forms[0]) ? &forms[w->opcode] : &none;
 }
 
-static inline bool is_send(unsigned opcode)
+static unsigned op_of(const struct swqe *w, bool first, bool last)
 {
-	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
+	const struct form *form = form_of(w);
+
+	return (unsigned)form->kind << SEGMENT_KIND_AT | (first ? SEGMENT_FIRST : 0) |
+	       (last ? SEGMENT_LAST | form->end : 0);
+}
+
+/* op_of() of a SEND or WRITE in one segment, whose opcodes are the first four. */
+static inline unsigned op_of_whole(unsigned opcode)
+{
+	return SEGMENT_ONLY | (opcode & 1 ? SEGMENT_IMM : 0) |
+	       (opcode < IBV_WR_SEND ? KIND_WRITE << SEGMENT_KIND_AT : 0);
+}
+
+static inline bool may_be_whole(unsigned opcode)
+{
+	return opcode <= IBV_WR_SEND_WITH_IMM;
 }
 
 /* --- by the thread that posts ---------------------------------------------- */
@@ -109,31 +145,32 @@ static inline void copy_inline(void *to, const void *from, uint32_t len)
 		memcpy(to, from, len);
 }
 
-/* Writes w, a SEND of one segment that is next.  own: its inline data, or NULL: its
- * payload is where sge says. */
+/* Writes w, a SEND or WRITE of one segment that is next.  own: its inline data, or NULL:
+ * its payload is where sge says. */
 __attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
 							      struct swqe *w,
 							      const void *own,
 							      const struct ibv_sge *sge)
 {
-	struct rec *r = ring_reserve_near(&q->peer->out, REC_HEAD + w->length);
+	const unsigned op = op_of_whole(w->opcode), head = segment_head(op);
+	struct rec *r = ring_reserve_near(&q->peer->out, head + w->length);
 	void *to;
 	bool asks;
 
 	if (!r)
 		return false;
-	to = (uint8_t *)r + REC_HEAD;
+	to = (uint8_t *)r + head;
 	if (own)
 		copy_inline(to, own, w->length);
 	else if (!copy_one(q, to, sge))
 		return false;
 	asks = asks_for_ack(q, w);
 	send_begin(&q->src.at, w, 1);
-	publish(q, r, SEGMENT_ONLY | op_of(w), w, w->length, asks);
+	publish(q, r, op, w, w->length, asks);
 	return true;
 }
 
-/* Posts and sends wr, if it is a SEND of one SGE and one segment. */
+/* Posts and sends wr, if it is a SEND or WRITE of one SGE and one segment. */
 static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint32_t room)
 	REQUIRES(q->qp->lock)
 {
@@ -144,7 +181,7 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	struct ibv_sge *sge = &sq->sge[at * sq->max_sge];
 	void *own = NULL;
 
-	if (!is_send(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
+	if (!may_be_whole(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
 	    wr->send_flags & ~(unsigned)WHOLE_FLAGS || sq->head == room)
 		return false;
 	*sge = *wr->sg_list;
@@ -163,6 +200,10 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	w->opcode = (uint8_t)wr->opcode;
 	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
 	w->imm = wr->imm_data;
+	if (wr->opcode < IBV_WR_SEND) {
+		w->remote_addr = wr->wr.rdma.remote_addr;
+		w->rkey = wr->wr.rdma.rkey;
+	}
 	if (!write_whole(q, w, own, sge))
 		return false;
 	sq->head++;
@@ -258,8 +299,8 @@ enum post_left shm_push(struct qp *qp)
 		const struct ibv_sge *sge = sq_sges(&qp->sq, q->src.at.cur);
 		const void *own = NULL;
 
-		if (!is_send(w->opcode) || w->num_sge != 1 || w->length > RING_CHUNK ||
-		    w->flags & IBV_SEND_FENCE)
+		if (!may_be_whole(w->opcode) || w->num_sge != 1 ||
+		    w->length > RING_CHUNK || w->flags & IBV_SEND_FENCE)
 			break;
 		if (w->flags & IBV_SEND_INLINE)
 			own = (const void *)(uintptr_t)sge->addr;
@@ -324,8 +365,8 @@ static enum next begin(struct shm_qp *q, struct swqe *w, struct wqe_memory *m, b
 	case SEND_TOO_LONG:
 		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	}
-	if (!is_send(w->opcode)) {
-		log_info("QP 0x%06x: work request 0x%llx: URNIC_SHM knows SENDs only",
+	if (!form_of(w)->known) {
+		log_info("QP 0x%06x: work request 0x%llx: URNIC_SHM does not know it",
 			 q->qp->qpn, (unsigned long long)w->wr_id);
 		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	}
@@ -342,11 +383,12 @@ static enum next begin(struct shm_qp *q, struct swqe *w, struct wqe_memory *m, b
 static int copy_segment(struct shm_qp *q, unsigned op, const struct swqe *w,
 			const struct span *span, uint32_t off, uint32_t len)
 {
-	struct rec *r = ring_reserve(&q->peer->out, REC_HEAD + len);
+	const uint32_t head = segment_head(op);
+	struct rec *r = ring_reserve(&q->peer->out, head + len);
 
 	if (!r)
 		return -ENOBUFS;
-	if (len && span_copy((uint8_t *)r + REC_HEAD, span, off, len))
+	if (len && span_copy((uint8_t *)r + head, span, off, len))
 		return -EFAULT;
 	publish(q, r, op, w, len, op & SEGMENT_LAST && asks_for_ack(q, w));
 	return 0;
@@ -359,8 +401,7 @@ static enum next write_segment(struct shm_qp *q, const struct swqe *w,
 	const uint32_t nth = psn_off(q->src.at.psn, w->psn), off = nth * RING_CHUNK;
 	const bool last = nth + 1 == w->npkts;
 	const uint32_t len = last ? w->length - off : RING_CHUNK;
-	const unsigned op =
-		(nth == 0 ? SEGMENT_FIRST : 0) | (last ? SEGMENT_LAST | op_of(w) : 0);
+	const unsigned op = op_of(w, nth == 0, last);
 	int rc = wqe_resolve(q->qp, q->src.at.cur, m);
 
 	if (!rc) {
@@ -442,7 +483,7 @@ bool write_word(struct shm_qp *q, uint64_t word)
 	r = ring_reserve_answer(&p->out);
 	if (r) {
 		memcpy(r, &q->head, REC_HEAD);
-		r->opcode = SEGMENT_WORD;
+		r->opcode = KIND_WORD << SEGMENT_KIND_AT;
 		r->psn = (uint32_t)word;
 		r->data = (uint32_t)(word >> 32);
 		ring_publish(&p->out, r, REC_HEAD);

@@ -55,7 +55,7 @@ static void admit(struct lane *l, struct list *line)
 
 void qp_admit_all(struct core *core, struct lane *l)
 {
-	l->admitted_at = *l->written;
+	l->admitted_at = lane_mark(l->written);
 	admit(l, &l->waiting);
 	admit(l, &l->served);
 	due_add(core, first_of(&l->admitted));

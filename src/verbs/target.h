@@ -143,8 +143,8 @@ enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64
 /* Returns the asynchronous event of an IBTA RC QP that this refusal ends (9.9.3), or
  * -1. */
 int target_event(enum refusal why);
-/* Returns the NAK by which such a QP answers, or NAK_CODES if there is none: no receive is
- * posted; the payload cannot be fetched; or a SEND's key cannot be invalidated (9.9.3,
+/* Returns the NAK by which such a QP answers, or NAK_CODES if there is none: no receive
+ * is posted; the payload cannot be fetched; or a SEND's key cannot be invalidated (9.9.3,
  * class J): the receive and the QP fail, and the requester finds out when its retries are
  * used up. */
 enum nak_code target_nak(enum refusal why);
