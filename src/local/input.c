@@ -105,6 +105,14 @@ static inline int take_records(struct peer *p, bool one, unsigned *cost, uint64_
 	return rc < 0 ? rc : n;
 }
 
+/* Is the next record for shm/?  A pad is taken with the segment behind it. */
+static bool is_segment(const struct ring_in *in)
+{
+	const unsigned kind = ring_at(in)->kind;
+
+	return kind == REC_SEGMENT || kind == REC_PAD;
+}
+
 /* Takes in all records of a peer that sends segments, too.  A record that its writer
  * keeps changing is neither a segment nor another, and costs something, too. */
 static int take_mixed(struct peer *p, uint64_t now)
@@ -120,7 +128,7 @@ static int take_mixed(struct peer *p, uint64_t now)
 		cost += (unsigned)rc;
 		if (ring_empty(&p->in))
 			break;
-		if (ring_at(&p->in)->kind == REC_SEGMENT) /* came just now */
+		if (is_segment(&p->in)) /* came just now */
 			continue;
 		rc = take_records(p, true, &cost, now);
 		if (rc < 0)

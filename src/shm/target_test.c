@@ -206,6 +206,49 @@ static void a_record_that_changes(void **state)
 	fix_close(f);
 }
 
+static unsigned looks;
+
+/* The first time nothing has come yet. */
+static int segments_later(struct peer *p, unsigned most, uint64_t now)
+{
+	return looks++ ? shm_segments(p, most, now) : 0;
+}
+
+/* A segment and the pad before it come while a turn looks for what else there is. */
+static void a_pad_that_comes_late(void **state)
+{
+	struct fix *f = plain_pair();
+	struct local *l = local_of(&f->s->node[1].core);
+	const struct local_ops *ops = l->ops;
+	struct local_ops late = *ops;
+	uint64_t id = 0;
+
+	(void)state;
+	late.segments = segments_later;
+	for (; RING_SLOTS - pair_peer(f, 0)->out.head % RING_SLOTS >= RING_RECORD_SLOTS;
+	     id++) {
+		recv_at(f, 1, id, 0, RING_CHUNK);
+		post_at(f, 0, id, 0, RING_CHUNK, 0);
+		fix_wc(f, 1, id, IBV_WC_SUCCESS);
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	}
+	recv_at(f, 1, id, 0, RING_CHUNK);
+	pair_stop(f, 1);
+	post_at(f, 0, id, 0, RING_CHUNK, 0);
+	pair_run(f, MS);
+	assert_int_equal(ring_at(&pair_peer(f, 1)->in)->kind, REC_PAD);
+	l->ops = &late;
+	turn_take(&l->core->turn);
+	assert_int_equal(local_input(l, f->s->now).records, 1);
+	turn_give(&l->core->turn);
+	l->ops = ops;
+	assert_int_equal(pair_peer(f, 1)->state, PEER_UP);
+	pair_go(f, 1);
+	fix_wc(f, 1, id, IBV_WC_SUCCESS);
+	fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +262,7 @@ int main(void)
 		cmocka_unit_test(records_that_no_urnic_writes),
 		cmocka_unit_test(a_record_that_is_short),
 		cmocka_unit_test(a_record_that_changes),
+		cmocka_unit_test(a_pad_that_comes_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
