@@ -42,6 +42,8 @@ static void take_side(struct peer *p, int side)
 	p->lane.theirs = p->pipe->executed[!side];
 	p->answers = &p->pipe->answered[side];
 	p->answered = &p->pipe->answered[!side];
+	reply_open(&p->replies, &p->pipe->reply[side]);
+	p->replied = &p->pipe->reply[!side];
 }
 
 static int make_memory(struct peer *p)
@@ -238,6 +240,8 @@ static struct peer *self_open(struct local *l)
 	p->lane.theirs = p->lane.executed;
 	p->answers = &p->pipe->answered[0];
 	p->answered = p->answers;
+	reply_open(&p->replies, &p->pipe->reply[0]);
+	p->replied = p->replies.s;
 	p->state = PEER_UP;
 	p->lane.state = LANE_UP;
 	agree_on_segments(p, true);

@@ -244,6 +244,7 @@ void peer_make_lane(struct peer *p)
 	list_init(&p->lane.served);
 	list_init(&p->lane.admitted);
 	list_init(&p->lane.unanswered);
+	list_init(&p->starved);
 }
 
 void peer_forget_pipe(struct peer *p)
@@ -251,6 +252,7 @@ void peer_forget_pipe(struct peer *p)
 	p->pipe = NULL;
 	p->lane.executed = NULL;
 	p->lane.theirs = NULL;
+	p->replies.s = p->replied = NULL;
 }
 
 /* --- in ------------------------------------------------------------------ */

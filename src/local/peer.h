@@ -10,6 +10,7 @@
 
 #include "direct/direct.h"
 #include "local/local.h"
+#include "local/reply.h"
 #include "local/ring.h"
 #include "net/lane.h"
 #include "sys/clock.h"
@@ -42,7 +43,7 @@ struct answered {
 };
 
 /* The memory that two processes share.  The process that made it writes to ring[0],
- * inside[0], answered[0] and executed[0], the other to those at 1. */
+ * inside[0], answered[0], executed[0] and reply[1], the other to the others. */
 struct pipe_shared {
 	struct ring_shared ring[2];
 	struct {
@@ -50,6 +51,7 @@ struct pipe_shared {
 	} inside[2];
 	struct answered answered[2];
 	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES]; /* net/lane.h */
+	struct reply_shared reply[2];
 };
 
 struct peer {
@@ -67,7 +69,7 @@ struct peer {
 	int fd; /* memory of an offer that was not sent yet; or -1 */
 	/* Both processes let RC go by segments (docs/dev/shm.md).  Then posting
 	 * threads write to the ring without the turn, and `writing` guards `out`,
-	 * lane.unanswered and the counts; otherwise the turn does. */
+	 * lane.unanswered, `replies` and the counts; otherwise the turn does. */
 	bool segments;
 	struct brief_lock writing;
 	uint64_t sent, sent_bytes; /* segments, and their payload */
@@ -76,7 +78,10 @@ struct peer {
 	atomic_bool closed;
 	struct ring_out out;
 	struct ring_in in;
-	struct answered *answers;	 /* pipe->answered[] of this process */
+	struct reply_room replies;    /* where the peer answers */
+	struct reply_shared *replied; /* where it is answered */
+	struct list starved;	      /* QPs that wait for a place for an answer; turn */
+	struct answered *answers;     /* pipe->answered[] of this process */
 	const struct answered *answered; /* pipe->answered[] of the peer */
 	uint32_t nudged;		 /* the last count stored in answers->count */
 	uint32_t heard;			 /* answered->count when our QPs last looked */

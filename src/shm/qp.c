@@ -19,6 +19,7 @@ static int open_qp(struct qp *qp)
 	q->qp = qp;
 	q->src.timeout_at = NEVER;
 	q->dst.odd = DST_CLOSED;
+	list_init(&q->starved);
 	qp->tp.state = q;
 	return 0;
 }

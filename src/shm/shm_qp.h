@@ -32,6 +32,11 @@ enum segment {
 enum segment_kind {
 	KIND_SEND,
 	KIND_WRITE,
+	KIND_READ, /* this and the following are answered: answer.c */
+	KIND_CMP_SWAP,
+	KIND_FETCH_ADD,
+	KIND_ATOMIC_WRITE,
+	KIND_FLUSH,
 	KIND_WORD, /* no segment: the word of a QP that leaves */
 	KINDS
 };
@@ -41,10 +46,20 @@ static inline unsigned segment_kind(unsigned op)
 	return op >> SEGMENT_KIND_AT;
 }
 
+/* Is it a READ, or another request that gets more than an ACK?  In their records
+ * (local/rec.h) psn has in its upper 8 bits how many of them are outstanding, this one
+ * included; data names the place for the answer (local/reply.h), or is a FETH. */
+static inline bool segment_is_answered(unsigned op)
+{
+	return segment_kind(op) >= KIND_READ && segment_kind(op) < KIND_WORD;
+}
+enum { OUTSTANDING_AT = 24 };
+
 /* Has the record the second header? */
 static inline bool segment_is_wide(unsigned op)
 {
-	return segment_kind(op) == KIND_WRITE && op & SEGMENT_FIRST;
+	return segment_is_answered(op) ||
+	       (segment_kind(op) == KIND_WRITE && op & SEGMENT_FIRST);
 }
 
 static inline uint32_t segment_head(unsigned op)
@@ -74,6 +89,15 @@ enum dst_odd {
 	DST_GAP = 1 << 4,      /* what is missing was asked for */
 };
 
+/* A segment that asks for an answer. */
+struct ask {
+	uint32_t number, index; /* of the request in the send queue */
+	uint32_t len;		/* of the answer; 0: there is no place */
+	uint16_t place;
+	bool last; /* of its request */
+};
+enum { ASKS = 16 }; /* a power of 2 */
+
 struct shm_qp {
 	struct qp *qp;
 	struct peer *peer;	 /* while the QP has a lane */
@@ -97,7 +121,14 @@ struct shm_qp {
 		uint32_t seen;
 		uint32_t written; /* the ring's head behind the last segment */
 		struct mr_found from;
+		/* [tail, head), in the order of numbers: sent, and the answer not taken.
+		 * From `next` on they are to be sent again. */
+		struct {
+			uint32_t tail, next, head;
+			struct ask v[ASKS];
+		} asks;
 	} src;
+	struct list starved; /* in peer->starved */
 	struct {
 		uint32_t expected;
 		uint64_t says; /* the word for the peer's QP, without its lower 42 bits */
@@ -158,6 +189,27 @@ void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint
 	REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t src_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+
+/* --- answer.c ------------------------------------------------------------ */
+
+/* Takes the answers to all that was executed before number `to`.  Returns `to`, or the
+ * number whose answer could not be placed, with *rc. */
+uint32_t asks_hear(struct shm_qp *q, uint32_t to, int *rc);
+/* The source goes back to una, or has caught up. */
+void asks_rewind(struct shm_qp *q);
+/* No answer is waited for any more. */
+void asks_drop(struct shm_qp *q);
+/* Finds the ask of the segment that is next, for an answer of len bytes, or reserves one.
+ * Returns NULL if the QP must wait.  The ring's lock is held. */
+struct ask *ask_find(struct shm_qp *q, uint32_t len);
+/* It was sent. */
+void ask_sent(struct shm_qp *q);
+/* The QP has got a place, or goes without: the next one that waits for one is due. */
+void ask_fed(struct shm_qp *q);
+static inline bool ask_is_starved(const struct shm_qp *q)
+{
+	return !list_empty(&q->starved);
+}
 
 /* --- write.c ------------------------------------------------------------- */
 

@@ -31,6 +31,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 {
 	struct qp *qp = q->qp;
 
+	asks_drop(q);
 	if (q->src.listed && q->peer) {
 		peer_lock(q->peer);
 		list_del(&qp->lane.ack);
@@ -55,6 +56,7 @@ void src_open(struct shm_qp *q)
 void src_stop(struct shm_qp *q)
 {
 	send_stop(q->qp, &q->src.s, &q->src.at);
+	asks_drop(q);
 	q->src.timeout_at = NEVER;
 	q->src.timed = false;
 }
@@ -96,26 +98,34 @@ __attribute__((always_inline)) static inline void advance(struct shm_qp *q, uint
 							  uint64_t now)
 	REQUIRES(q->qp->lock)
 {
+	const bool asks = q->src.asks.tail != q->src.asks.head;
 	struct send_source *s = &q->src.s;
 	const uint32_t start = s->una;
 	struct qp *qp = q->qp;
 	struct send_part part;
+	int rc = 0;
 
 	qp_is_held(qp);
+	if (__builtin_expect(asks, 0))
+		to = asks_hear(q, to, &rc);
 	while (send_part(qp, s, &q->src.at, to, &part))
 		if (!send_took(qp, s, &part, now))
 			return; /* its CQ was overrun */
-	if (s->una == start)
-		return;
-	(void)send_caught_up(qp, s, &q->src.at, start);
-	send_refill(qp, s);
-	q->src.agains = 0;
+	if (s->una != start) {
+		if (send_caught_up(qp, s, &q->src.at, start) && asks)
+			asks_rewind(q);
+		send_refill(qp, s);
+		q->src.agains = 0;
+	}
+	if (__builtin_expect(rc, 0))
+		fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 }
 
 /* Sends again from una on. */
 static void go_back(struct shm_qp *q)
 {
 	(void)send_rewind(q->qp, &q->src.s, &q->src.at, q->src.s.una);
+	asks_rewind(q);
 	due_add(q->qp->core, q->qp);
 }
 
@@ -415,5 +425,8 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 		q->src.timeout_at = NEVER;
 	}
 	next = run_timer(q, now);
-	return is_untold(q) && now + WORD_LOOK_NS < next ? now + WORD_LOOK_NS : next;
+	if (!is_untold(q) && !ask_is_starved(q))
+		return next;
+	/* Nobody tells either when the peer has read what a place waits for. */
+	return now + WORD_LOOK_NS < next ? now + WORD_LOOK_NS : next;
 }

@@ -2,16 +2,24 @@
 /* How requests end that are not acknowledged. */
 #include "shm/fix.h"
 
-static void other_requests(void **state)
+/* Posts a SEND whose memory is not registered. */
+static void post_bad(struct fix *f, uint64_t id)
+{
+	f->mr[0]->mkey.key ^= 1;
+	post_at(f, 0, id, 0, 8, 0);
+	f->mr[0]->mkey.key ^= 1;
+}
+
+static void a_request_that_fails_here(void **state)
 {
 	struct fix *f = plain_pair();
 
 	(void)state;
 	recv_at(f, 1, 1, 0, 8);
 	post_at(f, 0, 1, 0, 8, 0);
-	fix_post(f, IBV_WR_RDMA_READ, 2, 0, 8, 0);
+	post_bad(f, 2);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_wc(f, 0, 2, IBV_WC_LOC_QP_OP_ERR);
+	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 	fix_close(f);
 }
@@ -97,7 +105,7 @@ static void what_waits_for_unsignaled_requests(void **state)
 		if (way == DRAINS)
 			fix_modify(f, 0, IBV_QPS_SQD);
 		else if (way == FAILS)
-			fix_post(f, IBV_WR_RDMA_READ, 2, 0, 8, 0);
+			post_bad(f, 2);
 		else
 			invalidate(qp, 2, f->mr[0]->mkey.key);
 		pair_run(f, MS);
@@ -110,7 +118,7 @@ static void what_waits_for_unsignaled_requests(void **state)
 			assert_false(qp->sqd.draining);
 		else
 			fix_wc(f, 0, 2,
-			       way == FAILS ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_MW_BIND_ERR);
+			       way == FAILS ? IBV_WC_LOC_PROT_ERR : IBV_WC_MW_BIND_ERR);
 		fix_wc(f, 1, 1, IBV_WC_SUCCESS);
 		fix_close(f);
 	}
@@ -158,7 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_queue_that_drains),
 		cmocka_unit_test(binds),
-		cmocka_unit_test(other_requests),
+		cmocka_unit_test(a_request_that_fails_here),
 		cmocka_unit_test(a_peer_that_is_stopped),
 		cmocka_unit_test(what_waits_for_unsignaled_requests),
 		cmocka_unit_test(a_peer_that_ends),

@@ -6,6 +6,7 @@
 
 #include "shm/shm.h"
 #include "shm/shm_qp.h"
+#include "sys/guard.h"
 #include "sys/log.h"
 #include "verbs/await.h"
 #include "verbs/due.h"
@@ -149,19 +150,33 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now)
 static const char *const names[KINDS] = {
 	[KIND_SEND] = "SEND",
 	[KIND_WRITE] = "WRITE",
+	[KIND_READ] = "READ",
+	[KIND_CMP_SWAP] = "compare and swap",
+	[KIND_FETCH_ADD] = "fetch and add",
+	[KIND_ATOMIC_WRITE] = "ATOMIC WRITE",
+	[KIND_FLUSH] = "FLUSH",
 };
+
+/* As on other transports, where a READ is accepted before its memory is looked at. */
+static const char *why_text(const struct target *t, unsigned kind, enum refusal why,
+			    char buf[static TARGET_WHY_LEN])
+{
+	return kind == KIND_READ && why == REFUSED_MEMORY ? "the region's memory is gone"
+							  : target_why(t, why, buf);
+}
 
 static void refuse(struct shm_qp *q, const struct rec *r, uint32_t len, enum refusal why,
 		   uint64_t now) REQUIRES(q->qp->lock)
 {
+	const unsigned kind = segment_kind(r->opcode);
 	const enum nak_code nak = target_nak(why);
 	struct qp *qp = q->qp;
 	char text[TARGET_WHY_LEN];
 
 	qp_is_held(qp);
 	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s", qp->qpn,
-		 names[segment_kind(r->opcode)], qp->attr.dest_qp_num, q->dst.expected,
-		 len, target_why(&q->dst.target, why, text));
+		 names[kind], qp->attr.dest_qp_num, q->dst.expected, len,
+		 why_text(&q->dst.target, kind, why, text));
 	target_fail_recv(qp, &q->dst.target, why, now);
 	if (nak != NAK_CODES)
 		tell_nak(q, AETH_NAK, nak);
@@ -224,6 +239,91 @@ static enum refusal place_write(struct shm_qp *q, const struct rec *r,
 	return why ? why : target_write(qp, t, payload, len);
 }
 
+/* --- what is answered --------------------------------------------------------- */
+
+/* The source says how many of its READs and atomics have no answer yet.  It keeps the
+ * places for the answers, so it alone is harmed if that is not true. */
+static enum refusal check_depth(const struct shm_qp *q, const struct rec *r)
+{
+	return r->psn >> OUTSTANDING_AT > q->qp->attr.max_dest_rd_atomic
+		       ? REFUSED_TOO_MANY
+		       : ACCEPTED;
+}
+
+static enum refusal do_read(struct shm_qp *q, const struct rec *r, uint8_t *to)
+	REQUIRES(q->qp->lock)
+{
+	enum refusal why;
+	uint8_t *host;
+
+	why = target_check(q->qp, &q->dst.target, r->rkey, r->va, r->len,
+			   IBV_ACCESS_REMOTE_READ, &host);
+	if (!why)
+		why = check_depth(q, r);
+	if (!why && r->len && guard_copy(to, host, r->len))
+		why = REFUSED_MEMORY;
+	return why;
+}
+
+static enum refusal do_atomic(struct shm_qp *q, const struct rec *r, void *to)
+	REQUIRES(q->qp->lock)
+{
+	const bool cas = segment_kind(r->opcode) == KIND_CMP_SWAP;
+	enum refusal why;
+	uint64_t *at;
+
+	why = target_check_atomic(q->qp, &q->dst.target, r->rkey, r->va, &at);
+	if (!why)
+		why = check_depth(q, r);
+	return why ? why
+		   : target_atomic(q->qp, r->rkey, at, cas ? &r->compare : NULL,
+				   r->swap_add, to);
+}
+
+static enum refusal do_atomic_write(struct shm_qp *q, const struct rec *r,
+				    const uint8_t *payload, uint32_t len)
+	REQUIRES(q->qp->lock)
+{
+	enum refusal why;
+	uint64_t *at;
+
+	if (len != sizeof(*at) || r->len != sizeof(*at))
+		return REFUSED_LENGTH;
+	why = target_check_atomic_write(q->qp, &q->dst.target, r->rkey, r->va, &at);
+	if (!why)
+		why = check_depth(q, r);
+	return why ? why : target_atomic_write(q->qp, r->rkey, at, payload);
+}
+
+static enum refusal do_flush(struct shm_qp *q, const struct rec *r) REQUIRES(q->qp->lock)
+{
+	enum refusal why =
+		target_flush(q->qp, &q->dst.target, r->rkey, r->va, r->len, r->data);
+
+	return why ? why : check_depth(q, r);
+}
+
+/* Executes a request and writes the answer, which the word then tells of. */
+static enum refusal do_answered(struct shm_qp *q, const struct rec *r,
+				const uint8_t *payload, uint32_t len)
+	REQUIRES(q->qp->lock)
+{
+	const unsigned kind = segment_kind(r->opcode);
+	uint8_t *to = NULL;
+
+	if (kind == KIND_ATOMIC_WRITE)
+		return do_atomic_write(q, r, payload, len);
+	if (len)
+		return REFUSED_LENGTH;
+	if (kind == KIND_FLUSH)
+		return do_flush(q, r);
+	if (r->len)
+		to = reply_at(q->peer->replied, r->data, r->len);
+	if (!to && (r->len || kind != KIND_READ))
+		return REFUSED_LENGTH;
+	return kind == KIND_READ ? do_read(q, r, to) : do_atomic(q, r, to);
+}
+
 static enum refusal place(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
 			  uint32_t len) REQUIRES(q->qp->lock)
 {
@@ -232,6 +332,8 @@ static enum refusal place(struct shm_qp *q, const struct rec *r, const uint8_t *
 
 	if (r->opcode & SEGMENT_FIRST ? in != 0 : in != inside(kind) || !in)
 		return REFUSED_PLACE;
+	if (segment_is_answered(r->opcode))
+		return do_answered(q, r, payload, len);
 	return kind == KIND_SEND ? place_send(q, r, payload, len)
 				 : place_write(q, r, payload, len);
 }

@@ -10,7 +10,6 @@
 
 #include "shm/shm_qp.h"
 #include "sys/guard.h"
-#include "sys/log.h"
 #include "verbs/device.h"
 #include "verbs/draft.h"
 #include "verbs/due.h"
@@ -32,26 +31,26 @@ static_assert(PSN_WINDOW / 2 + SEGMENTS_MAX + REQUESTS_MAX < PSN_WINDOW,
 
 /* --- a segment ------------------------------------------------------------- */
 
-/* The segment at r, of w, is whole but for its header. */
-static inline void publish(struct shm_qp *q, struct rec *r, unsigned op,
-			   const struct swqe *w, uint32_t len, bool asks)
+static inline void put_head(struct shm_qp *q, struct rec *r, unsigned op,
+			    const struct swqe *w, bool asks)
 {
-	struct peer *p = q->peer;
 	const bool se = op & SEGMENT_LAST && w->flags & IBV_SEND_SOLICITED;
-	const bool wide = segment_is_wide(op);
 
 	memcpy(r, &q->head, REC_HEAD);
 	r->flags = (uint8_t)((se ? REC_SE : 0) | (asks ? REC_ACKREQ : 0) |
-			     (wide ? REC_WIDE : 0));
+			     (segment_is_wide(op) ? REC_WIDE : 0));
 	r->opcode = (uint8_t)op;
 	r->psn = q->src.at.psn;
 	r->data = w->imm;
-	if (wide) {
-		r->va = w->remote_addr;
-		r->rkey = w->rkey;
-		r->len = w->length;
-	}
-	ring_publish(&p->out, r, segment_head(op) + len);
+}
+
+/* The segment at r, with len bytes of payload, is whole. */
+static inline void publish(struct shm_qp *q, struct rec *r, const struct swqe *w,
+			   uint32_t head, uint32_t len, bool asks)
+{
+	struct peer *p = q->peer;
+
+	ring_publish(&p->out, r, head + len);
 	p->sent++;
 	p->sent_bytes += len;
 	send_move(&q->src.s, &q->src.at, w, 1);
@@ -60,6 +59,19 @@ static inline void publish(struct shm_qp *q, struct rec *r, unsigned op,
 		q->src.listed = true;
 		list_add_tail(&p->lane.unanswered, &q->qp->lane.ack);
 	}
+}
+
+/* The segment at r, of a SEND or WRITE, is whole but for its header. */
+static inline void publish_data(struct shm_qp *q, struct rec *r, unsigned op,
+				const struct swqe *w, uint32_t len, bool asks)
+{
+	put_head(q, r, op, w, asks);
+	if (segment_is_wide(op)) {
+		r->va = w->remote_addr;
+		r->rkey = w->rkey;
+		r->len = w->length;
+	}
+	publish(q, r, w, segment_head(op), len, asks);
 }
 
 /* The end of a request without a completion need not be acknowledged by itself, unless
@@ -75,28 +87,25 @@ static inline bool asks_for_ack(struct shm_qp *q, const struct swqe *w)
 	return true;
 }
 
-/* What an opcode is in segments; a request that is none is local, or not known. */
+/* What an opcode is in segments.  Binds and invalidations are not. */
 static const struct form {
-	bool known;
 	uint8_t kind, end; /* end: of the last segment */
 } forms[] = {
-	[IBV_WR_RDMA_WRITE] = { true, KIND_WRITE, 0 },
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = { true, KIND_WRITE, SEGMENT_IMM },
-	[IBV_WR_SEND] = { true, KIND_SEND, 0 },
-	[IBV_WR_SEND_WITH_IMM] = { true, KIND_SEND, SEGMENT_IMM },
-	[IBV_WR_SEND_WITH_INV] = { true, KIND_SEND, SEGMENT_INV },
+	[IBV_WR_RDMA_WRITE] = { KIND_WRITE, 0 },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { KIND_WRITE, SEGMENT_IMM },
+	[IBV_WR_SEND] = { KIND_SEND, 0 },
+	[IBV_WR_SEND_WITH_IMM] = { KIND_SEND, SEGMENT_IMM },
+	[IBV_WR_SEND_WITH_INV] = { KIND_SEND, SEGMENT_INV },
+	[IBV_WR_RDMA_READ] = { KIND_READ, 0 },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { KIND_CMP_SWAP, 0 },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { KIND_FETCH_ADD, 0 },
+	[IBV_WR_ATOMIC_WRITE] = { KIND_ATOMIC_WRITE, 0 },
+	[IBV_WR_FLUSH] = { KIND_FLUSH, 0 },
 };
-
-static inline const struct form *form_of(const struct swqe *w)
-{
-	static const struct form none;
-
-	return w->opcode < sizeof(forms) / sizeof(forms[0]) ? &forms[w->opcode] : &none;
-}
 
 static unsigned op_of(const struct swqe *w, bool first, bool last)
 {
-	const struct form *form = form_of(w);
+	const struct form *form = &forms[w->opcode];
 
 	return (unsigned)form->kind << SEGMENT_KIND_AT | (first ? SEGMENT_FIRST : 0) |
 	       (last ? SEGMENT_LAST | form->end : 0);
@@ -166,7 +175,7 @@ __attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
 		return false;
 	asks = asks_for_ack(q, w);
 	send_begin(&q->src.at, w, 1);
-	publish(q, r, op, w, w->length, asks);
+	publish_data(q, r, op, w, w->length, asks);
 	return true;
 }
 
@@ -365,17 +374,14 @@ static enum next begin(struct shm_qp *q, struct swqe *w, struct wqe_memory *m, b
 	case SEND_TOO_LONG:
 		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	}
-	if (!form_of(w)->known) {
-		log_info("QP 0x%06x: work request 0x%llx: URNIC_SHM does not know it",
-			 q->qp->qpn, (unsigned long long)w->wr_id);
-		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
-	}
-	if (!has_window(q))
+	if (!has_window(q) ||
+	    (wqe_is_read(w) && !send_may_read(&q->src.s, &q->src.at, &limits)))
 		return NEXT_WAITS;
 	rc = wqe_resolve(q->qp, q->src.at.cur, m);
 	if (rc)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
-	send_begin(&q->src.at, w, w->length ? (w->length - 1) / RING_CHUNK + 1 : 1);
+	send_begin(&q->src.at, w,
+		   w->length && !wqe_is_atomic(w) ? (w->length - 1) / RING_CHUNK + 1 : 1);
 	return NEXT_SENT;
 }
 
@@ -390,7 +396,7 @@ static int copy_segment(struct shm_qp *q, unsigned op, const struct swqe *w,
 		return -ENOBUFS;
 	if (len && span_copy((uint8_t *)r + head, span, off, len))
 		return -EFAULT;
-	publish(q, r, op, w, len, op & SEGMENT_LAST && asks_for_ack(q, w));
+	publish_data(q, r, op, w, len, op & SEGMENT_LAST && asks_for_ack(q, w));
 	return 0;
 }
 
@@ -417,6 +423,75 @@ static enum next write_segment(struct shm_qp *q, const struct swqe *w,
 	return NEXT_SENT;
 }
 
+/* Writes segment nth of w, which asks for an answer of len bytes.  Returns 0; -ENOBUFS;
+ * -EAGAIN: the answer has no place now; -EFAULT.  The ring's lock is held. */
+static int copy_ask(struct shm_qp *q, const struct swqe *w, const struct span *value,
+		    uint32_t nth, uint32_t len)
+{
+	const unsigned op = op_of(w, true, true), kind = segment_kind(op);
+	const uint32_t carried = kind == KIND_ATOMIC_WRITE ? w->length : 0;
+	struct rec *r = ring_reserve(&q->peer->out, REC_HEAD_WIDE + carried);
+	struct ask *a;
+
+	if (!r)
+		return -ENOBUFS;
+	if (carried && span_copy((uint8_t *)r + REC_HEAD_WIDE, value, 0, carried))
+		return -EFAULT;
+	a = ask_find(q, len);
+	if (!a)
+		return -EAGAIN;
+	a->last = nth + 1 == w->npkts;
+	if (nth == 0)
+		q->src.at.reads++;
+	put_head(q, r, op, w, true);
+	r->psn |= (q->src.at.reads - q->src.s.answered) << OUTSTANDING_AT;
+	r->data = kind == KIND_FLUSH ? w->flush.feth : a->place;
+	r->va = w->remote_addr + (uint64_t)nth * RING_CHUNK;
+	r->rkey = w->rkey;
+	r->len = kind == KIND_FLUSH ? w->flush.length : len + carried;
+	if (wqe_is_atomic(w)) {
+		const bool cas = kind == KIND_CMP_SWAP;
+
+		r->compare = w->atomic.compare_add; /* of a fetch-and-add: unused */
+		r->swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
+	}
+	publish(q, r, w, REC_HEAD_WIDE, carried, true);
+	ask_sent(q);
+	return 0;
+}
+
+/* The length of the answer to segment nth of w. */
+static uint32_t answer_len(const struct swqe *w, uint32_t nth)
+{
+	if (wqe_is_atomic(w))
+		return 8;
+	if (w->opcode != IBV_WR_RDMA_READ)
+		return 0;
+	return nth + 1 == w->npkts ? w->length - nth * RING_CHUNK : RING_CHUNK;
+}
+
+/* Asks for the next answer to the request at the cursor. */
+static enum next write_ask(struct shm_qp *q, const struct swqe *w, struct wqe_memory *m,
+			   uint64_t now) REQUIRES(q->qp->lock)
+{
+	const uint32_t nth = psn_off(q->src.at.psn, w->psn);
+	int rc = wqe_resolve(q->qp, q->src.at.cur, m);
+
+	if (!rc) {
+		peer_lock(q->peer);
+		rc = copy_ask(q, w, &m->span, nth, answer_len(w, nth));
+		peer_unlock(q->peer);
+	}
+	if (rc == -EAGAIN)
+		return NEXT_WAITS;
+	if (rc == -ENOBUFS)
+		return NEXT_FULL;
+	if (rc)
+		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	q->qp->core->round.spent++;
+	return NEXT_SENT;
+}
+
 /* Does the next step of the request at the cursor. */
 static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now)
 	REQUIRES(q->qp->lock)
@@ -430,7 +505,7 @@ static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now
 		if (next != NEXT_SENT || done)
 			return next;
 	}
-	return write_segment(q, w, m, now);
+	return wqe_is_read(w) ? write_ask(q, w, m, now) : write_segment(q, w, m, now);
 }
 
 /* Returns whether the QP could send more now. */

@@ -24,6 +24,11 @@ ROWS = [
     ("ib_write_lat", "-n 2000 -s 8"),
     ("ib_write_bw", "-n 5000 -s 8"),
     ("ib_write_bw", "-n 500 -s 65536 -q 4"),
+    ("ib_read_lat", "-n 2000 -s 8"),
+    ("ib_read_bw", "-n 2000 -s 64"),
+    ("ib_read_bw", "-n 200 -s 1000000 -q 4"),
+    ("ib_atomic_lat", "-n 2000"),
+    ("ib_atomic_bw", "-n 2000 -A CMP_AND_SWAP"),
 ]
 LINE = "RC goes by segments"
 
@@ -50,19 +55,3 @@ def test_programs(run, program, options):
 def test_both_have_to_say_so(run, end):
     for proc in run("ibv_rc_pingpong", "-n 200 -c", **{end: "no"}):
         assert LINE not in proc.out, proc.describe()
-
-
-def test_other_requests_fail(shared_pair):
-    """A READ is refused with an error that says why."""
-    pair = shared_pair()
-    ns = pair.place("host")[0].with_env(URNIC_SHM="yes", URNIC_LOG="info")
-    port = lab.next_port()
-    words = ["ib_read_bw", "-p", str(port), "-d", pair.a.dev, "-x", str(pair.GIDS["v4"]),
-             "-n", "10"]
-    server = ns.start(*words)
-    try:
-        server.wait_listening(port)
-        client = ns.run(*words, pair.a.ip4, timeout=lab.HANGS, check=False)
-        assert "URNIC_SHM does not know it" in client.out, client.describe()
-    finally:
-        server.kill()

@@ -84,9 +84,11 @@ def test_the_page_is_of_the_rows():
     assert (lab.ROOT / "tests/pairs/errors.md").read_text() == page.page()
 
 
-@pytest.mark.parametrize("device, way", [("host", "auto"), ("udp", "off")])
-def test_one_process(host, program, device, way):
-    compare(device, host.with_env(URNIC_LOCAL=way).run(program, *names(device), timeout=LIMIT).out)
+@pytest.mark.parametrize("device, env", [
+    ("host", {"URNIC_LOCAL": "auto"}), ("host", {"URNIC_SHM": "yes"}), ("udp", {"URNIC_LOCAL": "off"}),
+], ids=["host", "shm", "udp"])
+def test_one_process(host, program, device, env):
+    compare(device, host.with_env(**env).run(program, *names(device), timeout=LIMIT).out)
 
 
 def together(there, here, argv, address):
@@ -108,6 +110,12 @@ def test_two_processes(shared_pair, program, place, gid):
         there, here = (ns.with_env(URNIC_SHARE="host") for ns in (there, here))
     compare("udp" if place in ("pair", "udp") else "host", together(
         there, here, lambda ns: (program, "-g", lab.Pair.GIDS[gid], "-d", ns.dev), there.ip4))
+
+
+def test_two_processes_by_segments(shared_pair, program):
+    there, here = (ns.with_env(URNIC_SHM="yes") for ns in shared_pair(1500).place("host"))
+    compare("host", together(
+        there, here, lambda ns: (program, "-g", lab.Pair.GIDS["v4"], "-d", ns.dev), there.ip4))
 
 
 PARTITIONS = """\
