@@ -71,16 +71,10 @@ static void close_qp(struct qp *qp)
 	qp->tp.state = NULL;
 }
 
-static void stop(struct shm_qp *q) REQUIRES(q->qp->lock)
+void shm_stop(struct shm_qp *q)
 {
 	src_stop(q);
 	dst_stop(q);
-}
-
-void shm_settle(struct shm_qp *q)
-{
-	if (__builtin_expect(q->qp->state == IBV_QPS_ERR, 0))
-		stop(q);
 }
 
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
@@ -109,7 +103,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 		due_add(qp->core, qp);
 		return 0;
 	case IBV_QPS_ERR:
-		stop(q);
+		shm_stop(q);
 		return 0;
 	case IBV_QPS_INIT:
 	case IBV_QPS_SQE:

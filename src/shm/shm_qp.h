@@ -131,7 +131,7 @@ struct shm_qp {
 	struct list starved; /* in peer->starved */
 	struct {
 		uint32_t expected;
-		uint64_t says; /* the word for the peer's QP, without its lower 42 bits */
+		uint64_t says; /* the word for the peer's QP, without its lower 32 bits */
 		uint32_t count;
 		uint8_t life; /* the source's; 0: not known yet */
 		bool comm_est;
@@ -232,7 +232,13 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 
 /* --- qp.c ---------------------------------------------------------------- */
 
-/* If the QP is in ERR, whoever moved it there: drops what it had under way. */
-void shm_settle(struct shm_qp *q) REQUIRES(q->qp->lock);
+/* The QP is in ERR: drops what it had under way. */
+void shm_stop(struct shm_qp *q) REQUIRES(q->qp->lock);
+/* The same if it is in ERR, whoever moved it there. */
+static inline void shm_settle(struct shm_qp *q) REQUIRES(q->qp->lock)
+{
+	if (__builtin_expect(q->qp->state == IBV_QPS_ERR, 0))
+		shm_stop(q);
+}
 
 #endif

@@ -93,32 +93,50 @@ void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint
 
 /* --- forward, and back ------------------------------------------------------ */
 
+/* All segments before `to` were executed, and answers to them taken; asks: there were. */
+__attribute__((always_inline)) static inline void advance_to(struct shm_qp *q,
+							     uint32_t to, bool asks,
+							     uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct send_source *s = &q->src.s;
+	const uint32_t start = s->una;
+	struct qp *qp = q->qp;
+	struct send_part part;
+
+	qp_is_held(qp);
+	while (send_part(qp, s, &q->src.at, to, &part))
+		if (!send_took(qp, s, &part, now))
+			return; /* its CQ was overrun */
+	if (s->una == start)
+		return;
+	if (send_caught_up(qp, s, &q->src.at, start) && asks)
+		asks_rewind(q);
+	send_refill(qp, s);
+	q->src.agains = 0;
+}
+
+__attribute__((noinline)) static void advance_with_answers(struct shm_qp *q, uint32_t to,
+							   uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	int rc;
+
+	to = asks_hear(q, to, &rc);
+	advance_to(q, to, true, now);
+	if (rc && sends(q))
+		fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+}
+
 /* All segments before `to` were executed. */
 __attribute__((always_inline)) static inline void advance(struct shm_qp *q, uint32_t to,
 							  uint64_t now)
 	REQUIRES(q->qp->lock)
 {
-	const bool asks = q->src.asks.tail != q->src.asks.head;
-	struct send_source *s = &q->src.s;
-	const uint32_t start = s->una;
-	struct qp *qp = q->qp;
-	struct send_part part;
-	int rc = 0;
-
-	qp_is_held(qp);
-	if (__builtin_expect(asks, 0))
-		to = asks_hear(q, to, &rc);
-	while (send_part(qp, s, &q->src.at, to, &part))
-		if (!send_took(qp, s, &part, now))
-			return; /* its CQ was overrun */
-	if (s->una != start) {
-		if (send_caught_up(qp, s, &q->src.at, start) && asks)
-			asks_rewind(q);
-		send_refill(qp, s);
-		q->src.agains = 0;
-	}
-	if (__builtin_expect(rc, 0))
-		fail(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+	if (__builtin_expect(q->src.asks.tail != q->src.asks.head, 0))
+		advance_with_answers(q, to, now);
+	else
+		advance_to(q, to, false, now);
 }
 
 /* Sends again from una on. */
@@ -208,6 +226,21 @@ __attribute__((noinline)) static void hear_rarely(struct shm_qp *q, uint64_t wor
 		due_add(q->qp->core, q->qp);
 }
 
+/* See src_hear().  n: numbers that the word says were executed. */
+__attribute__((noinline)) static void hear_odd(struct shm_qp *q, uint64_t word,
+					       uint32_t n, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	const bool mine = !((word ^ q->src.says) >> WORD_LIFE_AT);
+
+	if (n && mine) {
+		if (!sends(q))
+			return;
+		advance(q, (uint32_t)word & PSN_MASK, now);
+	}
+	hear_rarely(q, word, n, now);
+}
+
 /* See src_hear(). */
 __attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_t word,
 						       uint64_t now) REQUIRES(q->qp->lock)
@@ -215,19 +248,18 @@ __attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_
 	const struct qp *qp = q->qp;
 	const uint32_t to = (uint32_t)word & PSN_MASK, una = q->src.s.una;
 	const uint32_t n = psn_off(to, una);
-	const bool mine = !((word ^ q->src.says) >> WORD_LIFE_AT);
 
 	if (n > psn_off(q->src.at.max_psn, una))
 		return;
-	if (n && mine) {
-		if (!sends(q))
-			return;
-		advance(q, to, now);
-	}
 	if (__builtin_expect((word ^ q->src.says) & WORD_PLAIN ||
-				     q->src.at.cur != qp->sq.head ||
 				     qp->state != IBV_QPS_RTS,
-			     0))
+			     0)) {
+		hear_odd(q, word, n, now);
+		return;
+	}
+	if (n)
+		advance(q, to, now);
+	if (__builtin_expect(q->src.at.cur != qp->sq.head || qp->state != IBV_QPS_RTS, 0))
 		hear_rarely(q, word, n, now);
 }
 

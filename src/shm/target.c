@@ -20,17 +20,24 @@ enum { RECV_WAIT_NS = 2000000 }; /* how long a message waits for its receive */
 
 static inline void tell(struct shm_qp *q, uint8_t syndrome, bool asked)
 {
-	const uint64_t word = q->dst.says | (uint64_t)q->dst.count << WORD_COUNT_AT |
-			      (uint64_t)syndrome << WORD_SYNDROME_AT | q->dst.expected;
+	const uint64_t word =
+		q->dst.says | (uint64_t)syndrome << WORD_SYNDROME_AT | q->dst.expected;
 
 	atomic_store_explicit(q->word, word, memory_order_release);
 	if (asked)
 		peer_nudge(q->peer, word);
 }
 
+static void set_says(struct shm_qp *q)
+{
+	q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life) |
+		      (uint64_t)q->dst.count << WORD_COUNT_AT;
+}
+
 static void tell_nak(struct shm_qp *q, enum aeth_type type, unsigned value)
 {
 	q->dst.count = (q->dst.count + 1) & COUNT_MASK;
+	set_says(q);
 	tell(q, aeth_syndrome(type, value), true);
 }
 
@@ -72,7 +79,6 @@ void dst_open(struct shm_qp *q)
 		return;
 	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
 	q->dst.stale = end_of_ring(q->peer);
-	q->dst.says = word_of(qp->attr.dest_qp_num, 0);
 	q->dst.odd = 0;
 	ask_again(q);
 }
@@ -425,6 +431,10 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 {
 	int32_t ahead;
 
+	if (segment_kind(r->opcode) == KIND_WORD) {
+		src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
+		return;
+	}
 	if (!is_mine(q, r))
 		return;
 	if (segment_kind(r->opcode) != KIND_SEND)
@@ -432,7 +442,7 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
 	if (ahead == 0) {
 		q->dst.life = r->syndrome;
-		q->dst.says = word_of(q->qp->attr.dest_qp_num, q->dst.life);
+		set_says(q);
 		execute(q, r, payload, len, now);
 	} else if (ahead > 0 && !(q->dst.odd & DST_GAP)) {
 		q->dst.odd |= DST_GAP;
@@ -484,9 +494,7 @@ static inline void take(struct peer *p, const struct rec *r, const uint8_t *payl
 	if (is_from_peer(q, p, r)) {
 		/* A program that receives an answer has its own SEND complete. */
 		src_look(q, now);
-		if (__builtin_expect(segment_kind(r->opcode) == KIND_WORD, 0))
-			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
-		else if (!take_plain(q, r, payload, len, now))
+		if (!take_plain(q, r, payload, len, now))
 			take_rarely(q, r, payload, len, now);
 		shm_settle(q);
 	}

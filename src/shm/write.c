@@ -31,14 +31,15 @@ static_assert(PSN_WINDOW / 2 + SEGMENTS_MAX + REQUESTS_MAX < PSN_WINDOW,
 
 /* --- a segment ------------------------------------------------------------- */
 
-static inline void put_head(struct shm_qp *q, struct rec *r, unsigned op,
+/* Fills the header of the segment at r; wide: it has the second one, too. */
+static inline void put_head(struct shm_qp *q, struct rec *r, unsigned op, bool wide,
 			    const struct swqe *w, bool asks)
 {
 	const bool se = op & SEGMENT_LAST && w->flags & IBV_SEND_SOLICITED;
 
 	memcpy(r, &q->head, REC_HEAD);
 	r->flags = (uint8_t)((se ? REC_SE : 0) | (asks ? REC_ACKREQ : 0) |
-			     (segment_is_wide(op) ? REC_WIDE : 0));
+			     (wide ? REC_WIDE : 0));
 	r->opcode = (uint8_t)op;
 	r->psn = q->src.at.psn;
 	r->data = w->imm;
@@ -62,16 +63,19 @@ static inline void publish(struct shm_qp *q, struct rec *r, const struct swqe *w
 }
 
 /* The segment at r, of a SEND or WRITE, is whole but for its header. */
-static inline void publish_data(struct shm_qp *q, struct rec *r, unsigned op,
-				const struct swqe *w, uint32_t len, bool asks)
+__attribute__((always_inline)) static inline void publish_data(struct shm_qp *q,
+							       struct rec *r, unsigned op,
+							       bool wide,
+							       const struct swqe *w,
+							       uint32_t len, bool asks)
 {
-	put_head(q, r, op, w, asks);
-	if (segment_is_wide(op)) {
+	put_head(q, r, op, wide, w, asks);
+	if (wide) {
 		r->va = w->remote_addr;
 		r->rkey = w->rkey;
 		r->len = w->length;
 	}
-	publish(q, r, w, segment_head(op), len, asks);
+	publish(q, r, w, wide ? REC_HEAD_WIDE : REC_HEAD, len, asks);
 }
 
 /* The end of a request without a completion need not be acknowledged by itself, unless
@@ -111,13 +115,7 @@ static unsigned op_of(const struct swqe *w, bool first, bool last)
 	       (last ? SEGMENT_LAST | form->end : 0);
 }
 
-/* op_of() of a SEND or WRITE in one segment, whose opcodes are the first four. */
-static inline unsigned op_of_whole(unsigned opcode)
-{
-	return SEGMENT_ONLY | (opcode & 1 ? SEGMENT_IMM : 0) |
-	       (opcode < IBV_WR_SEND ? KIND_WRITE << SEGMENT_KIND_AT : 0);
-}
-
+/* A SEND or WRITE, with immediate data if the opcode is odd. */
 static inline bool may_be_whole(unsigned opcode)
 {
 	return opcode <= IBV_WR_SEND_WITH_IMM;
@@ -156,12 +154,14 @@ static inline void copy_inline(void *to, const void *from, uint32_t len)
 
 /* Writes w, a SEND or WRITE of one segment that is next.  own: its inline data, or NULL:
  * its payload is where sge says. */
-__attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
-							      struct swqe *w,
-							      const void *own,
-							      const struct ibv_sge *sge)
+__attribute__((always_inline)) static inline bool put_whole(struct shm_qp *q,
+							    struct swqe *w, bool write,
+							    const void *own,
+							    const struct ibv_sge *sge)
 {
-	const unsigned op = op_of_whole(w->opcode), head = segment_head(op);
+	const unsigned op = SEGMENT_ONLY | (w->opcode & 1 ? SEGMENT_IMM : 0) |
+			    (write ? KIND_WRITE << SEGMENT_KIND_AT : 0);
+	const uint32_t head = write ? REC_HEAD_WIDE : REC_HEAD;
 	struct rec *r = ring_reserve_near(&q->peer->out, head + w->length);
 	void *to;
 	bool asks;
@@ -175,8 +175,23 @@ __attribute__((always_inline)) static inline bool write_whole(struct shm_qp *q,
 		return false;
 	asks = asks_for_ack(q, w);
 	send_begin(&q->src.at, w, 1);
-	publish_data(q, r, op, w, w->length, asks);
+	publish_data(q, r, op, write, w, w->length, asks);
 	return true;
+}
+
+__attribute__((noinline)) static bool write_whole(struct shm_qp *q, struct swqe *w,
+						  const void *own,
+						  const struct ibv_sge *sge)
+{
+	return put_whole(q, w, true, own, sge);
+}
+
+__attribute__((noinline)) static bool send_whole(struct shm_qp *q, struct swqe *w,
+						 const void *own,
+						 const struct ibv_sge *sge)
+{
+	return w->opcode >= IBV_WR_SEND ? put_whole(q, w, false, own, sge)
+					: write_whole(q, w, own, sge);
 }
 
 /* Posts and sends wr, if it is a SEND or WRITE of one SGE and one segment. */
@@ -209,12 +224,15 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	w->opcode = (uint8_t)wr->opcode;
 	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
 	w->imm = wr->imm_data;
-	if (wr->opcode < IBV_WR_SEND) {
+	if (wr->opcode >= IBV_WR_SEND) {
+		if (!put_whole(q, w, false, own, sge))
+			return false;
+	} else {
 		w->remote_addr = wr->wr.rdma.remote_addr;
 		w->rkey = wr->wr.rdma.rkey;
+		if (!write_whole(q, w, own, sge))
+			return false;
 	}
-	if (!write_whole(q, w, own, sge))
-		return false;
 	sq->head++;
 	return true;
 }
@@ -313,7 +331,7 @@ enum post_left shm_push(struct qp *qp)
 			break;
 		if (w->flags & IBV_SEND_INLINE)
 			own = (const void *)(uintptr_t)sge->addr;
-		if (!write_whole(q, w, own, sge))
+		if (!send_whole(q, w, own, sge))
 			break;
 	}
 	brief_give(&p->writing);
@@ -396,7 +414,8 @@ static int copy_segment(struct shm_qp *q, unsigned op, const struct swqe *w,
 		return -ENOBUFS;
 	if (len && span_copy((uint8_t *)r + head, span, off, len))
 		return -EFAULT;
-	publish_data(q, r, op, w, len, op & SEGMENT_LAST && asks_for_ack(q, w));
+	publish_data(q, r, op, segment_is_wide(op), w, len,
+		     op & SEGMENT_LAST && asks_for_ack(q, w));
 	return 0;
 }
 
@@ -443,7 +462,7 @@ static int copy_ask(struct shm_qp *q, const struct swqe *w, const struct span *v
 	a->last = nth + 1 == w->npkts;
 	if (nth == 0)
 		q->src.at.reads++;
-	put_head(q, r, op, w, true);
+	put_head(q, r, op, true, w, true);
 	r->psn |= (q->src.at.reads - q->src.s.answered) << OUTSTANDING_AT;
 	r->data = kind == KIND_FLUSH ? w->flush.feth : a->place;
 	r->va = w->remote_addr + (uint64_t)nth * RING_CHUNK;

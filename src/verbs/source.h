@@ -251,7 +251,7 @@ static inline bool send_took(struct qp *qp, struct send_source *s,
 static inline bool send_caught_up(const struct qp *qp, const struct send_source *s,
 				  struct send_cursor *at, uint32_t start)
 {
-	if (psn_off(s->una, start) < psn_off(at->psn, start))
+	if (s->una != at->psn && psn_off(s->una, start) < psn_off(at->psn, start))
 		return false;
 	at->psn = s->una;
 	at->cur = qp->sq.tail;
