@@ -282,6 +282,94 @@ static void answers_to_no_place(void **state)
 	}
 }
 
+/* Both processes stand still until neither ring has room, with READs and WRITEs in both.
+ */
+static void two_full_rings(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		pair_stop(f, side);
+	for (uint64_t id = 0; id < 30; id++)
+		for (int side = 0; side < 2; side++)
+			post_to(f, side, id % 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+				id, 20000 * (id % 3 ? 0 : 1), 20000 * (id % 3 ? 2 : 3),
+				16384, 0);
+	for (int side = 0; side < 2; side++) {
+		struct core *core = &f->s->node[side].core;
+
+		turn_take(&core->turn); /* what the engine would do in its last turn */
+		lock_take(&f->p.qp[side]->lock);
+		(void)shm_transport.output(f->p.qp[side], NULL, f->s->now);
+		lock_give(&f->p.qp[side]->lock);
+		turn_give(&core->turn);
+		assert_true(pair_peer(f, side)->closed);
+	}
+	for (int side = 0; side < 2; side++)
+		pair_go(f, side);
+	for (uint64_t id = 0; id < 30; id++)
+		for (int side = 0; side < 2; side++)
+			fix_wc(f, side, id, IBV_WC_SUCCESS);
+	assert_memory_equal(f->mem[1] + 40000, f->mem[0], 16384);
+	assert_memory_equal(f->mem[0] + 20000, f->mem[1] + 60000, 16384);
+	fix_close(f);
+}
+
+/* The process that is to answer ends; QPs wait for places that it has. */
+static void a_peer_that_ends(void **state)
+{
+	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
+	struct fix *f = plain_pair();
+	struct sim_pair more[3];
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
+	pair_run(f, MS);
+	pair_stop(f, 1);
+	for (int i = 0; i < 3; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
+		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
+
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
+		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+		post_now(more[i].qp[0], &wr);
+	}
+	pair_run(f, MS);
+	assert_false(list_empty(&pair_peer(f, 0)->starved));
+	sim_leave(f->s, 1);
+	f->p.qp[1] = NULL;
+	for (int i = 0; i < 3; i++) {
+		assert_true(sim_wait(f->s, more[i].cq[0], SEC, &wc));
+		assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+		more[i].qp[1] = NULL;
+		sim_unpair(f->s, &more[i]);
+	}
+	fix_close(f);
+}
+
+/* The process that has asked ends: the other one answers it, or drops what it finds. */
+static void a_source_that_ends(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	pair_stop(f, 1);
+	for (uint64_t id = 1; id <= 3; id++)
+		post_to(f, 0, IBV_WR_RDMA_READ, id, 5000, 0, 40000, 0);
+	pair_run(f, MS);
+	sim_leave(f->s, 0);
+	f->p.qp[0] = NULL;
+	pair_go(f, 1);
+	pair_run(f, MS);
+	recv_at(f, 1, 1, 0, 8);
+	fix_no_wc(f, 1);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +385,9 @@ int main(void)
 		cmocka_unit_test(more_than_there_are_places),
 		cmocka_unit_test(an_error_behind_answers),
 		cmocka_unit_test(answers_to_no_place),
+		cmocka_unit_test(two_full_rings),
+		cmocka_unit_test(a_peer_that_ends),
+		cmocka_unit_test(a_source_that_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

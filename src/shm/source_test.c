@@ -161,6 +161,45 @@ static void binds(void **state)
 	fix_close(f);
 }
 
+/* The peer says more than the last words that it keeps, before this process looks. */
+static void more_words_than_are_kept(void **state)
+{
+	enum { MORE = 2 * ANSWERS };
+	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
+	struct fix *f = plain_pair();
+	struct sim_pair more[MORE];
+	struct ibv_wc wc;
+
+	(void)state;
+	for (int i = 0; i < MORE; i++)
+		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
+	pair_run(f, MS);
+	pair_stop(f, 1);
+	for (int i = 0; i < MORE; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 100 * (size_t)i, 8);
+		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
+
+		wr.opcode = i % 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base + 100 * (size_t)i;
+		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+		post_now(more[i].qp[0], &wr);
+	}
+	pair_run(f, MS);
+	pair_stop(f, 0);
+	pair_go(f, 1);
+	pair_run(f, MS);
+	assert_true(pair_peer(f, 0)->answered->count - pair_peer(f, 0)->heard > ANSWERS);
+	pair_go(f, 0);
+	for (int i = 0; i < MORE; i++) {
+		assert_true(sim_wait(f->s, more[i].cq[0], MS, &wc));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		fix_same(f, 100 * (size_t)i, 8);
+	}
+	for (int i = 0; i < MORE; i++)
+		sim_unpair(f->s, &more[i]);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +209,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_is_stopped),
 		cmocka_unit_test(what_waits_for_unsignaled_requests),
 		cmocka_unit_test(a_peer_that_ends),
+		cmocka_unit_test(more_words_than_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
