@@ -9,7 +9,7 @@
 #include "verbs/device.h"
 #include "verbs/mr.h"
 #include "verbs/opened.h"
-#include "verbs/shared.h"
+#include "verbs/qp_kind.h"
 #include "verbs/xrc.h"
 
 static int check_objects(const struct ibv_context *ctx,
@@ -236,7 +236,7 @@ int abi_end_qp(struct nic *nic, struct qp *qp)
 		opened_destroy(qp);
 		return 0;
 	}
-	if (shared_leave(qp))
+	if (qp->kind->leave && qp->kind->leave(qp))
 		return 0;
 	rc = withdraw(nic, qp);
 	if (!rc)

@@ -19,6 +19,7 @@
 #include "verbs/event.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
+#include "verbs/qp_kind.h"
 #include "verbs/qp_state.h"
 #include "verbs/rq.h"
 #include "verbs/transport.h"
@@ -167,8 +168,8 @@ static const struct {
 
 static void show_queues(struct dump_text *d, const struct qp *qp)
 {
-	if (qp->xrc.domain) {
-		fputs("    receives: the XRC SRQ that a request names\n", d->out);
+	if (!qp->send_cq) {
+		fputs("    receives: the SRQ that a request names\n", d->out);
 		return;
 	}
 	fprintf(d->out, "    send queue: {sends=%u} of {send_size=%u}",
@@ -199,8 +200,8 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 		fputs("{lock=busy}\n", d->out);
 		return;
 	}
-	fprintf(d->out, "{type=%s} {state=%s} on {device=%s}, {way=%s}",
-		qp_type_name(qp->type), qp_state_name(qp->state), qp->dev->ibv.name,
+	fprintf(d->out, "{type=%s} {state=%s} on {device=%s}, {way=%s}", qp->kind->name,
+		qp_state_name(qp->state), qp->dev->ibv.name,
 		qp->lane.via ? "local" : qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
 		fprintf(d->out, " to QP {peer_qp=0x%06x} at {peer=%s}",

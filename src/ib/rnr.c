@@ -118,10 +118,10 @@ static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 }
 
 /* Do earlier completions lie in the program's CQ? Its thread has had no processor since
- * they came, or is busy. (The CQ of an XRC target is that of an SRQ, and may be gone.) */
+ * they came, or is busy. (A borrowed CQ may be gone.) */
 static bool is_behind(const struct ib_qp *q)
 {
-	return !q->qp->xrc.domain && !cq_empty(q->qp->recv_cq);
+	return qp_has_receives(q->qp) && !cq_empty(q->qp->recv_cq);
 }
 
 /* Is the time up for the message that waits? */

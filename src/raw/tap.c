@@ -418,7 +418,7 @@ static int add(struct packets *p, struct qp *qp, struct entry *e)
 		return rc;
 	}
 	e->qp = qp;
-	qp->raw.flows++;
+	qp->users++;
 	insert(e->tap, e);
 	listen_for(e, true);
 	return 0;
@@ -462,7 +462,7 @@ void flow_destroy(struct flow *flow)
 	live_del(&flow->live);
 	turn_take(&core->turn);
 	list_del(&e->node);
-	e->qp->raw.flows--;
+	e->qp->users--;
 	if (e->counters)
 		counters_unbind(e->counters);
 	if (e->tap->fd >= 0)

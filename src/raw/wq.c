@@ -7,6 +7,7 @@
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/event.h"
 #include "verbs/qp.h"
 
 struct wq *wq_of(struct ibv_wq *ibv)
@@ -63,6 +64,15 @@ static void fill_ibv(struct wq *wq, const struct ibv_wq_init_attr *a)
 	wq->ibv.state = IBV_WQS_RESET;
 }
 
+/* Whatever happens to its QP, the queue fails. */
+static void raise(struct qp *qp, enum ibv_event_type type)
+{
+	struct wq *wq = qp->ex.qp_base.qp_context;
+
+	(void)type;
+	async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, &wq->ibv);
+}
+
 int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct wq **out)
 {
 	struct ibv_qp_init_attr_ex a = {
@@ -94,7 +104,8 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 	}
 	/* Programs cannot name the QP, which ends with the queue. */
 	live_del(&wq->qp->live);
-	wq->qp->raw.wq = &wq->ibv;
+	wq->qp->ex.qp_base.qp_context = wq;
+	wq->qp->raise = raise;
 	fill_ibv(wq, attr);
 	live_add(&wq->live, LIVE_WQ, ctx->ibv);
 	*out = wq;

@@ -201,19 +201,17 @@ static void flush_rq(struct qp *qp, uint64_t now)
 
 void qp_raise(struct qp *qp, enum ibv_event_type type)
 {
-	if (qp->raw.wq)
-		async_raise(qp->ctx, IBV_EVENT_WQ_FATAL, qp->raw.wq);
-	else if (!qp->xrc.orphaned)
+	if (qp->raise)
+		qp->raise(qp, type);
+	else if (qp->ctx) /* else no program knows the QP */
 		async_raise(qp->ctx, type, &qp->ex.qp_base);
-	if (qp->core->xrc.raised && !list_empty(&qp->xrc.openers))
-		qp->core->xrc.raised(qp, type);
 }
 
 /* IBTA 11.6.3.1: tells the program that the QP, now in ERR, takes no more receives
  * from its SRQ. */
 static void raise_last_wqe(struct qp *qp)
 {
-	if (!qp->srq || qp->xrc.domain || qp->recv.last_wqe)
+	if (!qp->init.srq || qp->recv.last_wqe)
 		return;
 	qp->recv.last_wqe = true;
 	qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -260,8 +258,7 @@ void qp_fail(struct qp *qp, bool sq_only, int event, uint64_t now)
 		return;
 	qp_set_state(qp, to);
 	qp_flush(qp, now);
-	if (event >= 0 && qp->ctx) /* a stand-in has no context, and no program knows
-				    * it */
+	if (event >= 0)
 		qp_raise(qp, (enum ibv_event_type)event);
 }
 
@@ -269,9 +266,8 @@ void qp_forget_cqes(struct qp *qp)
 {
 	if (qp->send_cq)
 		cq_forget(qp->send_cq, qp->qpn);
-	/* Entries in the CQ of an XRC SRQ stay, because the receives belong to the
-	 * SRQ. */
-	if (qp->recv_cq && qp->recv_cq != qp->send_cq && !qp->xrc.domain)
+	/* Of borrowed receives the completions stay: they are the SRQ's. */
+	if (qp->recv_cq != qp->send_cq && qp_has_receives(qp))
 		cq_forget(qp->recv_cq, qp->qpn);
 }
 

@@ -92,7 +92,6 @@ const struct device_kind device_roce = {
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS | 1 << IBV_QPT_RAW_PACKET,
-	.xrc = true,
 	.tag_matching = true,
 	.datagrams = true,
 	.ack_delay = 15, /* 134 ms: a thread has to be scheduled to send the ACK */
@@ -110,7 +109,6 @@ const struct device_kind device_ib = {
 	.node_type = IBV_NODE_CA,
 	.transport = IBV_TRANSPORT_IB,
 	.qp_types = IB_QPS,
-	.xrc = true,
 	.tag_matching = true,
 	.datagrams = true,
 	.ack_delay = 15,
@@ -244,7 +242,7 @@ static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 		a->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
 		a->max_raw_ethy_qp = a->max_qp;
 	}
-	if (dev->kind->xrc)
+	if (dev->kind->qp_types & 1 << IBV_QPT_XRC_RECV)
 		a->device_cap_flags |= IBV_DEVICE_XRC;
 	a->device_cap_flags &= ~dev->kind->no_caps;
 	if (!dev->kind->datagrams)
@@ -275,10 +273,6 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 			},
 		},
 		.completion_timestamp_mask = UINT64_MAX,
-		.xrc_odp_caps = dev->kind->xrc ? ODP_UC | IBV_ODP_SUPPORT_READ |
-							 IBV_ODP_SUPPORT_ATOMIC |
-							 IBV_ODP_SUPPORT_SRQ_RECV
-					       : 0,
 		.hca_core_clock = 1000000,	/* kHz: nanoseconds */
 		.phys_port_cnt_ex = 1,
 		.max_dm_size = caps.max_dm,
@@ -287,6 +281,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 	if (dev->kind->tag_matching)
 		a.tm_caps = tm_caps;
 	fill_attr(dev, &a.orig_attr);
+	if (a.orig_attr.device_cap_flags & IBV_DEVICE_XRC)
+		a.xrc_odp_caps = a.odp_caps.per_transport_caps.rc_odp_caps;
 	if (a.orig_attr.max_raw_ethy_qp)
 		a.packet_pacing_caps = (struct ibv_packet_pacing_caps){
 			.qp_rate_limit_min = 1, /* kb/s */

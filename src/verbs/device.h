@@ -46,7 +46,7 @@ struct device_kind {
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport;
 	unsigned qp_types; /* 1 << IBV_QPT_... */
-	bool xrc, tag_matching;
+	bool tag_matching;
 	unsigned wr_type;	 /* QP type in verbs/wr_op.h; 0: the QP's own type */
 	bool datagrams;		 /* has address handles, multicast, P_Keys */
 	unsigned no_caps;	 /* IBV_DEVICE_... flags not reported */

@@ -16,6 +16,7 @@
 #include "verbs/event.h"
 #include "verbs/flush.h"
 #include "verbs/mr.h"
+#include "verbs/qp_kind.h"
 #include "verbs/qp_state.h"
 #include "verbs/wr_op.h"
 
@@ -131,8 +132,6 @@ void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr)
 		.rkey = wr->wr.rdma.rkey,
 		.remote_addr = wr->wr.rdma.remote_addr,
 	};
-	if (qp->type == IBV_QPT_XRC_SEND)
-		sq_at(sq, sq->head)->srqn = wr->qp_type.xrc.remote_srqn;
 	sq->head++;
 }
 
@@ -294,15 +293,17 @@ int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey)
 	return 0;
 }
 
-int draft_srqn(struct qp *qp, uint32_t srqn)
+static int address_ud(struct qp *qp, const struct ibv_send_wr *wr)
 {
-	if (qp->type != IBV_QPT_XRC_SEND || srqn > 0xffffff)
-		return post_refuse(
-			qp,
-			"the remote SRQ number has more than 24 bits, or the QP is not XRC");
-	draft_last(&qp->sq)->srqn = srqn;
-	return 0;
+	return draft_ud(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 }
+
+const struct qp_kind qp_kind_ud = {
+	.name = "UD",
+	.has = QP_HAS_ALL,
+	.flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+	.address = address_ud,
+};
 
 static bool is_ours(const struct qp *qp, const struct live *l, enum live_kind kind)
 {

@@ -78,7 +78,7 @@ int draft_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level);
 void draft_value(struct qp *qp, const void *value);
 int draft_value_sges(struct qp *qp, size_t n, const struct ibv_sge *list);
 int draft_ud(struct qp *qp, struct ibv_ah *ibv, uint32_t qpn, uint32_t qkey);
-int draft_srqn(struct qp *qp, uint32_t srqn);
+int draft_to_srq(struct qp *qp, uint32_t srqn);
 int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	       const struct ibv_mw_bind_info *info);
 int draft_end(struct qp *qp);

@@ -52,8 +52,7 @@ static bool is_ordinary(enum verr verr)
 	return verr == VERR_PEER_ENDED || verr == VERR_CONNECTION;
 }
 
-/* Does the failure have a line?  The stand-in for another process's QP is not the
- * program's. */
+/* Does the failure have a line?  A QP without a context is not the program's. */
 static bool is_said(const struct qp *qp, enum ibv_wc_status status, enum verr verr,
 		    bool *first)
 {

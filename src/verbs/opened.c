@@ -282,13 +282,20 @@ static void let_go(struct core *core, struct opened *o)
 
 int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr, struct qp **out)
 {
+	const struct ibv_qp_init_attr_ex a = {
+		.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT
+				      ? attr->qp_context
+				      : NULL,
+		.qp_type = IBV_QPT_XRC_RECV,
+		.xrcd = attr->xrcd,
+	};
 	struct core *core = ctx->core;
 	struct qp *qp;
 	int rc = check(ctx, attr);
 
 	if (rc)
 		return rc;
-	qp = qp_make_handle(ctx, attr);
+	qp = qp_make_handle(ctx, &a, attr->qp_num);
 	if (!qp)
 		return -ENOMEM;
 	qp->xrc.opened = make(qp, attr->qp_num);

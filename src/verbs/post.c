@@ -15,6 +15,7 @@
 #include "verbs/draft.h"
 #include "verbs/event.h"
 #include "verbs/qp.h"
+#include "verbs/qp_kind.h"
 #include "verbs/transport.h"
 #include "verbs/wr_op.h"
 
@@ -55,11 +56,8 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		rc = draft_inline_sges(qp, (size_t)wr->num_sge, wr->sg_list);
 	else if (traits & WR_DATA)
 		rc = draft_sges(qp, (size_t)wr->num_sge, wr->sg_list);
-	if (!rc && qp->type == IBV_QPT_XRC_SEND)
-		rc = draft_srqn(qp, wr->qp_type.xrc.remote_srqn);
-	if (!rc && qp->type == IBV_QPT_UD)
-		rc = draft_ud(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
-			      wr->wr.ud.remote_qkey);
+	if (!rc && qp->kind->address)
+		rc = qp->kind->address(qp, wr);
 	if (!rc && traits & WR_BIND)
 		rc = draft_bind(qp, wr->bind_mw.mw, wr->bind_mw.rkey,
 				&wr->bind_mw.bind_info);
@@ -250,7 +248,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 		rc = -EIO;
 	else if (qp->state == IBV_QPS_ERR && inside_calls > 1)
 		rc = -EDEADLK; /* the interrupted call may hold cq->lock */
-	else if (qp->srq || qp->xrc.domain || qp->type == IBV_QPT_XRC_SEND)
+	else if (qp->srq || !qp_has_receives(qp))
 		rc = post_refuse(qp,
 				 "the QP's receives come from an SRQ, or it has none");
 	else if (qp->state == IBV_QPS_RESET)

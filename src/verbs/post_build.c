@@ -74,7 +74,6 @@ static struct ibv_send_wr as_posted(struct swqe *w, struct ibv_sge *sges)
 		.num_sge = w->num_sge,
 		.opcode = w->opcode,
 		.send_flags = w->flags,
-		.qp_type.xrc.remote_srqn = w->srqn,
 	};
 
 	if (wr_op(w->opcode)->traits & WR_ATOMIC) {
@@ -214,7 +213,7 @@ void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 void post_srqn(struct qp *qp, uint32_t srqn)
 {
 	if (open_draft(qp))
-		keep(qp, draft_srqn(qp, srqn));
+		keep(qp, draft_to_srq(qp, srqn));
 }
 
 void post_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,

@@ -42,7 +42,6 @@ void qp_init_nodes(struct qp *qp)
 	list_init(&qp->lane.node);
 	list_init(&qp->lane.wait);
 	list_init(&qp->lane.ack);
-	list_init(&qp->xrc.openers);
 }
 
 bool qp_receives(const struct qp *qp)

@@ -23,6 +23,7 @@
 #include "verbs/verr.h"
 
 struct opened;
+struct qp_kind;
 struct srq_hooks;
 struct tm_list;
 struct tm_tag;
@@ -58,7 +59,7 @@ struct swqe {
 					uint32_t length; /* of the range */
 				} flush;
 			};
-			uint32_t srqn; /* XRC: the target SRQ */
+			uint32_t srqn; /* the SRQ at the target, if it names one */
 		};
 		struct {
 			struct path path;
@@ -95,12 +96,6 @@ struct sq {
 
 /* Each of these structs is the part of a QP that belongs to one owner, which the comment
  * above it names: what others read or change of it is seen by its name. */
-
-/* Raw packets (raw/) */
-struct qp_raw {
-	unsigned flows;	   /* number of its flow rules; under the turn */
-	struct ibv_wq *wq; /* the work queue it belongs to; else NULL (raw/rss.h) */
-};
 
 /* The lane of a connected QP (verbs/lane.c) */
 struct qp_lane {
@@ -169,14 +164,12 @@ struct qp_tm {
 
 /* XRC (verbs/xrc.h, verbs/shared.h, verbs/opened.h) */
 struct qp_xrc {
-	struct xrcd *domain; /* target: its domain; the QP's pd, recv_cq and srq are
-			      * those of the latest request's SRQ; else NULL */
+	struct xrcd *domain; /* of a target QP; else NULL */
 	struct list node;    /* of a stand-in */
 	/* A target QP (verbs/shared.h), under the turn: */
 	struct list openers;
 	bool orphaned;	 /* the creator's handle is destroyed, openers remain */
 	bool destroying; /* waits for acknowledged events */
-	bool outlives;	 /* kept after its context was closed */
 	/* Not NULL: this is not a QP but an opened handle (verbs/opened.h). */
 	struct opened *opened;
 };
@@ -197,14 +190,18 @@ struct qp {
 	const struct srq_hooks *hooks; /* the SRQ's, or NULL */
 	uint32_t qpn;
 	enum ibv_qp_type type;
-	unsigned wr_type; /* verbs/wr_op.h: type, or WR_TYPE_IWARP */
-	bool reliable;	  /* acknowledged: RC, XRC */
+	const struct qp_kind *kind; /* of the type */
+	unsigned wr_type;	    /* verbs/wr_op.h: type, or WR_TYPE_IWARP */
+	bool reliable;		    /* acknowledged */
 	bool sig_all;
 	uint32_t create_flags; /* IBV_QP_CREATE_...; those of a work queue change with the
 				* lock held */
 	uint64_t send_ops;     /* send_ops_flags given at creation */
 
-	struct qp_raw raw;
+	bool stays;	/* its memory is not freed */
+	unsigned users; /* objects that name it; under the turn */
+	/* Tells of an event of the QP, in place of the program of ctx; or NULL. */
+	void (*raise)(struct qp *qp, enum ibv_event_type type);
 
 	struct lock lock; /* guards the fields below */
 	enum ibv_qp_state state;
@@ -230,9 +227,6 @@ struct qp {
 struct qp *qp_of(struct ibv_qp *ibv);
 struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
 
-/* Returns attr with only the fields that comp_mask names and that the QP type uses;
- * the others are not read. */
-struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr);
 /* Creates a QP and raises attr's caps to what was granted; attr's objects belong to
  * ctx. Returns 0, -EINVAL, -ENOMEM, -EOPNOTSUPP or -EIO. */
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
@@ -276,6 +270,13 @@ uint16_t qp_pkey(const struct qp *qp);
  * -1: another partition (9.6.1.1, 10.9.3). */
 int qp_hears(const struct qp *qp, uint16_t pkey);
 
+/* Has the QP receives, of its own or of an SRQ that it names? Otherwise it borrows those
+ * of the SRQ that a request names (then pd, srq and recv_cq are that SRQ's), or takes no
+ * messages. */
+static inline bool qp_has_receives(const struct qp *qp)
+{
+	return qp->init.recv_cq;
+}
 /* Do incoming messages take receives in the QP's state? */
 bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
 /* Initialises the lock and the lists of a new QP. */
@@ -321,10 +322,11 @@ void mcast_for_each(struct core *core, const uint8_t gid[16],
 
 /* For verbs/opened.h: makes the program's handle of an opened QP. It is in no table and
  * has no transport; posts find it in RESET. Returns NULL without memory. */
-struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr);
+struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
+			  uint32_t qpn);
 void qp_free_handle(struct qp *qp);
-/* For verbs/shared.h: ends a QP whose last handle is gone. */
-void qp_end_orphaned(struct qp *qp) REQUIRES(qp->core->turn);
+/* For verbs/shared.h: ends a QP of which no program has a handle. */
+void qp_end(struct qp *qp) REQUIRES(qp->core->turn);
 
 /* --- for transports; qp->lock is held ------------------------------------ */
 

@@ -13,12 +13,11 @@
 #include "verbs/due.h"
 #include "verbs/mcast.h"
 #include "verbs/mr.h"
+#include "verbs/qp_kind.h"
 #include "verbs/ring.h"
-#include "verbs/shared.h"
 #include "verbs/srq_hooks.h"
 #include "verbs/transport.h"
 #include "verbs/wr_op.h"
-#include "verbs/xrc.h"
 
 /* --- checks -------------------------------------------------------------- */
 
@@ -62,21 +61,8 @@ static unsigned wr_type_of(const struct context *ctx, enum ibv_qp_type type)
 	return kind->wr_type ? kind->wr_type : (unsigned)type;
 }
 
-/* Returns the flags that a QP of this type may have. Padding what goes over PCI is done
- * where there is no PCI. */
-static unsigned create_flags_of(enum ibv_qp_type type)
-{
-	const unsigned all = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
-
-	if (type == IBV_QPT_UD)
-		return all | IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-	if (type == IBV_QPT_RAW_PACKET)
-		return all | IBV_QP_CREATE_SCATTER_FCS | IBV_QP_CREATE_CVLAN_STRIPPING;
-	return all;
-}
-
 /* Refuses flags that this QP cannot have, SOURCE_QPN (for IP over InfiniBand in the
- * kernel) for all. */
+ * kernel) for all. Padding what goes over PCI is done where there is no PCI. */
 static int check_flags(const struct ibv_qp_init_attr_ex *a)
 {
 	static const char *const names[] = {
@@ -85,7 +71,8 @@ static int check_flags(const struct ibv_qp_init_attr_ex *a)
 		[9] = "create_flags CVLAN_STRIPPING of a QP that is not of raw packets",
 		[10] = "create_flags SOURCE_QPN",
 	};
-	const unsigned known = create_flags_of(a->qp_type);
+	const unsigned known =
+		qp_kind_of(a->qp_type)->flags | IBV_QP_CREATE_PCI_WRITE_END_PADDING;
 	const unsigned bad = a->create_flags & ~known;
 	unsigned first = bad ? (unsigned)__builtin_ctz(bad) : 0;
 
@@ -103,7 +90,7 @@ static int check_extensions(const struct context *ctx,
 			    const struct ibv_qp_init_attr_ex *a)
 {
 	const uint64_t ops = wr_send_ops(wr_type_of(ctx, a->qp_type));
-	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+	const uint32_t known = qp_kind_of(a->qp_type)->attrs | IBV_QP_INIT_ATTR_PD |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS |
 			       IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
 			       IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
@@ -112,9 +99,6 @@ static int check_extensions(const struct context *ctx,
 
 	if (a->comp_mask & ~known)
 		return refuse(-EINVAL, "comp_mask", a->comp_mask, known);
-	if (a->comp_mask & IBV_QP_INIT_ATTR_XRCD && a->qp_type != IBV_QPT_XRC_RECV)
-		return refuse(-EINVAL, "comp_mask", a->comp_mask,
-			      known & ~(uint32_t)IBV_QP_INIT_ATTR_XRCD);
 	if (a->comp_mask & never)
 		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask, known & ~never);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && check_flags(a))
@@ -129,12 +113,10 @@ static int check_extensions(const struct context *ctx,
 /* The caller has checked that the objects exist and belong to ctx. */
 static int check_objects(const struct ibv_qp_init_attr_ex *a)
 {
-	bool target = a->qp_type == IBV_QPT_XRC_RECV;
-	bool initiator = a->qp_type == IBV_QPT_XRC_SEND;
+	const char *lacks = qp_attr_lacks(a);
 
-	if (target ? !a->xrcd : !a->pd || !a->send_cq || (!initiator && !a->recv_cq)) {
-		log_info("create_qp refused: %s is missing",
-			 target ? "an XRC domain" : "a PD or CQ");
+	if (lacks) {
+		log_info("create_qp refused: %s is missing", lacks);
 		return -EINVAL;
 	}
 	if (a->srq && srq_of(a->srq)->hooks)
@@ -287,9 +269,8 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 
 static void use(struct qp *qp, unsigned n)
 {
-	if (qp->xrc.domain) { /* an XRC target does not count in the SRQ it borrows from
-			       */
-		atomic_fetch_add(&qp->xrc.domain->users, n);
+	if (qp->kind->use) {
+		qp->kind->use(qp, n);
 		return;
 	}
 	atomic_fetch_add(&qp->send_cq->users, n);
@@ -305,7 +286,7 @@ static void release(struct qp *qp)
 	rq_fini(&qp->rq);
 	pthread_cond_destroy(&qp->ex.qp_base.cond);
 	pthread_mutex_destroy(&qp->ex.qp_base.mutex);
-	if (!qp->xrc.outlives)
+	if (!qp->stays)
 		context_free(qp->ctx, qp);
 }
 
@@ -330,10 +311,11 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 		qp->recv_cq = qp->srq->cq;
 		qp->hooks->join(qp);
 	}
-	qp->xrc.domain = a->xrcd ? xrcd_of(a->xrcd) : NULL;
 	qp->type = a->qp_type;
-	qp->reliable = qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD &&
-		       qp->type != IBV_QPT_RAW_PACKET;
+	qp->kind = qp_kind_of(a->qp_type);
+	qp->reliable = qp->kind->reliable;
+	if (qp->kind->join)
+		qp->kind->join(qp, a);
 	qp->wr_type = wr_type_of(ctx, a->qp_type);
 	qp->sig_all = a->sq_sig_all != 0;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
@@ -349,27 +331,6 @@ static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 	fill_ibv(qp, a);
 	qp_set_state(qp, IBV_QPS_RESET);
 	return qp;
-}
-
-struct ibv_qp_init_attr_ex qp_proper_attr(const struct ibv_qp_init_attr_ex *attr)
-{
-	bool target = attr->qp_type == IBV_QPT_XRC_RECV;
-	struct ibv_qp_init_attr_ex a = *attr;
-
-	if (target || !(a.comp_mask & IBV_QP_INIT_ATTR_PD))
-		a.pd = NULL;
-	if (target) {
-		a.send_cq = NULL;
-		a.cap = (struct ibv_qp_cap){ 0 };
-	}
-	if (!target || !(a.comp_mask & IBV_QP_INIT_ATTR_XRCD))
-		a.xrcd = NULL;
-	if (target || attr->qp_type == IBV_QPT_XRC_SEND) {
-		a.recv_cq = NULL;
-		a.srq = NULL;
-		a.cap.max_recv_wr = a.cap.max_recv_sge = 0;
-	}
-	return a;
 }
 
 int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
@@ -404,20 +365,14 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	return 0;
 }
 
-struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_open_attr *attr)
+struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
+			  uint32_t qpn)
 {
-	const struct ibv_qp_init_attr_ex a = {
-		.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT
-				      ? attr->qp_context
-				      : NULL,
-		.qp_type = IBV_QPT_XRC_RECV,
-		.xrcd = attr->xrcd,
-	};
-	struct qp *qp = make(ctx, &a, NULL);
+	struct qp *qp = make(ctx, a, NULL);
 
 	if (!qp)
 		return NULL;
-	qp->qpn = qp->ex.qp_base.qp_num = qp->ex.qp_base.handle = attr->qp_num;
+	qp->qpn = qp->ex.qp_base.qp_num = qp->ex.qp_base.handle = qpn;
 	qp->ex.qp_base.state = IBV_QPS_UNKNOWN;
 	use(qp, 1);
 	return qp;
@@ -446,19 +401,16 @@ static void close_qp(struct core *core, struct qp *qp) REQUIRES(core->turn)
 static void unhook(struct core *core, struct qp *qp) REQUIRES(core->turn)
 {
 	numbers_del(&core->qps, qpn_index(qp->qpn));
-	shared_end(core, qp);
+	if (qp->kind->ended)
+		qp->kind->ended(qp);
 	close_qp(core, qp);
 }
 
-void qp_end_orphaned(struct qp *qp)
+void qp_end(struct qp *qp)
 {
-	struct xrcd *own = qp->xrc.domain;
-
 	unhook(qp->core, qp);
 	mw_forget_qp(qp->core, qp->qpn);
 	use(qp, (unsigned)-1);
-	turn_is_held(own->core);
-	xrcd_drop(own);
 	release(qp);
 }
 
@@ -474,11 +426,10 @@ int qp_destroy(struct qp *qp)
 			 qp->qpn);
 		return -EBUSY;
 	}
-	if (qp->raw.flows) {
+	if (qp->users) {
 		turn_give(&core->turn);
-		log_info(
-			"QP 0x%06x is not destroyed: %u rules (ibv_create_flow) lead to it",
-			qp->qpn, qp->raw.flows);
+		log_info("QP 0x%06x is not destroyed: %u rules (ibv_create_flow) use it",
+			 qp->qpn, qp->users);
 		return -EBUSY;
 	}
 	live_del(&qp->live);

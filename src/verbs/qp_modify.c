@@ -14,6 +14,7 @@
 #include "verbs/device.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
+#include "verbs/qp_kind.h"
 #include "verbs/qp_state.h"
 #include "verbs/transport.h"
 #include "verbs/wr_op.h"
@@ -153,7 +154,7 @@ static uint32_t path_mtu(const struct qp *qp)
 	struct device *dev = qp->dev;
 	enum ibv_mtu port = device_port(dev).active_mtu, path = qp->attr.path_mtu;
 
-	if (qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET)
+	if (!qp->kind->connected)
 		return mtu_bytes(port);
 	if (path <= port || qp->same_host)
 		return mtu_bytes(path);

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "verbs/qp_kind.h"
+
 #define PKEY   IBV_QP_PKEY_INDEX
 #define PORT   IBV_QP_PORT
 #define QKEY   IBV_QP_QKEY
@@ -168,27 +170,6 @@ const char *qp_state_name(enum ibv_qp_state state)
 	return state <= IBV_QPS_ERR ? name[state] : "no state";
 }
 
-const char *qp_type_name(enum ibv_qp_type type)
-{
-	switch (type) {
-	case IBV_QPT_RC:
-		return "RC";
-	case IBV_QPT_UC:
-		return "UC";
-	case IBV_QPT_UD:
-		return "UD";
-	case IBV_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case IBV_QPT_XRC_RECV:
-		return "XRC_RECV";
-	case IBV_QPT_RAW_PACKET:
-		return "RAW_PACKET";
-	case IBV_QPT_DRIVER:
-		break;
-	}
-	return "?";
-}
-
 /* clang-format off */
 static const struct { int bit; const char *name; } attrs[] = {
 #define N(name) { IBV_QP_##name, "IBV_QP_" #name },
@@ -238,7 +219,7 @@ static void add_ways(struct text *t, const struct qp_arrows *all, enum ibv_qp_ty
 	const char *before = "";
 
 	add(t, "from %s a QP of type %s goes to ", qp_state_name(from),
-	    qp_type_name(type));
+	    qp_kind_of(type)->name);
 	for (enum ibv_qp_state to = IBV_QPS_RESET; to <= IBV_QPS_ERR; to++) {
 		if (!find(all, type, from, to))
 			continue;

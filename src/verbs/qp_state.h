@@ -23,9 +23,8 @@ const char *qp_why_not(const struct qp_arrows *arrows, enum ibv_qp_type type,
 		       enum ibv_qp_state from, enum ibv_qp_state to, int mask,
 		       char text[QP_WHY_LEN]);
 
-/* What verbs calls a state or a type, without IBV_QPS_ and IBV_QPT_. */
+/* What verbs calls a state, without IBV_QPS_. */
 const char *qp_state_name(enum ibv_qp_state state);
-const char *qp_type_name(enum ibv_qp_type type);
 
 /* Returns the attributes that ibv_query_qp reports for a QP of type in state, as a
  * mask; the others read as zero. */

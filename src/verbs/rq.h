@@ -19,7 +19,6 @@ struct cq;
 struct pd;
 struct qp;
 struct srq_hooks;
-struct xrcd;
 
 /* A receive taken off its queue, into which a message is scattered. */
 struct rwqe {
@@ -103,10 +102,9 @@ struct srq {
 	struct list awaiting; /* QPs that wait for a receive: verbs/await.h */
 	uint32_t num;	      /* slot (10) | index in core->srqs (14) */
 	_Atomic unsigned users;
-	struct xrcd *xrcd;	       /* XRC: the domain; else NULL */
 	const struct srq_hooks *hooks; /* of a rare kind (verbs/srq_hooks.h); else NULL */
 	void *kind;		       /* the hooks' own */
-	struct cq *cq; /* XRC, and a kind with hooks: CQ of its receives; else NULL */
+	struct cq *cq;		       /* with hooks: CQ of its receives; else NULL */
 };
 
 /* The SRQ's queue, by a function that makes clang check the lock. */
@@ -119,11 +117,8 @@ struct srq *srq_of(struct ibv_srq *ibv);
 /* Raises attr to what was granted; ignores srq_limit. */
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out);
-/* Makes an SRQ of an XRC domain; its receives complete to cq. */
-int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
-		   struct ibv_srq_init_attr *attr, struct srq **out);
-/* Makes an SRQ with hooks, for which hooks->open() gets `how`; what its QPs receive
- * completes to cq. */
+/* Makes an SRQ with hooks, for which hooks->open() gets `how`; its receives complete to
+ * cq. */
 int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
 		    const struct srq_hooks *hooks, const void *how,
 		    struct ibv_srq_init_attr *attr, struct srq **out);

@@ -40,7 +40,6 @@ int share_open(struct core *core, const struct share_ops *ops, void *arg)
 	list_init(&s->openers);
 	list_init(&s->opened);
 	core->xrc.share = s;
-	core->xrc.raised = shared_raise;
 	return 0;
 }
 
@@ -50,7 +49,6 @@ void share_close(struct core *core)
 	opened_close_all(core);
 	free(core->xrc.share);
 	core->xrc.share = NULL;
-	core->xrc.raised = NULL;
 }
 
 bool share_heard(struct core *core, uint16_t slot, const void *buf, size_t len)

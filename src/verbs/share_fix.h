@@ -8,6 +8,7 @@
 
 #include "verbs/opened.h"
 #include "verbs/qp_fixture.h"
+#include "verbs/qp_kind.h"
 #include "verbs/share.h"
 #include "verbs/share_own.h"
 #include "verbs/shared.h"
@@ -168,6 +169,12 @@ static inline void lab_open(void)
 	lab.f[1]->dev->guid = lab.f[0]->dev->guid;
 	close(fd);
 	lab.qp = target(lab.f[0], lab.xrcd[0]);
+}
+
+/* The creator's handle is destroyed. True: the QP lives on. */
+static inline bool shared_leave(struct qp *qp)
+{
+	return qp->kind->leave(qp);
 }
 
 /* No handle is left. */

@@ -9,6 +9,7 @@
 #include "sys/log.h"
 #include "verbs/event.h"
 #include "verbs/qp.h"
+#include "verbs/qp_kind.h"
 #include "verbs/share_own.h"
 #include "verbs/xrc.h"
 
@@ -46,11 +47,49 @@ static void forget(struct core *core, struct opener *o)
 	free(o);
 }
 
+/* Ends a QP whose last handle is gone, and its own handle of its domain. */
+static void end_orphaned(struct qp *qp) REQUIRES(qp->core->turn)
+{
+	struct xrcd *own = qp->xrc.domain;
+
+	turn_is_held(own->core);
+	qp_end(qp);
+	xrcd_drop(own);
+}
+
 /* Called when the QP lost a handle: ends the QP if that was its last. */
 static void end_if_orphaned(struct qp *qp) REQUIRES(qp->core->turn)
 {
 	if (qp->xrc.orphaned && !qp->xrc.destroying && list_empty(&qp->xrc.openers))
-		qp_end_orphaned(qp);
+		end_orphaned(qp);
+}
+
+/* --- events to openers ---------------------------------------------------------- */
+
+static void tell(struct core *core, struct opener *o)
+{
+	const struct share_msg m = {
+		.what = SHARE_TELL,
+		.qpn = o->qpn,
+		.id = o->id,
+		.events = o->events,
+	};
+
+	if (share_pass(core, o->slot, &m) != -EAGAIN)
+		o->events = 0;
+}
+
+static void raise(struct qp *qp, enum ibv_event_type type)
+{
+	if (!qp->xrc.orphaned)
+		async_raise(qp->ctx, type, &qp->ex.qp_base);
+	list_for(n, &qp->xrc.openers)
+	{
+		struct opener *o = container_of(n, struct opener, node);
+
+		o->events |= 1u << type;
+		tell(qp->core, o);
+	}
 }
 
 static int add(struct core *core, uint16_t slot, struct qp *qp, const struct share_msg *m)
@@ -65,6 +104,7 @@ static int add(struct core *core, uint16_t slot, struct qp *qp, const struct sha
 	o->slot = slot;
 	o->id = m->id;
 	o->qpn = m->qpn;
+	qp->raise = raise;
 	list_add_tail(&qp->xrc.openers, &o->node);
 	list_add_tail(&core->xrc.share->openers, &o->all);
 	core->xrc.share->nopeners[slot]++;
@@ -175,33 +215,7 @@ void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 					   * opener asks again */
 }
 
-/* --- events to openers
- * ---------------------------------------------------------------
- */
-
-static void tell(struct core *core, struct opener *o)
-{
-	const struct share_msg m = {
-		.what = SHARE_TELL,
-		.qpn = o->qpn,
-		.id = o->id,
-		.events = o->events,
-	};
-
-	if (share_pass(core, o->slot, &m) != -EAGAIN)
-		o->events = 0;
-}
-
-void shared_raise(struct qp *qp, enum ibv_event_type type)
-{
-	list_for(n, &qp->xrc.openers)
-	{
-		struct opener *o = container_of(n, struct opener, node);
-
-		o->events |= 1u << type;
-		tell(qp->core, o);
-	}
-}
+/* --- what openers were not told yet --------------------------------------------- */
 
 static void tell_end(struct core *core, struct opener *o)
 {
@@ -210,8 +224,10 @@ static void tell_end(struct core *core, struct opener *o)
 		forget(core, o);
 }
 
-void shared_end(struct core *core, struct qp *qp)
+/* Tells the openers that the QP ends. */
+static void ended(struct qp *qp)
 {
+	turn_is_held(qp->core);
 	list_for_safe(n, &qp->xrc.openers)
 	{
 		struct opener *o = container_of(n, struct opener, node);
@@ -220,7 +236,7 @@ void shared_end(struct core *core, struct qp *qp)
 		list_init(&o->node);
 		o->qp = NULL;
 		o->events |= SHARE_ENDED;
-		tell_end(core, o);
+		tell_end(qp->core, o);
 	}
 }
 
@@ -263,7 +279,9 @@ void shared_close(struct core *core)
 /* --- the creator's handle ------------------------------------------------------------
  */
 
-bool shared_leave(struct qp *qp)
+/* The QP lives on for its openers. Waits until the program has acknowledged the events of
+ * the creator's handle. */
+static bool leave(struct qp *qp)
 {
 	struct core *core = qp->core;
 	struct xrcd *own = NULL;
@@ -282,7 +300,7 @@ bool shared_leave(struct qp *qp)
 	qp->xrc.domain = own;
 	atomic_fetch_add(&own->users, 1);
 	qp->xrc.orphaned = qp->xrc.destroying = true;
-	qp->xrc.outlives = qp->ctx->stays;
+	qp->stays = qp->ctx->stays;
 	lock_give(&qp->lock);
 	turn_give(&core->turn);
 
@@ -295,6 +313,17 @@ bool shared_leave(struct qp *qp)
 	turn_give(&core->turn);
 	return true;
 }
+
+const struct qp_kind qp_kind_xrc_recv = {
+	.name = "XRC_RECV",
+	.reliable = true,
+	.connected = true,
+	.attrs = IBV_QP_INIT_ATTR_XRCD,
+	.join = xrc_join,
+	.use = xrc_use,
+	.leave = leave,
+	.ended = ended,
+};
 
 static struct context *another(const struct context *ctx) REQUIRES(ctx->core->turn)
 {
@@ -330,7 +359,7 @@ void shared_forget_context(struct context *ctx)
 		if (next)
 			qp->ctx = next;
 		else
-			qp_end_orphaned(qp);
+			end_orphaned(qp);
 	}
 	turn_give(&core->turn);
 }

@@ -17,16 +17,9 @@ struct context;
 struct qp;
 struct share_msg;
 
-/* Destroys the creator's handle. Returns true if the QP lives on for its openers.
- * Waits until the program has acknowledged the events of the creator's handle. */
-bool shared_leave(struct qp *qp);
 /* ctx is closing: QPs that live on without the creator's handle move to another
  * context of the device, or end. */
 void shared_forget_context(struct context *ctx);
-/* Tells the openers that the QP ends. */
-void shared_end(struct core *core, struct qp *qp) REQUIRES(core->turn);
-/* Tells the openers of an event of the QP. Turn held. */
-void shared_raise(struct qp *qp, enum ibv_event_type type);
 
 /* --- for share.c --- */
 void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)

@@ -12,7 +12,6 @@
 #include "verbs/mr.h"
 #include "verbs/rq.h"
 #include "verbs/srq_hooks.h"
-#include "verbs/xrc.h"
 
 struct srq *srq_of(struct ibv_srq *ibv)
 {
@@ -42,12 +41,12 @@ static void take_off(struct srq *srq)
 
 	turn_take(&core->turn);
 	numbers_del(&core->srqs, qpn_index(srq->num));
-	if (srq->xrcd)
-		xrc_forget(core, srq);
+	if (srq->hooks && srq->hooks->gone)
+		srq->hooks->gone(srq);
 	turn_give(&core->turn);
 }
 
-/* Counts the SRQ as a user of its PD, XRC domain and CQ (n is 1), or no longer (n is
+/* Counts the SRQ as a user of its PD and CQ (n is 1), or no longer (n is
  * (unsigned)-1). */
 static void use(struct srq *srq, unsigned n)
 {
@@ -55,8 +54,6 @@ static void use(struct srq *srq, unsigned n)
 		pd_use(srq->in);
 	else
 		pd_unuse(srq->in);
-	if (srq->xrcd)
-		atomic_fetch_add(&srq->xrcd->users, n);
 	if (srq->cq)
 		atomic_fetch_add(&srq->cq->users, n);
 }
@@ -84,9 +81,9 @@ static void fill_ibv(struct srq *srq, void *srq_context)
 	pthread_cond_init(&ibv->cond, NULL);
 }
 
-static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
-		  const struct srq_hooks *hooks, const void *how,
-		  struct ibv_srq_init_attr *attr, struct srq **out)
+int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
+		    const struct srq_hooks *hooks, const void *how,
+		    struct ibv_srq_init_attr *attr, struct srq **out)
 {
 	struct srq *srq;
 	int rc;
@@ -104,7 +101,6 @@ static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct 
 	srq->ctx = ctx;
 	srq->pd = pd_proper(pd);
 	srq->in = pd;
-	srq->xrcd = xrcd;
 	srq->cq = cq;
 	rc = rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge);
 	if (rc)
@@ -126,7 +122,8 @@ static int create(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct 
 	return 0;
 
 free_kind:
-	free(srq->kind);
+	if (hooks)
+		hooks->close(srq);
 free_rq:
 	rq_fini(&srq->rq);
 free_srq:
@@ -137,20 +134,7 @@ free_srq:
 int srq_create(struct context *ctx, struct pd *pd, struct ibv_srq_init_attr *attr,
 	       struct srq **out)
 {
-	return create(ctx, pd, NULL, NULL, NULL, NULL, attr, out);
-}
-
-int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
-		   struct ibv_srq_init_attr *attr, struct srq **out)
-{
-	return create(ctx, pd, xrcd, cq, NULL, NULL, attr, out);
-}
-
-int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
-		    const struct srq_hooks *hooks, const void *how,
-		    struct ibv_srq_init_attr *attr, struct srq **out)
-{
-	return create(ctx, pd, NULL, cq, hooks, how, attr, out);
+	return srq_create_kind(ctx, pd, NULL, NULL, NULL, attr, out);
 }
 
 int srq_destroy(struct srq *srq)
@@ -170,7 +154,8 @@ int srq_destroy(struct srq *srq)
 	lock_take(&srq->lock); /* waits for a post in progress */
 	rq_fini(&srq->rq);
 	lock_give(&srq->lock);
-	free(srq->kind);
+	if (srq->hooks)
+		srq->hooks->close(srq);
 	use(srq, (unsigned)-1);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* srq_hooks.h - what an SRQ of a rare kind does for its QPs, in place of what others do.
- * Only the code of the kind knows what kinds there are (verbs/tm.c).  QPs of other SRQs
- * have no hooks, and cost nothing but the look.
+/* srq_hooks.h - what an SRQ of a rare kind does, and does for its QPs, in place of what
+ * others do.  Only the code of the kind knows what kinds there are.  Other SRQs and their
+ * QPs have no hooks, and cost nothing but the look.
  *
- * All but open() and check() are called with the turn and qp->lock held, if nothing else
- * is said; they complete work, and call qp_fail() at most by that.
+ * All from join() on are called with the turn and qp->lock held, if nothing else is said;
+ * they complete work, and call qp_fail() at most by that.  A kind whose check() refuses
+ * all QPs has none of them.
  */
 #ifndef VERBS_SRQ_HOOKS_H
 #define VERBS_SRQ_HOOKS_H
@@ -22,9 +23,11 @@ struct srq;
 struct swqe;
 
 struct srq_hooks {
-	/* Sets srq->kind, which is freed with the SRQ; how: the attributes of the kind.
-	 * Returns 0 or -errno. */
+	/* Sets srq->kind; how: the attributes of the kind. Returns 0 or -errno. */
 	int (*open)(struct srq *srq, const void *how);
+	void (*close)(struct srq *srq);
+	/* The SRQ is found by its number no more. NULL: nothing. Turn held. */
+	void (*gone)(struct srq *srq);
 	/* May a QP with these attributes use the SRQ?  0, or -EINVAL after logging why.
 	 */
 	int (*check)(const struct srq *srq, const struct ibv_qp_init_attr_ex *a);

@@ -37,7 +37,7 @@ static const struct {
 	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR, NAK_REMOTE_ACCESS)
 	ROW(MEMORY,     "the region's memory is not mapped",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR, NAK_REMOTE_OPERATIONAL)
 	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1,                      NAK_CODES)
-	ROW(SRQ,        "there is no such SRQ in the QP's XRC domain",         REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
+	ROW(SRQ,        "the QP's domain has no SRQ of that number",           REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
 #undef ROW
 };
 /* clang-format on */

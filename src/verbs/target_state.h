@@ -26,7 +26,7 @@ enum refusal {
 	REFUSED_TOO_MANY,   /* more READs and atomics than max_dest_rd_atomic */
 	REFUSED_KEY,	    /* wrong rkey, range or rights: target.refused.why */
 	REFUSED_MEMORY,	    /* the region's memory is unmapped */
-	REFUSED_SRQ,	    /* XRC: no SRQ of this number in the domain */
+	REFUSED_SRQ,	    /* the request names an SRQ that the QP may not use */
 	REFUSED_FETCH,	    /* the payload cannot be fetched from the sender's memory */
 	REFUSALS
 };

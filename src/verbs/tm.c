@@ -61,6 +61,11 @@ static int open_list(struct srq *srq, const void *how)
 	return 0;
 }
 
+static void close_list(struct srq *srq)
+{
+	free(srq->kind);
+}
+
 /* --- operations ---------------------------------------------------------- */
 
 static bool in_sync(const struct tm_list *tm)
@@ -402,6 +407,7 @@ static void join(struct qp *qp)
 
 static const struct srq_hooks tm_hooks = {
 	.open = open_list,
+	.close = close_list,
 	.check = check,
 	.join = join,
 	.own_sends = TM_OWN,

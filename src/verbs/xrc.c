@@ -13,8 +13,11 @@
 #include "verbs/complete.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/draft.h"
 #include "verbs/qp.h"
+#include "verbs/qp_kind.h"
 #include "verbs/rq.h"
+#include "verbs/srq_hooks.h"
 
 /* In core->xrc.domains, under core->lock. */
 struct xrc_domain {
@@ -180,7 +183,7 @@ int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
 
 	if (ctx->dead)
 		return -EIO;
-	if (!ctx->dev->kind->xrc)
+	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_XRC_RECV))
 		return -EOPNOTSUPP;
 	rc = describe(attr, &like);
 	if (rc)
@@ -252,12 +255,123 @@ bool xrcd_name(const struct xrcd *x, struct xrc_name *out)
 	return x->domain->named;
 }
 
+/* --- QPs ----------------------------------------------------------------------- */
+
+int draft_to_srq(struct qp *qp, uint32_t srqn)
+{
+	if (qp->type != IBV_QPT_XRC_SEND || srqn > 0xffffff)
+		return post_refuse(
+			qp,
+			"the remote SRQ number has more than 24 bits, or the QP is not XRC");
+	draft_last(&qp->sq)->srqn = srqn;
+	return 0;
+}
+
+static int address(struct qp *qp, const struct ibv_send_wr *wr)
+{
+	return draft_to_srq(qp, wr->qp_type.xrc.remote_srqn);
+}
+
+const struct qp_kind qp_kind_xrc_send = {
+	.name = "XRC_SEND",
+	.reliable = true,
+	.connected = true,
+	.has = QP_HAS_PD | QP_SENDS,
+	.address = address,
+};
+
+void xrc_join(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
+{
+	qp->xrc.domain = xrcd_of(a->xrcd);
+	list_init(&qp->xrc.openers);
+}
+
+/* A target counts in its domain, and not in the SRQ that it borrows from. */
+void xrc_use(struct qp *qp, unsigned n)
+{
+	atomic_fetch_add(&qp->xrc.domain->users, n);
+}
+
+/* --- SRQs ---------------------------------------------------------------------- */
+
+static struct xrcd *domain_of(const struct srq *srq)
+{
+	return srq->kind;
+}
+
+static int open_srq(struct srq *srq, const void *how)
+{
+	srq->kind = (void *)(uintptr_t)how;
+	atomic_fetch_add(&domain_of(srq)->users, 1);
+	return 0;
+}
+
+static void close_srq(struct srq *srq)
+{
+	atomic_fetch_sub(&domain_of(srq)->users, 1);
+}
+
+/* As on Linux. */
+static int check(const struct srq *srq, const struct ibv_qp_init_attr_ex *a)
+{
+	(void)a;
+	log_info("create_qp refused: SRQ 0x%06x is of an XRC domain: requests name it, "
+		 "and no QP",
+		 srq->num);
+	return -EINVAL;
+}
+
+static void forget(struct qp *qp, const struct srq *srq)
+{
+	lock_take(&qp->lock);
+	if (qp->srq == srq) {
+		qp_await_no_recv(qp);
+		qp->recv.held = false;
+		qp->srq = NULL;
+		qp->recv_cq = NULL;
+	}
+	lock_give(&qp->lock);
+}
+
+/* All target QPs give up what they borrowed. */
+static void gone(struct srq *srq)
+{
+	struct core *core = srq->core;
+
+	turn_is_held(core);
+	for (unsigned i = 0; i < QPN_INDICES; i++) {
+		struct qp *qp = numbers_at(&core->qps, i);
+
+		if (qp && qp->xrc.domain)
+			forget(qp, srq);
+	}
+	list_for(n, &core->xrc.stand_ins)
+		forget(container_of(n, struct qp, xrc.node), srq);
+}
+
+static const struct srq_hooks srq_hooks = {
+	.open = open_srq,
+	.close = close_srq,
+	.gone = gone,
+	.check = check,
+};
+
+int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
+		   struct ibv_srq_init_attr *attr, struct srq **out)
+{
+	return srq_create_kind(ctx, pd, cq, &srq_hooks, xrcd, attr, out);
+}
+
 /* --- requests at their target ------------------------------------------------ */
 
+/* Returns the XRC SRQ of that number. */
 static struct srq *srq_at(const struct core *core, uint32_t srqn)
 {
-	return qpn_slot(srqn) == core->slot ? numbers_at(&core->srqs, qpn_index(srqn))
-					    : NULL;
+	struct srq *srq = qpn_slot(srqn) == core->slot
+				  ? numbers_at(&core->srqs, qpn_index(srqn))
+				  : NULL;
+
+	return srq && srq->hooks == &srq_hooks ? srq : NULL;
 }
 
 /* Returns the SRQ and makes its PD the QP's; NULL: no such SRQ in the domain. */
@@ -265,7 +379,7 @@ static struct srq *reach(struct qp *qp, uint32_t srqn)
 {
 	struct srq *srq = srq_at(qp->core, srqn);
 
-	if (!srq || !srq->xrcd || srq->xrcd->domain != qp->xrc.domain->domain)
+	if (!srq || domain_of(srq)->domain != qp->xrc.domain->domain)
 		return NULL;
 	qp->pd = srq->pd;
 	return srq;
@@ -290,30 +404,6 @@ enum refusal xrc_aim(struct qp *qp, uint32_t srqn)
 	return aim(qp, reach(qp, srqn));
 }
 
-static void forget(struct qp *qp, const struct srq *srq)
-{
-	lock_take(&qp->lock);
-	if (qp->srq == srq) {
-		qp_await_no_recv(qp);
-		qp->recv.held = false;
-		qp->srq = NULL;
-		qp->recv_cq = NULL;
-	}
-	lock_give(&qp->lock);
-}
-
-void xrc_forget(struct core *core, const struct srq *srq)
-{
-	for (unsigned i = 0; i < QPN_INDICES; i++) {
-		struct qp *qp = numbers_at(&core->qps, i);
-
-		if (qp && qp->xrc.domain)
-			forget(qp, srq);
-	}
-	list_for(n, &core->xrc.stand_ins)
-		forget(container_of(n, struct qp, xrc.node), srq);
-}
-
 /* --- stand-ins ----------------------------------------------------------------- */
 
 void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
@@ -321,6 +411,7 @@ void xrc_stand_in(struct core *core, struct qp *qp, struct xrcd *none)
 	qp_is_held(qp); /* the QP is new: no other thread knows it */
 	qp->core = core;
 	qp->type = IBV_QPT_XRC_RECV;
+	qp->kind = qp_kind_of(qp->type);
 	qp->reliable = true;
 	qp->xrc.domain = none;
 	qp_init_nodes(qp);
@@ -342,7 +433,7 @@ struct srq *xrc_find(struct core *core, uint32_t srqn, const struct xrc_name *na
 	struct srq *srq = srq_at(core, srqn);
 	struct xrc_name own;
 
-	if (!srq || !srq->xrcd || !xrcd_name(srq->xrcd, &own) ||
+	if (!srq || !xrcd_name(domain_of(srq), &own) ||
 	    memcmp(&own, name, sizeof(own)) != 0)
 		return NULL;
 	return srq;

@@ -17,6 +17,8 @@
 
 struct context;
 struct core;
+struct cq;
+struct pd;
 struct qp;
 struct srq;
 struct xrc_domain;
@@ -52,14 +54,20 @@ int xrcd_close(struct xrcd *x);
 struct xrcd *xrcd_second(const struct xrcd *x);
 void xrcd_drop(struct xrcd *x) REQUIRES(x->core->turn);
 
+/* Makes an SRQ of a domain; its receives complete to cq. */
+int srq_create_xrc(struct context *ctx, struct pd *pd, struct xrcd *xrcd, struct cq *cq,
+		   struct ibv_srq_init_attr *attr, struct srq **out);
+
+/* Of a target QP: verbs/qp_kind.h. */
+void xrc_join(struct qp *qp, const struct ibv_qp_init_attr_ex *a);
+void xrc_use(struct qp *qp, unsigned n);
+
 /* A request for SRQ srqn has come to a target QP: borrows the SRQ's PD, CQ and
  * receives. REFUSED_SRQ. Turn and qp->lock held. */
 enum refusal xrc_aim(struct qp *qp, uint32_t srqn);
 /* xrc_aim() for memory only, for a request that needs no receive; a receive in
  * progress stays. */
 enum refusal xrc_reach(struct qp *qp, uint32_t srqn);
-/* Makes all target QPs give up what they borrowed from srq. */
-void xrc_forget(struct core *core, const struct srq *srq) REQUIRES(core->turn);
 
 /* Makes a zeroed qp a stand-in: it executes here the requests that came to a target QP
  * of another process of the domain (ib/carry.c). It has no context and is in no table. */

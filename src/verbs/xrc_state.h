@@ -34,8 +34,6 @@ struct xrc_state {
 
 	/* Of verbs/share.h: */
 	struct share *share; /* NULL: ibv_open_qp is not served */
-	/* Tells the openers of a QP about an event of it. Turn held. */
-	void (*raised)(struct qp *qp, enum ibv_event_type type);
 };
 
 #endif

@@ -141,6 +141,25 @@ static void an_srq_counts_its_domain_and_its_cq(void **state)
 	fix_close(f);
 }
 
+static void no_qp_is_made_with_an_srq_of_a_domain(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct ibv_qp_init_attr_ex a = fix_init(f, IBV_QPT_RC);
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct xrcd *x;
+	struct srq *srq;
+	struct qp *qp;
+
+	(void)state;
+	assert_int_equal(open_xrcd(f, BOTH, -1, O_CREAT, &x), 0);
+	assert_int_equal(srq_create_xrc(&f->ctx, f->pd, x, f->rcq, &attr, &srq), 0);
+	a.srq = &srq->ibv;
+	assert_int_equal(qp_create(&f->ctx, &a, &fake_transport, &qp), -EINVAL);
+	assert_int_equal(srq_destroy(srq), 0);
+	assert_int_equal(xrcd_close(x), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,6 +169,7 @@ int main(void)
 		cmocka_unit_test(a_target_qp_has_a_domain_and_nothing_else),
 		cmocka_unit_test(an_initiator_needs_no_receive_cq),
 		cmocka_unit_test(an_srq_counts_its_domain_and_its_cq),
+		cmocka_unit_test(no_qp_is_made_with_an_srq_of_a_domain),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
