@@ -14,7 +14,7 @@
 #include "driver/route.h"
 #include "host/host.h"
 #include "host/service.h"
-#include "ib/ib.h"
+#include "ib/xrc.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "verbs/device.h"
@@ -132,7 +132,11 @@ int xrc_open(struct nic *nic)
 	if (rc)
 		return rc;
 	/* By the time of the host, in ms: no process begins a thousand lives a second. */
-	ib_xrc_open(&nic->core, pass, nic, (uint32_t)(clock_ns() / 1000000));
+	rc = ib_xrc_open(&nic->core, pass, nic, (uint32_t)(clock_ns() / 1000000));
+	if (rc) {
+		share_close(&nic->core);
+		return rc;
+	}
 	nic->core.xrc.claim = claim;
 	nic->core.xrc.unclaim = unclaim;
 	nic->core.xrc.elsewhere = elsewhere;
@@ -144,6 +148,7 @@ void xrc_close(struct nic *nic)
 {
 	nic->xrc = false;
 	share_close(&nic->core);
+	ib_xrc_close(&nic->core);
 }
 
 void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len)

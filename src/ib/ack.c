@@ -99,7 +99,7 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 	struct plan nak = { .kind = PLAN_NAK, .psn = s->nak_psn };
 	int rc = 0;
 
-	if (relay_waits(q)) /* a READ response comes first */
+	if (q->hooks && q->hooks->waits(q)) /* a READ response comes first */
 		return 0;
 	if (s->ack.due && (!answer || q->qp->lane.via) && !s->nak_due &&
 	    !q->qp->core->round.hurry && now < s->ack.wait_until)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ib/ib.h"
-#include "ib/ib_qp.h"
+#include "ib/relay.h"
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
 #include "verbs/mr.h"
@@ -19,7 +19,7 @@
 enum { STAND_INS_MAX = 4096 };
 
 struct stand_in {
-	struct list node; /* ib->xrc.stand_ins */
+	struct list node; /* xrc_of(ib)->stand_ins */
 	uint16_t slot;	  /* of the target QP's process */
 	uint32_t qpn, life;
 	struct xrc_done said; /* the last answer, for a question that is put again */
@@ -32,7 +32,7 @@ struct stand_in {
 
 static struct list *bucket(struct ib *ib, uint32_t qpn)
 {
-	return &ib->xrc.stand_ins[qpn % XRC_BUCKETS];
+	return &xrc_of(ib)->stand_ins[qpn % XRC_BUCKETS];
 }
 
 static struct stand_in *find(struct ib *ib, uint16_t slot, uint32_t qpn)
@@ -53,7 +53,7 @@ static void leave(struct ib *ib, struct stand_in *s, uint64_t now)
 	s->q.rsp.target.have_recv = false; /* verbs flushes that receive */
 	xrc_stand_down(ib->core, &s->qp, now);
 	list_del(&s->node);
-	ib->xrc.nstand_ins[s->slot]--;
+	xrc_of(ib)->nstand_ins[s->slot]--;
 	free(s);
 }
 
@@ -61,7 +61,7 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 {
 	struct stand_in *s;
 
-	if (ib->xrc.nstand_ins[slot] == STAND_INS_MAX)
+	if (xrc_of(ib)->nstand_ins[slot] == STAND_INS_MAX)
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -79,7 +79,7 @@ static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carr
 	s->q.service = IB_XRC;
 	s->q.mtu = s->qp.path.mtu = m->mtu;
 	list_add_tail(bucket(ib, s->qpn), &s->node);
-	ib->xrc.nstand_ins[slot]++;
+	xrc_of(ib)->nstand_ins[slot]++;
 	return s;
 }
 
@@ -97,7 +97,7 @@ static void be_like(struct stand_in *s, const struct xrc_carry *m)
 static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt,
 			const struct xrc_name *name) REQUIRES(q->qp->lock)
 {
-	if (rsp_lost_recv(q))
+	if (xrc_lost_recv(q))
 		return REFUSED_SRQ;
 	return xrc_aim_by_name(q->qp, pkt->f.srqn, name);
 }
@@ -182,7 +182,7 @@ static uint32_t request(struct ib_qp *q, const struct ib_pkt *pkt,
 
 int xrc_pass(struct ib *ib, uint16_t slot, const struct iovec *part, unsigned n)
 {
-	return ib->xrc.pass ? ib->xrc.pass(ib->xrc.arg, slot, part, n) : -ESRCH;
+	return xrc_of(ib)->pass(xrc_of(ib)->arg, slot, part, n);
 }
 
 /* A full connection may refuse the answer: then the question is put again. */
@@ -348,7 +348,7 @@ void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 void carry_gone(struct ib *ib, uint16_t slot, uint64_t now)
 {
 	for (unsigned i = 0; i < XRC_BUCKETS; i++)
-		list_for_safe(n, &ib->xrc.stand_ins[i])
+		list_for_safe(n, &xrc_of(ib)->stand_ins[i])
 		{
 			struct stand_in *s = container_of(n, struct stand_in, node);
 

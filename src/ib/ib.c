@@ -25,69 +25,14 @@ int ib_open(struct core *core, uint64_t seed)
 	ib->core = core;
 	ib->late_ns = RECV_WAIT_MOST_NS;
 	list_init(&ib->hosts);
-	list_init(&ib->xrc.ends);
-	ib->xrc.again_at = NEVER;
-	for (unsigned i = 0; i < XRC_BUCKETS; i++)
-		list_init(&ib->xrc.stand_ins[i]);
 	room_put(core, &ib_key, ib);
 	return 0;
 }
 
 void ib_close(struct core *core)
 {
-	carry_close(ib_of(core));
-	relays_close(ib_of(core));
 	free(ib_of(core));
 	room_put(core, &ib_key, NULL);
-}
-
-/* --- XRC between processes -------------------------------------------------- */
-
-void ib_xrc_open(struct core *core,
-		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
-			     unsigned n),
-		 void *arg, uint32_t lives)
-{
-	struct ib_xrc *x = &ib_of(core)->xrc;
-
-	x->pass = pass;
-	x->arg = arg;
-	x->lives = lives;
-}
-
-void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
-		  uint64_t now)
-{
-	if (len < 2 * sizeof(uint64_t)) /* shorter than any message */
-		return;
-	carry_heard(ib_of(core), slot, buf, len, now);
-	relay_heard(ib_of(core), slot, buf, len, now);
-}
-
-void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now)
-{
-	carry_gone(ib_of(core), slot, now);
-	relay_gone(ib_of(core), slot, now);
-}
-
-uint64_t ib_xrc_deadline(struct core *core, uint64_t now)
-{
-	enum { AGAIN_NS = 1000000 };
-	struct ib_xrc *x = &ib_of(core)->xrc;
-
-	if (!x->again_at)
-		x->again_at = now + AGAIN_NS;
-	return x->again_at;
-}
-
-void ib_xrc_run(struct core *core)
-{
-	struct ib *ib = ib_of(core);
-
-	ib->xrc.again_at = NEVER;
-	if (core->leaving) /* QPs may stay locked */
-		return;
-	relays_end(ib);
 }
 
 /* --- a QP ---------------------------------------------------------------- */
@@ -108,6 +53,8 @@ static int open_qp(struct qp *qp)
 		return -ENOMEM;
 	q->qp = qp;
 	q->service = service_of(qp->type);
+	q->hooks = q->service == IB_XRC ? &xrc_hooks : NULL;
+	q->answers = qp_has_receives(qp) || !qp->send_cq;
 	q->ib = ib_of(qp->core);
 	q->counter = ib_counter_of(q->ib, qp->dev->ibv.name);
 	list_init(&q->cc_node);
@@ -130,7 +77,8 @@ static void close_qp(struct qp *qp)
 	lane_hide(ib_qp(qp));
 	qp_leave_lane(qp);
 	lane_show(ib_qp(qp));
-	relay_free(ib_qp(qp));
+	if (ib_qp(qp)->hooks)
+		ib_qp(qp)->hooks->close(ib_qp(qp));
 	rnr_end(ib_qp(qp));
 	free(ib_qp(qp)->kept);
 	free(qp->tp.state);
@@ -145,7 +93,8 @@ void rsp_reset(struct ib_qp *q, uint32_t epsn)
 	memset(s, 0, sizeof(*s));
 	s->epsn = epsn & PSN_MASK;
 	ack_reset(q);
-	relay_stop(q); /* now no NAK is due, for which it would keep a READ's answer */
+	if (q->hooks)
+		q->hooks->stop(q);
 }
 
 void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
@@ -217,7 +166,8 @@ static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
 static void enter_err(struct ib_qp *q)
 {
 	req_stop(q);
-	relay_stop(q);
+	if (q->hooks)
+		q->hooks->stop(q);
 	rnr_end(q);
 	q->rsp.target.have_recv = false; /* verbs flushes that receive */
 	q->rsp.ack.due = q->rsp.cnp_due = false;
@@ -352,8 +302,8 @@ uint64_t ib_run(struct qp *qp, uint64_t now)
 	next = req_run(q, now);
 	if (__builtin_expect(q->rsp.late.until != 0, 0))
 		late = rnr_run(q, now);
-	if (__builtin_expect(q->relay != NULL, 0))
-		later = relay_run(q, now);
+	if (__builtin_expect(q->hooks != NULL, 0))
+		later = q->hooks->run(q, now);
 	ib_settle(q);
 	next = late < next ? late : next;
 	next = later < next ? later : next;

@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/uio.h>
 
 #include "ib/counters.h"
 #include "net/dgram.h"
@@ -51,24 +50,6 @@ void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt 
 bool ib_lane_message(struct core *core, const struct lane *l,
 		     const struct lane_from *from, const struct lane_short *s,
 		     const uint8_t *payload, uint32_t len, uint64_t now);
-
-/* XRC between processes (docs/dev/xrc.md).  ib_xrc_open() gives the transport pass(),
- * which sends a message to the process that owns slot.  pass() returns 0, -EAGAIN (the
- * connection is full), -ESRCH (no process of this user has the slot) or -EFAULT.
- * lives: a number that is higher than those of the processes that have had the slot
- * before.  ib_xrc_heard() takes in a message of such a process.  All need the turn. */
-void ib_xrc_open(struct core *core,
-		 int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
-			     unsigned n),
-		 void *arg, uint32_t lives);
-void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
-		  uint64_t now);
-/* The process that owned slot has ended. */
-void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now);
-/* When to call ib_xrc_run(), which repeats the messages that a full connection refused.
- * NEVER: there are none. */
-uint64_t ib_xrc_deadline(struct core *core, uint64_t now);
-void ib_xrc_run(struct core *core);
 
 /* Writes a datagram in words: "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);

@@ -12,7 +12,6 @@
 
 #include "direct/direct.h"
 #include "ib/counters.h"
-#include "ib/xrc.h"
 #include "net/batch.h"
 #include "net/dgram.h"
 #include "net/lane.h"
@@ -33,7 +32,9 @@
 #include "wire/qpn.h"
 
 struct ib;
-struct relay;
+struct ib_qp;
+struct resource;
+struct rsp_bytes;
 
 enum {
 	RD_MAX = 256,	 /* READs and atomics each way; as many duplicates */
@@ -138,7 +139,7 @@ struct ib_req {
 struct resource {
 	uint32_t psn, npkts, sent; /* [psn + sent, psn + npkts) are still to be sent */
 	uint32_t len, rkey, msn;
-	uint32_t srqn; /* XRC: the SRQ whose PD the key is checked against */
+	uint32_t srqn; /* the SRQ that the request names; 0: none */
 	uint64_t va;
 	uint64_t orig; /* the result of an atomic */
 	bool atomic, replay;
@@ -172,7 +173,7 @@ struct ib_late {
 struct ib_rsp {
 	uint32_t epsn, msn;
 	const struct ib_op *prev; /* opcode of the last request; NULL: none */
-	uint32_t srqn;		  /* XRC: the SRQ that the last request named */
+	uint32_t srqn;		  /* the SRQ that the last request named; 0: none */
 	bool out_of_order;	  /* a gap was NAKed and epsn has not arrived yet */
 	bool healed;		  /* the gap is closed, but not acknowledged yet */
 	bool comm_est;		  /* IBV_EVENT_COMM_EST was raised */
@@ -202,13 +203,40 @@ struct ib_rsp {
 	uint64_t cnp_at; /* when the last CNP was asked for */
 };
 
+/* What a QP of a rare kind does in place of what others do, or besides.  Those know the
+ * kinds only by this table, which a QP has from open() on. */
+struct ib_hooks {
+	/* A request has come.  True: that was all; else rc_request() goes on. */
+	bool (*takes)(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
+	/* pkt is executed next, or refused. */
+	enum refusal (*aim)(struct ib_qp *q, const struct ib_pkt *pkt);
+	/* As rsp_bytes(), for resource[i]; also -EAGAIN: the payload is not here yet, and
+	 * the QP becomes due with it; -ENOBUFS: not yet the oldest answer's turn. */
+	int (*bytes)(struct ib_qp *q, unsigned i, uint64_t now, struct rsp_bytes *out,
+		     enum refusal *why);
+	/* All of the oldest answer has been sent. */
+	void (*sent)(struct ib_qp *q);
+	/* Does an answer wait for its payload? */
+	bool (*waits)(const struct ib_qp *q);
+	/* As transport->run. */
+	uint64_t (*run)(struct ib_qp *q, uint64_t now);
+	/* The responder is reset, or the QP fails; the QP ends. */
+	void (*stop)(struct ib_qp *q);
+	void (*close)(struct ib_qp *q);
+};
+
+extern const struct ib_hooks xrc_hooks; /* xrc.c */
+
 struct ib_qp {
 	struct qp *qp;
 	struct ib *ib;
-	uint64_t *counter;	 /* of its device */
-	enum ib_service service; /* service part of the QP's opcodes */
-	struct cc_host *host;	 /* its window; RC and XRC, from RTR on */
-	struct list cc_node;	 /* in host->waiting */
+	uint64_t *counter;	      /* of its device */
+	enum ib_service service;      /* service part of the QP's opcodes */
+	bool answers;		      /* takes requests */
+	const struct ib_hooks *hooks; /* of a rare kind; or NULL */
+	void *own;		      /* theirs */
+	struct cc_host *host;	      /* its window; acknowledged QPs, from RTR on */
+	struct list cc_node;	      /* in host->waiting */
 	uint32_t mtu;
 	uint32_t read_chunk; /* packets of response that one READ request asks for */
 	uint32_t route_in;
@@ -219,11 +247,10 @@ struct ib_qp {
 	struct mr_found into;	/* lane: region of the last receive */
 	struct ib_req req;
 	struct ib_rsp rsp;
-	uint64_t next_at;    /* static rate of the path: sends nothing before */
-	uint32_t told;	     /* for ib_may_tell(): 1 << enum ib_counter */
-	uint16_t told_drop;  /* for ib_tells_drop(): 1 << enum refusal */
-	struct kept *kept;   /* rnr.c: the packet that waits for a receive; or NULL */
-	struct relay *relay; /* XRC, for SRQs of other processes; or NULL */
+	uint64_t next_at;   /* static rate of the path: sends nothing before */
+	uint32_t told;	    /* for ib_may_tell(): 1 << enum ib_counter */
+	uint16_t told_drop; /* for ib_tells_drop(): 1 << enum refusal */
+	struct kept *kept;  /* rnr.c: the packet that waits for a receive; or NULL */
 };
 
 extern struct room_key ib_key;
@@ -270,7 +297,6 @@ struct ib {
 	uint64_t told_at;	     /* for ib_may_tell() */
 	uint64_t told_drop_at;	     /* for ib_tells_drop() */
 	uint64_t late_ns; /* how long a message waits for a receive at most; 0: not */
-	struct ib_xrc xrc;
 	struct hang drops[HANG_DROPS];
 };
 
@@ -405,7 +431,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 /* --- responder (responder.c, replay.c, uc.c, ud.c) ----------------------- */
 
 void rsp_reset(struct ib_qp *q, uint32_t epsn);
-/* The SRQ that an XRC request names; 0 for any other packet. */
+/* The SRQ that a request names; 0: none. */
 static inline uint32_t rsp_srqn(const struct ib_pkt *pkt)
 {
 	return ib_has(pkt, IB_XRCETH) ? pkt->f.srqn : 0;
@@ -420,15 +446,13 @@ bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now) REQUIRES(q->qp->
 /* Executes pkt, which has the expected PSN, or refuses it. */
 void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	REQUIRES(q->qp->lock);
-/* Another process has executed pkt: accepts it and makes its answer pending.  orig: the
- * result of an atomic. */
-void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint64_t now)
-	REQUIRES(q->qp->lock);
+/* The two halves of that, for a packet that was executed elsewhere: the packet with the
+ * expected PSN has arrived; it was executed, and took npkts PSNs. */
+void rsp_arrived(struct ib_rsp *s);
+void rsp_accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts);
 /* Is there room for one more READ or atomic?  *dropped: duplicates fill the list, so the
  * request is dropped without a NAK and the peer will send it again. */
 enum refusal rsp_make_room(struct ib_qp *q, bool *dropped);
-/* ACCEPTED if pkt continues the message under way, or begins one after it. */
-enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt);
 /* The number of PSNs that pkt takes. */
 static inline uint32_t rsp_npkts(const struct ib_qp *q, const struct ib_pkt *pkt)
 {
@@ -440,11 +464,14 @@ static inline uint32_t rsp_npkts(const struct ib_qp *q, const struct ib_pkt *pkt
 void rsp_out_of_order(struct ib_qp *q);
 /* No receive is posted: answers the expected request with an RNR NAK. */
 void rsp_rnr(struct ib_qp *q);
-/* Does SRQ srqn belong to another process? */
-static inline bool rsp_is_abroad(const struct ib_qp *q, uint32_t srqn)
-{
-	return srqn && qpn_slot(srqn) != q->qp->core->slot;
-}
+/* Where the payload of a READ response lies, for its packets [first, end). */
+struct rsp_bytes {
+	struct span span;
+	uint32_t first, end;
+};
+/* Finds it in this process, by the QP's PD.  Returns 0, or -EACCES with *why. */
+int rsp_bytes(struct ib_qp *q, const struct resource *t, struct rsp_bytes *out,
+	      enum refusal *why);
 
 /* --- no receive (rnr.c) ---------------------------------------------------- */
 
@@ -456,8 +483,8 @@ void rnr_came(struct ib_qp *q, bool accepted) REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t rnr_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void rnr_end(struct ib_qp *q); /* nothing waits any more */
-/* Another process has no receive for pkt: counts and tells that it waits.  Returns for
- * how long, ns; rnr_say() tells the peer after that. */
+/* No receive is there for pkt: counts and tells that it waits.  Returns for how long, ns;
+ * rnr_say() tells the peer after that. */
 uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt);
 void rnr_say(struct ib_qp *q, uint64_t now);
 
@@ -534,7 +561,5 @@ enum refusal rsp_check_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt,
 /* Executes the atomic at at; *orig is the value that was there before. */
 enum refusal rsp_atomic(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t *at,
 			uint64_t *orig) REQUIRES(q->qp->lock);
-/* XRC: the receive under way went away with its SRQ.  Forgets it and returns true. */
-bool rsp_lost_recv(struct ib_qp *q) REQUIRES(q->qp->lock);
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ib/ib.h"
-#include "ib/ib_qp.h"
+#include "ib/relay.h"
 #include "ib/xrc_msg.h"
 #include "sys/log.h"
 #include "verbs/due.h"
@@ -43,7 +43,7 @@ struct held {
 
 /* The XRC_ENDs of a QP.  They outlive it, and its relay, until all were said. */
 struct ends {
-	struct list node; /* ib->xrc.ends */
+	struct list node; /* xrc_of(ib)->ends */
 	struct ib_qp *q;  /* NULL: that QP is gone */
 	uint32_t qpn;
 	uint32_t life;		     /* the present one */
@@ -82,7 +82,7 @@ static struct held *held_at(struct relay *r, unsigned i)
 
 static uint32_t end_of(const struct ib_qp *q)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	return r && r->n ? held_at(r, r->n - 1)->end : q->rsp.epsn;
 }
@@ -104,26 +104,27 @@ static void drop_all(struct relay *r)
 
 static struct relay *relay_make(struct ib_qp *q)
 {
+	struct ib_xrc *x = xrc_of(q->ib);
 	struct relay *r = calloc(1, sizeof(*r)); /* most of it is never touched */
 	struct ends *e = calloc(1, sizeof(*e));
 
-	if (!r || !e) {
+	if (!x || !r || !e) {
 		free(r);
 		free(e);
 		return NULL;
 	}
 	e->q = q;
 	e->qpn = q->qp->qpn;
-	e->life = ++q->ib->xrc.lives;
-	list_add_tail(&q->ib->xrc.ends, &e->node);
+	e->life = ++x->lives;
+	list_add_tail(&x->ends, &e->node);
 	r->ends = e;
-	q->relay = r;
+	q->own = r;
 	return r;
 }
 
 static void hold(struct ib_qp *q, const struct ib_pkt *pkt)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	struct held *h = held_at(r, r->n);
 	struct ib_fields f = pkt->f;
 	size_t head;
@@ -146,7 +147,7 @@ static void hold(struct ib_qp *q, const struct ib_pkt *pkt)
 
 static int pass_run(struct ib_qp *q)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	struct xrc_carry m = {
 		.head = { .what = XRC_CARRY,
 			  .qpn = q->qp->qpn,
@@ -174,7 +175,7 @@ static int pass_run(struct ib_qp *q)
  * it. */
 static bool ask(struct ib_qp *q, uint64_t now)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	const struct iovec fetch = { &r->part.msg, sizeof(r->part.msg) };
 	int rc = r->asked == CARRY ? pass_run(q) : xrc_pass(q->ib, r->slot, &fetch, 1);
 
@@ -194,7 +195,7 @@ static bool ask(struct ib_qp *q, uint64_t now)
 static bool begin_question(struct ib_qp *q, enum question what, uint32_t srqn,
 			   uint64_t now)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	r->asked = what;
 	r->slot = qpn_slot(srqn);
@@ -208,7 +209,7 @@ static bool begin_question(struct ib_qp *q, enum question what, uint32_t srqn,
 
 static void fetch_failed(struct ib_qp *q, enum refusal why)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	r->part.state = REFUSED;
 	r->part.why = why;
@@ -217,19 +218,19 @@ static void fetch_failed(struct ib_qp *q, enum refusal why)
 
 static void begin_fetch(struct ib_qp *q, uint64_t now)
 {
-	if (begin_question(q, FETCH, q->relay->part.msg.srqn, now))
+	if (begin_question(q, FETCH, relay_of(q)->part.msg.srqn, now))
 		return;
-	q->relay->asked = NOTHING;
+	relay_of(q)->asked = NOTHING;
 	fetch_failed(q, REFUSED_SRQ);
 }
 
 /* The first packet was not executed, and nothing behind it. */
 static void give_up(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const struct ib_pkt pkt = held_at(q->relay, 0)->pkt;
+	const struct ib_pkt pkt = held_at(relay_of(q), 0)->pkt;
 	char from[IB_PEER_LEN];
 
-	drop_all(q->relay);
+	drop_all(relay_of(q));
 	if (why == REFUSED_NO_RECV) {
 		rnr_say(q, now);
 		return;
@@ -243,7 +244,7 @@ static void give_up(struct ib_qp *q, enum refusal why, uint64_t now) REQUIRES(q-
 /* Executes the first packet: it is for this process. */
 static void do_here(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	const struct held *h = held_at(r, 0);
 	const uint32_t end = h->end;
 
@@ -264,8 +265,8 @@ static bool is_message(const struct ib_pkt *pkt)
  * there. */
 static bool may_begin(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const struct ib_pkt *pkt = &held_at(q->relay, 0)->pkt;
-	enum refusal why = rsp_follows(q, pkt);
+	const struct ib_pkt *pkt = &held_at(relay_of(q), 0)->pkt;
+	enum refusal why = xrc_follows(q, pkt);
 	bool dropped = false;
 
 	if (!why && !is_message(pkt))
@@ -273,7 +274,7 @@ static bool may_begin(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	if (why)
 		give_up(q, why, now);
 	else if (dropped)
-		drop_all(q->relay);
+		drop_all(relay_of(q));
 	return !why && !dropped;
 }
 
@@ -304,14 +305,14 @@ static unsigned run_length(struct relay *r)
 /* Asks or does what comes next, unless an answer or a receive is waited for. */
 static void go_on(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	if (!r->asked && r->part.state == WANTED)
 		begin_fetch(q, now);
 	while (!r->asked && !r->again_at && r->n > 0) {
 		const uint32_t srqn = held_at(r, 0)->pkt.f.srqn;
 
-		if (!rsp_is_abroad(q, srqn)) {
+		if (!is_abroad(q, srqn)) {
 			do_here(q, now);
 		} else if (may_begin(q, now)) {
 			r->run = run_length(r);
@@ -333,13 +334,13 @@ static void note_ackreq(struct relay *r, const struct ib_pkt *pkt)
 
 bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
-	bool busy = q->relay && q->relay->n;
+	bool busy = relay_of(q) && relay_of(q)->n;
 	uint32_t psn = pkt->f.psn;
 
 	qp_is_held(q->qp);
-	if (!busy && (psn != q->rsp.epsn || !rsp_is_abroad(q, pkt->f.srqn)))
+	if (!busy && (psn != q->rsp.epsn || !is_abroad(q, pkt->f.srqn) || !xrc_of(q->ib)))
 		return false;
-	if (!q->relay && !relay_make(q))
+	if (!relay_of(q) && !relay_make(q))
 		return true; /* the peer sends it again */
 	if (psn_diff(psn, q->rsp.epsn) < 0)
 		return false;
@@ -347,8 +348,8 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rsp_out_of_order(q);
 	} else if (psn_diff(psn, end_of(q)) < 0) {
 		count(q, IB_RX_DUPLICATE); /* its answer is late */
-		note_ackreq(q->relay, pkt);
-		if (q->relay->asked == CARRY && now - q->relay->since > STALE_NS)
+		note_ackreq(relay_of(q), pkt);
+		if (relay_of(q)->asked == CARRY && now - relay_of(q)->since > STALE_NS)
 			rsp_rnr(q); /* makes the peer wait */
 	} else {
 		rnr_end(q); /* of a message that this one takes the place of */
@@ -365,7 +366,7 @@ bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
  * is to be told. */
 static bool await_recv(struct ib_qp *q, uint64_t now)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	if (!q->ib->late_ns || (r->until && now >= r->until))
 		return false;
@@ -379,10 +380,53 @@ static bool await_recv(struct ib_qp *q, uint64_t now)
 	return true;
 }
 
+/* Another process has executed pkt: accepts it and makes its answer pending.  orig: the
+ * result of an atomic. */
+static void carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig,
+		    uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct resource r = {
+		.psn = q->rsp.epsn,
+		.npkts = rsp_npkts(q, pkt),
+		.msn = psn_add(q->rsp.msn, 1),
+		.srqn = pkt->f.srqn,
+		.orig = orig,
+	};
+
+	rsp_arrived(&q->rsp);
+	q->rsp.srqn = pkt->f.srqn;
+	rsp_accept(q, pkt, r.npkts);
+	switch ((enum ib_kind)pkt->op->kind) {
+	case IB_SEND:
+	case IB_WRITE:
+		ack_ask(q, pkt, now);
+		return;
+	case IB_READ:
+		r.va = pkt->f.va;
+		r.rkey = pkt->f.rkey;
+		r.len = pkt->f.dma_len;
+		break;
+	case IB_CMP_SWAP:
+	case IB_FETCH_ADD:
+		r.atomic = true;
+		rsp_save_atomic(q, r.psn, orig);
+		break;
+	case IB_ATOMIC_WRITE:
+	case IB_FLUSH:
+	case IB_READ_RESP:
+	case IB_ATOMIC_RESP:
+	case IB_ACK:
+	case IB_CONGESTION:
+	case IB_KINDS:
+		break;
+	}
+	rsp_add_pending(q, &r);
+}
+
 static void take_done(struct ib_qp *q, const struct xrc_done *m, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	const bool all = m->refused == ACCEPTED || m->refused == XRC_OVERRUN;
 
 	if (m->done > r->run || m->refused > XRC_OVERRUN ||
@@ -393,7 +437,7 @@ static void take_done(struct ib_qp *q, const struct xrc_done *m, uint64_t now)
 		const struct held *h = held_at(r, 0);
 
 		pop(r);
-		rsp_carried(q, &h->pkt, m->orig, now);
+		carried(q, &h->pkt, m->orig, now);
 	}
 	if (m->done)
 		r->until = 0;
@@ -408,7 +452,7 @@ static void take_done(struct ib_qp *q, const struct xrc_done *m, uint64_t now)
 static void take_data(struct ib_qp *q, const struct xrc_data *m, const uint8_t *bytes,
 		      size_t len)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	if (m->refused >= REFUSALS || len != (m->refused ? 0 : r->part.msg.len))
 		return;
@@ -425,7 +469,7 @@ static void take_data(struct ib_qp *q, const struct xrc_data *m, const uint8_t *
 static void take_answer(struct ib_qp *q, uint16_t slot, const void *buf, size_t len,
 			uint64_t now) REQUIRES(q->qp->lock)
 {
-	const struct relay *r = q->relay;
+	const struct relay *r = relay_of(q);
 	struct xrc_head head;
 	struct xrc_done d;
 	struct xrc_data b;
@@ -458,7 +502,7 @@ void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 	q = ib_qp(qp);
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	if (q->relay)
+	if (relay_of(q))
 		take_answer(q, slot, buf, len, now);
 	ib_settle(q);
 	lock_give(&qp->lock);
@@ -480,7 +524,7 @@ static uint32_t part_len(const struct ib_qp *q, const struct resource *t, uint32
  * that part which come before it. */
 static bool is_part(const struct ib_qp *q, const struct resource *t, uint32_t *skip)
 {
-	const struct relay *r = q->relay;
+	const struct relay *r = relay_of(q);
 	const struct xrc_fetch *m = &r->part.msg;
 
 	*skip = psn_off(psn_add(t->psn, t->sent), r->part.psn);
@@ -492,7 +536,7 @@ static bool is_part(const struct ib_qp *q, const struct resource *t, uint32_t *s
 
 static void want(struct ib_qp *q, const struct resource *t, uint64_t now)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	r->part.msg = (struct xrc_fetch){
 		.head = { .what = XRC_FETCH, .qpn = q->qp->qpn, .life = r->ends->life },
@@ -511,7 +555,7 @@ static void want(struct ib_qp *q, const struct resource *t, uint64_t now)
 int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
 		struct relay_bytes *out, enum refusal *why)
 {
-	struct relay *r = q->relay ? q->relay : relay_make(q);
+	struct relay *r = relay_of(q) ? relay_of(q) : relay_make(q);
 	uint32_t skip = 0;
 
 	*why = REFUSED_SRQ;
@@ -542,7 +586,7 @@ int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
 
 static void forget_part(struct ib_qp *q)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	r->part.state = NONE;
 	if (r->asked != FETCH)
@@ -553,14 +597,14 @@ static void forget_part(struct ib_qp *q)
 
 void relay_read_done(struct ib_qp *q)
 {
-	if (q->relay)
+	if (relay_of(q))
 		forget_part(q);
 }
 
 bool relay_waits(const struct ib_qp *q)
 {
-	return q->relay && q->rsp.resources && q->relay->part.state == WANTED &&
-	       rsp_is_abroad(q, q->rsp.resource[0].srqn);
+	return relay_of(q) && q->rsp.resources && relay_of(q)->part.state == WANTED &&
+	       is_abroad(q, q->rsp.resource[0].srqn);
 }
 
 /* --- time, and the other process's end ------------------------------------------------
@@ -569,7 +613,7 @@ bool relay_waits(const struct ib_qp *q)
 /* The process of slot has ended, or cannot be reached. */
 static void lose(struct ib_qp *q, uint16_t slot, uint64_t now)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	const enum question asked = r->asked;
 
 	qp_is_held(q->qp);
@@ -586,9 +630,11 @@ static void lose(struct ib_qp *q, uint16_t slot, uint64_t now)
 
 uint64_t relay_run(struct ib_qp *q, uint64_t now)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	qp_is_held(q->qp);
+	if (!r)
+		return NEVER;
 	if (r->asked && now >= r->repeat_at && !ask(q, now))
 		lose(q, r->slot, now);
 	if (now >= r->again_at)
@@ -627,8 +673,8 @@ static void say_ends(struct ib *ib, struct ends *e, uint64_t full[static SLOT_WO
 			else
 				e->unsaid[i] &= ~(1ull << bit);
 		}
-	if (is_any(e->unsaid) && ib->xrc.again_at == NEVER)
-		ib->xrc.again_at = 0;
+	if (is_any(e->unsaid) && xrc_of(ib)->again_at == NEVER)
+		xrc_of(ib)->again_at = 0;
 }
 
 static void free_ends(struct ends *e)
@@ -647,7 +693,7 @@ void relays_end(struct ib *ib)
 {
 	uint64_t full[SLOT_WORDS] = { 0 };
 
-	list_for_safe(n, &ib->xrc.ends)
+	list_for_safe(n, &xrc_of(ib)->ends)
 	{
 		struct ends *e = container_of(n, struct ends, node);
 
@@ -659,7 +705,7 @@ void relays_end(struct ib *ib)
 void relay_stop(struct ib_qp *q)
 {
 	uint64_t full[SLOT_WORDS] = { 0 };
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 
 	if (!r)
 		return;
@@ -671,7 +717,7 @@ void relay_stop(struct ib_qp *q)
 	for (unsigned i = 0; i < SLOT_WORDS; i++)
 		r->ends->unsaid[i] |= r->met[i];
 	memset(r->met, 0, sizeof(r->met));
-	r->ends->life = ++q->ib->xrc.lives;
+	r->ends->life = ++xrc_of(q->ib)->lives;
 	say_ends(q->ib, r->ends, full);
 }
 
@@ -679,7 +725,7 @@ void relay_stop(struct ib_qp *q)
  * there are at most as many as QP numbers. */
 static void join_earlier(struct ib *ib, struct ends *e)
 {
-	list_for(n, &ib->xrc.ends)
+	list_for(n, &xrc_of(ib)->ends)
 	{
 		struct ends *to = container_of(n, struct ends, node);
 
@@ -695,7 +741,7 @@ static void join_earlier(struct ib *ib, struct ends *e)
 
 void relay_free(struct ib_qp *q)
 {
-	struct relay *r = q->relay;
+	struct relay *r = relay_of(q);
 	struct ends *e;
 
 	relay_stop(q);
@@ -703,7 +749,7 @@ void relay_free(struct ib_qp *q)
 		return;
 	e = r->ends;
 	free(r);
-	q->relay = NULL;
+	q->own = NULL;
 	e->q = NULL;
 	if (is_any(e->unsaid))
 		join_earlier(q->ib, e);
@@ -713,7 +759,7 @@ void relay_free(struct ib_qp *q)
 
 void relay_gone(struct ib *ib, uint16_t slot, uint64_t now)
 {
-	list_for_safe(n, &ib->xrc.ends)
+	list_for_safe(n, &xrc_of(ib)->ends)
 	{
 		struct ends *e = container_of(n, struct ends, node);
 		struct qp *qp = e->q ? e->q->qp : NULL;
@@ -731,5 +777,5 @@ void relay_gone(struct ib *ib, uint16_t slot, uint64_t now)
 
 void relays_close(struct ib *ib)
 {
-	list_for_safe(n, &ib->xrc.ends) free(container_of(n, struct ends, node));
+	list_for_safe(n, &xrc_of(ib)->ends) free(container_of(n, struct ends, node));
 }

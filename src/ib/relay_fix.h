@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "ib/ib.h"
+#include "ib/relay.h"
+#include "ib/xrc.h"
 #include "ib/xrc_msg.h"
 #include "verbs/rq.h"
 #include "verbs/xrc.h"
@@ -156,7 +158,9 @@ static inline struct lab *lab_open(const struct sim_conf *conf)
 	/* Both nodes show the same device */
 	x->s->node[0].dev->guid = x->s->node[1].dev->guid;
 	for (int i = 0; i < 2; i++) {
-		ib_xrc_open(&x->s->node[i].core, pass, &x->s->node[i], 1000);
+		assert_int_equal(ib_xrc_open(&x->s->node[i].core, pass, &x->s->node[i],
+					     1000),
+				 0);
 		assert_int_equal(xrcd_open(&x->s->node[i].ctx, &da, &x->xrcd[i]), 0);
 	}
 	close(da.fd);
@@ -186,8 +190,10 @@ static inline void lab_close_but_qps(struct lab *x)
 		assert_true(list_empty(&x->s->node[0].core.xrc.stand_ins));
 	if (x->srq)
 		assert_int_equal(srq_destroy(x->srq), 0);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		assert_int_equal(xrcd_close(x->xrcd[i]), 0);
+		ib_xrc_close(&x->s->node[i].core);
+	}
 	assert_int_equal(mr_dereg(x->mr), 0);
 	assert_int_equal(cq_destroy(x->scq), 0);
 	assert_int_equal(cq_destroy(x->rcq), 0);

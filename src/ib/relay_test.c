@@ -446,9 +446,9 @@ static void a_process_that_has_ended_need_not_hear_it(void **state)
 	x->full = 1;
 	sim_destroy(x->s, x->from);
 	sim_destroy(x->s, x->to);
-	assert_false(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
+	assert_false(list_empty(&xrc_of(ib_of(&x->s->node[1].core))->ends));
 	gone(x, 1, 1);
-	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
+	assert_true(list_empty(&xrc_of(ib_of(&x->s->node[1].core))->ends));
 	gone(x, 0, 2);
 	lab_close_but_qps(x);
 }
@@ -493,7 +493,7 @@ static void a_full_connection_is_tried_once_for_all(void **state)
 	}
 	x->full = 0;
 	assert_false(wait(x, x->scq, 2 * MS, &wc));
-	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
+	assert_true(list_empty(&xrc_of(ib_of(&x->s->node[1].core))->ends));
 	lab_close(x);
 }
 
@@ -510,7 +510,7 @@ static void a_question_that_was_never_put_is_not_ended(void **state)
 	assert_true(x->full < 1000);
 	sim_destroy(x->s, x->from);
 	sim_destroy(x->s, x->to);
-	assert_true(list_empty(&ib_of(&x->s->node[1].core)->xrc.ends));
+	assert_true(list_empty(&xrc_of(ib_of(&x->s->node[1].core))->ends));
 	lab_close_but_qps(x);
 }
 
@@ -589,7 +589,7 @@ static void parts_of_two_relays_have_different_numbers(void **state)
 	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
 	assert_true(deliver(x)); /* XRC_FETCH; XRC_DATA is still on its way */
 	renew(x);
-	ib_of(&x->s->node[1].core)->xrc.lives += 0xffff;
+	xrc_of(ib_of(&x->s->node[1].core))->lives += 0xffff;
 	x->stopped = true;
 	x->mem[0] ^= 1;
 	assert_int_equal(bytes(x, &t, &b), -EAGAIN);

@@ -12,7 +12,6 @@
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "verbs/mr.h"
-#include "verbs/xrc.h"
 #include "wire/aeth.h"
 
 /* --- the list ------------------------------------------------------------ */
@@ -66,8 +65,8 @@ void rsp_add_pending(struct ib_qp *q, const struct resource *t)
 {
 	struct ib_rsp *s = &q->rsp;
 
-	/* There was room when the request was checked, but duplicates may have come since
-	 * (relay.c). */
+	/* There was room when the request was checked, but duplicates may have come
+	 * since, if another process has executed it. */
 	for (unsigned i = 0; s->resources == RD_MAX && i < s->resources; i++)
 		if (s->resource[i].replay)
 			drop(s, i);
@@ -205,54 +204,21 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal 
 	s->nak_psn = psn;
 }
 
-static bool resolve(struct ib_qp *q, const struct resource *t, struct span *span)
+int rsp_bytes(struct ib_qp *q, const struct resource *t, struct rsp_bytes *out,
+	      enum refusal *why)
 {
 	uint8_t *host;
 
-	span->ours = false;
-	span->n = t->len > 0;
-	if (q->qp->xrc.domain && xrc_reach(q->qp, t->srqn))
-		return false;
+	*why = REFUSED_KEY;
 	if (target_reach(q->qp, &q->rsp.target, t->rkey, t->va, t->len,
 			 IBV_ACCESS_REMOTE_READ, &host))
-		return false;
-	span->v[0] = (struct piece){ host, t->len };
-	return true;
-}
-
-/* Where the payload of a READ response lies, for its packets [first, end). */
-struct bytes {
-	struct span span;
-	uint32_t first, end;
-};
-
-/* Finds payload in another process.  Returns 0; -EAGAIN: it has not arrived yet; -EACCES
- * with *why. */
-static int fetched(struct ib_qp *q, const struct resource *t, uint64_t now,
-		   struct bytes *out, enum refusal *why)
-{
-	struct relay_bytes b;
-	int rc = relay_bytes(q, t, now, &b, why);
-
-	if (rc)
-		return rc;
-	out->span.ours = true;
+		return -EACCES;
+	out->span.ours = false;
 	out->span.n = t->len > 0;
-	out->span.v[0] = (struct piece){ b.at, t->len - b.first * q->mtu };
-	out->first = b.first;
-	out->end = b.first + b.n;
-	return 0;
-}
-
-static int find_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
-		      struct bytes *out, enum refusal *why)
-{
-	if (rsp_is_abroad(q, t->srqn))
-		return fetched(q, t, now, out, why);
-	*why = REFUSED_KEY;
+	out->span.v[0] = (struct piece){ host, t->len };
 	out->first = 0;
 	out->end = t->npkts;
-	return resolve(q, t, &out->span) ? 0 : -EACCES;
+	return 0;
 }
 
 /* Sends responses of resource[i], at most *left.  Returns 0; -ENOBUFS: no more in this
@@ -264,13 +230,11 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 	const struct resource t = q->rsp.resource[i];
 	const uint32_t from = t.sent;
 	enum refusal why;
-	struct bytes bytes;
-	int found;
+	struct rsp_bytes bytes;
+	int found = q->hooks ? q->hooks->bytes(q, i, now, &bytes, &why)
+			     : rsp_bytes(q, &t, &bytes, &why);
 
-	if (i > 0 && rsp_is_abroad(q, t.srqn)) /* fetches one READ at a time */
-		return -ENOBUFS;
-	found = find_bytes(q, &t, now, &bytes, &why);
-	if (found == -EAGAIN)
+	if (found == -EAGAIN || found == -ENOBUFS)
 		return found;
 	if (found) {
 		if (i > 0)
@@ -364,7 +328,7 @@ bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 		} else {
 			rc = read_responses(q, b, i, &left, now);
 		}
-		if (rc) /* later answers wait as well: relay_waits() */
+		if (rc) /* later answers wait as well */
 			return rc != -EAGAIN;
 		if (s->resources == n)
 			i++;
@@ -382,7 +346,7 @@ void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n)
 	s->resource[0].sent = n;
 	if (n != s->resource[0].npkts)
 		return;
-	if (rsp_is_abroad(q, s->resource[0].srqn))
-		relay_read_done(q);
+	if (q->hooks)
+		q->hooks->sent(q);
 	drop(s, 0);
 }

@@ -9,7 +9,6 @@
 #include "verbs/event.h"
 #include "verbs/exports.h"
 #include "verbs/mr.h"
-#include "verbs/xrc.h"
 #include "wire/aeth.h"
 
 /* --- answers ------------------------------------------------------------- */
@@ -80,13 +79,12 @@ void rsp_out_of_order(struct ib_qp *q)
 }
 
 /* The request with the expected PSN was executed. */
-static void accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
+void rsp_accept(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t npkts)
 {
 	struct ib_rsp *s = &q->rsp;
 
 	s->epsn = psn_add(s->epsn, npkts);
 	s->prev = pkt->op;
-	s->srqn = rsp_srqn(pkt);
 	if (ib_ends(pkt->op))
 		s->msn = psn_add(s->msn, 1);
 	/* If the NAK for a gap has not gone out yet, the gap begins here now. */
@@ -105,7 +103,7 @@ static enum refusal rc_send(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t 
 		why = target_invalidate(q->qp, pkt->f.inv_rkey);
 	if (why)
 		return why;
-	accept(q, pkt, 1);
+	rsp_accept(q, pkt, 1);
 	ack_ask(q, pkt, now);
 	if (ib_ends(pkt->op))
 		rsp_complete(q, pkt, now);
@@ -119,7 +117,7 @@ static enum refusal rc_write(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t
 
 	if (why)
 		return why;
-	accept(q, pkt, 1);
+	rsp_accept(q, pkt, 1);
 	ack_ask(q, pkt, now);
 	if (ib_has(pkt, IB_IMMDT))
 		rsp_complete(q, pkt, now);
@@ -148,7 +146,7 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 		.rkey = pkt->f.rkey,
 		.len = pkt->f.dma_len,
 		.msn = psn_add(q->rsp.msn, 1),
-		.srqn = rsp_srqn(pkt),
+		.srqn = q->rsp.srqn,
 	};
 	enum refusal why;
 	bool dropped;
@@ -161,7 +159,7 @@ static enum refusal rc_read(struct ib_qp *q, const struct ib_pkt *pkt)
 		return why;
 	r.npkts = rsp_npkts(q, pkt);
 	rsp_add_pending(q, &r);
-	accept(q, pkt, r.npkts);
+	rsp_accept(q, pkt, r.npkts);
 	return ACCEPTED;
 }
 
@@ -189,7 +187,7 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 		return why;
 	rsp_save_atomic(q, r.psn, r.orig);
 	rsp_add_pending(q, &r);
-	accept(q, pkt, 1);
+	rsp_accept(q, pkt, 1);
 	return ACCEPTED;
 }
 
@@ -201,7 +199,7 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 		.psn = q->rsp.epsn,
 		.npkts = 1,
 		.msn = psn_add(q->rsp.msn, 1),
-		.srqn = rsp_srqn(pkt),
+		.srqn = q->rsp.srqn,
 	};
 	enum refusal why;
 	bool dropped;
@@ -217,7 +215,7 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (why)
 		return why;
 	rsp_add_pending(q, &r);
-	accept(q, pkt, 1);
+	rsp_accept(q, pkt, 1);
 	return ACCEPTED;
 }
 
@@ -229,7 +227,7 @@ static enum refusal rc_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 		.psn = q->rsp.epsn,
 		.npkts = 1,
 		.msn = psn_add(q->rsp.msn, 1),
-		.srqn = rsp_srqn(pkt),
+		.srqn = q->rsp.srqn,
 	};
 	enum refusal why;
 	bool dropped;
@@ -241,7 +239,7 @@ static enum refusal rc_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (why || dropped)
 		return why;
 	rsp_add_pending(q, &r);
-	accept(q, pkt, 1);
+	rsp_accept(q, pkt, 1);
 	return ACCEPTED;
 }
 
@@ -276,38 +274,8 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	return ACCEPTED;
 }
 
-/* XRC: makes the QP use the SRQ that the request names, and that SRQ's PD. */
-static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock)
-{
-	if (!ib_has(pkt, IB_XRCETH))
-		return ACCEPTED;
-	if (rsp_lost_recv(q) || rsp_follows(q, pkt) == REFUSED_SRQ)
-		return REFUSED_SRQ;
-	/* A message that waits is of the QP's present SRQ; if the peer now names another,
-	 * that is another message. */
-	if (__builtin_expect(q->rsp.late.until != 0, 0) && q->qp->srq &&
-	    q->qp->srq->num != rsp_srqn(pkt))
-		rnr_end(q);
-	return xrc_aim(q->qp, rsp_srqn(pkt));
-}
-
-/* A message that began in one process must end there: its packets must not change between
- * an SRQ here and one of another process. */
-enum refusal rsp_follows(const struct ib_qp *q, const struct ib_pkt *pkt)
-{
-	const struct ib_rsp *s = &q->rsp;
-
-	if (!ib_may_follow(s->prev, pkt->op))
-		return REFUSED_PLACE;
-	return !ib_begins(pkt->op) && s->srqn != pkt->f.srqn &&
-			       (rsp_is_abroad(q, s->srqn) ||
-				rsp_is_abroad(q, pkt->f.srqn))
-		       ? REFUSED_SRQ
-		       : ACCEPTED;
-}
-
 /* The expected packet has arrived: closes the gap, and withdraws an RNR NAK. */
-static void arrived(struct ib_rsp *s)
+void rsp_arrived(struct ib_rsp *s)
 {
 	s->healed |= s->out_of_order && !s->late.until;
 	s->out_of_order = false;
@@ -319,8 +287,8 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	enum refusal why;
 
-	arrived(&q->rsp);
-	why = aim(q, pkt);
+	rsp_arrived(&q->rsp);
+	why = q->hooks ? q->hooks->aim(q, pkt) : ACCEPTED;
 	if (!why)
 		why = carry_out(q, pkt, now);
 	if (__builtin_expect(q->rsp.late.until != 0, 0) && why != REFUSED_NO_RECV)
@@ -331,45 +299,6 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		 q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
 		lane_tell(q, pkt->f.ackreq,
 			  pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE);
-}
-
-void rsp_carried(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t orig, uint64_t now)
-{
-	struct resource r = {
-		.psn = q->rsp.epsn,
-		.npkts = rsp_npkts(q, pkt),
-		.msn = psn_add(q->rsp.msn, 1),
-		.srqn = pkt->f.srqn,
-		.orig = orig,
-	};
-
-	arrived(&q->rsp);
-	accept(q, pkt, r.npkts);
-	switch ((enum ib_kind)pkt->op->kind) {
-	case IB_SEND:
-	case IB_WRITE:
-		ack_ask(q, pkt, now);
-		return;
-	case IB_READ:
-		r.va = pkt->f.va;
-		r.rkey = pkt->f.rkey;
-		r.len = pkt->f.dma_len;
-		break;
-	case IB_CMP_SWAP:
-	case IB_FETCH_ADD:
-		r.atomic = true;
-		rsp_save_atomic(q, r.psn, orig);
-		break;
-	case IB_ATOMIC_WRITE:
-	case IB_FLUSH:
-	case IB_READ_RESP:
-	case IB_ATOMIC_RESP:
-	case IB_ACK:
-	case IB_CONGESTION:
-	case IB_KINDS:
-		break;
-	}
-	rsp_add_pending(q, &r);
 }
 
 /* Nothing has come to q yet with the PSN that is expected first: tells the log. If the
@@ -399,7 +328,7 @@ void rc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	int32_t ahead = psn_diff(pkt->f.psn, q->rsp.epsn);
 
-	if (ib_has(pkt, IB_XRCETH) && relay_takes(q, pkt, now))
+	if (q->hooks && q->hooks->takes(q, pkt, now))
 		return;
 	if (ahead) {
 		stray(q, pkt, ahead < 0);
@@ -440,7 +369,6 @@ unsigned rc_write_run(struct ib_qp *q, const struct ib_pkt *pkt, const struct dg
 		return 0;
 	s->epsn = psn_add(s->epsn, n);
 	s->prev = pkt->op;
-	s->srqn = 0;
 	ack_ask(q, pkt, now);
 	return n;
 }

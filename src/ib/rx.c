@@ -130,7 +130,7 @@ static void connected(struct ib_qp *q, const struct dgram *d, const struct ib_pk
 		return;
 	}
 	if (ib_service(pkt->f.opcode) != q->service ||
-	    (ib_is_request(pkt->op) && q->qp->type == IBV_QPT_XRC_SEND)) {
+	    (ib_is_request(pkt->op) && !q->answers)) {
 		drop_type(q, pkt, d, now);
 		return;
 	}

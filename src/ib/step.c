@@ -164,13 +164,3 @@ enum refusal rsp_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 		       : target_flush(q->qp, &q->rsp.target, pkt->f.rkey, pkt->f.va,
 				      pkt->f.dma_len, pkt->f.flush);
 }
-
-bool rsp_lost_recv(struct ib_qp *q)
-{
-	struct target *t = &q->rsp.target;
-	bool lost = t->have_recv && !q->qp->recv.held;
-
-	if (lost)
-		t->have_recv = false;
-	return lost;
-}

@@ -1,75 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* xrc.h - XRC between processes: a target QP here takes requests for SRQs of other
- * processes of the domain (relay.c), and other processes pass on requests for SRQs here
- * (carry.c).  Inside ib/ only; see docs/dev/xrc.md.  All need the turn; a function with a
- * QP needs its qp->lock, too. */
+/* xrc.h - XRC between processes, as its driver sees it (docs/dev/xrc.md).  All need the
+ * turn. */
 #ifndef IB_XRC_H
 #define IB_XRC_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "sys/list.h"
-#include "verbs/target.h"
-#include "wire/qpn.h"
+struct core;
 
-struct ib;
-struct ib_pkt;
-struct ib_qp;
-struct resource;
-
-enum { XRC_BUCKETS = 256, XRC_SLOTS = 1 << QPN_SLOT_BITS };
-
-/* State of the NIC for XRC between processes. */
-struct ib_xrc {
-	/* Passes a message to the process that owns slot.  Returns 0, -EAGAIN, -ESRCH
-	 * or -EFAULT (ib.h).  NULL: no other process can be reached. */
-	int (*pass)(void *arg, uint16_t slot, const struct iovec *part, unsigned n);
-	void *arg;
-	struct list ends;		    /* of lives of this process's target QPs */
-	struct list stand_ins[XRC_BUCKETS]; /* for target QPs of other processes */
-	uint16_t nstand_ins[XRC_SLOTS];
-	uint32_t lives; /* the last life that a relay was given */
-	/* A full connection refused an XRC_END: say it again then. 0: the time is not
-	 * chosen yet; NEVER: none was refused. */
-	uint64_t again_at;
-};
-
-/* Takes pkt, an XRC request, if it is for another process or comes behind one that is.
- * Returns false if pkt is for this process and has the expected PSN or an earlier one. */
-bool relay_takes(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now);
-/* Repeats a question, or looks again for a receive.  Returns when to call it next. */
-uint64_t relay_run(struct ib_qp *q, uint64_t now);
-/* The responder is reset or fails: the relay drops its queue. */
-void relay_stop(struct ib_qp *q);
-void relay_free(struct ib_qp *q);
-/* Finds payload for the response t to a READ in another process's memory, from packet
- * t->sent on.  Returns 0 with *out; -EAGAIN while it is fetched (the QP becomes due
- * when it has arrived); or -EACCES with *why. */
-struct relay_bytes {
-	uint8_t *at;
-	uint32_t first, n; /* which packets of the response */
-};
-int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
-		struct relay_bytes *out, enum refusal *why);
-/* The response to the oldest READ has been sent. */
-void relay_read_done(struct ib_qp *q);
-/* Do responses wait for such payload? */
-bool relay_waits(const struct ib_qp *q);
-void relay_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
-void relay_gone(struct ib *ib, uint16_t slot, uint64_t now);
-/* Says again each XRC_END that a full connection refused. */
-void relays_end(struct ib *ib);
-/* Frees what is left of QPs that are gone. */
-void relays_close(struct ib *ib);
-
-void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint64_t now);
-void carry_gone(struct ib *ib, uint16_t slot, uint64_t now);
-void carry_close(struct ib *ib);
-
-/* Passes a message of n parts to the process of slot.  Returns as ib_xrc.pass. */
-int xrc_pass(struct ib *ib, uint16_t slot, const struct iovec *part, unsigned n);
+/* Gives the transport pass(), which sends a message to the process that owns slot. pass()
+ * returns 0, -EAGAIN (the connection is full), -ESRCH (no process of this user has the
+ * slot) or -EFAULT.  lives: a number that is higher than those of the processes that have
+ * had the slot before.  Returns 0 or -ENOMEM. */
+int ib_xrc_open(struct core *core,
+		int (*pass)(void *arg, uint16_t slot, const struct iovec *part,
+			    unsigned n),
+		void *arg, uint32_t lives);
+/* All target QPs are gone. */
+void ib_xrc_close(struct core *core);
+/* Takes in a message of another process. */
+void ib_xrc_heard(struct core *core, uint16_t slot, const void *buf, size_t len,
+		  uint64_t now);
+/* The process that owned slot has ended. */
+void ib_xrc_gone(struct core *core, uint16_t slot, uint64_t now);
+/* When to call ib_xrc_run(), which repeats the messages that a full connection refused.
+ * NEVER: there are none. */
+uint64_t ib_xrc_deadline(struct core *core, uint64_t now);
+void ib_xrc_run(struct core *core);
 
 #endif
