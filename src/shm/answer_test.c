@@ -77,6 +77,7 @@ static void a_fence(void **state)
 	pair_stop(f, 1);
 	recv_at(f, 1, 1, 0, 8);
 	post_to(f, 0, IBV_WR_RDMA_READ, 1, 5000, 6000, 8, 0);
+	pair_run(f, 1000);
 	post_at(f, 0, 2, 5000, 8, IBV_SEND_FENCE);
 	pair_run(f, MS);
 	assert_int_equal(pair_peer(f, 0)->sent, 1);
@@ -129,6 +130,7 @@ static void a_place_that_is_gone(void **state)
 {
 	struct fix *f = plain_pair();
 	struct mr *mr = sim_mr(f->s, 0, f->mem[0], 4096, FIX_ALL), *was = f->mr[0];
+	uint64_t began;
 
 	(void)state;
 	pair_stop(f, 1);
@@ -139,10 +141,12 @@ static void a_place_that_is_gone(void **state)
 	post_to(f, 0, IBV_WR_RDMA_READ, 3, 5000, 0, 8, 0);
 	pair_run(f, MS);
 	assert_int_equal(mr_dereg(mr), 0);
+	began = f->s->now;
 	pair_go(f, 1);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
 	fix_wc(f, 0, 3, IBV_WC_WR_FLUSH_ERR);
+	assert_true(f->s->now - began < 2 * MS); /* no timeout passed */
 	fix_close(f);
 }
 
@@ -223,12 +227,54 @@ static void more_than_there_are_places(void **state)
 	assert_false(list_empty(&pair_peer(f, 0)->starved));
 	pair_go(f, 1);
 	for (int i = 0; i < 3; i++) {
-		assert_true(sim_wait(f->s, more[i].cq[0], SEC, &wc));
+		/* Who gives a place tells the next one that waits. */
+		assert_true(sim_wait(f->s, more[i].cq[0], MS / 4, &wc));
 		assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	}
 	assert_memory_equal(f->mem[0] + 300000, f->mem[1], 300000);
 	assert_int_equal(pair_peer(f, 0)->replies.chunks, REPLY_CHUNKS);
 	for (int i = 0; i < 3; i++)
+		sim_unpair(f->s, &more[i]);
+	fix_close(f);
+}
+
+/* QPs that were reset have left all places.  Nobody tells when the peer has read on. */
+static void places_that_were_left(void **state)
+{
+	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct fix *f = plain_pair();
+	struct sim_pair more[2];
+	uint64_t began;
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
+	pair_run(f, MS);
+	pair_stop(f, 1);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
+		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
+
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
+		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+		post_now(more[i].qp[0], &wr);
+	}
+	pair_run(f, MS);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(qp_modify(more[i].qp[0], &reset, IBV_QP_STATE,
+					   f->s->now),
+				 0);
+	assert_int_equal(pair_peer(f, 0)->replies.nleft, REPLY_CHUNKS);
+	post_to(f, 0, IBV_WR_RDMA_READ, 1, 300000, 0, 20000, 0);
+	pair_run(f, MS / 2);
+	assert_true(ask_is_starved(shm_qp(f->p.qp[0])));
+	began = f->s->now;
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_true(f->s->now - began < 3 * MS);
+	for (int i = 0; i < 2; i++)
 		sim_unpair(f->s, &more[i]);
 	fix_close(f);
 }
@@ -385,6 +431,7 @@ int main(void)
 		cmocka_unit_test(more_than_there_are_places),
 		cmocka_unit_test(an_error_behind_answers),
 		cmocka_unit_test(answers_to_no_place),
+		cmocka_unit_test(places_that_were_left),
 		cmocka_unit_test(two_full_rings),
 		cmocka_unit_test(a_peer_that_ends),
 		cmocka_unit_test(a_source_that_ends),

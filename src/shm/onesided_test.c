@@ -160,6 +160,27 @@ static void segments_out_of_place(void **state)
 	}
 }
 
+/* The driver is told of input that the program need not poll for. */
+static void input_that_nobody_polls_for(void **state)
+{
+	struct fix *f = plain_pair();
+	struct local *l = local_of(&f->s->node[1].core);
+
+	(void)state;
+	pair_stop(f, 1);
+	for (int writes = 0; writes < 2; writes++) {
+		recv_at(f, 1, 1, 0, 8);
+		if (writes)
+			post_to(f, 0, IBV_WR_RDMA_WRITE, 2, 0, 0, 8, 0);
+		else
+			post_at(f, 0, 1, 0, 8, 0);
+		turn_take(&l->core->turn);
+		assert_int_equal(local_input(l, f->s->now).one_sided, writes);
+		turn_give(&l->core->turn);
+	}
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +190,7 @@ int main(void)
 		cmocka_unit_test(a_key_that_is_refused),
 		cmocka_unit_test(a_region_that_goes),
 		cmocka_unit_test(segments_out_of_place),
+		cmocka_unit_test(input_that_nobody_polls_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

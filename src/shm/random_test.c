@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random requests of all kinds both ways: receives come late, processes stand still, QPs
- * are reset and connected again with the same numbers.  All that was posted on a
- * connection is executed once, in order and whole, and completes; nothing of an earlier
- * connection is.  A seed repeats a run: URNIC_TEST_SEED=n, URNIC_TEST_SEEDS=count. */
+/* Random requests of all kinds both ways: receives come late, segments are lost,
+ * processes stand still, QPs are reset and connected again with the same numbers.  All
+ * that was posted on a connection is executed once, in order and whole, and completes;
+ * nothing of an earlier connection is.  A seed repeats a run: URNIC_TEST_SEED=n,
+ * URNIC_TEST_SEEDS=count. */
 #include <stdio.h>
 
 #include "shm/fix.h"
@@ -20,7 +21,7 @@ enum {
 	SLOT_BYTES = SENT / QUEUE - 16, /* of one place there */
 	COUNTER = FIX_MEM - 8,
 	TURNS = 400,
-	IDLE = 400, /* times 50 us, after which everything has arrived */
+	IDLE = 1000, /* times 50 us, after which everything has arrived */
 };
 
 struct message {
@@ -240,10 +241,30 @@ static void check_send(struct run *t, int side, const struct ibv_wc *wc)
 	check_memory(t, side, w->ndone++);
 }
 
+/* The READs and atomics that have been sent, in part at least, and not answered. */
+static void check_outstanding(const struct run *t, int side)
+{
+	struct qp *qp = t->f->p.qp[side];
+	const struct send_cursor *at = &shm_qp(qp)->src.at;
+	uint32_t n = 0;
+
+	if (qp->state != IBV_QPS_RTS)
+		return;
+	for (uint32_t i = qp->sq.tail; i != at->fresh; i++) {
+		const struct swqe *w = sq_at(&qp->sq, i);
+
+		n += wqe_is_read(w) && w->done < w->npkts &&
+		     psn_diff(at->psn, w->psn) > 0;
+	}
+	assert_int_equal(at->reads - shm_qp(qp)->src.s.answered, n);
+}
+
 static void poll(struct run *t)
 {
 	struct ibv_wc wc;
 
+	for (int side = 0; side < 2; side++)
+		check_outstanding(t, side);
 	for (int side = 0; side < 2; side++)
 		while (!t->f->s->node[side].stopped &&
 		       cq_poll(t->f->p.cq[side], 1, &wc) == 1) {
@@ -271,6 +292,24 @@ static void begin(struct run *t)
 	memset(t->way, 0, sizeof(t->way));
 	for (int side = 0; side < 2; side++)
 		t->way[side].first = counter(t, !side);
+}
+
+/* Loses a segment that side has not read yet. */
+static void lose_one(struct run *t, int side)
+{
+	struct ring_in eye = pair_peer(t->f, side)->in;
+	const unsigned nth = below(t, 8);
+	const uint8_t *payload;
+	struct rec r;
+	uint32_t len;
+
+	for (unsigned i = 0; ring_next(&eye, &r, &payload, &len) > 0; i++) {
+		struct rec *at = (void *)eye.s->slot[eye.tail % RING_SLOTS];
+
+		if (i == nth && segment_kind(r.opcode) != KIND_WORD)
+			at->src ^= 1; /* as from a stranger */
+		ring_release(&eye, &r);
+	}
 }
 
 /* Both ends begin again with the same numbers, one after the other. */
@@ -329,7 +368,8 @@ static void run_seed(uint64_t seed, unsigned *resets, unsigned *came)
 	seed_show(seed);
 	rand_seed(&t->r, seed);
 	t->f = open_pair((struct sim_conf){ .psn = { 0xfffff0, below(t, 1 << 24) },
-					    .rd_atomic = (uint8_t)(1 + below(t, 8)) });
+					    .rd_atomic = (uint8_t)(1 + below(t, 8)),
+					    .timeout = 10 });
 	begin(t);
 	for (unsigned i = 0; i < TURNS; i++) {
 		const int side = (int)below(t, 2);
@@ -339,6 +379,8 @@ static void run_seed(uint64_t seed, unsigned *resets, unsigned *came)
 			pair_stop(t->f, side);
 			break;
 		case 1:
+			lose_one(t, side);
+			break;
 		case 2:
 			pair_go(t->f, side);
 			break;

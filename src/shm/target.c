@@ -388,7 +388,6 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 {
 	enum refusal why = place(q, r, payload, len);
 
-	q->dst.odd &= (uint8_t)~DST_GAP;
 	if (why == REFUSED_NO_RECV) {
 		no_recv(q, now);
 		return;
