@@ -11,11 +11,67 @@
 #include "cm/cm_int.h"
 #include "cm/iw_int.h"
 #include "host/host.h"
+#include "sys/cancel.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/round.h"
 
 struct room_key cm_key;
+
+/* --- as a source --------------------------------------------------------- */
+
+static struct cm *cm_of_source(struct source *s)
+{
+	return container_of(s, struct cm, source);
+}
+
+static unsigned input(struct source *s, enum source_depth depth, struct source_got *got,
+		      uint64_t now)
+{
+	struct cm *cm = cm_of_source(s);
+	bool any;
+	int was;
+
+	(void)got;
+	if (cm_fd(cm) < 0)
+		return 0;
+	was = cancel_hold();
+	any = cm_input(cm, depth, now);
+	cancel_let(was);
+	return any;
+}
+
+/* Tells programs what has happened, by a write to their descriptors. */
+static void run(struct source *s, uint64_t now)
+{
+	int was = cancel_hold();
+
+	cm_run(cm_of_source(s), now);
+	cancel_let(was);
+}
+
+static unsigned fds(struct source *s, struct source_fd *fd)
+{
+	*fd = (struct source_fd){ .fd = cm_fd(cm_of_source(s)), .is = SOURCE_CALL };
+	return 1;
+}
+
+static void forked(struct source *s)
+{
+	iw_forked(cm_of_source(s));
+	listeners_forked(cm_of_source(s));
+}
+
+static const struct source_ops source_ops = {
+	SOURCE_SOCKETS, .input = input, .run = run, .fds = fds, .forked = forked,
+};
+
+struct source *cm_source(struct cm *cm)
+{
+	return &cm->source;
+}
+
+/* --- its beginning and its end ------------------------------------------- */
 
 int cm_open(struct cm **out, struct core *core, struct host *host,
 	    const struct cm_site *site, uint64_t seed)
@@ -25,6 +81,7 @@ int cm_open(struct cm **out, struct core *core, struct host *host,
 
 	if (!cm)
 		return -ENOMEM;
+	source_init(&cm->source, &source_ops);
 	cm->core = core;
 	cm->host = host;
 	cm->site = site;
@@ -89,6 +146,7 @@ void cm_send_mads(struct cm *cm, uint64_t now)
 
 	if (!(net && ib) && cm->site && cm->site->lost)
 		cm->site->lost(cm->core);
+	source_set(&cm->source, cm_deadline(cm));
 }
 
 static uint64_t mads_deadline(const struct qp1 *q)
@@ -136,20 +194,11 @@ int cm_fd(const struct cm *cm)
 	return cm->iw->sockets ? cm->iw->epfd : -1;
 }
 
-void cm_hear(struct cm *cm)
+bool cm_input(struct cm *cm, enum source_depth depth, uint64_t now)
 {
-	cm->iw->look_at = 0;
-}
-
-bool cm_input(struct cm *cm, uint64_t now)
-{
+	if (depth == SOURCE_ALL)
+		cm->iw->look_at = 0;
 	return iw_input(cm, now);
-}
-
-void cm_forked(struct cm *cm)
-{
-	iw_forked(cm);
-	listeners_forked(cm);
 }
 
 /* --- exit ---------------------------------------------------------------- */
@@ -164,12 +213,15 @@ bool cm_leave(struct cm *cm, uint64_t now)
 	for (; cm->left < cm->used; cm->left++) {
 		struct conn *c = conn_at(cm, cm->left);
 
-		if (is_full(cm->net) || is_full(cm->ib))
+		if (is_full(cm->net) || is_full(cm->ib)) {
+			source_sooner(&cm->source, 0);
 			return true;
+		}
 		if (c->state != ST_FREE)
 			ibcm_close(&c->base, now); /* sends one MAD at most */
 	}
 	iw_leave(cm, now);
+	source_sooner(&cm->source, 0);
 	return false;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cm/proto.h"
+#include "sys/source.h"
 
 struct cm_listener;
 struct core;
@@ -74,13 +75,15 @@ int cm_use_link(struct cm *cm, struct device *dev, struct link *link, uint16_t u
  * waits until the next cm_run(). */
 void cm_forwarded(struct cm *cm, const struct dgram *d);
 
+/* The CM as a source of the engine; what follows are its parts. */
+struct source *cm_source(struct cm *cm);
+
 /* iWARP's sockets. cm_fd() is readable when there is something to do, and -1 while there
  * is no socket (the first socket causes a kick); any thread may call it. cm_input() polls
- * the sockets, though not at each call; it returns true if it found anything. After
- * cm_hear() the next call does poll them. */
+ * the sockets, though with SOURCE_TURN not at each call; it returns true if it found
+ * anything. */
 int cm_fd(const struct cm *cm);
-bool cm_input(struct cm *cm, uint64_t now);
-void cm_hear(struct cm *cm);
+bool cm_input(struct cm *cm, enum source_depth depth, uint64_t now);
 
 /* Runs timers, takes the forwarded MADs, and hands the MADs that wait in QP1 to its
  * link. */
@@ -89,8 +92,6 @@ uint64_t cm_deadline(const struct cm *cm); /* when cm_run() next has something t
 
 /* The connection to the process with this slot is lost; the process may have ended. */
 void cm_gone(struct cm *cm, uint16_t slot, uint64_t now);
-/* In the child of a fork: closes the descriptors that belong to the parent. */
-void cm_forked(struct cm *cm);
 /* At the process's end: tells each connected peer. Returns true if QP1's queue is full:
  * call again after cm_run(). */
 bool cm_leave(struct cm *cm, uint64_t now);

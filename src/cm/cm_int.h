@@ -14,6 +14,7 @@
 #include "sys/heap.h"
 #include "sys/list.h"
 #include "sys/rand.h"
+#include "sys/source.h"
 #include "verbs/room.h"
 #include "wire/cm_mad.h"
 #include "wire/qpn.h"
@@ -151,6 +152,7 @@ struct boxed_mad {
 };
 
 struct cm {
+	struct source source;
 	struct core *core;
 	struct host *host;
 	const struct cm_site *site;
@@ -197,7 +199,8 @@ static inline struct cm *cm_of_core(const struct core *core)
 	return room_get(core, &cm_key);
 }
 
-/* Hands the MADs that wait in QP1 to its link. */
+/* Hands the MADs that wait in QP1 to its link, and tells the engine when cm_run() is due.
+ */
 void cm_send_mads(struct cm *cm, uint64_t now);
 
 /* May the log be told of something that is counted as `why`? Anybody may send requests,

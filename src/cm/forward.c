@@ -85,6 +85,7 @@ static void box_mad(struct cm *cm, const struct cm_route *route, const uint8_t *
 {
 	struct boxed_mad *b = &cm->box[cm->boxed++];
 
+	source_sooner(&cm->source, 0);
 	*b = (struct boxed_mad){ *route, forwarded, follows, { 0 } };
 	memcpy(b->mad, mad, MAD_LEN);
 }

@@ -237,6 +237,7 @@ void gsi_input(struct gsi *g, const struct gsi_mad *in, uint64_t now)
 				  .pkey_index = in->pkey_index,
 				  .sl = in->sl };
 
+	source_sooner(&cm->source, 0);
 	if (q == cm->ib && sa_input(cm, in->slid, in->bytes, in->len))
 		return;
 	grh_ends(in->head, route.dst, route.src);
@@ -269,6 +270,7 @@ static int post_mad(struct cm *cm, const struct cm_route *route, bool grh,
 		.told = true,
 	};
 
+	source_sooner(&cm->source, 0);
 	return q ? qp1_send(q, &to, route->pkey_index, mad) : -ENODEV;
 }
 

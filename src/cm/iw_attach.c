@@ -32,6 +32,7 @@ static void queue_note(struct iwc *c)
 	if (!list_empty(&c->noted))
 		return;
 	list_add_tail(&cm->iw->noted, &c->noted);
+	source_sooner(&cm->source, 0);
 	if (cm->site && cm->site->kick)
 		cm->site->kick(cm->core);
 }

@@ -127,8 +127,7 @@ static void until_it_waits(void)
 	struct round *r = &fx.s->node[1].core.round;
 
 	for (r->must_hear = false; !r->must_hear; sched_yield()) {
-		cm_hear(fx.cm[1]);
-		(void)cm_input(fx.cm[1], fx.s->now);
+		(void)cm_input(fx.cm[1], SOURCE_ALL, fx.s->now);
 		cm_run(fx.cm[1], fx.s->now);
 	}
 }

@@ -239,6 +239,7 @@ static void put_later(struct iwc *c, bool behind, uint64_t now)
 	c->later_at = now;
 	c->cm->iw->ends += c->ended;
 	list_add_tail(&c->cm->iw->later, &c->later);
+	source_sooner(&c->cm->source, 0);
 }
 
 void iwc_later(struct iwc *c, uint64_t now)
@@ -293,6 +294,8 @@ bool iw_input(struct cm *cm, uint64_t now)
 	}
 	for (int i = 0; i < listeners; i++)
 		iw_accept(container_of(listener[i], struct cm_listener, tcp), now);
+	if (n > 0)
+		source_sooner(&cm->source, 0);
 	return n > 0;
 }
 

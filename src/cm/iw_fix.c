@@ -41,7 +41,7 @@ static bool on_event(struct cm_owner *owner, const struct cm_event *ev)
 static void run_both(uint64_t ns)
 {
 	for (int i = 0; i < 2; i++) {
-		(void)cm_input(fx.cm[i], fx.s->now);
+		(void)cm_input(fx.cm[i], SOURCE_TURN, fx.s->now);
 		cm_run(fx.cm[i], fx.s->now);
 	}
 	sim_run(fx.s, 1);

@@ -62,6 +62,7 @@ bool route_is_local(const struct cm *cm, const struct cm_route *route)
 
 void cm_gone(struct cm *cm, uint16_t slot, uint64_t now)
 {
+	source_sooner(&cm->source, 0);
 	for (unsigned i = 0; i < cm->used; i++) {
 		struct conn *c = conn_at(cm, i);
 

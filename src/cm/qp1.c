@@ -124,6 +124,7 @@ static int send_some(struct qp1 *q, unsigned n, uint64_t now)
 	was = cancel_hold();
 	sent = q->link->ops->send(q->link, v, n, now);
 	cancel_let(was);
+	link_sent(q->link);
 	return sent;
 }
 

@@ -216,6 +216,7 @@ void group_input(struct cm *cm, const uint8_t mad[MAD_LEN])
 
 void cm_reregister(struct cm *cm, uint64_t now)
 {
+	source_sooner(&cm->source, 0);
 	list_for(n, &cm->members)
 	{
 		struct cm_member *m = container_of(n, struct cm_member, node);

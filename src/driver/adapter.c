@@ -39,12 +39,13 @@ struct adapter {
 	uint16_t slot;
 	struct cm *cm;
 	uint32_t reregisters; /* reregister count in the last news about the port */
+	atomic_bool asked;    /* it has changed: memberships are asked for again */
 	atomic_bool gone;     /* the fabric has ended */
 };
 
-static struct adapter *adapter_of(struct nic_link *l)
+static struct adapter *adapter_of(struct source *s)
 {
-	return container_of(l, struct adapter, nl);
+	return container_of(s, struct adapter, nl.source);
 }
 
 static bool carries(const struct nic_link *l, const struct device *dev)
@@ -72,15 +73,13 @@ static int join(struct nic_link *l, const struct device *dev, const uint8_t gid[
 	return 0;
 }
 
-static unsigned fds(const struct nic_link *l, struct source_fd *fd)
+static unsigned fds(struct source *s, struct source_fd *fd)
 {
-	const struct adapter *a = container_of(l, const struct adapter, nl);
+	const struct adapter *a = adapter_of(s);
 
 	if (atomic_load(&a->gone))
 		return 0;
-	*fd = (struct source_fd){
-		.fd = a->fd, .always = true, .input = true, .stream = true
-	};
+	*fd = (struct source_fd){ .fd = a->fd, .is = SOURCE_KICK, .stream = true };
 	return 1;
 }
 
@@ -90,20 +89,35 @@ static bool is_ours(const struct adapter *a)
 	return fd_is(a->fd, &a->id);
 }
 
-static void forked(struct nic_link *l)
+static void forked(struct source *s)
 {
-	if (is_ours(adapter_of(l)))
-		close(adapter_of(l)->fd);
+	if (is_ours(adapter_of(s)))
+		close(adapter_of(s)->fd);
 }
 
-static bool has(const struct nic_link *l)
+/* Every packet may be of a WRITE, for which the program need not poll. */
+static unsigned input(struct source *s, enum source_depth depth, struct source_got *got,
+		      uint64_t now)
 {
-	return adapter_link_has(container_of(l, const struct adapter, nl)->inner);
+	struct adapter *a = adapter_of(s);
+	const unsigned n = links_input(s, depth, got, now);
+
+	if (atomic_load_explicit(&a->asked, memory_order_relaxed) &&
+	    atomic_exchange(&a->asked, false))
+		cm_reregister(a->cm, now);
+	if (adapter_link_has(a->inner))
+		source_set(s, 0);
+	got->one_sided |= n > 0;
+	return n;
 }
 
-static void sleeps(struct nic_link *l, bool does)
+static bool sleeps(struct source *s, bool does)
 {
-	adapter_link_sleeps(adapter_of(l)->inner, does);
+	struct adapter *a = adapter_of(s);
+
+	adapter_link_sleeps(a->inner, does);
+	source_set(s, a->nl.link->ops->deadline(a->nl.link));
+	return does && adapter_link_has(a->inner);
 }
 
 static void lost(struct adapter *a)
@@ -116,44 +130,46 @@ static void lost(struct adapter *a)
 	registry_hca_port(NULL);
 }
 
-/* The descriptor stays open, because another thread may be kicking by it. */
-static void told(struct nic_link *l)
+/* The descriptor stays open, because another thread may be kicking by it. A kick needs no
+ * turn, as its ring may be left to threads that poll. */
+static bool outside(struct source *s)
 {
-	struct adapter *a = adapter_of(l);
+	struct adapter *a = adapter_of(s);
 	struct plug_port news;
 	struct port port;
 
 	if (!is_ours(a)) {
 		lost(a);
-		return;
+		return false;
 	}
 	for (unsigned i = 0; i < AT_ONCE; i++) { /* the rest is read in the next turn */
 		int rc = plug_news(a->fd, &news);
 
 		if (rc == -EWOULDBLOCK)
-			return;
+			break;
 		if (rc < 0) {
 			lost(a);
-			return;
+			break;
 		}
 		if (rc == 0)
 			continue; /* a kick carries nothing */
 		hca_fill(&port, &news);
 		registry_hca_port(&port);
 		if (a->reregisters != port.reregisters)
-			cm_reregister(a->cm, nic_now());
+			atomic_store(&a->asked, true);
 		a->reregisters = port.reregisters;
 	}
+	return atomic_load(&a->asked);
 }
 
 static const struct nic_link_ops adapter_ops = {
 	.carries = carries,
 	.join = join,
-	.fds = fds,
-	.forked = forked,
-	.has = has,
-	.sleeps = sleeps,
-	.told = told,
+};
+
+static const struct source_ops source_ops = {
+	SOURCE_RINGS, .input = input,	  .sleeps = sleeps,
+	.fds = fds,   .outside = outside, .forked = forked,
 };
 
 static void kick(void *arg)
@@ -274,7 +290,7 @@ int adapter_open(struct adapter **out, struct nic *nic)
 		free(a);
 		return rc;
 	}
-	links_add(&nic->links, &a->nl);
+	links_add(&nic->links, &a->nl, &source_ops);
 	*out = a;
 	return 0;
 }

@@ -12,10 +12,12 @@
 
 #include "iwarp/iwarp.h"
 #include "net/stream.h"
+#include "sys/cancel.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
+#include "sys/source.h"
 #include "verbs/core.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
@@ -48,6 +50,7 @@ struct tcp_conn {
 };
 
 struct conns {
+	struct source source;
 	struct core *core;
 	int epfd;
 	struct list all, stuck;
@@ -313,22 +316,6 @@ static size_t take_few(struct conns *cs, uint64_t now)
 	return bytes;
 }
 
-void conns_told(struct conns *cs, int fd)
-{
-	list_for(n, &cs->all)
-	{
-		struct tcp_conn *c = container_of(n, struct tcp_conn, node);
-
-		if (c->stream->fd == fd)
-			c->rest = 0;
-	}
-}
-
-void conns_hear(struct conns *cs)
-{
-	list_for(n, &cs->all) container_of(n, struct tcp_conn, node)->rest = 0;
-}
-
 size_t conns_input(struct conns *cs, uint64_t now)
 {
 	size_t bytes = 0;
@@ -340,6 +327,78 @@ size_t conns_input(struct conns *cs, uint64_t now)
 	if (are_few(cs))
 		bytes += take_few(cs, now);
 	return bytes;
+}
+
+/* --- as a source ---------------------------------------------------------- */
+
+static struct conns *conns_of(struct source *s)
+{
+	return container_of(s, struct conns, source);
+}
+
+/* One connection was readable, or all are to be looked at. */
+static void look_surely(struct conns *cs, int fd, bool all)
+{
+	list_for(n, &cs->all)
+	{
+		struct tcp_conn *c = container_of(n, struct tcp_conn, node);
+
+		if (all || c->stream->fd == fd)
+			c->rest = 0;
+	}
+}
+
+static unsigned input(struct source *s, enum source_depth depth, struct source_got *got,
+		      uint64_t now)
+{
+	struct conns *cs = conns_of(s);
+	int was;
+	bool any;
+
+	(void)got;
+	if (cs->n == 0)
+		return 0;
+	if (s->ready >= 0 || depth == SOURCE_ALL)
+		look_surely(cs, s->ready, depth == SOURCE_ALL);
+	was = cancel_hold();
+	any = conns_input(cs, now) > 0;
+	cancel_let(was);
+	return any;
+}
+
+static unsigned fds(struct source *s, struct source_fd *fd)
+{
+	const struct conns *cs = conns_of(s);
+	unsigned n = 0;
+
+	fd[n++] = (struct source_fd){ .fd = conns_fd(cs) };
+	for (unsigned i = 0; i < FEW; i++)
+		fd[n++] = (struct source_fd){
+			.fd = atomic_load_explicit(&cs->few[i], memory_order_relaxed),
+			.stream = true
+		};
+	return n;
+}
+
+static void forked(struct source *s)
+{
+	struct conns *cs = conns_of(s);
+
+	list_for(n, &cs->all)
+		stream_forked(container_of(n, struct tcp_conn, node)->stream);
+	close(cs->epfd);
+}
+
+static const struct source_ops source_ops = {
+	SOURCE_SOCKETS,
+	.input = input,
+	.fds = fds,
+	.forked = forked,
+};
+
+struct source *conns_source(struct conns *cs)
+{
+	return &cs->source;
 }
 
 /* --- out ----------------------------------------------------------------- */
@@ -422,6 +481,7 @@ int conns_open(struct conns **out, struct core *core, void (*kick)(void *arg), v
 
 	if (!cs)
 		return -ENOMEM;
+	source_init(&cs->source, &source_ops);
 	cs->core = core;
 	cs->kick = kick;
 	cs->arg = arg;
@@ -460,16 +520,4 @@ int conns_fd(const struct conns *cs)
 	/* With an empty epoll set, every sleep of a process without iWARP would take
 	 * longer. */
 	return cs->n ? cs->epfd : -1;
-}
-
-int conns_socket(const struct conns *cs, unsigned i)
-{
-	return atomic_load_explicit(&cs->few[i], memory_order_relaxed);
-}
-
-void conns_forked(struct conns *cs)
-{
-	list_for(n, &cs->all)
-		stream_forked(container_of(n, struct tcp_conn, node)->stream);
-	close(cs->epfd);
 }

@@ -12,6 +12,7 @@
 struct conns;
 struct core;
 struct qp;
+struct source;
 
 /* Up to this many connections are read one by one, which costs one system call each and
  * no epoll call. A sleeping thread polls their sockets directly: Linux wakes the thread
@@ -28,23 +29,12 @@ void conns_close(struct conns *c); /* all QPs must be gone */
  * are more than CONNS_FEW) or room to send again. -1: no connection yet; the first one
  * causes a kick. Any thread may call it. */
 int conns_fd(const struct conns *c);
-/* Socket of the connection at index i < CONNS_FEW; readable when it has bytes. -1: none
- * at i. A kick announces every change, also before a socket is closed. Any thread may
- * call it. */
-int conns_socket(const struct conns *c, unsigned i);
-
-/* Marks the connection of socket fd as having bytes, so the next conns_input() reads
- * it. */
-void conns_told(struct conns *c, int fd);
-
-/* The next conns_input() reads all connections, also those that it need not read each
- * time. */
-void conns_hear(struct conns *c);
-
 /* Reads what has come, at most one turn's worth. Returns roughly the number of bytes; 0:
  * nothing was waiting. */
 size_t conns_input(struct conns *c, uint64_t now);
 
-void conns_forked(struct conns *c);
+/* The set of connections is one source of the engine. A kick announces every change of
+ * the sockets that a thread sleeps on, also before one is closed. */
+struct source *conns_source(struct conns *c);
 
 #endif

@@ -94,6 +94,7 @@ static const struct link_ops link_ops = {
 };
 
 static const struct nic_link_ops nl_ops = { .carries = NULL };
+static const struct source_ops nl_source = { .input = links_input };
 
 static int begin(void **state)
 {
@@ -115,7 +116,7 @@ static int begin(void **state)
 	e->core = &nic->core;
 	links_init(&nic->links, &nic->core);
 	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
-	links_add(&nic->links, &t.nl);
+	links_add(&nic->links, &t.nl, &nl_source);
 	assert_int_equal(cm_use_link(nic->cm, NULL, &t.link, 4791), 0);
 	sources_open(nic);
 	for (int i = 0; i < THREADS; i++) {

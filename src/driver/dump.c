@@ -59,24 +59,17 @@ static struct dumper *dumper_of(struct source *s)
 	return container_of(s, struct dumper, source);
 }
 
-static uint64_t deadline(struct source *s, uint64_t now)
-{
-	struct dumper *d = dumper_of(s);
-
-	(void)now;
-	return is_writing(d) ? d->next : NEVER;
-}
-
 static void run(struct source *s, uint64_t now)
 {
 	struct dumper *d = dumper_of(s);
 	int was;
 
-	if (!is_writing(d) || now < d->next)
+	source_set(s, NEVER);
+	if (!is_writing(d))
 		return;
 	was = cancel_hold();
 	if (dump_go_on(&d->text))
-		d->next = now + PAUSE_NS;
+		source_set(s, now + PAUSE_NS);
 	else
 		answer(d);
 	cancel_let(was);
@@ -90,16 +83,13 @@ static void forked(struct source *s)
 
 static const struct source_ops ops = {
 	.run = run,
-	.deadline = deadline,
 	.forked = forked,
 };
 
 void dumper_init(struct dumper *d, struct core *core, struct cm *cm, struct host *host)
 {
-	*d = (struct dumper){ .source = { .ops = &ops, .rang = -1 },
-			      .core = core,
-			      .cm = cm,
-			      .host = host };
+	*d = (struct dumper){ .core = core, .cm = cm, .host = host };
+	source_init(&d->source, &ops);
 }
 
 void dumper_fini(struct dumper *d)
@@ -120,7 +110,7 @@ static int begin(struct dumper *d, uint64_t now)
 	if (!out)
 		return -ENOMEM;
 	dump_begin(&d->text, d->core, d->cm, out);
-	d->next = now;
+	source_set(&d->source, now);
 	return 0;
 }
 

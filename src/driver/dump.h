@@ -54,7 +54,6 @@ struct dumper {
 	struct dump_text text;
 	char *memory;
 	size_t len;
-	uint64_t next; /* ns; when the next piece is written */
 	uint16_t asker[DUMP_ASKERS];
 	unsigned askers;
 };

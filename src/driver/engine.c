@@ -44,18 +44,16 @@ void engine_add(struct engine *e, struct source *s)
 {
 	const struct source_ops *ops = s->ops;
 
+	assert(ops->kind != SOURCE_RINGS || !ops->input || ops->sleeps);
 	if (ops->kind == SOURCE_RINGS && ops->input)
 		e->glanceable =
-			ops->quiet && (e->glanceable || !*e->by.input[ops->kind].v);
+			ops->brief && (e->glanceable || !*e->by.input[ops->kind].v);
 	put_last(&e->by.all, true, s);
 	put_last(&e->by.input[ops->kind], ops->input, s);
-	put_last(&e->by.hear, ops->hear, s);
 	put_last(&e->by.run, ops->run, s);
-	put_last(&e->by.deadline, ops->deadline && !ops->run, s);
-	put_last(&e->by.rings, ops->deadline && ops->kind == SOURCE_RINGS, s);
 	put_last(&e->by.flush, ops->flush, s);
-	put_last(&e->by.hot, ops->hot, s);
-	put_last(&e->by.sleeps, ops->fds, s);
+	put_last(&e->by.sleep, ops->sleeps, s);
+	put_last(&e->by.fds, ops->fds, s);
 }
 
 void engine_break(struct engine *e, const char *what)
@@ -135,30 +133,17 @@ static bool qp_turn(struct engine *e, struct qp *qp, uint64_t now) REQUIRES(e->c
 	return more;
 }
 
-static uint64_t first_of(const struct sources *list, uint64_t at, uint64_t now)
+static uint64_t first_of(const struct sources *list, uint64_t at)
 {
-	each_source(s, list)
-	{
-		uint64_t next = (*s)->ops->deadline(*s, now);
-
-		if (next < at)
-			at = next;
-	}
+	each_source(s, list) if (source_at(*s) < at) at = source_at(*s);
 	return at;
 }
 
-/* Returns the earliest deadline that output may have changed. */
-static uint64_t output_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+uint64_t engine_deadline(struct engine *e)
 {
 	struct heap_node *top = heap_top(&e->timers);
-	uint64_t at = first_of(&e->by.deadline, top ? top->at : NEVER, now);
 
-	return due_any(e->core) ? 0 : at;
-}
-
-uint64_t engine_deadline(struct engine *e, uint64_t now)
-{
-	return first_of(&e->by.run, output_deadline(e, now), now);
+	return due_any(e->core) ? 0 : first_of(&e->by.all, top ? top->at : NEVER);
 }
 
 /* Only a thread that sleeps must be told of deadlines: it sets its flags with the turn
@@ -188,7 +173,7 @@ static bool wake(struct engine *e, struct source_got *got, uint64_t now)
 			continue;
 		own = true;
 		if (got)
-			(*s)->ops->input(*s, got, now);
+			(*s)->ops->input(*s, SOURCE_TURN, got, now);
 	}
 	return own;
 }
@@ -204,8 +189,7 @@ static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
 
 static void run_sources(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
-	each_source(s, &e->by.run) if ((*s)->ops->deadline(*s, now) <= now)(*s)->ops->run(
-		*s, now);
+	each_source(s, &e->by.run) if (source_at(*s) <= now)(*s)->ops->run(*s, now);
 }
 
 static void flush(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
@@ -252,8 +236,8 @@ static void serve_due(struct engine *e, uint64_t now, unsigned limit)
 static struct engine_did output(struct engine *e, struct qp *first, uint64_t now,
 				unsigned limit) REQUIRES(e->core->turn)
 {
-	struct source_got own = { 0 };
-	bool takes;
+	struct source_got got = { 0 };
+	bool takes, own;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
@@ -263,12 +247,15 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	do {
 		serve_due(e, now, limit);
 		takes = !has_done(e, limit) && !e->core->leaving;
-	} while (wake(e, takes ? &own : NULL, now) && takes);
+		own = wake(e, takes ? &got : NULL, now);
+	} while (own && takes);
 	return (struct engine_did){
 		.output = e->core->round.spent,
 		.refused = e->out.refused,
-		.one_sided = own.one_sided,
-		.next = is_asleep(e) ? output_deadline(e, now) : NEVER,
+		.one_sided = got.one_sided,
+		.next = !is_asleep(e) ? NEVER
+			: own	      ? 0
+				      : engine_deadline(e),
 	};
 }
 
@@ -276,14 +263,9 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 static struct engine_did output_all(struct engine *e, uint64_t now, unsigned limit)
 	REQUIRES(e->core->turn)
 {
-	struct engine_did did;
-
 	if (!atomic_load_explicit(&e->broken, memory_order_relaxed))
 		run_sources(e, now);
-	did = output(e, NULL, now, limit);
-	if (is_asleep(e))
-		did.next = first_of(&e->by.run, did.next, now);
-	return did;
+	return output(e, NULL, now, limit);
 }
 
 struct engine_did engine_output(struct engine *e, struct qp *first, uint64_t now,
@@ -303,12 +285,16 @@ struct engine_did engine_flush(struct engine *e, uint64_t now)
 	return did;
 }
 
-static void take_input(struct engine *e, enum source_kind kind, struct source_got *got,
-		       uint64_t now) REQUIRES(e->core->turn)
+static unsigned take_input(struct engine *e, enum source_kind kind,
+			   enum source_depth depth, struct source_got *got, uint64_t now)
+	REQUIRES(e->core->turn)
 {
-	each_source(s, &e->by.input[kind])(*s)->ops->input(*s, got, now);
+	unsigned n = 0;
+
+	each_source(s, &e->by.input[kind]) n += (*s)->ops->input(*s, depth, got, now);
 	if (got->broken)
 		engine_break(e, "receiving");
+	return n;
 }
 
 static bool is_recent(uint64_t at, uint64_t now)
@@ -337,8 +323,9 @@ bool engine_is_quiet(struct engine *e)
 {
 	e->glances--;
 	e->looks++;
-	each_source(s,
-		    &e->by.input[SOURCE_RINGS]) if (!(*s)->ops->quiet(*s)) return false;
+	each_source(s, &e->by.input[SOURCE_RINGS]) if ((*s)->ops->input(*s, SOURCE_QUICK,
+									NULL,
+									0)) return false;
 	return true;
 }
 
@@ -350,10 +337,10 @@ bool engine_is_late(const struct engine *e)
 struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 {
 	struct engine_did did = { .next = NEVER };
-	struct source_got rings = { 0 };
+	struct source_got got = { 0 };
+	const unsigned n = take_input(e, SOURCE_RINGS, SOURCE_TURN, &got, now);
 
-	take_input(e, SOURCE_RINGS, &rings, now);
-	if (rings.n)
+	if (n)
 		e->piped = now;
 	/* A program that polls seldom must not leave out timers and sockets as often as
 	 * one that does nothing else. */
@@ -364,11 +351,11 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	if (due_any(e->core)) {
 		turn_prolong(&e->core->turn);
 		did = output(e, NULL, now, ENGINE_TX);
-	} else {
-		(void)wake(e, NULL, now);
+	} else if (wake(e, NULL, now)) {
+		did.next = 0;
 	}
-	did.ring = rings.n > 0;
-	did.one_sided |= rings.one_sided;
+	did.ring = n > 0;
+	did.one_sided |= got.one_sided;
 	return did;
 }
 
@@ -378,36 +365,31 @@ bool engine_takes_echo(const struct engine *e)
 }
 
 /* A shortcut writes into rings only, so it changes no other source's deadline. While the
- * thread sleeps, perhaps no poller is there for what this process wrote to itself: then
- * the deadline of that ring has passed, and this turn takes in what lies in the rings. */
+ * thread sleeps, perhaps no poller is there for what this process wrote to itself. */
 uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 {
-	uint64_t now, at;
+	bool own;
 
 	due_at(e->core, qp, next);
-	(void)wake(e, NULL, 0);
+	own = wake(e, NULL, 0);
 	if (!is_asleep(e))
 		return NEVER;
-	now = clock_ns();
-	at = first_of(&e->by.rings, next, now);
-	if (at > now)
-		return at;
-	at = engine_take_rings(e, now).next;
-	return first_of(&e->by.rings, next < at ? next : at, now);
+	if (own) {
+		const uint64_t at = engine_take_rings(e, clock_ns()).next;
+
+		next = next < at ? next : at;
+	}
+	return first_of(&e->by.input[SOURCE_RINGS], next);
 }
 
 /* Before a timer expires, all input that came before now must be read. So pollers also
- * look where otherwise only the thread looks. Returns whether there was any input. */
-static bool begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+ * look where otherwise only the thread looks. */
+static void begin_to_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
-	bool any = false;
-
-	if (!e->hearing.from) {
-		e->hearing.from = now;
-		e->hearing.turns = 0;
-	}
-	each_source(s, &e->by.hear) any |= (*s)->ops->hear(*s);
-	return any;
+	if (e->hearing.from)
+		return;
+	e->hearing.from = now;
+	e->hearing.turns = 0;
 }
 
 /* any: there was input, so there may be more. But no socket or ring holds more than
@@ -427,43 +409,39 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
 	struct source_got sockets = { 0 }, rings = { 0 };
 	const bool hear = e->core->round.must_hear;
+	const enum source_depth depth = hear ? SOURCE_ALL : SOURCE_TURN;
+	unsigned by_sockets = 0, by_rings;
 	struct engine_did did;
-	bool said = false;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
 		return (struct engine_did){ .next = NEVER };
 	if (hear) {
-		said = begin_to_hear(e, now);
+		begin_to_hear(e, now);
 		later = false;
 	}
 	if (!later)
-		take_input(e, SOURCE_SOCKETS, &sockets, now);
-	take_input(e, SOURCE_RINGS, &rings, now);
-	if (rings.n)
+		by_sockets = take_input(e, SOURCE_SOCKETS, depth, &sockets, now);
+	by_rings = take_input(e, SOURCE_RINGS, depth, &rings, now);
+	if (by_rings)
 		e->piped = now;
 	if (hear)
-		have_heard(e, sockets.n || rings.n || said);
+		have_heard(e, by_sockets || by_rings || sockets.news || rings.news);
 	wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_sockets(e, now)) {
 		/* The answer to what was just sent may have come; it is not older than
 		 * what it answers, so the time is read again. */
-		take_input(e, SOURCE_SOCKETS, &sockets,
-			   did.output ? went_out(&e->core->round, now) : now);
-		did.next = is_asleep(e) ? engine_deadline(e, now) : NEVER;
+		by_sockets =
+			take_input(e, SOURCE_SOCKETS, SOURCE_TURN, &sockets,
+				   did.output ? went_out(&e->core->round, now) : now);
+		did.next = is_asleep(e) ? engine_deadline(e) : NEVER;
 	}
 	e->whole = now;
 	e->glances = e->glanceable && is_recent(e->piped, now) ? GLANCES : 0;
-	did.socket = sockets.n;
-	did.ring = rings.n > 0;
+	did.socket = by_sockets;
+	did.ring = by_rings > 0;
 	did.one_sided |= rings.one_sided;
 	return did;
-}
-
-bool engine_is_hot(const struct engine *e)
-{
-	each_source(s, &e->by.hot) if ((*s)->ops->hot(*s)) return true;
-	return false;
 }
 
 void engine_settle(struct engine *e, uint64_t now, uint64_t next)
@@ -475,6 +453,6 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 	    !atomic_load_explicit(&e->thread.watching, memory_order_relaxed))
 		return;
 	until = atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
-	if (until > now && (next < until || due_any(e->core) || engine_is_hot(e)))
+	if (until > now && (next < until || due_any(e->core)))
 		engine_kick(e);
 }

@@ -30,8 +30,7 @@ enum {
 /* The sources, listed by the functions that they have (sys/source.h); engine_add() fills
  * the lists in. */
 struct engine_sources {
-	struct sources all, input[SOURCE_KINDS], hear, run, deadline, flush, hot, sleeps;
-	struct sources rings; /* those of SOURCE_RINGS with a deadline */
+	struct sources all, input[SOURCE_KINDS], run, flush, sleep, fds;
 };
 
 /* State shared by the program's threads that poll. */
@@ -61,6 +60,9 @@ struct engine_thread {
 	uint64_t alarm_at; /* NEVER: the alarm is not set */
 	struct watch watch[SOURCE_KINDS];
 	uint64_t slept; /* ns; when it went to sleep */
+	/* since it was last awake, every ring that it watches was marked, and was empty
+	 * then: input there wakes it */
+	bool marked;
 	struct bulk bulk;
 	bool up; /* does not sleep, because of bulk */
 	struct {
@@ -88,7 +90,7 @@ struct engine {
 	} hearing;
 	unsigned looks;	    /* since the sockets were last looked at; see SOCKET_LOOKS */
 	unsigned glances;   /* short turns that may follow before a whole one */
-	bool glanceable;    /* every source of rings can tell that it is quiet */
+	bool glanceable;    /* every source of rings does with brief turns */
 	uint64_t piped;	    /* ns; when a pipe last had input */
 	uint64_t whole;	    /* ns; when a turn last was no short one */
 	atomic_bool broken; /* the program has closed our descriptors */
@@ -146,10 +148,8 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 /* Fills in the sockets by which input comes; returns their number, at most SOURCES_MAX
  * * SOURCE_FDS. Needs no turn. */
 unsigned engine_sockets(const struct engine *e, struct pollfd *p);
-/* Does any input have to be polled for? Needs no turn. */
-bool engine_is_hot(const struct engine *e);
 /* Returns when there is work without input, in ns. */
-uint64_t engine_deadline(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
+uint64_t engine_deadline(struct engine *e) REQUIRES(e->core->turn);
 
 /* May a QP's shortcut send what was posted, in place of engine_output()? Not if the
  * program ends, or if our descriptors are gone. */

@@ -171,6 +171,7 @@ static const struct link_ops link_ops = {
 };
 
 static const struct nic_link_ops nl_ops = { .carries = NULL };
+static const struct source_ops nl_source = { .input = links_input };
 
 NO_TSA static int begin(void **state)
 {
@@ -195,7 +196,7 @@ NO_TSA static int begin(void **state)
 	t.e->core = &t.nic->core;
 	links_init(&t.nic->links, &t.nic->core);
 	t.nl = (struct nic_link){ .ops = &nl_ops, .link = &t.link };
-	links_add(&t.nic->links, &t.nl);
+	links_add(&t.nic->links, &t.nl, &nl_source);
 	assert_int_equal(cm_use_link(t.nic->cm, NULL, &t.link, 4791), 0);
 	t.e->thread.sleeping = t.e->thread.watching =
 		true; /* so the engine sets deadlines for the thread */

@@ -298,53 +298,50 @@ static void a_broken_link_is_the_end_for_mads(void **state)
 static struct {
 	struct source source;
 	unsigned waiting, asked, flushed;
-	bool answers;	/* input makes a QP due */
-	uint64_t next;	/* its deadline, while it has no input that waits */
-	uint64_t later; /* or, if not 0, that much later than now */
+	bool answers; /* input makes a QP due */
 } ring;
 
-static void ring_input(struct source *s, struct source_got *got, uint64_t now)
+static unsigned ring_input(struct source *s, enum source_depth depth,
+			   struct source_got *got, uint64_t now)
 {
+	const unsigned n = ring.waiting;
+
 	(void)s;
+	(void)got;
 	(void)now;
+	if (depth == SOURCE_QUICK)
+		return n;
 	ring.asked++;
-	got->n += ring.waiting;
-	if (ring.waiting && ring.answers)
+	if (n && ring.answers)
 		wants(0, 1);
 	ring.waiting = 0;
-}
-
-static bool ring_quiet(const struct source *s)
-{
-	(void)s;
-	return ring.waiting == 0;
-}
-
-static uint64_t ring_deadline(struct source *s, uint64_t now)
-{
-	(void)s;
-	return ring.waiting ? now : ring.later ? now + ring.later : ring.next;
+	return n;
 }
 
 static bool ring_flush(struct source *s)
 {
 	(void)s;
 	ring.flushed++;
+	return ring.waiting;
+}
+
+static bool ring_sleep(struct source *s, bool sleeps)
+{
+	(void)s;
+	(void)sleeps;
 	return false;
 }
 
-static const struct source_ops ring_ops = { SOURCE_RINGS, .input = ring_input,
-					    .quiet = ring_quiet, .flush = ring_flush,
-					    .deadline = ring_deadline };
+static const struct source_ops ring_ops = { SOURCE_RINGS, .brief = true,
+					    .input = ring_input, .flush = ring_flush,
+					    .sleeps = ring_sleep };
 static const struct source_ops dumb_ops = { SOURCE_RINGS, .input = ring_input,
-					    .flush = ring_flush,
-					    .deadline = ring_deadline };
+					    .flush = ring_flush, .sleeps = ring_sleep };
 
 static void add_ring(const struct source_ops *ops)
 {
 	memset(&ring, 0, sizeof(ring));
-	ring.source = (struct source){ .ops = ops, .rang = -1 };
-	ring.next = NEVER;
+	source_init(&ring.source, ops);
 	engine_add(t.e, &ring.source);
 	t.e->thread.sleeping = t.e->thread.watching = false;
 }
@@ -452,15 +449,11 @@ static void a_shortcut_leaves_nothing_to_a_thread_that_sleeps(void **state)
 	assert_int_equal(qp->sched.timer.at, 600);
 
 	ring.asked = 0;
-	ring.later = 1000000000; /* that deadline is the thread's */
-	assert_true(engine_posted(t.e, qp, NEVER) < NEVER);
-	assert_int_equal(ring.asked, 0);
-	ring.later = 0;
-
-	ring.next = 500;
+	source_set(&ring.source, 500); /* that deadline is the thread's */
 	assert_int_equal(engine_posted(t.e, qp, 600), 500);
 	assert_int_equal(engine_posted(t.e, qp, 400), 400);
-	ring.next = NEVER;
+	assert_int_equal(ring.asked, 0);
+	source_set(&ring.source, NEVER);
 	assert_int_equal(engine_posted(t.e, qp, NEVER), NEVER);
 }
 

@@ -39,7 +39,7 @@
 
 enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + SOURCES_MAX * SOURCE_FDS };
 
-/* The descriptors that the thread sleeps on. */
+/* The descriptors that the thread sleeps on, and those that were readable. */
 struct bed {
 	struct pollfd p[P_ALL];
 	struct source *source[P_ALL]; /* source that each descriptor belongs to */
@@ -54,13 +54,13 @@ static void make_bed(const struct engine *e, struct bed *b)
 	b->p[P_KICK] = (struct pollfd){ .fd = e->thread.kick_rx, .events = POLLIN };
 	b->p[P_ALARM] = (struct pollfd){ .fd = e->thread.alarm, .events = POLLIN };
 	b->n = P_SOURCES;
-	for (struct source *const *s = e->by.sleeps.v; *s; s++) {
-		bool left = e->thread.watch[(*s)->ops->kind].left;
+	each_source(s, &e->by.fds)
+	{
 		unsigned n = (*s)->ops->fds(*s, fd);
 
-		(*s)->rang = -1;
 		for (unsigned i = 0; i < n; i++) {
-			if (left && !fd[i].always)
+			if (fd[i].is == SOURCE_INPUT &&
+			    e->thread.watch[SOURCE_SOCKETS].left)
 				continue;
 			b->p[b->n] = (struct pollfd){ .fd = fd[i].fd, .events = POLLIN };
 			b->source[b->n] = *s;
@@ -74,11 +74,12 @@ unsigned engine_sockets(const struct engine *e, struct pollfd *p)
 	struct source_fd fd[SOURCE_FDS];
 	unsigned n = 0;
 
-	for (struct source *const *s = e->by.sleeps.v; *s; s++) {
+	each_source(s, &e->by.fds)
+	{
 		unsigned all = (*s)->ops->fds(*s, fd);
 
 		for (unsigned i = 0; i < all; i++)
-			if (fd[i].input && fd[i].fd >= 0)
+			if (fd[i].is != SOURCE_CALL && fd[i].fd >= 0)
 				p[n++] = (struct pollfd){ .fd = fd[i].fd,
 							  .events = POLLIN };
 	}
@@ -119,11 +120,14 @@ static void alarm_off(struct engine *e)
 	e->thread.alarm_at = NEVER;
 }
 
-static void rang(struct engine *e, struct source *s, const struct source_fd *fd)
+/* The descriptor was readable. */
+static void was_rung(struct engine *e, struct source *s, const struct source_fd *fd)
 {
-	s->rang = fd->fd;
-	e->thread.woken.by[s->ops->kind] |= fd->input;
-	e->thread.woken.call |= fd->always && !s->ops->told;
+	bool turn = s->ops->outside ? s->ops->outside(s) : fd->is != SOURCE_INPUT;
+
+	e->thread.woken.by[SOURCE_SOCKETS] |= fd->is == SOURCE_INPUT;
+	e->thread.woken.by[SOURCE_RINGS] |= fd->is == SOURCE_KICK;
+	e->thread.woken.call |= turn;
 }
 
 /* Reads the kicks. Returns false if the socket is gone: ppoll() finds a file that has
@@ -150,9 +154,6 @@ static bool see_why(struct engine *e, const struct bed *b)
 			return false;
 	memset(&e->thread.woken, 0, sizeof(e->thread.woken));
 	e->thread.woken.call = b->p[P_KICK].revents;
-	for (unsigned i = P_SOURCES; i < b->n; i++)
-		if (b->p[i].revents)
-			rang(e, b->source[i], &b->fd[i]);
 	if (b->p[P_ALARM].revents)
 		alarm_off(e);
 	/* Clear the flag last: the cause of a kick in between is seen below. In the
@@ -163,9 +164,9 @@ static bool see_why(struct engine *e, const struct bed *b)
 			return false;
 		atomic_store(&e->thread.kicked, false);
 	}
-	for (struct source *const *s = e->by.sleeps.v; *s; s++)
-		if ((*s)->rang >= 0 && (*s)->ops->told)
-			(*s)->ops->told(*s);
+	for (unsigned i = P_SOURCES; i < b->n; i++)
+		if (b->p[i].revents)
+			was_rung(e, b->source[i], &b->fd[i]);
 	return true;
 }
 
@@ -177,23 +178,39 @@ static bool watches_all(const struct engine *e)
 	return true;
 }
 
-static bool has_ring_to_cool(const struct engine *e)
+/* May there be input in a ring that the thread watches, about which nobody wakes it? */
+static bool misses_rings(const struct engine *e)
 {
-	return !e->thread.watch[SOURCE_RINGS].left && engine_is_hot(e);
+	return !e->thread.watch[SOURCE_RINGS].left && !e->thread.marked;
+}
+
+/* The thread watches the rings from now on, or leaves them to others. */
+static bool rings_sleep(const struct engine *e, bool sleeps) REQUIRES(e->core->turn)
+{
+	bool any = false;
+
+	each_source(s, &e->by.sleep) any |= (*s)->ops->sleeps(*s, sleeps);
+	return any;
 }
 
 /* The thread is about to sleep. The next holder of the turn sees that, and wakes it for
- * deadlines earlier than the one found here. */
-static void lie_down(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
+ * deadlines earlier than the one found here. What is written without the turn is looked
+ * for after the announcement. */
+static void lie_down(struct engine *e) REQUIRES(e->core->turn)
 {
-	bool watch = watches_all(e);
-	uint64_t at = watch ? engine_deadline(e, now) : NEVER;
+	const bool watch = watches_all(e);
+	uint64_t at = NEVER;
 
+	atomic_store_explicit(&e->thread.sleep_until, 0, memory_order_relaxed);
+	atomic_store_explicit(&e->thread.watching, watch, memory_order_relaxed);
+	atomic_store(&e->thread.sleeping, true);
+	if (!e->thread.watch[SOURCE_RINGS].left)
+		e->thread.marked = !rings_sleep(e, true);
+	if (watch)
+		at = engine_deadline(e);
 	atomic_store_explicit(&e->thread.sleep_until,
 			      at < e->thread.alarm_at ? at : e->thread.alarm_at,
 			      memory_order_relaxed);
-	atomic_store_explicit(&e->thread.watching, watch, memory_order_relaxed);
-	atomic_store(&e->thread.sleeping, true);
 }
 
 /* Returns until when the thread may sleep; looks at what other threads have left since
@@ -206,11 +223,11 @@ static uint64_t sleeps_until(struct engine *e, uint64_t now)
 		atomic_store(&e->thread.sleeping,
 			     true); /* the thread may not have had the turn */
 	if (atomic_load(&e->thread.stop) || (!watch && atomic_load(&e->thread.armed)) ||
-	    has_ring_to_cool(e))
+	    misses_rings(e))
 		return now;
 	if (!watch)
 		return now + WATCH_LOOK_NS;
-	if (due_any(e->core) || engine_is_hot(e))
+	if (due_any(e->core))
 		return now;
 	return atomic_load_explicit(&e->thread.sleep_until, memory_order_relaxed);
 }
@@ -229,26 +246,26 @@ static bool stays_up(struct engine *e, uint64_t now)
 }
 
 /* Sleeps until there is something to do. Returns false if descriptors are gone. */
-static bool nap(struct engine *e)
+static bool nap(struct engine *e, struct bed *b)
 {
 	uint64_t now = clock_ns(), until;
 	struct timespec none = { 0, 0 };
-	struct bed b;
 
+	b->n = P_SOURCES;
 	if (e->thread.up && stays_up(e, now))
 		return true;
 	until = e->thread.up ? now : sleeps_until(e, now);
 	e->thread.slept = now;
 	if (until > now)
 		set_alarm(e, until);
-	make_bed(e, &b);
-	if (ppoll(b.p, b.n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
+	make_bed(e, b);
+	if (ppoll(b->p, b->n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->thread.sleeping, false, memory_order_relaxed);
 	/* If the program closed the descriptors while this thread was awake and opened
 	 * its devices again, the new NIC has their numbers, and what has come is its own.
 	 */
-	return !atomic_load(&e->broken) && see_why(e, &b);
+	return !atomic_load(&e->broken) && see_why(e, b);
 }
 
 static struct watch_seen look_around(struct engine *e)
@@ -270,44 +287,38 @@ static struct watch_seen look_around(struct engine *e)
 
 /* Decides who takes each kind of input in from now on. The turn must be held. */
 static void watch_all(struct engine *e, const struct watch_seen *s, struct engine_did did)
+	REQUIRES(e->core->turn)
 {
 	const bool late[SOURCE_KINDS] = {
 		[SOURCE_SOCKETS] = did.socket, [SOURCE_RINGS] = did.one_sided
 	};
-	bool left[SOURCE_KINDS];
+	const bool left = e->thread.watch[SOURCE_RINGS].left;
 
-	for (int i = 0; i < SOURCE_KINDS; i++) {
-		left[i] = e->thread.watch[i].left;
+	for (int i = 0; i < SOURCE_KINDS; i++)
 		watch_see(&e->thread.watch[i], s, e->thread.woken.by[i], late[i]);
-	}
-	for (struct source *const *p = e->by.all.v; *p; p++) {
-		const struct source_ops *ops = (*p)->ops;
-
-		if (!e->thread.watch[ops->kind].left && ops->watched)
-			ops->watched(*p);
-		else if (e->thread.watch[ops->kind].left && !left[ops->kind] && ops->left)
-			ops->left(*p);
-	}
+	e->thread.marked = false;
+	if (e->thread.watch[SOURCE_RINGS].left && !left)
+		(void)rings_sleep(e, false);
 }
 
-static void hear_who_rang(struct engine *e)
+/* Around the turn that follows: which descriptors were readable. */
+static void set_ready(const struct bed *b, bool ready)
 {
-	for (struct source *const *s = e->by.sleeps.v; *s; s++) {
-		if ((*s)->rang >= 0 && (*s)->ops->rang)
-			(*s)->ops->rang(*s, (*s)->rang);
-		(*s)->rang = -1;
-	}
+	for (unsigned i = P_SOURCES; i < b->n; i++)
+		if (b->p[i].revents)
+			b->source[i]->ready = ready ? b->fd[i].fd : -1;
 }
 
 /* Was the thread woken for something that pollers do not take in? */
 static bool is_called(const struct engine *e)
 {
 	return e->thread.woken.call || e->thread.woken.by[SOURCE_SOCKETS] ||
-	       has_ring_to_cool(e);
+	       misses_rings(e) ||
+	       (e->thread.woken.by[SOURCE_RINGS] && !e->thread.watch[SOURCE_RINGS].left);
 }
 
 /* Handles one wake-up; the engine's deadline says when the next is due. */
-static void wake_up(struct engine *e)
+static void wake_up(struct engine *e, const struct bed *b)
 {
 	struct watch_seen seen = look_around(e);
 	struct engine_did did;
@@ -324,8 +335,9 @@ static void wake_up(struct engine *e)
 		turn_take(&e->core->turn);
 	}
 	atomic_store_explicit(&e->thread.serving, true, memory_order_relaxed);
-	hear_who_rang(e);
+	set_ready(b, true);
 	did = engine_turn(e, clock_ns(), false);
+	set_ready(b, false);
 	watch_all(e, &seen, did);
 	now = clock_ns();
 	bulk_took(&e->thread.bulk, did.socket, now);
@@ -336,7 +348,7 @@ static void wake_up(struct engine *e)
 		atomic_store_explicit(&e->thread.watching, watches_all(e),
 				      memory_order_relaxed);
 	else
-		lie_down(e, now);
+		lie_down(e);
 	turn_give(&e->core->turn);
 	atomic_store_explicit(&e->thread.serving, false, memory_order_relaxed);
 }
@@ -344,6 +356,7 @@ static void wake_up(struct engine *e)
 static void *engine_main(void *arg)
 {
 	struct engine *e = arg;
+	struct bed b;
 
 	/* If none of these processors is allowed any more, the thread keeps its
 	 * maker's. */
@@ -355,16 +368,16 @@ static void *engine_main(void *arg)
 	prctl(PR_SET_NAME, "urnic");
 	prctl(PR_SET_TIMERSLACK, 1000); /* 1 us */
 	turn_take(&e->core->turn);
-	lie_down(e, clock_ns());
+	lie_down(e);
 	turn_give(&e->core->turn);
 	while (!atomic_load(&e->thread.stop) && !atomic_load(&e->broken)) {
-		if (!nap(e)) {
+		if (!nap(e, &b)) {
 			turn_take(&e->core->turn);
 			engine_break(e, "sleeping");
 			turn_give(&e->core->turn);
 			break;
 		}
-		wake_up(e);
+		wake_up(e, &b);
 	}
 	return NULL;
 }

@@ -37,9 +37,9 @@ static struct ethernet *eth_of(struct nic_link *l)
 	return container_of(l, struct ethernet, nl);
 }
 
-static const struct port *port_of(const struct nic_link *l)
+static struct ethernet *eth_of_source(struct source *s)
 {
-	return container_of(l, struct ethernet, nl)->port;
+	return container_of(s, struct ethernet, nl.source);
 }
 
 static bool eth_carries(const struct nic_link *l, const struct device *dev)
@@ -129,20 +129,24 @@ static int eth_join(struct nic_link *l, const struct device *dev, const uint8_t 
 	return rc;
 }
 
-static bool eth_is_idle(const struct nic_link *l)
+/* Before the port is bound, a look is no system call. */
+static unsigned eth_input(struct source *s, enum source_depth depth,
+			  struct source_got *got, uint64_t now)
 {
-	return port_is_idle(port_of(l));
+	struct ethernet *eth = eth_of_source(s);
+
+	return port_is_idle(eth->port) ? links_take_in(&eth->nl, got, now)
+				       : links_input(s, depth, got, now);
 }
 
-static unsigned eth_fds(const struct nic_link *l, struct source_fd *fd)
+static unsigned eth_fds(struct source *s, struct source_fd *fd)
 {
-	const struct port *port = port_of(l);
-	const struct link *raw = container_of(l, struct ethernet, nl)->raw;
+	const struct ethernet *eth = eth_of_source(s);
 
-	fd[0] = (struct source_fd){ .fd = port_fd(port), .always = true };
-	fd[1] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET), .input = true };
-	fd[2] = (struct source_fd){ .fd = port_rx_fd(port, AF_INET6), .input = true };
-	fd[3] = (struct source_fd){ .fd = raw ? raw_rx_fd(raw) : -1, .input = true };
+	fd[0] = (struct source_fd){ .fd = port_fd(eth->port), .is = SOURCE_CALL };
+	fd[1] = (struct source_fd){ .fd = port_rx_fd(eth->port, AF_INET) };
+	fd[2] = (struct source_fd){ .fd = port_rx_fd(eth->port, AF_INET6) };
+	fd[3] = (struct source_fd){ .fd = eth->raw ? raw_rx_fd(eth->raw) : -1 };
 	return 4;
 }
 
@@ -151,11 +155,13 @@ static void eth_forward(struct nic_link *l, struct dgram *v, unsigned n, uint64_
 	port_forward(eth_of(l)->port, v, n, now);
 }
 
-static void eth_forked(struct nic_link *l)
+static void eth_forked(struct source *s)
 {
-	port_forked(eth_of(l)->port);
-	if (eth_of(l)->raw)
-		raw_forked(eth_of(l)->raw);
+	const struct ethernet *eth = eth_of_source(s);
+
+	port_forked(eth->port);
+	if (eth->raw)
+		raw_forked(eth->raw);
 	pcap_forked();
 }
 
@@ -164,20 +170,26 @@ static const struct nic_link_ops eth_ops = {
 	.listen = eth_listen,
 	.ask = eth_ask,
 	.join = eth_join,
-	.is_idle = eth_is_idle,
+	.forward = eth_forward,
+};
+
+static const struct source_ops eth_source_ops = {
+	SOURCE_SOCKETS,
+	.input = eth_input,
 	.fds = eth_fds,
 	.forked = eth_forked,
-	.forward = eth_forward,
 };
 
 void ethernet_deliver(struct ethernet *eth, const struct dgram *d)
 {
 	port_deliver(eth->port, d);
+	source_sooner(&eth->nl.source, 0);
 }
 
 void ethernet_peer_gone(struct ethernet *eth, uint16_t slot)
 {
 	port_peer_gone(eth->port, slot);
+	source_sooner(&eth->nl.source, 0);
 }
 
 size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_t max)
@@ -288,7 +300,7 @@ int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *con
 	rc = cm_use_link(nic->cm, NULL, eth->nl.link, conf->udp_port);
 	if (rc)
 		goto close_link;
-	links_add(&nic->links, &eth->nl);
+	links_add(&nic->links, &eth->nl, &eth_source_ops);
 	*out = eth;
 	return 0;
 

@@ -2,7 +2,6 @@
 /* links.c - see links.h. */
 #include "driver/links.h"
 
-#include <assert.h>
 #include <errno.h>
 
 #include "driver/engine.h"
@@ -11,101 +10,31 @@
 #include "sys/clock.h"
 #include "verbs/core.h"
 
-static struct nic_link *link_of(struct source *s)
-{
-	return container_of(s, struct nic_link, source);
-}
-
 /* --- a link as a source ------------------------------------------------------ */
 
-static int receive(struct nic_link *l, uint64_t now)
+unsigned links_take_in(struct nic_link *l, struct source_got *got, uint64_t now)
 {
 	struct dgram *in = l->links->in;
 	int n = l->link->ops->recv(l->link, in, LINK_RX, now);
 
 	if (n > 0)
 		ib_input_all(l->links->core, in, (unsigned)n, now);
+	source_set(&l->source, l->link->ops->deadline(l->link));
+	got->broken |= n < 0;
+	return n > 0 ? (unsigned)n : 0;
+}
+
+unsigned links_input(struct source *s, enum source_depth depth, struct source_got *got,
+		     uint64_t now)
+{
+	const int was = cancel_hold();
+	const unsigned n =
+		links_take_in(container_of(s, struct nic_link, source), got, now);
+
+	(void)depth;
+	cancel_let(was);
 	return n;
 }
-
-static void link_input(struct source *s, struct source_got *got, uint64_t now)
-{
-	struct nic_link *l = link_of(s);
-	bool calls = !l->ops->is_idle || !l->ops->is_idle(l);
-	int n, was = calls ? cancel_hold() : 0;
-
-	n = receive(l, now);
-	if (calls)
-		cancel_let(was);
-	if (n < 0)
-		got->broken = true;
-	else
-		got->n += (unsigned)n;
-}
-
-static uint64_t link_deadline(struct source *s, uint64_t now)
-{
-	struct link *link = link_of(s)->link;
-
-	(void)now;
-	return link->ops->deadline(link);
-}
-
-static unsigned link_fds(struct source *s, struct source_fd *fd)
-{
-	struct nic_link *l = link_of(s);
-
-	return l->ops->fds ? l->ops->fds(l, fd) : 0;
-}
-
-static void link_forked(struct source *s)
-{
-	struct nic_link *l = link_of(s);
-
-	if (l->ops->forked)
-		l->ops->forked(l);
-}
-
-static const struct source_ops source_ops = {
-	SOURCE_SOCKETS,	 .input = link_input,	.deadline = link_deadline,
-	.fds = link_fds, .forked = link_forked,
-};
-
-/* --- one over memory ---------------------------------------------------------- */
-
-static void ring_input(struct source *s, struct source_got *got, uint64_t now)
-{
-	unsigned was = got->n;
-
-	link_input(s, got, now);
-	got->one_sided |= got->n != was;
-}
-
-static bool ring_hot(struct source *s)
-{
-	return link_of(s)->ops->has(link_of(s));
-}
-
-static void ring_watched(struct source *s)
-{
-	link_of(s)->ops->sleeps(link_of(s), true);
-}
-
-static void ring_left(struct source *s)
-{
-	link_of(s)->ops->sleeps(link_of(s), false);
-}
-
-static void ring_told(struct source *s)
-{
-	link_of(s)->ops->told(link_of(s));
-}
-
-static const struct source_ops ring_ops = {
-	SOURCE_RINGS,	 .input = ring_input,	  .deadline = link_deadline,
-	.hot = ring_hot, .watched = ring_watched, .left = ring_left,
-	.fds = link_fds, .told = ring_told,	  .forked = link_forked,
-};
 
 /* --- all of them ------------------------------------------------------------- */
 
@@ -115,11 +44,10 @@ void links_init(struct links *links, struct core *core)
 	list_init(&links->all);
 }
 
-void links_add(struct links *links, struct nic_link *l)
+void links_add(struct links *links, struct nic_link *l, const struct source_ops *ops)
 {
-	assert(!l->ops->has == !l->ops->sleeps && !l->ops->has == !l->ops->told);
-	l->source = (struct source){ .ops = l->ops->has ? &ring_ops : &source_ops,
-				     .rang = -1 };
+	source_init(&l->source, ops);
+	l->link->source = &l->source;
 	l->links = links;
 	list_add_tail(&links->all, &l->node);
 }

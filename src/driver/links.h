@@ -37,26 +37,10 @@ struct nic_link {
 		 * 0 or -errno. */
 		int (*join)(struct nic_link *l, const struct device *dev,
 			    const uint8_t gid[16], bool join);
-		/* Does a look for input cost no system call? */
-		bool (*is_idle)(const struct nic_link *l);
-		/* Lists descriptors to sleep on, at most SOURCE_FDS; returns how many.
-		 * Any thread may call it. */
-		unsigned (*fds)(const struct nic_link *l, struct source_fd *fd);
-		void (*forked)(struct nic_link *l);
 		/* Forwards the datagrams for other processes that wait in the link's
 		 * sockets, since closing a socket discards them. v: room for n. */
 		void (*forward)(struct nic_link *l, struct dgram *v, unsigned n,
 				uint64_t now);
-
-		/* For a link over memory, whose input is polled and which kicks only
-		 * when asked to (SOURCE_RINGS). All three are set, or none, as
-		 * links_add() asserts: */
-		/* Is there input? Any thread may call it. */
-		bool (*has)(const struct nic_link *l);
-		/* Asks the link to kick from now on, or not to. */
-		void (*sleeps)(struct nic_link *l, bool sleeps);
-		/* A descriptor was readable. Called without the turn. */
-		void (*told)(struct nic_link *l);
 	} * ops;
 	struct link *link; /* the outermost link of the stack */
 
@@ -75,8 +59,15 @@ struct links {
 };
 
 void links_init(struct links *links, struct core *core);
-void links_add(struct links *links, struct nic_link *l);
+/* ops: how the link is a source. */
+void links_add(struct links *links, struct nic_link *l, const struct source_ops *ops);
 void links_remove(struct nic_link *l);
+
+/* For input() of a link's source: takes in at most LINK_RX datagrams. links_input() does
+ * so for a link whose looks are system calls. */
+unsigned links_take_in(struct nic_link *l, struct source_got *got, uint64_t now);
+unsigned links_input(struct source *s, enum source_depth depth, struct source_got *got,
+		     uint64_t now);
 
 /* Adds the links to the engine e, in the order in which they were added. */
 void links_turned_by(struct links *links, struct engine *e);

@@ -71,9 +71,9 @@ static int joins(struct nic_link *l, const struct device *dev, const uint8_t gid
 	return 0;
 }
 
-static unsigned fds(const struct nic_link *l, struct source_fd *fd)
+static unsigned fds(struct source *s, struct source_fd *fd)
 {
-	*fd = (struct source_fd){ .fd = one_of(l)->pipe[0], .input = true };
+	*fd = (struct source_fd){ .fd = container_of(s, struct one, nl.source)->pipe[0] };
 	return 1;
 }
 
@@ -85,12 +85,11 @@ static void forwards(struct nic_link *l, struct dgram *v, unsigned n, uint64_t n
 	one_of(l)->forwards++;
 }
 
-static const struct nic_link_ops with_all = { .carries = carries,
-					      .listen = listens,
-					      .join = joins,
-					      .fds = fds,
-					      .forward = forwards };
+static const struct nic_link_ops with_all = {
+	.carries = carries, .listen = listens, .join = joins, .forward = forwards
+};
 static const struct nic_link_ops with_least = { .carries = carries };
+static const struct source_ops source_ops = { .input = links_input, .fds = fds };
 
 static void make_link(struct one *o, int (*wrap)(struct link **, struct link *))
 {
@@ -101,7 +100,7 @@ static void make_link(struct one *o, int (*wrap)(struct link **, struct link *))
 	assert_int_equal(wrap(&o->nl.link, near), 0);
 	o->nl.ops = &with_all;
 	assert_int_equal(pipe(o->pipe), 0);
-	links_add(&t.nic->links, &o->nl);
+	links_add(&t.nic->links, &o->nl, &source_ops);
 }
 
 static int wrap_roce(struct link **out, struct link *inner)
@@ -215,7 +214,7 @@ static void the_earlier_deadline_counts(void **state)
 {
 	(void)state;
 	turn_is_held(t.nic->engine.core);
-	assert_int_equal(engine_deadline(&t.nic->engine, 0), NEVER);
+	assert_int_equal(engine_deadline(&t.nic->engine), NEVER);
 	for (int first = 0; first < LINKS; first++) {
 		uint64_t now = (uint64_t)(first + 1) * 10 * LATENCY;
 
@@ -433,26 +432,20 @@ static void a_thread_that_waits_leaves_the_turn_to_others(void **state)
 	assert_int_equal(sleeper.sleeps, 0);
 }
 
-static bool has(const struct nic_link *l)
+/* The engine would wait in vain for the input of rings that cannot be marked. */
+static void rings_that_cannot_be_marked_are_not_added(void **state)
 {
-	(void)l;
-	return false;
-}
-
-/* The engine would wait in vain for the input of a link that is over memory and cannot
- * be asked to kick. */
-static void half_a_link_is_not_added(void **state)
-{
-	static const struct nic_link_ops half = { .carries = carries, .has = has };
+	static const struct source_ops half = { SOURCE_RINGS, .input = links_input };
+	struct source source;
 	int status;
 	pid_t pid;
 
 	(void)state;
-	t.one[0].nl.ops = &half;
+	source_init(&source, &half);
 	pid = fork();
 	if (!pid) {
 		close(STDERR_FILENO);
-		links_add(&t.nic->links, &t.one[0].nl);
+		engine_add(&t.nic->engine, &source);
 		_exit(0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -474,7 +467,7 @@ int main(void)
 		TEST(each_link_forwards_if_it_can),
 		TEST(a_thread_that_waits_sleeps_on_the_links),
 		TEST(a_thread_that_waits_leaves_the_turn_to_others),
-		TEST(half_a_link_is_not_added),
+		TEST(rings_that_cannot_be_marked_are_not_added),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,9 +19,9 @@ struct host;
 struct netdev_monitor;
 struct tally;
 
-enum { SOURCES = 8 };
+enum { SOURCES = 3 };
 
-/* The sources that the engine runs (sources.c). */
+/* Sources that are no part of their room (sources.c). */
 struct nic_sources {
 	struct source source[SOURCES];
 };
@@ -42,6 +42,7 @@ struct nic {
 	/* XRC domains shared between processes: set at the first message, cleared when
 	 * ib closes */
 	bool xrc;
+	struct source xrc_source;
 	unsigned users;
 };
 

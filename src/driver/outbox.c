@@ -109,6 +109,7 @@ static bool send_linked(struct outbox *o, unsigned i, unsigned end, uint64_t now
 		was = cancel_hold();
 		sent = link->ops->send(link, d, end - i, now);
 		cancel_let(was);
+		link_sent(link);
 		if (sent < 0)
 			return false;
 		if (sent > 0)

@@ -22,7 +22,7 @@ static struct {
 	struct source sock, ring, host;
 	int sock_fd, host_fd;
 	atomic_uint bulk, turns;
-	atomic_bool hot, left;
+	atomic_bool left;
 	bool heats;
 } t;
 
@@ -33,68 +33,66 @@ static void drain(int fd)
 	(void)!read(fd, &v, sizeof(v));
 }
 
-static void sock_input(struct source *s, struct source_got *got, uint64_t now)
+static unsigned sock_input(struct source *s, enum source_depth depth,
+			   struct source_got *got, uint64_t now)
 {
 	(void)s;
+	(void)depth;
+	(void)got;
 	(void)now;
 	drain(t.sock_fd);
-	got->n += t.bulk;
 	t.turns++;
+	return t.bulk;
 }
 
 static unsigned sock_fds(struct source *s, struct source_fd *fd)
 {
 	(void)s;
-	*fd = (struct source_fd){ .fd = t.sock_fd, .input = true };
+	*fd = (struct source_fd){ .fd = t.sock_fd };
 	return 1;
 }
 
-static void ring_input(struct source *s, struct source_got *got, uint64_t now)
+static unsigned ring_input(struct source *s, enum source_depth depth,
+			   struct source_got *got, uint64_t now)
 {
 	(void)s;
+	(void)depth;
 	(void)got;
 	(void)now;
+	return 0;
 }
 
-static bool ring_hot(struct source *s)
+static bool ring_sleep(struct source *s, bool sleeps)
 {
-	(void)s;
-	return t.hot;
+	source_set(s, sleeps || !t.heats ? NEVER : 0);
+	t.left |= !sleeps;
+	return false;
 }
 
-static void ring_watched(struct source *s)
+static unsigned host_input(struct source *s, enum source_depth depth,
+			   struct source_got *got, uint64_t now)
 {
-	(void)s;
-	t.hot = false;
-}
-
-static void ring_left(struct source *s)
-{
-	(void)s;
-	t.hot = t.heats;
-	t.left = true;
+	(void)depth;
+	(void)got;
+	(void)now;
+	if (s->ready >= 0)
+		drain(s->ready);
+	return 0;
 }
 
 static unsigned host_fds(struct source *s, struct source_fd *fd)
 {
 	(void)s;
-	*fd = (struct source_fd){ t.host_fd, true, true, false };
+	*fd = (struct source_fd){ .fd = t.host_fd, .is = SOURCE_KICK };
 	return 1;
-}
-
-static void host_rang(struct source *s, int fd)
-{
-	(void)s;
-	drain(fd);
 }
 
 static const struct source_ops sock = { SOURCE_SOCKETS, .input = sock_input,
 					.fds = sock_fds };
 static const struct source_ops ring = { SOURCE_RINGS, .input = ring_input,
-					.hot = ring_hot, .watched = ring_watched,
-					.left = ring_left };
-static const struct source_ops host = { SOURCE_RINGS, .fds = host_fds,
-					.rang = host_rang };
+					.sleeps = ring_sleep };
+static const struct source_ops host = { SOURCE_SOCKETS, .input = host_input,
+					.fds = host_fds };
 
 static void polls(void)
 {
@@ -119,9 +117,9 @@ static void bulk_has_ended(bool hot)
 	t.heats = hot;
 	t.sock_fd = eventfd(0, EFD_NONBLOCK);
 	t.host_fd = eventfd(0, EFD_NONBLOCK);
-	t.sock = (struct source){ .ops = &sock, .rang = -1 };
-	t.ring = (struct source){ .ops = &ring, .rang = -1 };
-	t.host = (struct source){ .ops = &host, .rang = -1 };
+	source_init(&t.sock, &sock);
+	source_init(&t.ring, &ring);
+	source_init(&t.host, &host);
 	engine_add(&t.e, &t.sock);
 	engine_add(&t.e, &t.ring);
 	engine_add(&t.e, &t.host);

@@ -68,6 +68,15 @@ static bool elsewhere(struct core *core, const struct xrc_name *n)
 	return found;
 }
 
+/* Something has become due: perhaps not now, but run() finds out when. */
+static void settle(void *arg)
+{
+	struct nic *nic = arg;
+
+	source_sooner(&nic->xrc_source, 0);
+	engine_settle(&nic->engine, clock_ns(), 0);
+}
+
 static int pass(void *arg, uint16_t slot, const struct iovec *part, unsigned n)
 {
 	struct nic *nic = arg;
@@ -75,7 +84,7 @@ static int pass(void *arg, uint16_t slot, const struct iovec *part, unsigned n)
 
 	/* The turn may be a verb's, so the engine's thread has to retry what waits. */
 	if (rc == -EAGAIN)
-		engine_settle(&nic->engine, clock_ns(), 0);
+		settle(nic);
 	return rc;
 }
 
@@ -101,13 +110,6 @@ static int prepare(void *arg, struct qp *qp, const struct ibv_qp_attr *attr, int
 	return rc;
 }
 
-static void settle(void *arg)
-{
-	struct nic *nic = arg;
-
-	engine_settle(&nic->engine, clock_ns(), 0);
-}
-
 static void await(void *arg, struct lock_cond *c, uint32_t seen)
 {
 	settle(arg);
@@ -125,9 +127,31 @@ static const struct share_ops share_ops = {
 /* --- all -----------------------------------------------------------------------------
  */
 
+static void run(struct source *s, uint64_t now)
+{
+	struct core *core = &container_of(s, struct nic, xrc_source)->core;
+	uint64_t ib, share;
+
+	if (ib_xrc_deadline(core, now) <= now)
+		ib_xrc_run(core);
+	share_run(core, now);
+	ib = ib_xrc_deadline(core, now);
+	share = share_deadline(core);
+	source_set(s, ib < share ? ib : share);
+}
+
+struct source *xrc_source(struct nic *nic)
+{
+	return &nic->xrc_source;
+}
+
 int xrc_open(struct nic *nic)
 {
-	int rc = share_open(&nic->core, &share_ops, nic);
+	static const struct source_ops ops = { .run = run };
+	int rc;
+
+	source_init(&nic->xrc_source, &ops);
+	rc = share_open(&nic->core, &share_ops, nic);
 
 	if (rc)
 		return rc;
@@ -153,27 +177,14 @@ void xrc_close(struct nic *nic)
 
 void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len)
 {
+	source_sooner(&nic->xrc_source, 0);
 	if (!share_heard(&nic->core, slot, buf, len))
 		ib_xrc_heard(&nic->core, slot, buf, len, clock_ns());
 }
 
 void xrc_gone(struct nic *nic, uint16_t slot)
 {
+	source_sooner(&nic->xrc_source, 0);
 	ib_xrc_gone(&nic->core, slot, clock_ns());
 	share_gone(&nic->core, slot);
-}
-
-uint64_t xrc_next(struct nic *nic, uint64_t now)
-{
-	uint64_t ib = ib_xrc_deadline(&nic->core, now);
-	uint64_t share = share_deadline(&nic->core);
-
-	return ib < share ? ib : share;
-}
-
-void xrc_run_all(struct nic *nic, uint64_t now)
-{
-	if (ib_xrc_deadline(&nic->core, now) <= now)
-		ib_xrc_run(&nic->core);
-	share_run(&nic->core, now);
 }

@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 struct nic;
+struct source;
 
 int xrc_open(struct nic *nic); /* returns 0 or -ENOMEM */
 void xrc_close(struct nic *nic);
+struct source *xrc_source(struct nic *nic);
 /* Events, turn held: a message from another process of this user; that process has
- * ended; time for what is due. */
+ * ended. */
 void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len);
 void xrc_gone(struct nic *nic, uint16_t slot);
-uint64_t xrc_next(struct nic *nic, uint64_t now);
-void xrc_run_all(struct nic *nic, uint64_t now);
 
 #endif

@@ -11,6 +11,7 @@
 #include "net/batch.h"
 #include "net/ip_addr.h"
 #include "sys/clock.h"
+#include "sys/source.h"
 #include "verbs/device_testing.h"
 #include "verbs/due.h"
 #include "verbs/transport.h"
@@ -113,6 +114,11 @@ static void plan(struct sim_node *n, struct qp *qp)
 		n->part[n->parts++] = (struct sim_part){ qp, first, n->batch.n - first };
 }
 
+static struct source *rings_of(struct sim_node *n)
+{
+	return local_source(local_of(&n->core));
+}
+
 static void turn(struct sim_node *n)
 {
 	uint64_t now = n->sim->now;
@@ -144,7 +150,7 @@ static void turn(struct sim_node *n)
 	flush(n);
 	if (n->host) {
 		local_flush(local_of(&n->core));
-		local_rest(local_of(&n->core));
+		(void)rings_of(n)->ops->sleeps(rings_of(n), true);
 	}
 	turn_give(&n->core.turn);
 }
@@ -165,13 +171,11 @@ static uint64_t next_time(struct sim *s)
 	for (int i = 0; i < 2; i++) {
 		struct sim_node *n = &s->node[i];
 		uint64_t link = n->link->ops->deadline(n->link);
-		uint64_t local =
-			n->host ? local_deadline(local_of(&n->core), s->now) : NEVER;
+		uint64_t local = n->host ? source_at(rings_of(n)) : NEVER;
 
 		if (n->stopped)
 			continue;
-		if (due_any(&n->core) ||
-		    (n->host && (local_is_hot(local_of(&n->core)) || host_waits(n))))
+		if (due_any(&n->core) || (n->host && (local <= s->now || host_waits(n))))
 			return s->now + 1;
 		if (link < at)
 			at = link;

@@ -144,4 +144,13 @@ static inline void pair_event(struct fix *f, int side, int event)
 	assert_int_equal(sim_event(f->s, side), -1);
 }
 
+/* When the rings have work without input, as a thread that goes to sleep finds. */
+static inline NO_TSA uint64_t fix_deadline(struct local *l)
+{
+	turn_take(&l->core->turn);
+	(void)l->source.ops->sleeps(&l->source, true);
+	turn_give(&l->core->turn);
+	return source_at(&l->source);
+}
+
 #endif

@@ -222,7 +222,7 @@ struct local_got local_input(struct local *l, uint64_t now)
 	return got;
 }
 
-bool local_is_quiet(const struct local *l)
+bool rings_are_quiet(const struct local *l)
 {
 	if ((l->self && !ring_empty(&l->self->in)) ||
 	    atomic_load_explicit(&l->nhot, memory_order_relaxed) > LOOKS)

@@ -20,6 +20,7 @@ struct peer;
 struct host_said;
 struct local;
 struct qp;
+struct source;
 
 struct local_ops {
 	/* The peer refuses the lane that qp has: qp must leave it and use its path's
@@ -53,7 +54,7 @@ struct local_ops {
 	void (*to_segments)(void *arg, struct qp *qp);
 	/* A datagram came in by a pipe.  It is valid during the call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
-	/* local_deadline() has become earlier, by a control call, or messages were taken
+	/* The source's time has become earlier, by a control call, or messages were taken
 	 * in from descriptors that the engine's thread sleeps on: wakes that thread.  May
 	 * be NULL. */
 	void (*sooner)(void *arg);
@@ -90,6 +91,10 @@ bool local_has_segments(const struct lane *lane);
 /* Puts qp, which is locked, on the lane. */
 void local_connect(struct qp *qp, struct lane *lane);
 
+/* The rings as one source of the engine; what follows are its parts.  A ring is hot while
+ * its writer relies on being polled, and cold while it sends a KICK. */
+struct source *local_source(struct local *l);
+
 struct local_got {
 	unsigned records;
 	bool one_sided; /* the records included WRITEs, READs or atomics of peers */
@@ -98,26 +103,12 @@ struct local_got {
 /* Takes in what peers have written, from as many rings as one turn looks at.  For any
  * turn, also a brief one. */
 struct local_got local_input(struct local *l, uint64_t now);
-/* Is there certainly nothing for local_input() in the hot rings?  One load for each. */
-bool local_is_quiet(const struct local *l);
-/* A caller waits for input: rings that are not polled but have some become hot. */
-void local_hear(struct local *l);
 /* Takes in what this process has written to itself, and returns the number of records.
  * Cheap if there are none. */
 unsigned local_loopback(struct local *l, uint64_t now);
 /* After output: wakes the peers that were written to and sleep.  Returns true if this
  * process has written to itself. */
 bool local_flush(struct local *l);
-/* When local_input() or local_flush() has work to do without any input; NEVER: none. */
-uint64_t local_deadline(struct local *l, uint64_t now);
-/* From now on a thread looks at every ring once in a while: makes all rings hot, so that
- * their writers need not send a KICK. */
-void local_leave(struct local *l);
-/* The thread is about to sleep: every ring that is empty becomes cold, so that its writer
- * sends a KICK. */
-void local_rest(struct local *l);
-/* Are there hot rings, whose writers rely on being polled?  Needs no turn. */
-bool local_is_hot(struct local *l);
 /* Logs the counters in one or two lines of level info, if any is not 0. */
 void local_log_counters(struct core *core);
 

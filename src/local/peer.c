@@ -16,6 +16,9 @@
 #include "verbs/due.h"
 #include "verbs/qp.h"
 
+/* ns after which it is looked again whether a peer's memory may be let go */
+enum { BURY_NS = 10000000 };
+
 /* --- hot and cold -------------------------------------------------------- */
 
 void peer_heat(struct peer *p)
@@ -26,6 +29,7 @@ void peer_heat(struct peer *p)
 	list_del(&p->node_up);
 	list_add_tail(&p->l->hot, &p->node_up);
 	atomic_fetch_add(&p->l->nhot, 1);
+	source_sooner(&p->l->source, 0);
 	atomic_store(&p->in.s->want_kick, 0);
 }
 
@@ -60,16 +64,6 @@ void peer_cool(struct peer *p)
 	}
 	ignore_ring(p);
 	list_add_tail(&p->l->cold, &p->node_up);
-}
-
-void local_rest(struct local *l)
-{
-	list_for_safe(n, &l->hot) peer_cool(container_of(n, struct peer, node_up));
-}
-
-void local_leave(struct local *l)
-{
-	list_for_safe(n, &l->cold) peer_heat(container_of(n, struct peer, node_up));
 }
 
 void peer_wrote(struct peer *p)
@@ -110,6 +104,15 @@ static void wake(struct peer *p)
 	}
 }
 
+/* When a turn is to be taken although nothing comes in. */
+static void set_time(struct local *l)
+{
+	source_set(&l->source, atomic_load(&l->nhot)  ? 0
+			       : l->unsaid	      ? l->say_at
+			       : list_empty(&l->dead) ? NEVER
+						      : l->now + BURY_NS);
+}
+
 static void say_again(struct local *l)
 {
 	int was = cancel_hold();
@@ -144,6 +147,7 @@ bool local_flush(struct local *l)
 	if (l->unsaid && l->now >= l->say_at) {
 		local_prolong(l); /* before say_again() holds cancellation off */
 		say_again(l);
+		set_time(l);
 	}
 	if (l->looks && !l->core->leaving) /* then QPs may stay locked */
 		look_for_answer(l);
@@ -191,6 +195,7 @@ void peer_release(struct peer *p)
 	if (p == p->l->self)
 		p->l->self = NULL;
 	list_add_tail(&p->l->dead, &p->node); /* freed later: callers may still use it */
+	source_sooner(&p->l->source, p->l->now + BURY_NS);
 }
 
 static void add_up(struct local_counters *c, const struct peer *p)
@@ -229,6 +234,7 @@ void local_bury(struct local *l)
 		if (gate_left(&p->reach, l->now))
 			bury(p);
 	}
+	set_time(l);
 }
 
 static void make_due(struct peer *p)
@@ -348,6 +354,75 @@ void local_gone(struct local *l, uint16_t slot)
 		die(l->by_slot[slot]);
 }
 
+/* --- all rings as a source ------------------------------------------------ */
+
+static struct local *local_of_source(struct source *s)
+{
+	return container_of(s, struct local, source);
+}
+
+/* Rings that are not polled but have input become hot. */
+static void heat_those_with_input(struct local *l)
+{
+	list_for(n, &l->peers)
+	{
+		struct peer *p = container_of(n, struct peer, node);
+
+		if (p->state == PEER_UP && (!ring_empty(&p->in) || peer_has_news(p)))
+			peer_heat(p);
+	}
+}
+
+static unsigned input(struct source *s, enum source_depth depth, struct source_got *got,
+		      uint64_t now)
+{
+	struct local *l = local_of_source(s);
+	struct local_got in;
+
+	if (depth == SOURCE_QUICK)
+		return !rings_are_quiet(l);
+	if (depth == SOURCE_ALL)
+		heat_those_with_input(l);
+	in = local_input(l, now);
+	got->one_sided |= in.one_sided;
+	return in.records;
+}
+
+static bool flush(struct source *s)
+{
+	return local_flush(local_of_source(s));
+}
+
+/* A ring that is empty becomes cold. */
+static bool mark_rings(struct source *s, bool sleeps)
+{
+	struct local *l = local_of_source(s);
+
+	if (!sleeps) {
+		list_for_safe(n, &l->cold)
+			peer_heat(container_of(n, struct peer, node_up));
+		return false;
+	}
+	list_for_safe(n, &l->hot) peer_cool(container_of(n, struct peer, node_up));
+	set_time(l);
+	return !list_empty(&l->hot) || (l->self && !ring_empty(&l->self->in));
+}
+
+static void forked(struct source *s)
+{
+	local_forked(local_of_source(s)->core);
+}
+
+static const struct source_ops source_ops = {
+	SOURCE_RINGS,	.brief = true,	      .input = input,
+	.flush = flush, .sleeps = mark_rings, .forked = forked,
+};
+
+struct source *local_source(struct local *l)
+{
+	return &l->source;
+}
+
 /* --- all peers ------------------------------------------------------------- */
 
 struct room_key local_key;
@@ -363,6 +438,7 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 		free(l);
 		return -ENOMEM;
 	}
+	source_init(&l->source, &source_ops);
 	l->core = core;
 	l->host = host;
 	l->way = way;
@@ -468,31 +544,4 @@ void local_log_counters(struct core *core)
 			 " bytes) through shared memory, received %" PRIu64 " (%" PRIu64
 			 " bytes), made %" PRIu64 " direct copies (%" PRIu64 " bytes)",
 			 c.out, c.out_bytes, c.in, c.in_bytes, c.direct, c.direct_bytes);
-}
-
-void local_hear(struct local *l)
-{
-	list_for(n, &l->peers)
-	{
-		struct peer *p = container_of(n, struct peer, node);
-
-		if (p->state == PEER_UP && (!ring_empty(&p->in) || peer_has_news(p)))
-			peer_heat(p);
-	}
-}
-
-bool local_is_hot(struct local *l)
-{
-	return atomic_load(&l->nhot) > 0;
-}
-
-uint64_t local_deadline(struct local *l, uint64_t now)
-{
-	enum { BURY_NS = 10000000 };
-
-	if (l->self && !ring_empty(&l->self->in))
-		return now;
-	if (l->unsaid)
-		return l->say_at > now ? l->say_at : now;
-	return list_empty(&l->dead) ? NEVER : now + BURY_NS;
 }

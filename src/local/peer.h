@@ -17,6 +17,7 @@
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/lock.h"
+#include "sys/source.h"
 #include "verbs/core.h"
 #include "wire/qpn.h"
 
@@ -107,6 +108,7 @@ struct local_counters {
 };
 
 struct local {
+	struct source source;
 	struct local_counters count;
 	struct core *core;
 	struct host *host;
@@ -186,6 +188,9 @@ static inline bool peer_words(struct peer *p, uint32_t count, uint64_t word[ANSW
 	/* Relaxed: who saw a later word acquired, with it, the count before that word. */
 	return atomic_load_explicit(&a->count, memory_order_relaxed) - p->heard < ANSWERS;
 }
+
+/* Is there certainly nothing for local_input() in the hot rings?  One load for each. */
+bool rings_are_quiet(const struct local *l);
 
 /* --- peers (peer.c) ------------------------------------------------------ */
 

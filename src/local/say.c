@@ -68,6 +68,13 @@ static bool has_unsaid(const struct peer *p)
 	return p->say != SAY_NOTHING || p->kick || p->want_map;
 }
 
+/* Before a message is noted, which must wait. */
+static void one_waits(struct peer *p)
+{
+	p->l->unsaid += !has_unsaid(p);
+	source_sooner(&p->l->source, p->l->say_at);
+}
+
 int say_surely(struct peer *p, enum say what, bool yes)
 {
 	int rc = say(p, what, yes);
@@ -80,7 +87,7 @@ int say_surely(struct peer *p, enum say what, bool yes)
 	}
 	if (rc != -EAGAIN)
 		return rc;
-	p->l->unsaid += !has_unsaid(p);
+	one_waits(p);
 	p->say = (uint8_t)what;
 	p->say_yes = yes;
 	return 0;
@@ -92,7 +99,7 @@ void peer_kick(struct peer *p)
 		return;
 	if (say(p, SAY_KICK, true) != -EAGAIN)
 		return;
-	p->l->unsaid += !has_unsaid(p);
+	one_waits(p);
 	p->kick = true;
 }
 
@@ -105,7 +112,7 @@ void peer_ask_gate(struct peer *p, uint64_t now)
 	if (now < p->reach.ask_at || p->say != SAY_NOTHING)
 		return;
 	p->reach.ask_at = now + EVERY_NS;
-	p->l->unsaid += !has_unsaid(p);
+	one_waits(p);
 	p->say = SAY_ASK_GATE;
 	p->say_yes = true;
 }
@@ -147,7 +154,7 @@ void peer_ask_map(struct peer *p, uint32_t key)
 {
 	if (p->want_map)
 		return;
-	p->l->unsaid += !has_unsaid(p);
+	one_waits(p);
 	p->want_map = key;
 }
 

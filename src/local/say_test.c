@@ -35,7 +35,7 @@ static void is_sent_again_in_time(void **state)
 		;
 	at(l, due - 1); /* there is room, but it is too early */
 	assert_true(p->kick);
-	assert_int_equal(local_deadline(l, due - 1), due);
+	assert_int_equal(fix_deadline(l), due);
 	at(l, due);
 	assert_false(p->kick);
 	assert_int_equal(l->unsaid, 0);
@@ -73,7 +73,7 @@ static void waits_anew_if_there_is_no_room(void **state)
 	assert_true(p->kick);
 	assert_int_equal(l->unsaid, 1);
 	assert_int_equal(l->say_at, due + SAY_AGAIN_NS);
-	assert_int_equal(local_deadline(l, due), due + SAY_AGAIN_NS);
+	assert_int_equal(fix_deadline(l), due + SAY_AGAIN_NS);
 	pair_go(f, 1);
 	fix_close(f);
 }

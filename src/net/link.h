@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "net/dgram.h"
+#include "sys/source.h"
 
 /* Destination of a path, in the terms of verbs (ibv_ah_attr). */
 struct link_to {
@@ -84,6 +85,15 @@ struct link {
 	/* the sender's own, ns: the link was full and is not tried before full_until; it
 	 * last took a datagram at took_at */
 	uint64_t full_until, took_at;
+	/* The source that takes in what the outermost link receives; NULL in tests. */
+	struct source *source;
 };
+
+/* After send() by the outermost link, which may have put a datagram off. */
+static inline void link_sent(struct link *link)
+{
+	if (link->source)
+		source_sooner(link->source, link->ops->deadline(link));
+}
 
 #endif

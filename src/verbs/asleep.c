@@ -118,8 +118,7 @@ static void watch(struct channel *ch, uint64_t now)
 		a->since = a->sleeps;
 		look_at_all(ch);
 		lock_give(&ch->queue.lock);
-		if (a->look_at < atomic_load(&core->look_at))
-			atomic_store(&core->look_at, a->look_at);
+		source_sooner(&core->asleep, a->look_at);
 	}
 	lock_give(&core->lock);
 }
@@ -182,13 +181,9 @@ static uint64_t look_once(struct channel *ch, uint64_t now) REQUIRES(ch->queue.l
 	return now + a->step;
 }
 
-uint64_t asleep_deadline(const struct core *core)
+static void look(struct source *s, uint64_t now)
 {
-	return atomic_load_explicit(&core->look_at, memory_order_relaxed);
-}
-
-void asleep_look(struct core *core, uint64_t now)
-{
+	struct core *core = container_of(s, struct core, asleep);
 	uint64_t next = NEVER;
 
 	lock_take(&core->lock);
@@ -207,6 +202,14 @@ void asleep_look(struct core *core, uint64_t now)
 		else if (a->look_at < next)
 			next = a->look_at;
 	}
-	atomic_store(&core->look_at, next);
+	source_set(s, next);
 	lock_give(&core->lock);
+}
+
+struct source *asleep_source(struct core *core)
+{
+	static const struct source_ops ops = { .run = look };
+
+	core->asleep.ops = &ops;
+	return &core->asleep;
 }

@@ -18,13 +18,14 @@
 
 struct channel;
 struct core;
+struct source;
 
 /* The caller is about to sleep. Returns true if the engine is to look at its deadline. */
 bool asleep_begin(struct channel *ch);
 void asleep_end(void *channel);
 
-/* For the engine: when to look, and the look. */
-uint64_t asleep_deadline(const struct core *core);
-void asleep_look(struct core *core, uint64_t now);
+/* core->asleep, a source of the engine, looks when its time has come. The core's lock
+ * guards that time. */
+struct source *asleep_source(struct core *core);
 
 #endif

@@ -62,16 +62,16 @@ static bool sleeps(void)
 /* The engine looks when it should next.  Returns whether the log has these words. */
 static bool looks(const char *words)
 {
-	const uint64_t at = asleep_deadline(&t.core);
+	const uint64_t at = source_at(&t.core.asleep);
 
 	assert_true(at != NEVER);
-	LOGGED(text, "warn", asleep_look(&t.core, at));
+	LOGGED(text, "warn", asleep_source(&t.core)->ops->run(&t.core.asleep, at));
 	return words ? strstr(text, words) != NULL : text[0] == '\0';
 }
 
 static bool is_watched(void)
 {
-	return asleep_deadline(&t.core) != NEVER;
+	return source_at(&t.core.asleep) != NEVER;
 }
 
 static void a_queue_that_was_never_armed(void **state)
@@ -98,13 +98,13 @@ static void entries_that_come_while_it_sleeps(void **state)
 	(void)state;
 	open_two();
 	assert_true(sleeps());
-	first = asleep_deadline(&t.core);
+	first = source_at(&t.core.asleep);
 	assert_true(looks(NULL));
-	assert_int_equal(asleep_deadline(&t.core), first + 2000000000);
+	assert_int_equal(source_at(&t.core.asleep), first + 2000000000);
 	push(cq[1]);
-	first = asleep_deadline(&t.core);
+	first = source_at(&t.core.asleep);
 	assert_true(looks(NULL));
-	assert_int_equal(asleep_deadline(&t.core), first + 1000000000);
+	assert_int_equal(source_at(&t.core.asleep), first + 1000000000);
 	assert_true(
 		looks("while 1 entries wait to be polled; the queue was never armed: "));
 	close_two();

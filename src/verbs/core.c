@@ -31,7 +31,7 @@ int core_init(struct core *core, uint16_t slot)
 	list_init(&core->mcast);
 	list_init(&core->contexts);
 	list_init(&core->sleepers);
-	core->look_at = NEVER;
+	source_init(&core->asleep, NULL);
 	list_init(&core->windows);
 	list_init(&core->gsis);
 	list_init(&core->xrc.domains);

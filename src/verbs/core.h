@@ -11,6 +11,7 @@
 
 #include "sys/list.h"
 #include "sys/lock.h"
+#include "sys/source.h"
 #include "sys/turn.h"
 #include "verbs/counts.h"
 #include "verbs/mkey.h"
@@ -43,8 +44,8 @@ struct core {
 	struct list windows; /* under the turn: verbs/mr.h */
 	struct list gsis;    /* verbs/gsi.h; written under the turn */
 	struct xrc_state xrc;
-	struct list sleepers;	  /* channels that verbs/asleep.c watches */
-	_Atomic uint64_t look_at; /* when it looks at them, or NEVER */
+	struct list sleepers; /* channels that verbs/asleep.c watches */
+	struct source asleep; /* looks at them */
 
 	/* For the rooms above core: */
 	void *kept[CORE_ROOMS];	 /* their state: verbs/room.h */
