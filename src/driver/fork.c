@@ -124,9 +124,7 @@ NO_TSA static void leave_nic(struct nic *nic)
 	atomic_store(&e->broken, true);
 	e->thread.started = false;
 	turn_forked(&core->turn);
-	lock_init(&core->xrc.opening); /* another thread may have held it */
-	lock_init(&core->mkeys.lock);
-	lock_init(&core->lock);
+	core_forked(core);
 	if (has.turn)
 		turn_give(&core->turn);
 	else

@@ -17,6 +17,7 @@ struct conns;
 struct ethernet;
 struct host;
 struct netdev_monitor;
+struct nic;
 struct tally;
 
 enum { SOURCES = 3 };
@@ -24,6 +25,14 @@ enum { SOURCES = 3 };
 /* Sources that are no part of their room (sources.c). */
 struct nic_sources {
 	struct source source[SOURCES];
+};
+
+/* Who takes messages that other processes of this user pass to this one. */
+struct guest {
+	struct source source;
+	/* Of the process of slot: a message; it has ended. Turn held. */
+	void (*heard)(struct nic *nic, uint16_t slot, const void *buf, size_t len);
+	void (*gone)(struct nic *nic, uint16_t slot);
 };
 
 struct nic {
@@ -39,10 +48,7 @@ struct nic {
 	struct nic_sources sources;
 	struct dumper dumper;
 	struct tally *tally; /* counters that others may read; NULL: none */
-	/* XRC domains shared between processes: set at the first message, cleared when
-	 * ib closes */
-	bool xrc;
-	struct source xrc_source;
+	struct guest guest;  /* without functions in unit tests */
 	unsigned users;
 };
 

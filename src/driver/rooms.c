@@ -51,8 +51,8 @@ static void on_gone(void *arg, uint16_t slot)
 
 	ethernet_peer_gone(nic->ethernet, slot);
 	local_gone(local_of(&nic->core), slot);
-	if (nic->xrc)
-		xrc_gone(nic, slot);
+	if (nic->guest.gone)
+		nic->guest.gone(nic, slot);
 	if (nic->cm)
 		cm_gone(nic->cm, slot, clock_ns());
 }
@@ -70,8 +70,8 @@ static void on_said(void *arg, struct host_said *s)
 		dump_ask(&nic->dumper, s, clock_ns());
 		break;
 	case HOST_XRC:
-		if (nic->xrc)
-			xrc_heard(nic, s->slot, s->buf, s->len);
+		if (nic->guest.heard)
+			nic->guest.heard(nic, s->slot, s->buf, s->len);
 		break;
 	case HOST_DUMP_TEXT: /* this process asks nobody */
 	case HOST_HELLO:
@@ -120,19 +120,13 @@ static int open_ib(struct nic *nic, const struct conf *conf)
 	int rc = ib_open(&nic->core, clock_ns());
 
 	(void)conf;
-	if (rc)
-		return rc;
-	rc = xrc_open(nic);
-	if (rc)
-		ib_close(&nic->core);
-	else
+	if (!rc)
 		nic->tally = tally_open(&nic->core);
 	return rc;
 }
 
 static void close_ib(struct nic *nic)
 {
-	xrc_close(nic);
 	ib_close(&nic->core);
 	tally_close(nic->tally);
 }
@@ -414,6 +408,7 @@ static const struct room {
 	{ open_host, close_host },
 	{ open_core, close_core },
 	{ open_ib, close_ib },
+	{ xrc_open, xrc_close },
 	{ open_packets, close_packets },
 	{ open_conns, close_conns },
 	{ open_local, close_local },

@@ -12,7 +12,6 @@
 #include "driver/nic.h"
 #include "driver/nic_own.h"
 #include "driver/registry.h"
-#include "driver/xrc.h"
 #include "host/host.h"
 #include "local/local.h"
 #include "raw/packet.h"
@@ -143,8 +142,8 @@ void sources_open(struct nic *nic)
 	engine_add(e, local_source(local_of(&nic->core)));
 	if (packets_of(&nic->core))
 		engine_add(e, &own[PACKETS]);
-	if (nic->xrc)
-		engine_add(e, xrc_source(nic));
+	if (nic->guest.heard)
+		engine_add(e, &nic->guest.source);
 	engine_add(e, asleep_source(&nic->core));
 	if (nic->monitor)
 		engine_add(e, &own[INTERFACES]);

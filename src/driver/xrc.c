@@ -73,7 +73,7 @@ static void settle(void *arg)
 {
 	struct nic *nic = arg;
 
-	source_sooner(&nic->xrc_source, 0);
+	source_sooner(&nic->guest.source, 0);
 	engine_settle(&nic->engine, clock_ns(), 0);
 }
 
@@ -124,12 +124,26 @@ static const struct share_ops share_ops = {
 	.now = clock_ns,
 };
 
-/* --- all -----------------------------------------------------------------------------
+/* --- messages, and what is to be said again ------------------------------------------
  */
+
+static void heard(struct nic *nic, uint16_t slot, const void *buf, size_t len)
+{
+	source_sooner(&nic->guest.source, 0);
+	if (!share_heard(&nic->core, slot, buf, len))
+		ib_xrc_heard(&nic->core, slot, buf, len, clock_ns());
+}
+
+static void gone(struct nic *nic, uint16_t slot)
+{
+	source_sooner(&nic->guest.source, 0);
+	ib_xrc_gone(&nic->core, slot, clock_ns());
+	share_gone(&nic->core, slot);
+}
 
 static void run(struct source *s, uint64_t now)
 {
-	struct core *core = &container_of(s, struct nic, xrc_source)->core;
+	struct core *core = &container_of(s, struct nic, guest.source)->core;
 	uint64_t ib, share;
 
 	if (ib_xrc_deadline(core, now) <= now)
@@ -140,19 +154,14 @@ static void run(struct source *s, uint64_t now)
 	source_set(s, ib < share ? ib : share);
 }
 
-struct source *xrc_source(struct nic *nic)
-{
-	return &nic->xrc_source;
-}
-
-int xrc_open(struct nic *nic)
+int xrc_open(struct nic *nic, const struct conf *conf)
 {
 	static const struct source_ops ops = { .run = run };
 	int rc;
 
-	source_init(&nic->xrc_source, &ops);
+	(void)conf;
+	source_init(&nic->guest.source, &ops);
 	rc = share_open(&nic->core, &share_ops, nic);
-
 	if (rc)
 		return rc;
 	/* By the time of the host, in ms: no process begins a thousand lives a second. */
@@ -164,27 +173,15 @@ int xrc_open(struct nic *nic)
 	nic->core.xrc.claim = claim;
 	nic->core.xrc.unclaim = unclaim;
 	nic->core.xrc.elsewhere = elsewhere;
-	nic->xrc = true;
+	nic->guest.heard = heard;
+	nic->guest.gone = gone;
 	return 0;
 }
 
 void xrc_close(struct nic *nic)
 {
-	nic->xrc = false;
+	nic->guest.heard = NULL;
+	nic->guest.gone = NULL;
 	share_close(&nic->core);
 	ib_xrc_close(&nic->core);
-}
-
-void xrc_heard(struct nic *nic, uint16_t slot, const void *buf, size_t len)
-{
-	source_sooner(&nic->xrc_source, 0);
-	if (!share_heard(&nic->core, slot, buf, len))
-		ib_xrc_heard(&nic->core, slot, buf, len, clock_ns());
-}
-
-void xrc_gone(struct nic *nic, uint16_t slot)
-{
-	source_sooner(&nic->xrc_source, 0);
-	ib_xrc_gone(&nic->core, slot, clock_ns());
-	share_gone(&nic->core, slot);
 }

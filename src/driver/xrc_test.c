@@ -176,7 +176,7 @@ static void a_process_opens_it_twice(void **state)
 /* Messages from another process of this user that mean nothing, of every length. */
 static void nonsense_is_dropped(void **state)
 {
-	struct source *s = xrc_source(p.nic);
+	struct source *s = &p.nic->guest.source;
 	uint8_t buf[256];
 	struct xrcd *x;
 
@@ -186,9 +186,9 @@ static void nonsense_is_dropped(void **state)
 	for (int fill = 0; fill < 256; fill++) {
 		memset(buf, fill, sizeof(buf));
 		for (size_t n = 0; n <= sizeof(buf); n++)
-			xrc_heard(p.nic, 9, buf, n);
+			p.nic->guest.heard(p.nic, 9, buf, n);
 	}
-	xrc_gone(p.nic, 9);
+	p.nic->guest.gone(p.nic, 9);
 	assert_int_equal(source_at(s), 0);
 	s->ops->run(s, nic_now());
 	assert_int_equal(source_at(s), NEVER);

@@ -40,6 +40,13 @@ int core_init(struct core *core, uint16_t slot)
 	return 0;
 }
 
+void core_forked(struct core *core)
+{
+	lock_init(&core->xrc.opening);
+	lock_init(&core->mkeys.lock);
+	lock_init(&core->lock);
+}
+
 void core_fini(struct core *core)
 {
 	free_tables(core);

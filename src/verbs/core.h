@@ -65,6 +65,8 @@ static inline void turn_is_held(const struct core *core) ASSERTS(core->turn)
 
 int core_init(struct core *core, uint16_t slot); /* 0 or -ENOMEM */
 void core_fini(struct core *core);		 /* all its objects must be gone */
+/* In the child of a fork: other threads may have held the locks, but for the turn's. */
+void core_forked(struct core *core);
 
 /* Returns a new number for the handle fields that programs see. */
 static inline uint32_t core_handle(struct core *core)
