@@ -265,7 +265,7 @@ static void device_memory(void **state)
 	mr = abi_reg_dm_mr(fix.pd, dm, 8, 16,
 			   IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
 	assert_int_equal(mr_of(mr)->mkey.length, 16);
-	assert_ptr_equal(mr_of(mr)->dm, dm_of(dm));
+	assert_ptr_equal(mr_of(mr)->of, dm_of(dm));
 	fix_errno(abi_free_dm(dm), EBUSY);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	/* A handler that has interrupted a call of its thread: see abi.h. */

@@ -11,6 +11,7 @@
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/mr.h"
 
 struct dm *dm_of(struct ibv_dm *ibv)
 {
@@ -116,14 +117,14 @@ int dm_free(struct dm *dm)
 	return 0;
 }
 
-bool dm_within(const struct dm *dm, uint64_t offset, size_t length)
+static bool within(const struct dm *dm, uint64_t offset, size_t length)
 {
 	return length <= dm->length && offset <= dm->length - length;
 }
 
 static int check_copy(const struct dm *dm, uint64_t offset, size_t length)
 {
-	if (!dm_within(dm, offset, length))
+	if (!within(dm, offset, length))
 		return -EFAULT;
 	return offset % DM_ALIGN || length % DM_ALIGN ? -EINVAL : 0;
 }
@@ -144,6 +145,48 @@ int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length)
 	if (!rc)
 		memcpy(to, dm->host + offset, length);
 	return rc;
+}
+
+/* --- regions --------------------------------------------------------------- */
+
+static void release(struct mr *mr)
+{
+	struct dm *of = mr->of;
+
+	atomic_fetch_sub(&of->users, 1);
+}
+
+int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
+	   struct mr **out)
+{
+	const int never = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+	struct dm *of = dm->of ? dm->of : dm;
+	int rc = mr_check_access(pd, access);
+
+	if (rc)
+		return rc;
+	if (!(access & IBV_ACCESS_ZERO_BASED) || access & never ||
+	    !within(dm, offset, length)) {
+		log_info("memory region refused: %zu bytes at offset %llu of device "
+			 "memory of %zu bytes, access %#x (which must have "
+			 "IBV_ACCESS_ZERO_BASED)",
+			 length, (unsigned long long)offset, dm->length,
+			 (unsigned)access);
+		return -EINVAL;
+	}
+	rc = mr_make(pd,
+		     &(struct mkey){ .valid = true,
+				     .access = access,
+				     .length = length,
+				     .host = dm->host + offset },
+		     out);
+	if (rc)
+		return rc;
+	(*out)->release = release;
+	(*out)->of = of;
+	(*out)->ibv.addr = NULL;
+	atomic_fetch_add(&of->users, 1);
+	return 0;
 }
 
 /* --- imports --------------------------------------------------------------- */

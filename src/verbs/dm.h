@@ -15,6 +15,8 @@
 #include "sys/live.h"
 
 struct core;
+struct mr;
+struct pd;
 
 enum { DM_ALIGN = 4 }; /* alignment of a copy's offset and length */
 
@@ -37,13 +39,14 @@ int dm_alloc(struct core *core, struct ibv_context *ctx,
 	     const struct ibv_alloc_dm_attr *attr, struct dm **out);
 int dm_free(struct dm *dm); /* 0; -EBUSY; -EINVAL: imported */
 
-/* Does [offset, offset + length) lie within dm? */
-bool dm_within(const struct dm *dm, uint64_t offset, size_t length);
-
 /* Copy into and out of dm. Return 0, -EINVAL if not aligned to DM_ALIGN, -EFAULT if
  * past the end. */
 int dm_write(struct dm *dm, uint64_t offset, const void *from, size_t length);
 int dm_read(void *to, const struct dm *dm, uint64_t offset, size_t length);
+
+/* Registers device memory; access must contain IBV_ACCESS_ZERO_BASED. */
+int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
+	   struct mr **out);
 
 /* Makes a second object of ctx for the dm with this handle for which ok(dm, ctx) is
  * true. Returns 0 or -ENOENT. */

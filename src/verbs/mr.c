@@ -12,7 +12,6 @@
 #include "sys/mapped.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
-#include "verbs/dm.h"
 #include "verbs/exports.h"
 #include "verbs/flush.h"
 #include "verbs/mkey.h"
@@ -158,7 +157,7 @@ static void tell_removed(struct core *core, const struct mkey *mk)
 
 static bool is_told(const struct mr *mr)
 {
-	return !mr->dm && !mr->mkey.is_null;
+	return !mr->release;
 }
 
 int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
@@ -196,8 +195,8 @@ static int check_rereg(const struct mr *mr, int flags, const struct pd *pd,
 
 	if (mr->imported)
 		return -EINVAL;
-	/* The address of device memory and null regions cannot change. */
-	if ((mr->dm || mr->mkey.is_null) && flags & fixed)
+	/* The program has no address of it. */
+	if (mr->release && flags & fixed)
 		return -EINVAL;
 	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
 		return -EINVAL;
@@ -362,10 +361,8 @@ int mr_dereg(struct mr *mr)
 	live_del(&mr->live);
 	pd_unuse(pd_of(mr->ibv.pd));
 	count_down(&core->counts.mrs);
-	if (mr->dm)
-		atomic_fetch_sub(&mr->dm->users, 1);
-	if (mr->mkey.is_null)
-		null_mr_release(core);
+	if (mr->release)
+		mr->release(mr);
 	free(mr);
 	return 0;
 }

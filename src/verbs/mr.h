@@ -26,7 +26,6 @@
 
 struct context;
 struct core;
-struct dm;
 struct mr;
 struct mw;
 struct qp;
@@ -50,8 +49,10 @@ struct mr {
 	struct mkey mkey;
 	struct core *core;
 	bool imported; /* a second object: only ibv, key and PD are used */
-	struct dm *dm; /* the device memory it covers, or NULL */
 	bool leaving;  /* its key is removed, but threads may still use it */
+	/* Of a region whose memory is not the program's: the region ends. Else NULL. */
+	void (*release)(struct mr *mr);
+	void *of; /* release()'s own */
 };
 struct mw {
 	struct live live;
@@ -83,11 +84,7 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 int mr_check_access(const struct pd *pd, int access);
 /* Makes a region as described by `like`, which the caller has checked. */
 int mr_make(struct pd *pd, const struct mkey *like, struct mr **out);
-/* Registers device memory; access must contain IBV_ACCESS_ZERO_BASED. */
-int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
-	   struct mr **out);
 int null_mr_alloc(struct pd *pd, struct mr **out); /* 0 or -ENOMEM */
-void null_mr_release(struct core *core);	   /* one null region was deregistered */
 /* Changes a region in place, keeping its key; on an error nothing changes. Returns
  * -EBUSY if windows are bound to it. */
 int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,

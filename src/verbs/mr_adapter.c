@@ -1,45 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mr_adapter.c - regions of the adapter's own memory: device memory (ibv_reg_dm_mr(3))
- * and null regions (ibv_alloc_null_mr(3)). */
-#include <errno.h>
-
-#include "sys/log.h"
+/* mr_adapter.c - null regions (ibv_alloc_null_mr(3)). */
 #include "verbs/core.h"
-#include "verbs/dm.h"
 #include "verbs/mr.h"
 #include "verbs/null_memory.h"
-
-int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int access,
-	   struct mr **out)
-{
-	const int never = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
-	struct dm *of = dm->of ? dm->of : dm;
-	int rc = mr_check_access(pd, access);
-
-	if (rc)
-		return rc;
-	if (!(access & IBV_ACCESS_ZERO_BASED) || access & never ||
-	    !dm_within(dm, offset, length)) {
-		log_info("memory region refused: %zu bytes at offset %llu of device "
-			 "memory of %zu bytes, access %#x (which must have "
-			 "IBV_ACCESS_ZERO_BASED)",
-			 length, (unsigned long long)offset, dm->length,
-			 (unsigned)access);
-		return -EINVAL;
-	}
-	rc = mr_make(pd,
-		     &(struct mkey){ .valid = true,
-				     .access = access,
-				     .length = length,
-				     .host = dm->host + offset },
-		     out);
-	if (rc)
-		return rc;
-	(*out)->dm = of;
-	(*out)->ibv.addr = NULL;
-	atomic_fetch_add(&of->users, 1);
-	return 0;
-}
 
 static int use(struct core *core)
 {
@@ -51,11 +14,16 @@ static int use(struct core *core)
 	return rc;
 }
 
-void null_mr_release(struct core *core)
+static void unuse(struct core *core)
 {
 	lock_take(&core->lock);
 	null_memory_unuse(&core->null);
 	lock_give(&core->lock);
+}
+
+static void release(struct mr *mr)
+{
+	unuse(mr->core);
 }
 
 int null_mr_alloc(struct pd *pd, struct mr **out)
@@ -72,6 +40,8 @@ int null_mr_alloc(struct pd *pd, struct mr **out)
 		return rc;
 	rc = mr_make(pd, &mkey, out);
 	if (rc)
-		null_mr_release(pd->core);
+		unuse(pd->core);
+	else
+		(*out)->release = release;
 	return rc;
 }
