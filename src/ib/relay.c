@@ -553,7 +553,7 @@ static void want(struct ib_qp *q, const struct resource *t, uint64_t now)
 }
 
 int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
-		struct relay_bytes *out, enum refusal *why)
+		struct rsp_bytes *out, enum refusal *why)
 {
 	struct relay *r = relay_of(q) ? relay_of(q) : relay_make(q);
 	uint32_t skip = 0;
@@ -561,10 +561,13 @@ int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
 	*why = REFUSED_SRQ;
 	if (!r)
 		return -EACCES;
-	if (t->len == 0) { /* a READ of 0 bytes, or an atomic write: nothing to fetch */
-		*out = (struct relay_bytes){ r->part.bytes, 0, 1 };
+	out->span.ours = true;
+	out->span.n = t->len > 0;
+	out->span.v[0] = (struct piece){ r->part.bytes, t->len - t->sent * q->mtu };
+	out->first = t->sent;
+	out->end = t->sent + 1;
+	if (t->len == 0) /* a READ of 0 bytes, or an atomic write: nothing to fetch */
 		return 0;
-	}
 	if (!is_part(q, t, &skip)) {
 		want(q, t, now);
 		skip = 0;
@@ -576,11 +579,8 @@ int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
 	}
 	if (r->part.state != HERE)
 		return -EAGAIN;
-	*out = (struct relay_bytes){
-		.at = r->part.bytes + (size_t)skip * q->mtu,
-		.first = t->sent,
-		.n = (r->part.msg.len - 1) / q->mtu + 1 - skip,
-	};
+	out->span.v[0].host += (size_t)skip * q->mtu;
+	out->end = t->sent + (r->part.msg.len - 1) / q->mtu + 1 - skip;
 	return 0;
 }
 

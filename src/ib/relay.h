@@ -61,15 +61,10 @@ uint64_t relay_run(struct ib_qp *q, uint64_t now);
 /* The responder is reset or fails: the relay drops its queue. */
 void relay_stop(struct ib_qp *q);
 void relay_free(struct ib_qp *q);
-/* Finds payload for the response t to a READ in another process's memory, from packet
- * t->sent on.  Returns 0 with *out; -EAGAIN while it is fetched (the QP becomes due
- * when it has arrived); or -EACCES with *why. */
-struct relay_bytes {
-	uint8_t *at;
-	uint32_t first, n; /* which packets of the response */
-};
+/* As rsp_bytes(), for a READ of another process's memory, from packet t->sent on; also
+ * -EAGAIN while it is fetched: the QP becomes due when it has arrived. */
 int relay_bytes(struct ib_qp *q, const struct resource *t, uint64_t now,
-		struct relay_bytes *out, enum refusal *why);
+		struct rsp_bytes *out, enum refusal *why);
 /* The response to the oldest READ has been sent. */
 void relay_read_done(struct ib_qp *q);
 /* Do responses wait for such payload? */

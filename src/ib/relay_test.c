@@ -516,7 +516,7 @@ static void a_question_that_was_never_put_is_not_ended(void **state)
 
 /* --- parts of a READ's answer ---------------------------------------------------- */
 
-static int bytes(struct lab *x, const struct resource *t, struct relay_bytes *out)
+static int bytes(struct lab *x, const struct resource *t, struct rsp_bytes *out)
 {
 	struct core *core = &x->s->node[1].core;
 	enum refusal why;
@@ -556,24 +556,24 @@ static void a_part_is_that_of_a_read_of_its_length(void **state)
 {
 	struct lab *x = lab_open(NULL);
 	struct resource t = a_read(x, 2500), longer = a_read(x, 9000);
-	struct relay_bytes b;
+	struct rsp_bytes b;
 
 	(void)state;
 	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
 	while (deliver(x))
 		;
 	assert_int_equal(bytes(x, &t, &b), 0);
-	assert_int_equal(b.n, 3);
+	assert_int_equal(b.end - b.first, 3);
 	t.sent = 2;
 	assert_int_equal(bytes(x, &t, &b), 0);
-	assert_int_equal(b.n, 1);
-	assert_memory_equal(b.at, x->mem + 2048, 452);
+	assert_int_equal(b.end - b.first, 1);
+	assert_memory_equal(b.span.v[0].host, x->mem + 2048, 452);
 	assert_int_equal(bytes(x, &longer, &b), -EAGAIN);
 	while (deliver(x))
 		;
 	assert_int_equal(bytes(x, &longer, &b), 0);
-	assert_int_equal(b.n, 9);
-	assert_memory_equal(b.at, x->mem, 9000);
+	assert_int_equal(b.end - b.first, 9);
+	assert_memory_equal(b.span.v[0].host, x->mem, 9000);
 	lab_close(x);
 }
 
@@ -583,7 +583,7 @@ static void parts_of_two_relays_have_different_numbers(void **state)
 {
 	struct lab *x = lab_open(NULL);
 	struct resource t = a_read(x, 1000);
-	struct relay_bytes b;
+	struct rsp_bytes b;
 
 	(void)state;
 	assert_int_equal(bytes(x, &t, &b), -EAGAIN);
@@ -599,7 +599,7 @@ static void parts_of_two_relays_have_different_numbers(void **state)
 	while (deliver(x))
 		;
 	assert_int_equal(bytes(x, &t, &b), 0);
-	assert_memory_equal(b.at, x->mem, 1000);
+	assert_memory_equal(b.span.v[0].host, x->mem, 1000);
 	lab_close(x);
 }
 
@@ -625,7 +625,7 @@ static void a_part_of_an_earlier_life_is_not_sent(void **state)
 	struct lab *x = lab_open(NULL);
 	const uint32_t here = (2u << (24 - QPN_SLOT_BITS)) + 5;
 	const struct resource t = a_read(x, 1000);
-	struct relay_bytes b;
+	struct rsp_bytes b;
 
 	(void)state;
 	begin_read(x, 1000);
@@ -640,7 +640,7 @@ static void a_part_of_an_earlier_life_is_not_sent(void **state)
 	while (deliver(x))
 		;
 	assert_int_equal(bytes(x, &t, &b), 0);
-	assert_memory_equal(b.at, x->mem, 1000);
+	assert_memory_equal(b.span.v[0].host, x->mem, 1000);
 	lab_close(x);
 }
 

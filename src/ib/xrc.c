@@ -57,23 +57,13 @@ static int bytes(struct ib_qp *q, unsigned i, uint64_t now, struct rsp_bytes *ou
 		 enum refusal *why)
 {
 	const struct resource *t = &q->rsp.resource[i];
-	struct relay_bytes b;
-	int rc;
 
 	*why = REFUSED_KEY;
 	if (!is_abroad(q, t->srqn))
 		return xrc_reach(q->qp, t->srqn) ? -EACCES : rsp_bytes(q, t, out, why);
 	if (i > 0) /* fetches one READ at a time */
 		return -ENOBUFS;
-	rc = relay_bytes(q, t, now, &b, why);
-	if (rc)
-		return rc;
-	out->span.ours = true;
-	out->span.n = t->len > 0;
-	out->span.v[0] = (struct piece){ b.at, t->len - b.first * q->mtu };
-	out->first = b.first;
-	out->end = b.first + b.n;
-	return 0;
+	return relay_bytes(q, t, now, out, why);
 }
 
 static void sent(struct ib_qp *q)
