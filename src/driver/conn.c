@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "driver/tuning.h"
 #include "iwarp/iwarp.h"
 #include "net/stream.h"
 #include "sys/cancel.h"
@@ -25,12 +26,6 @@
 enum {
 	FEW = CONNS_FEW,
 	EVENTS = 64,
-	/* looks without input after which a connection is looked at in 1 of 16, */
-	EMPTY_MAX = 4,
-	REST_NS = 10000,      /* or after this many ns, if that is sooner */
-	IN_TURN = 1 << 20,    /* bytes received by one turn */
-	OUT_TURN = 256 << 10, /* bytes sent by one QP */
-	SPENT_BYTES = 4096,   /* bytes that count as the work of one datagram */
 };
 
 /* A QP's connection; stream->user points to it. */

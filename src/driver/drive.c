@@ -69,12 +69,11 @@ static bool send_posted(struct nic *nic, struct qp *qp, uint64_t *next)
  * turn.) */
 static bool turn_soon(struct nic *nic) TRY_ACQUIRES(true, nic->core.turn)
 {
-	enum { SPINS = 50 }; /* about 2 us */
 	int i = 0;
 
 	if (turn_try_brief(&nic->core.turn))
 		return true;
-	while (i < SPINS &&
+	while (i < TURN_SPINS &&
 	       atomic_load_explicit(&nic->engine.thread.serving, memory_order_relaxed)) {
 		lock_pause();
 		i++;
@@ -431,7 +430,7 @@ static int sleep_on(const struct engine *e, int fd, uint64_t until)
 /* Looks for an event for a while, unless another thread looks. Returns has(arg). */
 static bool look_for(struct nic *nic, bool (*has)(void *arg), void *arg)
 {
-	const uint64_t until = clock_ns() + WATCH_AWAIT_NS;
+	const uint64_t until = clock_ns() + WAKE_UP_NS;
 	bool alone;
 
 	do {

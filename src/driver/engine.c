@@ -16,18 +16,6 @@
 #include "verbs/share.h"
 #include "verbs/transport.h"
 
-enum {
-	FLUSH_NS = 1000000, /* ns; an ACK waits less than that */
-	/* While pipes were busy so lately, pollers have GLANCES short turns between two
-	 * whole ones, and look at the sockets after SOCKET_LOOKS looks, of which a whole
-	 * turn counts as TURN_LOOKS. */
-	BUSY_NS = 50000,
-	GLANCES = 32,
-	TURN_LOOKS = 8,
-	SOCKET_LOOKS = 64,
-	CLOCK_LOOKS = 8, /* a poller that finds nothing reads the clock after so many */
-};
-
 static void put_last(struct sources *list, bool has, struct source *s)
 {
 	struct source **v = list->v;
@@ -299,7 +287,7 @@ static unsigned take_input(struct engine *e, enum source_kind kind,
 
 static bool is_recent(uint64_t at, uint64_t now)
 {
-	return now - at < BUSY_NS;
+	return now - at < WAKE_UP_NS;
 }
 
 /* A look at sockets is a system call, a look at pipes is not. While pipes are busy the

@@ -73,7 +73,7 @@ void nic_leave(struct core *core) NO_TSA;
  * and asks to be told of destinations that refuse us. Returns 0 or -EADDRINUSE ... */
 int nic_open_port(struct core *core, const uint8_t *ip);
 /* The caller is about to sleep until has(arg), which makes fd readable. Looks for input
- * for WATCH_AWAIT_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS, and
+ * for WAKE_UP_NS, then sleeps on the NIC's sockets, too, for up to WATCH_LOOK_NS, and
  * takes in itself what comes: a peer that answers soon wakes one thread, or none. Returns
  * 1 if has(arg); 0 if the time is up, and then the engine's thread watches; -EINTR.
  * has() is called without the turn. */

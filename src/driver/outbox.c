@@ -2,6 +2,7 @@
 /* outbox.c - see outbox.h. */
 #include "driver/outbox.h"
 
+#include "driver/tuning.h"
 #include "local/local.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -12,8 +13,7 @@
 #include "verbs/transport.h"
 
 enum {
-	RETRY_PIPE_NS = 20000, /* ns until a full pipe is tried again */
-	COPY_ROOM = 8192,      /* bytes for any copied datagram, MTU 4096 */
+	COPY_ROOM = 8192, /* bytes for any copied datagram, MTU 4096 */
 };
 
 /* Returns the part of the batch that v[i] belongs to; NULL: it belongs to no QP. */

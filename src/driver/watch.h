@@ -10,17 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-	WATCH_LOOK_NS = 1000000, /* ns between looks at input that is left to pollers */
-	/* ns since the last poll: within them, a poller takes input in before the thread
-	 * does */
-	WATCH_FIRST_NS = 50000,
-	/* ns that a thread looks for an event before it sleeps: about as long as a
-	 * wake-up takes. Most answers come within it. */
-	WATCH_AWAIT_NS = 50000,
-	WATCH_LATE_MAX = 7, /* largest value of watch.late */
-	WATCH_SERVED = 2    /* value of watch.served that resets watch.late */
-};
+#include "driver/tuning.h"
 
 /* One kind of input, such as sockets or rings. */
 struct watch {
@@ -47,7 +37,7 @@ void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late
 /* Does a thread poll so often that it takes input before the engine's thread? */
 static inline bool watch_is_first(const struct watch_seen *s)
 {
-	return s->polled + WATCH_FIRST_NS > s->now;
+	return s->polled + WAKE_UP_NS > s->now;
 }
 
 /* Does the thread, just woken, take the turn? If not, polling threads serve the input
@@ -70,12 +60,6 @@ static inline void watch_served(struct watch *w)
 
 /* Datagrams in bulk are followed by more.  To sleep between two bursts, and to be woken,
  * takes longer than to take a burst in; so the thread looks for more for a while. */
-enum {
-	BULK = 16,	 /* datagrams of one turn */
-	BULK_NS = 50000, /* ns; so long after them */
-	BULK_LOOKS = 16	 /* every so many looks go to all descriptors */
-};
-
 struct bulk {
 	uint64_t until; /* ns; looks for more until then */
 	unsigned looks;
@@ -85,7 +69,7 @@ struct bulk {
 static inline void bulk_took(struct bulk *b, unsigned n, uint64_t now)
 {
 	if (n >= BULK)
-		b->until = now + BULK_NS;
+		b->until = now + WAKE_UP_NS;
 }
 
 /* Does the thread look for more, instead of sleeping? */
@@ -101,23 +85,6 @@ static inline bool bulk_looks_round(struct bulk *b)
 }
 
 /* --- a poller's patience ------------------------------------------------------------ */
-
-enum {
-	SPIN_NS = 60000, /* how long a poller looks in vain before it yields, */
-	/* or, where other threads run when it yields, this long. */
-	SPIN_SHARED_NS = 1000,
-	/* A yield that takes longer than this ran another thread. */
-	SPIN_YIELD_MAX_NS = 2000,
-	/* A yield that takes longer than this met threads that use up their time
-	 * slices: */
-	SPIN_SLICE_NS = 500000,
-	/* the poller then alternates looking and sleeping for this long each, */
-	SPIN_NAP_NS = 20000,
-	SPIN_NAPS_NS = 100000000, /* and tries yielding again after this long. */
-	/* It also does so, until it finds something, after so many yields in vain: a
-	 * yield reaches only some of the threads that it may wait for. */
-	SPIN_VAIN = 16
-};
 
 /* Shared by the polling threads of a process. */
 struct spin {
@@ -146,7 +113,6 @@ void spin_slept(struct spin *s, uint64_t after);
 /* A poll found the turn taken, as n polls in a row did, without any turn ending among
  * them. The holder may be a thread that gets no processor because the caller has a
  * higher priority (SCHED_FIFO); only sleep lets the holder run. */
-enum { SPIN_MISSES = 64, SPIN_MISS_YIELDS = 32, SPIN_MISS_NAP_NS = 50000 };
 static inline bool spin_asks(unsigned n)
 {
 	return n % SPIN_MISSES == 0;

@@ -12,7 +12,7 @@
 
 enum { US = 1000, SEC_US = 1000000, WAKE_US = 5 };
 /* The longest time that input may wait. */
-enum { WORST_US = (WATCH_LOOK_NS + WATCH_FIRST_NS) / US };
+enum { WORST_US = (WATCH_LOOK_NS + WAKE_UP_NS) / US };
 
 /* A program, a peer that sends it input, and what the engine thread does. */
 struct world {
@@ -308,10 +308,10 @@ static void what_was_late_is_watched_for_a_while(void **state)
 	struct watch w = { .left = true };
 
 	(void)state;
-	see(&w, t, t - WATCH_FIRST_NS + 1, false, false, true);
+	see(&w, t, t - WAKE_UP_NS + 1, false, false, true);
 	assert_true(w.left); /* a polling program would have taken the input in time */
 	for (int i = 0; i < 10; i++) {
-		see(&w, t, t - WATCH_FIRST_NS, false, false, true);
+		see(&w, t, t - WAKE_UP_NS, false, false, true);
 		assert_false(w.left);
 		/* Arming the rings does not shorten that. */
 		see(&w, t, t, true, false, false);
@@ -325,14 +325,14 @@ static void what_was_late_is_watched_for_a_while(void **state)
 	}
 	for (int i = 0; i < WATCH_SERVED - 1; i++)
 		watch_served(&w);
-	see(&w, t, t - WATCH_FIRST_NS, false, false, true);
+	see(&w, t, t - WAKE_UP_NS, false, false, true);
 	see(&w, t + stay - 1, t + stay - 1, false, true, false);
 	assert_false(w.left);
 	t += stay;
 	see(&w, t, t, false, true, false);
 	for (int i = 0; i < WATCH_SERVED; i++)
 		watch_served(&w);
-	see(&w, t, t - WATCH_FIRST_NS, false, false, true);
+	see(&w, t, t - WAKE_UP_NS, false, false, true);
 	see(&w, t + WATCH_LOOK_NS, t + WATCH_LOOK_NS, false, true, false);
 	assert_true(w.left);
 }
@@ -347,7 +347,7 @@ static void who_does_not_poll_any_more_leaves_nothing(void **state)
 	assert_true(w.left); /* the program has polled since the thread went to sleep */
 	see(&w, t, t - WATCH_LOOK_NS - 1, false, false, false);
 	assert_false(w.left);
-	see(&w, t, t - WATCH_FIRST_NS, false, true, false);
+	see(&w, t, t - WAKE_UP_NS, false, true, false);
 	assert_false(w.left);
 	see(&w, t, t, false, false, false); /* the ring did not wake the thread */
 	assert_false(w.left);
@@ -356,8 +356,8 @@ static void who_does_not_poll_any_more_leaves_nothing(void **state)
 static void who_is_called_takes_the_turn(void **state)
 {
 	const uint64_t t = 5000000;
-	const struct watch_seen near = { .now = t, .polled = t - WATCH_FIRST_NS + 1 },
-				far = { .now = t, .polled = t - WATCH_FIRST_NS },
+	const struct watch_seen near = { .now = t, .polled = t - WAKE_UP_NS + 1 },
+				far = { .now = t, .polled = t - WAKE_UP_NS },
 				armed = { .now = t, .polled = t, .armed = true };
 
 	(void)state;
@@ -489,9 +489,9 @@ static void in_bulk_it_stays_up(void **state)
 	assert_false(bulk_goes_on(&b, t));
 	bulk_took(&b, BULK, t);
 	assert_true(bulk_goes_on(&b, t));
-	bulk_took(&b, 1, t + BULK_NS / 2); /* few, but no sign of an end */
-	assert_true(bulk_goes_on(&b, t + BULK_NS - 1));
-	assert_false(bulk_goes_on(&b, t + BULK_NS));
+	bulk_took(&b, 1, t + WAKE_UP_NS / 2); /* few, but no sign of an end */
+	assert_true(bulk_goes_on(&b, t + WAKE_UP_NS - 1));
+	assert_false(bulk_goes_on(&b, t + WAKE_UP_NS));
 	bulk_took(&b, BULK, t);
 	bulk_yielded(&b, t, t + SPIN_YIELD_MAX_NS); /* to nobody */
 	assert_true(bulk_goes_on(&b, t + 1));

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "net/link.h"
 #include "raw/packet.h"
 #include "raw/packet_own.h"
 #include "sys/clock.h"
@@ -25,7 +26,6 @@
 enum {
 	MSGS = 32,	    /* frames sent in one system call */
 	SOCK_BUF = 4 << 20, /* the kernel clips it to its maximum */
-	FULL_NS = 100000,   /* wait before trying a full socket again */
 };
 
 /* The frames of one system call. */
@@ -213,7 +213,7 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 				  left < echoes ? left : echoes,
 				  MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (rc < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
-			q->full_until = now + FULL_NS;
+			q->full_until = now + LINK_FULL_NS;
 			return false;
 		}
 		if (rc < 0) {
