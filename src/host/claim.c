@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include "host/name.h"
-#include "host/slots.h"
 #include "sys/fd.h"
 #include "sys/rand.h"
 #include "wire/qpn.h"

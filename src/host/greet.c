@@ -11,9 +11,10 @@
  * is not looked at: it costs nothing until the alarm.  For a slot of the reserve the
  * alarm comes when the kernel's list may be read again (reserve.h); all greetings
  * that came in before that reading are judged by it.  Datagrams for services wait in
- * the same list (later.c).
+ * the same list.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -23,6 +24,8 @@
 #include "host/name.h"
 #include "sys/clock.h"
 #include "sys/log.h"
+
+enum { WAIT_TRIES = 8 }; /* the wait grows no longer then; a datagram is dropped */
 
 void host_set_alarm(struct host *h, uint64_t at)
 {
@@ -40,9 +43,11 @@ bool host_has_alarm(const struct host *h)
 	return h->alarm_at != NEVER;
 }
 
-/* The wait doubles with each try. A look caused by an answer (at == 0), which may be
- * another process's, does not count as one. */
-void host_wait(struct host *h, struct host_wait *w, uint16_t slot)
+/* --- what waits ------------------------------------------------------------------- */
+
+/* `slot` decides how soon w can be judged. The wait doubles with each try. A look caused
+ * by an answer (at == 0), which may be another process's, does not count as one. */
+static void wait_on(struct host *h, struct host_wait *w, uint16_t slot)
 {
 	if (w->at && w->tries < WAIT_TRIES)
 		w->tries++;
@@ -53,10 +58,12 @@ void host_wait(struct host *h, struct host_wait *w, uint16_t slot)
 	host_set_alarm(h, w->at);
 }
 
-static void wait_on(struct host *h, struct host_conn *c, uint16_t slot)
+/* --- greetings ------------------------------------------------------------------- */
+
+static void wait_greeted(struct host *h, struct host_conn *c, uint16_t slot)
 {
 	c->claimed = slot;
-	host_wait(h, &c->wait, slot);
+	wait_on(h, &c->wait, slot);
 }
 
 static void deny(struct host *h, const struct host_conn *c, uint16_t slot, int why)
@@ -131,7 +138,7 @@ void host_greeted(struct host *h, struct host_conn *c, const struct msg *m)
 	if (judge_claim(h, c, slot))
 		return;
 	host_conn_watch(h, c, false);
-	wait_on(h, c, slot);
+	wait_greeted(h, c, slot);
 }
 
 bool host_answered(struct host *h, struct host_conn *c, const struct msg *m)
@@ -159,9 +166,116 @@ static void judge_again(struct host *h, struct host_conn *c)
 	} else if (host_conn_has_ended(c)) {
 		host_conn_close(h, c);
 	} else {
-		wait_on(h, c, slot);
+		wait_greeted(h, c, slot);
 	}
 }
+
+/* --- datagrams for services ------------------------------------------------------- */
+
+/* After setuid() its slot decides whose a datagram is, and the slot's owner may not have
+ * answered. They keep their order. */
+
+/* At most ALL_MAX wait, EACH_MAX of one user, so that no user can fill the list
+ * alone. */
+enum { ALL_MAX = 64, EACH_MAX = 16 };
+
+struct later {
+	struct host_wait wait;
+	uid_t uid;
+	pid_t pid;
+	size_t len;
+	_Alignas(8) uint8_t buf[];
+};
+
+static const struct later *later_of(const struct list *node)
+{
+	return container_of(node, const struct later, wait.node);
+}
+
+static bool is_datagram(const struct list *node)
+{
+	return !container_of(node, const struct host_wait, node)->conn;
+}
+
+/* Keeps a copy of the datagram. Returns false if there is no room. */
+static bool keep_copy(struct host *h, uid_t uid, pid_t pid, const void *buf, size_t len)
+{
+	struct later *l;
+	unsigned all = 0, each = 0;
+
+	list_for(node, &h->waiting)
+	{
+		if (!is_datagram(node))
+			continue;
+		all++;
+		each += later_of(node)->uid == uid;
+	}
+	l = all < ALL_MAX && each < EACH_MAX ? malloc(sizeof(*l) + len) : NULL;
+	if (!l)
+		return false;
+	*l = (struct later){
+		.wait.since = clock_ns(), .uid = uid, .pid = pid, .len = len
+	};
+	memcpy(l->buf, buf, len);
+	wait_on(h, &l->wait, 0);
+	return true;
+}
+
+static bool one_waits(const struct host *h, uid_t uid, pid_t pid)
+{
+	list_for(node, &h->waiting)
+	{
+		if (is_datagram(node) && later_of(node)->uid == uid &&
+		    later_of(node)->pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/* Does a datagram of w's sender wait, too? It comes first. */
+static bool is_behind(const struct host *h, const struct host_wait *w)
+{
+	const struct later *l = later_of(&w->node);
+
+	return one_waits(h, l->uid, l->pid);
+}
+
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len)
+{
+	int rc = one_waits(h, uid, pid)
+			 ? -EAGAIN
+			 : host_judge_dgram(h, uid, pid, buf, len, clock_ns());
+
+	if (rc == -EAGAIN && !keep_copy(h, uid, pid, buf, len))
+		h->stats.refused++;
+}
+
+/* Judges w, a datagram, and frees it, or lets it wait on. */
+static void judge_dgram(struct host *h, struct host_wait *w)
+{
+	struct later *l = container_of(w, struct later, wait);
+	int rc = host_judge_dgram(h, l->uid, l->pid, l->buf, l->len, w->since);
+
+	if (rc == -EAGAIN && w->tries < WAIT_TRIES) {
+		wait_on(h, w, 0);
+		return;
+	}
+	h->stats.refused += rc == -EAGAIN;
+	free(l);
+}
+
+void host_later_free(struct host *h)
+{
+	list_for_safe(node, &h->waiting)
+	{
+		if (!is_datagram(node))
+			continue;
+		list_del(node);
+		free(container_of(node, struct later, wait.node));
+	}
+}
+
+/* --- judging ---------------------------------------------------------------------- */
 
 void host_judge_soon(struct host *h)
 {
@@ -192,11 +306,11 @@ void host_judge(struct host *h)
 		list_del(&w->node);
 		if (w->at <= now && w->conn) {
 			judge_again(h, w->conn);
-		} else if (w->at > now || host_is_behind(h, w)) {
+		} else if (w->at > now || is_behind(h, w)) {
 			list_add_tail(&h->waiting, &w->node);
 			host_set_alarm(h, w->at > now ? w->at : NEVER);
 		} else {
-			host_judge_later(h, w);
+			judge_dgram(h, w);
 		}
 	}
 }

@@ -18,8 +18,7 @@
 #include <sys/uio.h>
 
 #include "host/msg.h"
-#include "host/slots.h"
-#include "host/stats.h"
+#include "host/name.h"
 #include "net/dgram.h"
 
 struct host;

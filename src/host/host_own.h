@@ -5,7 +5,6 @@
 
 #include "host/msg.h"
 #include "host/reserve.h"
-#include "host/stats.h"
 #include "net/dgram.h"
 #include "sys/list.h"
 #include "sys/user.h"
@@ -14,7 +13,6 @@
 enum {
 	SLOTS = 1 << QPN_SLOT_BITS,
 	AGAIN_NS = 1000000, /* ns, at least, between two tries to reach one slot */
-	WAIT_TRIES = 8,	    /* to judge what waits; the wait grows no longer */
 };
 
 /* The names of service.h. */
@@ -151,12 +149,14 @@ bool host_answered(struct host *h, struct host_conn *c, const struct msg *m);
 /* Sends our greeting on fd. Returns 0 or -errno. */
 int host_greet(struct host *h, int fd);
 void host_set_alarm(struct host *h, uint64_t at);
-/* w waits for a judgement. `slot` decides it. */
-void host_wait(struct host *h, struct host_wait *w, uint16_t slot);
 /* The alarm expired: judges what waits for it. */
 void host_judge(struct host *h);
 /* An owner has answered: what waits may be judged now. */
 void host_judge_soon(struct host *h);
+/* Handles the body of a HOST_SERVICE, sent by process pid of uid. */
+void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
+/* Frees the datagrams that wait, at the end. */
+void host_later_free(struct host *h);
 
 /* --- service.c ------------------------------------------------------------------- */
 
@@ -167,17 +167,6 @@ void services_forked(struct services *s);
 void services_let_go(struct services *s);
 /* Handles datagrams that have come in, a bounded number in one call. */
 void services_run(struct host *h);
-
-/* --- later.c --------------------------------------------------------------------- */
-
-/* Handles the body of a HOST_SERVICE, sent by process pid of uid. */
-void host_take_dgram(struct host *h, uid_t uid, pid_t pid, void *buf, size_t len);
-/* Does a datagram of w's sender wait, too? It comes first. */
-bool host_is_behind(const struct host *h, const struct host_wait *w);
-/* Judges w, a datagram, and frees it, or lets it wait on. */
-void host_judge_later(struct host *h, struct host_wait *w);
-/* Frees the datagrams that wait, at the end. */
-void host_later_free(struct host *h);
 
 /* --- receive.c ------------------------------------------------------------------- */
 

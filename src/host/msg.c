@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "host/slots.h"
+#include "host/name.h"
 #include "net/ip_addr.h"
 
 enum {

@@ -40,6 +40,14 @@ enum {
 
 extern const struct msg_table host_table;
 
+/* Counts of messages. */
+struct host_stats {
+	uint64_t forwarded, received;
+	uint64_t dropped_full; /* the receiver is slow */
+	uint64_t dropped_gone; /* no process has the slot */
+	uint64_t refused;      /* garbage, from strangers, or too many */
+};
+
 /* Random bytes that a process drew when it took its slot. Nobody else could have sent
  * them before, and the kernel gives the sender's number, so a copy is useless to
  * others. */

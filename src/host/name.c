@@ -11,7 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "host/slots.h"
 #include "sys/closer.h"
 #include "sys/fd.h"
 #include "sys/msg.h"

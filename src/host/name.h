@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* name.h - the name of a slot up to SLOT_NAMED, or of a claim for a higher one
- * (reserve.h): an abstract SOCK_SEQPACKET address. */
+/* name.h - the numbers of slots, and the name of a slot up to SLOT_NAMED, or of a claim
+ * for a higher one (reserve.h): an abstract SOCK_SEQPACKET address. */
 #ifndef HOST_NAME_H
 #define HOST_NAME_H
 
 #include <stdint.h>
 #include <sys/types.h>
+
+enum {
+	SLOT_FIRST = 1,
+	SLOT_LAST = 1022,
+	SLOT_NAMED = 768, /* higher ones are the reserve's */
+};
 
 /* Listens on slot's name. Returns the descriptor; -EADDRINUSE: the name is taken;
  * -errno. */

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "host/claim.h"
-#include "host/slots.h"
+#include "host/name.h"
 
 enum {
 	RESERVE_FIRST = SLOT_NAMED + 1,
