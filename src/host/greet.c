@@ -293,13 +293,7 @@ void host_judge(struct host *h)
 	timerfd_settime(h->alarm_fd, 0, &none, NULL);
 	h->alarm_at = NEVER;
 	host_hear_again(h);
-	list_init(&all);
-	while (!list_empty(&h->waiting)) {
-		struct list *n = h->waiting.next;
-
-		list_del(n);
-		list_add_tail(&all, n);
-	}
+	list_take(&all, &h->waiting);
 	while (!list_empty(&all)) {
 		struct host_wait *w = container_of(all.next, struct host_wait, node);
 

@@ -39,6 +39,17 @@ static inline void list_add_tail(struct list *head, struct list *node)
 	head->prev = node;
 }
 
+/* All that is in `from` goes to `to`, which is made by this. */
+static inline void list_take(struct list *to, struct list *from)
+{
+	list_init(to);
+	if (list_empty(from))
+		return;
+	*to = *from;
+	to->next->prev = to->prev->next = to;
+	list_init(from);
+}
+
 /* Leaves node as an empty list, so deleting it again does no harm. */
 static inline void list_del(struct list *node)
 {

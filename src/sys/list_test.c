@@ -59,11 +59,31 @@ static void t_delete_while_walking(void **state)
 	assert_int_equal(sum(&head), 24);
 }
 
+static void t_take(void **state)
+{
+	struct item a = { .v = 1 }, b = { .v = 2 };
+	struct list from, to;
+
+	(void)state;
+	list_init(&from);
+	list_take(&to, &from);
+	assert_true(list_empty(&from) && list_empty(&to));
+	list_add_tail(&from, &a.node);
+	list_add_tail(&from, &b.node);
+	list_take(&to, &from);
+	assert_true(list_empty(&from));
+	assert_int_equal(sum(&to), 12);
+	list_del(&a.node);
+	list_del(&b.node);
+	assert_true(list_empty(&to));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_order_and_delete),
 		cmocka_unit_test(t_delete_while_walking),
+		cmocka_unit_test(t_take),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
