@@ -242,7 +242,7 @@ static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 		more = ack_output(q, b, answer, false, now) != 0;
 	/* A QP that cc_wake() has woken must send or decline, so req_output() is called
 	 * even if it has nothing to send. */
-	if (q->qp->lane.via && qp_waits_for_lane(q->qp)) {
+	if (q->qp->lane.via && qp_waits_for_lane(q->qp) && !qp_may_write(q->qp)) {
 		if (answer && !q->req.s.failed && now >= q->req.s.rnr_until)
 			lane_is_full(q, now);
 	} else if (answer || q->req.called) {
@@ -279,6 +279,7 @@ static bool output_of(struct ib_qp *q, struct batch *b, uint64_t now)
 static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
+	bool turn, more;
 
 	q->ib->now = now;
 	if (now < q->next_at) { /* by its static rate; ib_run() returns when */
@@ -288,9 +289,15 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 		}
 		return false;
 	}
-	if (qp->lane.via && (qp->lane.via->state != LANE_UP || !qp_may_go(qp)))
+	if (!qp->lane.via)
+		return output_of(q, b, now);
+	if (qp->lane.via->state != LANE_UP)
 		return false;
-	return output_of(q, b, now) && !qp_waits_for_lane(qp);
+	turn = qp_begin_turn(qp);
+	more = output_of(q, b, now);
+	if (turn && qp->lane.via)
+		qp_end_turn(qp);
+	return more && !qp_waits_for_lane(qp);
 }
 
 uint64_t ib_run(struct qp *qp, uint64_t now)

@@ -178,7 +178,6 @@ struct ib_rsp {
 	bool healed;		  /* the gap is closed, but not acknowledged yet */
 	bool comm_est;		  /* IBV_EVENT_COMM_EST was raised */
 	struct target target;
-	uint32_t written; /* where this responder's last packet ends in the lane */
 	/* Pending answers, oldest first. */
 	struct resource resource[RD_MAX];
 	unsigned resources;

@@ -22,13 +22,8 @@ enum {
 
 /* --- out ----------------------------------------------------------------- */
 
-/* Was the packet that ends at `end` written since QPs were last admitted? */
-static bool wrote(const struct lane *l, uint32_t end)
-{
-	return end - l->admitted_at - 1 < lane_mark(l->written) - l->admitted_at;
-}
-
-static int no_room(struct ib_qp *q, bool request)
+/* full: there is no room; otherwise others come first. */
+static int no_room(struct ib_qp *q, bool request, bool full)
 {
 	struct lane *l = q->qp->lane.via;
 
@@ -37,25 +32,27 @@ static int no_room(struct ib_qp *q, bool request)
 		qp_leave_line(q->qp);
 		return 0;
 	}
-	qp_wait_for_lane(q->qp, wrote(l, q->req.written) || wrote(l, q->rsp.written));
+	qp_wait_for_lane(q->qp, full);
 	if (request)
 		lane_is_full(q, q->ib->now);
 	return -ENOBUFS;
 }
 
-void lane_no_room(struct ib_qp *q)
+void lane_no_room(struct ib_qp *q, bool full)
 {
-	(void)no_room(q, true);
+	(void)no_room(q, true, full);
 }
 
 int lane_emit(struct ib_qp *q, const struct emit *e)
 {
 	struct lane *l = q->qp->lane.via;
-	int rc = l->ops->send(l, &q->from, &e->f, e->span, e->off, e->len);
+	int rc;
 
+	if (ib_op(e->f.opcode)->kind != IB_ACK && !qp_may_write(q->qp))
+		return no_room(q, false, false);
+	rc = l->ops->send(l, &q->from, &e->f, e->span, e->off, e->len);
 	if (rc == -ENOBUFS)
-		return no_room(q, false);
-	q->rsp.written = lane_mark(l->written);
+		return no_room(q, false, true);
 	q->qp->core->round.spent += e->len / REQ_UNIT + 1;
 	return rc;
 }
@@ -63,10 +60,13 @@ int lane_emit(struct ib_qp *q, const struct emit *e)
 int lane_request(struct ib_qp *q, const struct emit *e)
 {
 	struct lane *l = q->qp->lane.via;
-	int rc = l->ops->send(l, &q->from, &e->f, e->span, e->off, e->len);
+	int rc;
 
+	if (!qp_may_write(q->qp))
+		return no_room(q, true, false);
+	rc = l->ops->send(l, &q->from, &e->f, e->span, e->off, e->len);
 	if (rc == -ENOBUFS)
-		return no_room(q, true);
+		return no_room(q, true, true);
 	q->req.written = lane_mark(l->written);
 	q->qp->core->round.spent += (e->f.by_ref ? 0 : e->len / REQ_UNIT) + 1;
 	return rc;

@@ -55,6 +55,10 @@ static inline enum step send_plain(struct planning *p, struct swqe *w)
 	struct lane_short s = { .psn = p->at.psn };
 	int rc;
 
+	if (!qp_may_write(qp)) {
+		lane_no_room(q, false);
+		return STEP_WAIT;
+	}
 	if (resolve_short(p, w))
 		return STEP_GO;
 	s.opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE);
@@ -65,7 +69,7 @@ static inline enum step send_plain(struct planning *p, struct swqe *w)
 	if (rc == -EFAULT)
 		return STEP_GO;
 	if (rc) {
-		lane_no_room(q);
+		lane_no_room(q, true);
 		return STEP_WAIT;
 	}
 	w->psn = s.psn;
@@ -101,8 +105,8 @@ static bool only_sends(const struct qp *qp, const struct ib_qp *q)
 	return qp->lane.via && qp->lane.via->state == LANE_UP &&
 	       qp->state == IBV_QPS_RTS && q->service == IB_RC &&
 	       r->at.cur == r->at.fresh && !r->s.failed && !r->s.rnr_until &&
-	       !q->next_at && !qp->lane.admitted && !qp_waits_for_lane(qp) &&
-	       !rsp_is_pending(q) && !ack_is_pending(q);
+	       !q->next_at && list_empty(&qp->lane.via->line) && !rsp_is_pending(q) &&
+	       !ack_is_pending(q);
 }
 
 bool lane_posted(struct qp *qp, uint64_t *next)

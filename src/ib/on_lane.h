@@ -13,8 +13,8 @@ int lane_emit(struct ib_qp *q, const struct emit *e);
 int lane_request(struct ib_qp *q, const struct emit *e);
 /* The lane has no room for a request: q waits, and its timers start. */
 void lane_is_full(struct ib_qp *q, uint64_t now);
-/* Puts q in line for room on the lane, for a request. */
-void lane_no_room(struct ib_qp *q);
+/* Puts q in line for room on the lane, for a request.  full: as qp_wait_for_lane(). */
+void lane_no_room(struct ib_qp *q, bool full);
 /* The timers are set: notes how far the peer has got, for lane_is_silent(). */
 void lane_watch(struct ib_qp *q);
 /* Has the peer done nothing since lane_watch() that could explain why no answer comes? */

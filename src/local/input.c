@@ -21,7 +21,7 @@ void peer_admit(struct peer *p)
 	room = ring_has_room(&p->out);
 	peer_unlock(p);
 	if (room)
-		qp_admit_all(p->l->core, &p->lane);
+		qp_open_lane(p->l->core, &p->lane);
 }
 
 static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,

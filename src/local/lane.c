@@ -240,9 +240,8 @@ void peer_make_lane(struct peer *p)
 	p->lane.got = &p->in.tail;
 	p->lane.reach = &p->reach;
 	list_init(&p->lane.qps);
-	list_init(&p->lane.waiting);
-	list_init(&p->lane.served);
-	list_init(&p->lane.admitted);
+	p->lane.share = RING_SHARE;
+	list_init(&p->lane.line);
 	list_init(&p->lane.unanswered);
 	list_init(&p->starved);
 }

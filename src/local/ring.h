@@ -22,6 +22,7 @@ enum {
 	RING_SLOTS = 2048,     /* 128 KiB */
 	RING_CHUNK = 16 << 10, /* largest payload of a record */
 	RING_RECORD_SLOTS = RING_CHUNK / SLOT + 1,
+	RING_SHARE = 1024, /* 64 KiB: what a QP may write while others wait */
 	/* Slots kept free for answers: a ring is emptied in 32 turns of SERVE records,
 	 * and in each 8 QPs may answer with an ACK. */
 	RING_ANSWER_SLOTS = 256,

@@ -82,11 +82,13 @@ struct lane {
 	enum lane_state state;
 	uint64_t dead_since; /* ns; when a QP first found the lane dead; 0: none has */
 	struct list qps;     /* QPs on this lane, by qp->lane.node */
-	/* QPs that wait for room (verbs/lane.c), by qp->lane_wait. When room appears all
-	 * are admitted: first those of `waiting`, which sent nothing in the last round,
-	 * then those of `served`. */
-	struct list waiting, served, admitted;
-	uint32_t admitted_at;	/* *written when they were admitted */
+	/* QPs that wait for room (verbs/lane.c), by qp->lane.wait. While the lane is
+	 * open, the first is due. */
+	struct list line;
+	bool open;
+	/* What a QP may write while others wait, and what is left of it for the first
+	 * since *written was turn_at. */
+	uint32_t share, left, turn_at;
 	struct list unanswered; /* QPs that asked for an ACK, by qp->lane.ack */
 	/* What each QP has executed, by the QP's index (wire/qpn.h), in
 	 * shared memory: ours for the other process to read, and its own. Replaces
@@ -111,9 +113,10 @@ static inline uint32_t lane_mark(const uint32_t *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
+/* Does any QP wait for the lane to have room? */
 static inline bool lane_is_awaited(const struct lane *l)
 {
-	return !list_empty(&l->waiting) || !list_empty(&l->served);
+	return !l->open && !list_empty(&l->line);
 }
 
 #endif

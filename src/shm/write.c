@@ -535,17 +535,20 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	struct peer *p = q->peer;
 	enum next next = NEXT_SENT;
 	unsigned left = SHARE;
+	bool turn, may = true;
 
-	for (; next == NEXT_SENT && left && send_any(qp, &q->src.s, &q->src.at); left--)
+	turn = qp_begin_turn(qp);
+	for (; next == NEXT_SENT && left && send_any(qp, &q->src.s, &q->src.at) &&
+	       (may = qp_may_write(qp));
+	     left--)
 		next = write_next(q, &m, now);
 	peer_wrote(p); /* a peer that sleeps over a full ring must be woken, too */
-	if (next == NEXT_FULL) {
-		atomic_store(&p->closed, true);
-		qp_wait_for_lane(qp, left < SHARE);
-	} else if (!lane_is_awaited(&p->lane)) {
-		atomic_store(&p->closed, false);
-	}
-	return next == NEXT_SENT && send_any(qp, &q->src.s, &q->src.at);
+	if (next == NEXT_FULL || !may)
+		qp_wait_for_lane(qp, next == NEXT_FULL);
+	if (turn)
+		qp_end_turn(qp);
+	atomic_store(&p->closed, !list_empty(&p->lane.line));
+	return next == NEXT_SENT && may && send_any(qp, &q->src.s, &q->src.at);
 }
 
 bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
@@ -559,11 +562,15 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 	if (!q->peer || q->peer->lane.state != LANE_UP)
 		return false;
 	peer_wrote(q->peer); /* a posting thread may have left the KICK to this turn */
-	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) || !qp_may_go(qp) ||
-	    q->src.s.rnr_until || qp_waits_for_lane(qp))
+	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
+	    q->src.s.rnr_until) {
+		qp_leave_line(qp);
 		return false;
+	}
 	if (send_any(qp, &q->src.s, &q->src.at))
 		more = write_all(q, now);
+	else
+		qp_leave_line(qp);
 	shm_settle(q);
 	return more;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lane.c - attaching a QP to its lane, and the queue of QPs that wait for room in a
+/* lane.c - attaching a QP to its lane, and the line of QPs that wait for room in a
  * lane. */
 #include "verbs/due.h"
 #include "verbs/qp.h"
@@ -30,56 +30,99 @@ void qp_leave_lane(struct qp *qp)
 
 /* --- QPs that wait for room ---------------------------------------------- */
 
-static struct qp *first_of(const struct list *line)
+static struct qp *first_of(const struct lane *l)
 {
-	return list_empty(line) ? NULL : container_of(line->next, struct qp, lane.wait);
+	return list_empty(&l->line) ? NULL
+				    : container_of(l->line.next, struct qp, lane.wait);
 }
 
-void qp_wait_for_lane(struct qp *qp, bool served)
+/* Is it the QP's turn: is it the first in line, and does the lane have room? */
+static bool has_turn(const struct qp *qp)
+{
+	return qp->lane.via->open && first_of(qp->lane.via) == qp;
+}
+
+/* Another QP is the first in line. */
+static void call_first(struct core *core, struct lane *l)
+{
+	l->left = l->share;
+	if (l->open && !list_empty(&l->line))
+		due_add(core, first_of(l));
+}
+
+bool qp_may_write(const struct qp *qp)
+{
+	const struct lane *l = qp->lane.via;
+
+	if (list_empty(&l->line) || qp->core->leaving)
+		return true;
+	return has_turn(qp) && (l->line.next == l->line.prev ||
+				lane_mark(l->written) - l->turn_at < l->left);
+}
+
+static void go_to_end(struct qp *qp)
+{
+	list_del(&qp->lane.wait);
+	list_add_tail(&qp->lane.via->line, &qp->lane.wait);
+}
+
+void qp_wait_for_lane(struct qp *qp, bool full)
 {
 	struct lane *l = qp->lane.via;
 
-	if (!qp_waits_for_lane(qp))
-		list_add_tail(served ? &l->served : &l->waiting, &qp->lane.wait);
+	if (list_empty(&l->line))
+		l->left = l->share;
+	if (!qp_waits_for_lane(qp) || (!full && has_turn(qp)))
+		go_to_end(qp);
+	if (full)
+		l->open = false;
 }
 
-static void admit(struct lane *l, struct list *line)
+void qp_open_lane(struct core *core, struct lane *l)
 {
-	list_for_safe(n, line)
-	{
-		container_of(n, struct qp, lane.wait)->lane.admitted = true;
-		list_del(n);
-		list_add_tail(&l->admitted, n);
-	}
-}
-
-void qp_admit_all(struct core *core, struct lane *l)
-{
-	l->admitted_at = lane_mark(l->written);
-	admit(l, &l->waiting);
-	admit(l, &l->served);
-	due_add(core, first_of(&l->admitted));
+	l->open = true;
+	due_add(core, first_of(l));
 }
 
 void qp_leave_line(struct qp *qp)
 {
-	struct qp *next;
+	struct lane *l = qp->lane.via;
+	const bool was_first = first_of(l) == qp;
 
 	list_del(&qp->lane.wait);
-	if (!qp->lane.admitted)
-		return;
-	qp->lane.admitted = false;
-	next = first_of(&qp->lane.via->admitted);
-	if (next)
-		due_add(qp->core, next);
+	if (was_first)
+		call_first(qp->core, l);
 }
 
-bool qp_may_go(struct qp *qp)
+bool qp_begin_turn(struct qp *qp)
 {
-	if (!qp->lane.admitted)
-		return true;
-	if (first_of(&qp->lane.via->admitted) != qp && !qp->core->leaving)
+	struct lane *l = qp->lane.via;
+
+	if (!qp_waits_for_lane(qp))
 		return false;
-	qp_leave_line(qp);
+	if (qp->core->leaving) { /* others may stay locked */
+		qp_leave_line(qp);
+		return false;
+	}
+	if (!has_turn(qp))
+		return false;
+	l->turn_at = lane_mark(l->written);
 	return true;
+}
+
+void qp_end_turn(struct qp *qp)
+{
+	struct lane *l = qp->lane.via;
+	const uint32_t used = lane_mark(l->written) - l->turn_at;
+
+	if (first_of(l) != qp) {
+		call_first(qp->core, l);
+	} else if (l->open) { /* it has not asked for more */
+		qp_leave_line(qp);
+	} else if (used < l->left) {
+		l->left -= used;
+	} else {
+		go_to_end(qp);
+		l->left = l->share;
+	}
 }

@@ -100,7 +100,6 @@ struct sq {
 /* The lane of a connected QP (verbs/lane.c) */
 struct qp_lane {
 	struct lane *via;		 /* used in place of path.link; or NULL */
-	bool admitted;			 /* wait is linked in via->admitted */
 	struct list node, wait, ack;	 /* in the lane's lists; under the turn */
 	uint64_t at_once, at_once_bytes; /* work done in transport->at_once() */
 };
@@ -291,16 +290,23 @@ int qp_enter_again(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
 /* Make the QP use lane l, or no lane. Turn held. */
 void qp_join_lane(struct qp *qp, struct lane *l);
 void qp_leave_lane(struct qp *qp);
-/* Queues the QP until the lane has room; then it becomes due. served: the QP has used
- * some of the last room, so others come before it. Turn held. */
-void qp_wait_for_lane(struct qp *qp, bool served);
-/* Takes the QP out of the queue for its lane. */
+/* QPs that wait for room in a lane stand in line. While the lane is open, the first takes
+ * a share of the room and goes to the line's end if it has more to write; whoever comes
+ * stands behind the others. ACKs have room of their own. All with the turn held.
+ *
+ * May the QP write anything but an ACK now? (In exit() locked QPs are passed over.) */
+bool qp_may_write(const struct qp *qp);
+/* Puts the QP at the end of the line if it was its turn or it was in none. full: the lane
+ * has no room, which shuts it; otherwise it is not the QP's turn, or no longer. */
+void qp_wait_for_lane(struct qp *qp, bool full);
+/* Takes the QP out of the line. */
 void qp_leave_line(struct qp *qp);
-/* May the QP send by its lane now? False: QPs admitted before it come first, and it
- * becomes due after them. (In exit(), locked QPs are passed over.) */
-bool qp_may_go(struct qp *qp);
-/* The lane has room: admits all waiting QPs, which become due one after the other. */
-void qp_admit_all(struct core *core, struct lane *l);
+/* Around the output of a QP on a lane that is up: begins its turn, if it is its turn. If
+ * it was, the end calls the next. */
+bool qp_begin_turn(struct qp *qp);
+void qp_end_turn(struct qp *qp);
+/* There is room again for the first in line, which becomes due. */
+void qp_open_lane(struct core *core, struct lane *l);
 static inline bool qp_waits_for_lane(const struct qp *qp)
 {
 	return !list_empty(&qp->lane.wait);
