@@ -263,7 +263,7 @@ static void who_looks_finds_room_without_a_kick(void **state)
 		struct peer *p = pair_peer(f, 0);
 
 		pair_stop(f, 1);
-		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 200000, 0);
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 600000, 0);
 		pair_run(f, 1000);
 		assert_true(peer_waits(p));
 		pair_stop(f, 0);

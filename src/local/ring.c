@@ -30,18 +30,25 @@ static bool make_room(struct ring_out *r, uint32_t n)
 	return fits(r, n) || (ring_look(r) && fits(r, n));
 }
 
-/* The slots that a record of n slots needs here, with the pad at the ring's end. */
-static uint32_t needs(const struct ring_out *r, uint32_t n)
+/* Returns the slots of the pad that a request of n slots needs before it, or 0.  A pad
+ * that has no room is not needed: the lap goes on. */
+static uint32_t pad_for(struct ring_out *r, uint32_t n)
 {
-	uint32_t end = RING_SLOTS - r->head % RING_SLOTS;
+	const uint32_t at = r->head % RING_SLOTS, left = RING_SLOTS - at;
 
-	return n > end ? end + n : n;
+	if (!at)
+		r->end = r->head + RING_NEAR;
+	else if (n > r->end - r->head && n <= left &&
+		 !make_room(r, left + n + RING_ANSWER_SLOTS))
+		r->end = r->head + left;
+	return n > r->end - r->head ? left : 0;
 }
 
 bool ring_has_room(struct ring_out *r)
 {
-	uint32_t n = needs(r, RING_RECORD_SLOTS) + RING_ANSWER_SLOTS;
+	uint32_t n = RING_RECORD_SLOTS;
 
+	n += pad_for(r, n) + RING_ANSWER_SLOTS;
 	if (make_room(r, n))
 		return true;
 	atomic_store(&r->s->want_space, 1);
@@ -55,23 +62,30 @@ bool ring_has_room(struct ring_out *r)
 
 struct rec *ring_reserve(struct ring_out *r, uint32_t bytes)
 {
-	uint32_t n = ring_slots(bytes), end = RING_SLOTS - r->head % RING_SLOTS;
+	const uint32_t n = ring_slots(bytes), end = pad_for(r, n);
 	struct rec *pad;
 
-	if (!make_room(r, needs(r, n) + RING_ANSWER_SLOTS))
+	if (!make_room(r, end + n + RING_ANSWER_SLOTS))
 		return NULL;
-	if (n > end) {
+	if (end) {
 		pad = at(r->s, r->head);
 		pad->kind = REC_PAD;
 		pad->flags = 0;
 		ring_publish(r, pad, end * SLOT);
+		r->end = r->head + RING_NEAR;
 	}
 	return at(r->s, r->head);
 }
 
 struct rec *ring_reserve_answer(struct ring_out *r)
 {
-	return make_room(r, 1) ? at(r->s, r->head) : NULL;
+	if (!make_room(r, 1))
+		return NULL;
+	if (r->head ==
+	    r->end) /* an answer needs no pad: the lap goes on, or one begins */
+		r->end += r->head % RING_SLOTS ? RING_SLOTS - r->head % RING_SLOTS
+					       : RING_NEAR;
+	return at(r->s, r->head);
 }
 
 /* --- reading ------------------------------------------------------------- */

@@ -19,13 +19,14 @@
 
 enum {
 	SLOT = 64,
-	RING_SLOTS = 2048,     /* 128 KiB */
+	RING_SLOTS = 8192,     /* 512 KiB: what a reader that sleeps is behind */
+	RING_NEAR = 2048,      /* 128 KiB: what processors' caches keep */
 	RING_CHUNK = 16 << 10, /* largest payload of a record */
 	RING_RECORD_SLOTS = RING_CHUNK / SLOT + 1,
 	RING_SHARE = 1024, /* 64 KiB: what a QP may write while others wait */
-	/* Slots kept free for answers: a ring is emptied in 32 turns of SERVE records,
+	/* Slots kept free for answers: a ring is emptied in 128 turns of SERVE records,
 	 * and in each 8 QPs may answer with an ACK. */
-	RING_ANSWER_SLOTS = 256,
+	RING_ANSWER_SLOTS = 1024,
 };
 
 /* The layout in shared memory. */
@@ -37,10 +38,12 @@ struct ring_shared {
 	_Alignas(SLOT) uint8_t slot[RING_SLOTS][SLOT];
 };
 
-/* The writer's view of a ring. */
+/* The writer's view of a ring.  A lap has RING_NEAR slots, and then a pad; it has all
+ * RING_SLOTS if the reader is behind when the writer comes to the pad. */
 struct ring_out {
 	struct ring_shared *s;
 	uint32_t head, tail; /* tail: as last read from s */
+	uint32_t end;	     /* no record of this lap lies beyond */
 };
 
 /* The reader's view of a ring. */
@@ -78,13 +81,13 @@ bool ring_look(struct ring_out *r);
  * reader, and no pad. */
 static inline struct rec *ring_reserve_near(struct ring_out *r, uint32_t bytes)
 {
-	const uint32_t n = ring_slots(bytes), at = r->head % RING_SLOTS;
+	const uint32_t n = ring_slots(bytes);
 
 	if (__builtin_expect(n + RING_ANSWER_SLOTS >= RING_SLOTS - (r->head - r->tail) ||
-				     n > RING_SLOTS - at,
+				     n > r->end - r->head,
 			     0))
 		return ring_reserve(r, bytes);
-	return (struct rec *)(void *)r->s->slot[at];
+	return (struct rec *)(void *)r->s->slot[r->head % RING_SLOTS];
 }
 
 static inline void ring_publish(struct ring_out *r, struct rec *rec, uint32_t bytes)

@@ -100,6 +100,27 @@ static void empty_and_full(void **state)
 	assert_true(ring_has_room(&out));
 }
 
+/* A lap is short if the reader keeps up, and long if it does not. */
+static void short_laps(void **state)
+{
+	uint32_t n = 0, got = 0;
+
+	(void)state;
+	for (; n < 1000; n++) {
+		assert_true(put(1000, n));
+		assert_in_range(out.head % RING_SLOTS, 1, RING_NEAR);
+		assert_true(get(1000, got++));
+		ring_tell(&in);
+	}
+	while (put(1000, n))
+		n++;
+	assert_in_range(out.head - in.tail, RING_SLOTS - RING_ANSWER_SLOTS - 40,
+			RING_SLOTS);
+	while (got < n)
+		assert_true(get(1000, got++));
+	assert_true(ring_empty(&in));
+}
+
 /* Any length at any place, for many laps; positions wrap as well. */
 static void every_length(void **state)
 {
@@ -230,6 +251,7 @@ int main(void)
 	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(empty_and_full, open_ring, close_ring),
+		cmocka_unit_test_setup_teardown(short_laps, open_ring, close_ring),
 		cmocka_unit_test_setup_teardown(every_length, open_ring, close_ring),
 		cmocka_unit_test_setup_teardown(two_threads, open_ring, close_ring),
 		cmocka_unit_test_setup_teardown(old_payload_is_no_record, open_ring, close_ring),

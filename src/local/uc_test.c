@@ -41,29 +41,31 @@ static void a_stopped_peer_costs_nothing(void **state)
 /* A peer whose ring is full delays requests only for a while. */
 static void nor_does_one_whose_ring_is_full(void **state)
 {
+	/* A request takes 251 slots and the ring the last one without room for a pad. */
+	enum { N = 40, FIT = 28 };
 	struct fix *f = pair_open(IBV_QPT_UC, NULL);
 	uint64_t since;
 
 	(void)state;
 	pair_stop(f, 1);
-	for (unsigned i = 0; i < 12; i++)
+	for (unsigned i = 0; i < N; i++)
 		fix_post(f, IBV_WR_SEND, i, 0, 16000, 0);
 	pair_run(f, 50 * MS);
-	for (unsigned i = 0; i < 7; i++)
+	for (unsigned i = 0; i < FIT; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 	fix_no_wc(f, 0);
 	pair_run(f, 60 * MS);
-	for (unsigned i = 7; i < 12; i++)
+	for (unsigned i = FIT; i < N; i++)
 		fix_wc(f, 0, i, IBV_WC_SUCCESS);
 	since = f->s->now; /* it does not wait a second time */
-	fix_post(f, IBV_WR_SEND, 12, 0, 40000, 0);
-	fix_wc(f, 0, 12, IBV_WC_SUCCESS);
+	fix_post(f, IBV_WR_SEND, N, 0, 40000, 0);
+	fix_wc(f, 0, N, IBV_WC_SUCCESS);
 	assert_true(f->s->now - since < MS);
 	f->s->node[1].stopped = false;
 	pair_run(f, MS);
 	fix_recv(f, 8, 0, 16000);
-	fix_post(f, IBV_WR_SEND, 13, 0, 100, 0);
-	fix_wc(f, 0, 13, IBV_WC_SUCCESS);
+	fix_post(f, IBV_WR_SEND, N + 1, 0, 100, 0);
+	fix_wc(f, 0, N + 1, IBV_WC_SUCCESS);
 	assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 100);
 	fix_close(f);
 }

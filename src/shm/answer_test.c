@@ -337,7 +337,7 @@ static void two_full_rings(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		pair_stop(f, side);
-	for (uint64_t id = 0; id < 30; id++)
+	for (uint64_t id = 0; id < 60; id++)
 		for (int side = 0; side < 2; side++)
 			post_to(f, side, id % 3 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 				id, 20000 * (id % 3 ? 0 : 1), 20000 * (id % 3 ? 2 : 3),
@@ -354,7 +354,7 @@ static void two_full_rings(void **state)
 	}
 	for (int side = 0; side < 2; side++)
 		pair_go(f, side);
-	for (uint64_t id = 0; id < 30; id++)
+	for (uint64_t id = 0; id < 60; id++)
 		for (int side = 0; side < 2; side++)
 			fix_wc(f, side, id, IBV_WC_SUCCESS);
 	assert_memory_equal(f->mem[1] + 40000, f->mem[0], 16384);

@@ -117,7 +117,7 @@ static void a_region_that_goes(void **state)
 
 	(void)state;
 	pair_stop(f, 1);
-	post_to(f, 0, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM / 2, 400000, 0);
+	post_to(f, 0, IBV_WR_RDMA_WRITE, 1, 0, 400000, 600000, 0);
 	pair_run(f, MS);
 	pair_go(f, 1);
 	sim_step(f->s);

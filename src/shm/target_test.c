@@ -219,19 +219,20 @@ static void a_pad_that_comes_late(void **state)
 {
 	struct fix *f = plain_pair();
 	struct local *l = local_of(&f->s->node[1].core);
+	const struct ring_out *out = &pair_peer(f, 0)->out;
 	const struct local_ops *ops = l->ops;
 	struct local_ops late = *ops;
 	uint64_t id = 0;
 
 	(void)state;
 	late.segments = segments_later;
-	for (; RING_SLOTS - pair_peer(f, 0)->out.head % RING_SLOTS >= RING_RECORD_SLOTS;
-	     id++) {
+	do {
 		recv_at(f, 1, id, 0, RING_CHUNK);
 		post_at(f, 0, id, 0, RING_CHUNK, 0);
 		fix_wc(f, 1, id, IBV_WC_SUCCESS);
 		fix_wc(f, 0, id, IBV_WC_SUCCESS);
-	}
+		id++;
+	} while (out->end - out->head >= RING_RECORD_SLOTS);
 	recv_at(f, 1, id, 0, RING_CHUNK);
 	pair_stop(f, 1);
 	post_at(f, 0, id, 0, RING_CHUNK, 0);
