@@ -97,7 +97,7 @@ static bool start(struct child *c, uid_t uid, enum conf_share share, struct repo
 	return read(c->from, r, sizeof(*r)) == sizeof(*r);
 }
 
-static void stop(struct child *c)
+static void stop_child(struct child *c)
 {
 	kill(c->pid, SIGKILL);
 	close(c->to);
@@ -132,7 +132,7 @@ static void test_killed_in_traffic(void **state)
 			/* What lies in its socket is lost with it. */
 			for (int i = 0; i < N; i++)
 				wait_for(&c[i], ROUNDS / 2);
-			stop(&c[0]);
+			stop_child(&c[0]);
 		}
 		for (int i = 1; i < N && k % AT_ONCE == 0; i++)
 			wait_for(&c[i], (unsigned)k + 1);
@@ -153,7 +153,7 @@ static void test_killed_in_traffic(void **state)
 		steady = stray == before ? steady + 1 : 0;
 	}
 	for (int i = 1; i < N; i++)
-		stop(&c[i]);
+		stop_child(&c[i]);
 }
 
 /* One user after the other: the second lives from the first, takes the port
@@ -168,8 +168,8 @@ static void test_a_second_user(void **state)
 	assert_true(start(&a, geteuid(), CONF_SHARE_AUTO, &ra));
 	if (!start(&b, NOBODY, CONF_SHARE_AUTO, &rb)) {
 		fprintf(stderr, "SKIPPED: cannot become another user\n");
-		stop(&a);
-		stop(&b);
+		stop_child(&a);
+		stop_child(&b);
 		skip();
 	}
 	assert_int_equal(ra.rc, 0);
@@ -181,7 +181,7 @@ static void test_a_second_user(void **state)
 	wait_for(&a, 10);
 	wait_for(&b, 10);
 	assert_int_equal(ask(&b).stray, 0); /* it has no socket */
-	stop(&a);
+	stop_child(&a);
 	while (ask(&b).got == 10) /* until it has the port */
 		from_outside(AF_INET, qpn_of(rb.slot), 0);
 	assert_true(start(&c, geteuid(), CONF_SHARE_HOST, &rc));
@@ -191,8 +191,8 @@ static void test_a_second_user(void **state)
 	wait_for(&c, 10);
 	assert_int_equal(ask(&b).stray, 10);
 	assert_int_equal(ask(&c).stray, 0);
-	stop(&b);
-	stop(&c);
+	stop_child(&b);
+	stop_child(&c);
 }
 
 /* Who forwards can read and change: root does not let a user do so, unless it is
@@ -231,8 +231,8 @@ static void test_who_may_carry_whose(void **state)
 		}
 		assert_int_equal(first.rc, 0);
 		assert_int_equal(second.rc, t[i].rc);
-		stop(&a);
-		stop(&b);
+		stop_child(&a);
+		stop_child(&b);
 	}
 }
 
@@ -255,9 +255,9 @@ static void test_a_holder_without_a_number(void **state)
 	for (int i = 0; i < 2; i++) {
 		assert_true(start(&b, MAPPED, share[i], &second));
 		assert_int_equal(second.rc, -EADDRINUSE);
-		stop(&b);
+		stop_child(&b);
 	}
-	stop(&a);
+	stop_child(&a);
 }
 
 int main(void)

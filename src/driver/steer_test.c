@@ -144,7 +144,7 @@ static void start(int af, int n)
 		join((uint16_t)(1000 - 13 * i));
 }
 
-static void stop(void)
+static void quit_all(void)
 {
 	while (members)
 		quit(0);
@@ -156,7 +156,7 @@ static void all_find_their_own(int af, int n)
 	settle();
 	for (int i = 0; i < members; i++)
 		assert_int_equal(m[i].own, 1);
-	stop();
+	quit_all();
 }
 
 static void test_discovery_v4(void **state)
@@ -192,7 +192,7 @@ static void test_after_a_close(void **state)
 		before += astray(false);
 	assert_in_range(before, 1, 10);
 	settle(); /* now misdelivered datagrams are reported */
-	stop();
+	quit_all();
 }
 
 static void test_a_newcomer_is_found(void **state)
@@ -202,7 +202,7 @@ static void test_a_newcomer_is_found(void **state)
 	settle();
 	join(500);
 	settle();
-	stop();
+	quit_all();
 }
 
 static bool settles_untold(void)
@@ -224,7 +224,7 @@ static void test_discovery_is_complete_by_itself(void **state)
 	for (int i = 0; i < 10; i++) {
 		start(AF_INET, 2 + i % 3);
 		assert_true(settles_untold());
-		stop();
+		quit_all();
 	}
 }
 
@@ -246,7 +246,7 @@ static void test_a_stopped_process(void **state)
 	}
 	for (int i = 0; i < members; i++)
 		assert_int_equal(m[i].own, i != 4);
-	stop();
+	quit_all();
 }
 
 /* Datagrams for slots without a socket start a limited number of discoveries. */
@@ -274,7 +274,7 @@ static void test_discoveries_are_limited(void **state)
 	steer_misdelivered(m[1].steer, 7, now);
 	turns(500, true);
 	assert_int_equal(steer_discoveries(m[1].steer), first + 1);
-	stop();
+	quit_all();
 }
 
 static struct dgram probe(uint8_t b[16], const uint8_t ip[4], uint16_t port)
@@ -328,7 +328,7 @@ static void test_what_is_a_probe(void **state)
 	assert_int_equal(got[3], 5);
 	assert_int_equal(got[8] << 8 | got[9], m[0].slot);
 	close(fd);
-	stop();
+	quit_all();
 }
 
 /* The kernel's limit leaves room for a few slots: they are mapped, this process's among
@@ -350,7 +350,7 @@ static void test_small_optmem(void **state)
 	start(AF_INET, 20);
 	turns(60, false);
 	assert_in_range(astray(false), 1, 19);
-	stop();
+	quit_all();
 	netns_write("/proc/sys/net/core/optmem_max", "131072");
 }
 

@@ -51,7 +51,7 @@ static int start(struct program *q)
 	return rc;
 }
 
-static void stop(struct program *q)
+static void stop_program(struct program *q)
 {
 	nic_close(q->nic);
 	free(q->dev);
@@ -66,7 +66,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	stop(&p);
+	stop_program(&p);
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int answer_to(const struct question *q)
 	rc = open_domain(&its, q->of_other ? other : file, q->oflags, &x);
 	if (!rc)
 		rc = xrcd_close(x);
-	stop(&its);
+	stop_program(&its);
 	return -rc;
 }
 

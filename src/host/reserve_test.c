@@ -99,7 +99,7 @@ static void tell(int fd, int n)
 		_exit(1);
 }
 
-static void stop(struct child *c)
+static void stop_child(struct child *c)
 {
 	kill(c->pid, SIGKILL);
 	waitpid(c->pid, NULL, 0);
@@ -227,12 +227,12 @@ static void opens_and_works(int claims)
 	for (int i = 0; i < 4; i++)
 		expect_got(&c[i], 3);
 	/* A slot is free as soon as its process has ended. */
-	stop(&c[0]);
+	stop_child(&c[0]);
 	while (!claims && command(&c[1], slot[0]) != -ESRCH)
 		sched_yield();
 	for (int i = 1; i < 4; i++)
-		stop(&c[i]);
-	stop(&squatter);
+		stop_child(&c[i]);
+	stop_child(&squatter);
 }
 
 static void test_all_names_are_squatted(void **state)
@@ -260,12 +260,12 @@ static void test_without_diag(void **state)
 	named = start(THIRD, work, 1);
 	assert_in_range(hear(&named), SLOT_FIRST, SLOT_NAMED);
 	assert_int_equal(command(&named, 1000), -ESRCH);
-	stop(&named);
+	stop_child(&named);
 	squatter = start_squatter(0);
 	late = start(THIRD, work, 1);
 	assert_int_equal(hear(&late), 0);
-	stop(&late);
-	stop(&squatter);
+	stop_child(&late);
+	stop_child(&squatter);
 }
 
 /* A squatter that accepts nobody does not show which user it is. */
@@ -289,10 +289,10 @@ static void test_and_the_claimants_do_not_answer(void **state)
 	assert_int_equal(command(&root2, slot), 0);
 	assert_int_equal(command(&third, slot), 0);
 	expect_got(&root, 2);
-	stop(&root);
-	stop(&root2);
-	stop(&third);
-	stop(&squatter);
+	stop_child(&root);
+	stop_child(&root2);
+	stop_child(&third);
+	stop_child(&squatter);
 }
 
 /* Many processes open at the same time: each gets a number of its own. */
@@ -315,8 +315,8 @@ static void test_openers_at_once(void **state)
 		used[slot] = true;
 	}
 	for (int i = 0; i < N; i++)
-		stop(&c[i]);
-	stop(&squatter);
+		stop_child(&c[i]);
+	stop_child(&squatter);
 }
 
 /* One user can have all numbers; each of the user's processes gets another one. */
