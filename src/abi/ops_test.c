@@ -26,6 +26,8 @@ static void *word(const struct verbs_context *v, size_t at)
 
 static void fills_every_operation(void **state)
 {
+	/* What newer headers have in front of it, functions of the library call. */
+	const size_t first = offsetof(struct verbs_context, query_port);
 	const size_t ops = offsetof(struct verbs_context, context.ops);
 	struct verbs_context v;
 
@@ -34,7 +36,7 @@ static void fills_every_operation(void **state)
 	abi_ops_none(&v);
 	for (size_t at = 0; at < offsetof(struct verbs_context, _ABI_placeholder3);
 	     at += sizeof(void *))
-		if (is_other(at))
+		if (at < first || is_other(at))
 			assert_null(word(&v, at));
 		else
 			assert_non_null(word(&v, at));
