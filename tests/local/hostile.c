@@ -15,7 +15,7 @@
 #include "evil.h"
 #include "host/host.h"
 #include "host/msg.h"
-#include "local/ring.h"
+#include "local/reply.h"
 #include "pattern.h"
 #include "peer.h"
 #include "wire/qpn.h"
@@ -39,6 +39,7 @@ struct pipe_shared {
 		_Atomic uint64_t word[ANSWERS];
 	} answered[2];
 	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES];
+	struct reply_shared reply[2];
 };
 
 enum kind { NOISE, DISORDER, GARBAGE, PLAUSIBLE, KINDS };
