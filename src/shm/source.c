@@ -157,6 +157,9 @@ static bool retry(struct shm_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp
 
 static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
+	/* What it is about was sent twice, and the first RNR NAK has been heard. */
+	if (q->src.at.psn == q->src.s.una)
+		return;
 	if (!send_rnr_retry(q->qp, &q->src.s)) {
 		fail(q, IBV_WC_RNR_RETRY_EXC_ERR, VERR_RNR_RETRIES, now);
 		return;

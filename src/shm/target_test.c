@@ -35,6 +35,29 @@ static void the_receive_comes_late(void **state)
 	fix_close(f);
 }
 
+/* What is sent twice is refused twice, and costs one retry. */
+static void two_rnr_naks_for_one_sending(void **state)
+{
+	struct fix *f = open_pair(
+		(struct sim_conf){ .rnr_retry = 6, .min_rnr_timer = 20, .timeout = 20 });
+	struct shm_qp *a = shm_qp(f->p.qp[0]), *b = shm_qp(f->p.qp[1]);
+	uint32_t count;
+
+	(void)state;
+	post_at(f, 0, 1, 0, 50, 0);
+	pair_run(f, 4 * MS);
+	assert_int_equal(a->src.s.rnr_left, 5);
+	count = b->dst.count;
+	stray(f, 0, SEGMENT_ONLY, b->dst.expected);
+	pair_run(f, MS);
+	assert_int_equal(b->dst.count, count + 1);
+	assert_int_equal(a->src.s.rnr_left, 5);
+	recv_at(f, 1, 1, 5000, 50);
+	came(f, 1, 1, 5000, 0, 50);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 static void the_receive_never_comes(void **state)
 {
 	struct fix *f = open_pair((struct sim_conf){ .rnr_retry = 2 });
@@ -255,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_receive_comes_soon),
 		cmocka_unit_test(the_receive_comes_late),
+		cmocka_unit_test(two_rnr_naks_for_one_sending),
 		cmocka_unit_test(the_receive_never_comes),
 		cmocka_unit_test(a_receive_that_is_short),
 		cmocka_unit_test(regions_that_have_gone),
