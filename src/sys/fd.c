@@ -106,11 +106,17 @@ bool fd_is(int fd, const struct fd_id *id)
 	return fd_identify(fd, &now) == 0 && fd_same(&now, id);
 }
 
-bool fd_is_sealed(int fd, size_t size, int seals)
+bool fd_has_seals(int fd, int seals)
 {
 	int has = fcntl(fd, F_GET_SEALS); /* -1: a file that cannot be sealed */
+
+	return has >= 0 && (has & seals) == seals;
+}
+
+bool fd_is_sealed(int fd, size_t size, int seals)
+{
 	struct stat st;
 
-	return has >= 0 && (has & seals) == seals && fstat(fd, &st) == 0 &&
+	return fd_has_seals(fd, seals) && fstat(fd, &st) == 0 &&
 	       st.st_size == (off_t)size;
 }

@@ -42,8 +42,10 @@ static inline bool fd_same(const struct fd_id *a, const struct fd_id *b)
 int fd_identify(int fd, struct fd_id *out); /* 0 or -errno */
 bool fd_is(int fd, const struct fd_id *id);
 
-/* Is fd memory of size bytes that has all of these F_SEAL_*?  Then its maker cannot
- * change it beyond what the seals allow. */
+/* Is fd memory that has all of these F_SEAL_*, and is of size bytes?  Then its maker
+ * cannot change it beyond what the seals allow.  The kernel alone answers, no file
+ * system. */
+bool fd_has_seals(int fd, int seals);
 bool fd_is_sealed(int fd, size_t size, int seals);
 
 #endif

@@ -191,14 +191,16 @@ static void take_control(struct msghdr *h, struct msg *m)
 			take_fds(c, m);
 }
 
-/* Takes the memory that the body lies in, if its sender can change it no more. */
+/* Takes the memory that the body lies in, if its sender can change it no more. A
+ * descriptor that is not sealed memory is asked nothing else: its file system may be the
+ * sender's, and never answer. */
 static int take_memory(struct msg *m, const struct msg_row *row)
 {
 	struct stat st;
 
-	if (fstat(m->fd[0], &st) || st.st_size < (off_t)row->least ||
-	    st.st_size > (off_t)row->most ||
-	    !fd_is_sealed(m->fd[0], (size_t)st.st_size, F_SEAL_SHRINK | F_SEAL_WRITE))
+	if (!fd_has_seals(m->fd[0], F_SEAL_SHRINK | F_SEAL_WRITE) ||
+	    fstat(m->fd[0], &st) || st.st_size < (off_t)row->least ||
+	    st.st_size > (off_t)row->most)
 		return -EPROTO;
 	m->memory = m->fd[0];
 	m->fd[0] = -1;

@@ -16,10 +16,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sys/rand.h"
@@ -332,6 +337,54 @@ static void what_is_not_sealed_is_refused(void **state)
 	is_refused(open("/dev/zero", O_RDONLY | O_CLOEXEC), true);
 }
 
+/* From here on a system call that asks a file of its status kills the process: on a FUSE
+ * file system it would wait for the sender. */
+static bool forbid_stat(void)
+{
+	static struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef SYS_fstat
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fstat, 3, 0),
+#else
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 3, 0),
+#endif
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	static const struct sock_fprog all = { sizeof(code) / sizeof(code[0]), code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all, 0, 0) == 0;
+}
+
+static void what_is_not_memory_is_asked_nothing(void **state)
+{
+	struct msg_head h = msg_head(&table, LONG);
+	int fds[2], status;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	h.in_memory = 1;
+	send_raw(&h, 9, fds, 1);
+	child = fork();
+	if (child == 0) {
+		if (!forbid_stat())
+			_exit(77);
+		_exit(take() == -EPROTO ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	close(fds[0]);
+	close(fds[1]);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		fprintf(stderr, "SKIPPED: this kernel filters no system calls\n");
+		skip();
+	}
+	assert_int_equal(status, 0);
+}
+
 static void no_descriptors_are_left(void **state)
 {
 	struct rlimit was, none;
@@ -452,6 +505,7 @@ int main(void)
 		TEST(heads),
 		TEST(a_long_body_lies_in_memory),
 		TEST(what_is_not_sealed_is_refused),
+		TEST(what_is_not_memory_is_asked_nothing),
 		TEST(no_descriptors_are_left),
 		TEST(very_many_descriptors),
 		TEST(refused_and_allowed),
