@@ -131,7 +131,8 @@ uint64_t engine_deadline(struct engine *e)
 {
 	struct heap_node *top = heap_top(&e->timers);
 
-	return due_any(e->core) ? 0 : first_of(&e->by.all, top ? top->at : NEVER);
+	return due_any(e->core) || e->own ? 0
+					  : first_of(&e->by.all, top ? top->at : NEVER);
 }
 
 /* Only a thread that sleeps must be told of deadlines: it sets its flags with the turn
@@ -163,6 +164,7 @@ static bool wake(struct engine *e, struct source_got *got, uint64_t now)
 		if (got)
 			(*s)->ops->input(*s, SOURCE_TURN, got, now);
 	}
+	e->own = own && !got;
 	return own;
 }
 

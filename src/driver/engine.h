@@ -91,6 +91,7 @@ struct engine {
 	unsigned looks;	    /* since the sockets were last looked at; see SOCKET_LOOKS */
 	unsigned glances;   /* short turns that may follow before a whole one */
 	bool glanceable;    /* every source of rings does with brief turns */
+	bool own;	    /* output left some for this process, to be taken in */
 	uint64_t piped;	    /* ns; when a pipe last had input */
 	uint64_t whole;	    /* ns; when a turn last was no short one */
 	atomic_bool broken; /* the program has closed our descriptors */

@@ -139,6 +139,56 @@ static void so_is_one_of_small_portions(void **state)
 	all_went_out();
 }
 
+static struct {
+	struct source source;
+	bool has;
+} own;
+
+static unsigned own_input(struct source *s, enum source_depth depth,
+			  struct source_got *got, uint64_t now)
+{
+	(void)s;
+	(void)depth;
+	(void)got;
+	(void)now;
+	own.has = false;
+	return 1;
+}
+
+static bool own_flush(struct source *s)
+{
+	(void)s;
+	return own.has;
+}
+
+/* What output brings for this process waits for the next turn, if this one has done
+ * enough.  The thread, which is awake and about to sleep, must not miss it. */
+static void no_thread_sleeps_over_its_own(void **state)
+{
+	static const struct source_ops ops = { .input = own_input, .flush = own_flush };
+
+	(void)state;
+	turn_is_held(t.e->core);
+	t.e->thread.sleeping = false;
+	source_init(&own.source, &ops);
+	engine_add(t.e, &own.source);
+	wants(0, ENGINE_TX);
+	own.has = true;
+	assert_int_equal(engine_output(t.e, NULL, 100 * US, ENGINE_TX).output, ENGINE_TX);
+	assert_true(own.has);
+	assert_false(due_any(&t.nic->core));
+	assert_int_equal(engine_deadline(t.e), 0);
+	engine_turn(t.e, 101 * US, false);
+	assert_false(own.has);
+	assert_int_equal(engine_deadline(t.e), NEVER);
+	own.has = true; /* a turn that has done little takes it in itself */
+	wants(0, 1);
+	engine_output(t.e, NULL, 102 * US, ENGINE_TX);
+	assert_false(own.has);
+	assert_int_equal(engine_deadline(t.e), NEVER);
+	all_went_out();
+}
+
 static void timers(void **state)
 {
 	(void)state;
@@ -495,6 +545,7 @@ int main(void)
 		TEST(a_full_pipe_is_left_alone),
 		TEST(a_turn_is_bounded),
 		TEST(so_is_one_of_small_portions),
+		TEST(no_thread_sleeps_over_its_own),
 		TEST(timers),
 		TEST(timers_run_from_when_packets_went_out),
 		TEST(an_answer_is_not_before_its_question),
