@@ -89,10 +89,14 @@ static struct rmpp_rx *begin(struct agent *a, const struct mad_pkt *pkt)
 	return x;
 }
 
+/* The message, with what precedes it for the program, grows no longer than one that a
+ * program may send. */
 static bool append(struct rmpp_rx *x, const uint8_t *data, size_t len)
 {
 	struct umad_file *file = x->agent->file;
 
+	if (UMAD_HDR + x->len + len > UMAD_MESSAGE_MAX)
+		return false;
 	if (x->len + len > x->cap) {
 		size_t cap = x->cap ? x->cap * 2 : 4096;
 		uint8_t *msg;

@@ -235,6 +235,40 @@ static void t_unfinished(void **state)
 	assert_int_equal(ufix_read(a, &r), 0);
 }
 
+/* A sender that does RMPP itself may send on and on: what has become longer than any
+ * message is stopped, and the program is told nothing. */
+static void t_too_long(void **state)
+{
+	enum { MOST = (UMAD_MESSAGE_MAX - UMAD_HDR - HEAD) / 200 };
+	struct ufix_msg q = ask(1, 1000000, 0);
+	struct mad_pkt pkt = { .slid = UFIX_LID_B,
+			       .dlid = UFIX_LID_A,
+			       .sqpn = 1,
+			       .dqpn = 1,
+			       .pkey = PKEY_DEFAULT };
+	struct rmpp_hdr *h = rmpp_of(pkt.mad);
+	size_t len;
+
+	(void)state;
+	memcpy(pkt.mad, q.mad, MAD_SIZE);
+	h->h.method = TABLE_RESP;
+	h->version = 1;
+	h->type = RMPP_DATA;
+	for (uint32_t n = 1; n <= MOST + 1; n++) {
+		h->rtime_flags = (uint8_t)(RMPP_ACTIVE | (n == 1 ? RMPP_FIRST : 0) |
+					   (n == MOST + 1 ? RMPP_LAST : 0));
+		h->segment = be32(n);
+		h->length = be32(220);
+		assert_int_equal(a->rxs, n > 1);
+		umad_input(x.u, UFIX_A, 1, &pkt);
+		if (n % 64 == 0)
+			ufix_run(&x, 0);
+	}
+	assert_null(umad_peek(a, &len));
+	assert_int_equal(a->rxs, 0);
+	assert_int_equal(a->rx_bytes, 0);
+}
+
 /* A segment as a program that does RMPP itself reads or writes it. */
 static struct ufix_msg segment(const struct ufix_msg *of, enum rmpp_type type, uint32_t n,
 			       uint8_t flags, uint32_t length)
@@ -425,10 +459,10 @@ int main(void)
 {
 #define TEST(t) cmocka_unit_test_setup_teardown(t, start, end)
 	const struct CMUnitTest tests[] = {
-		TEST(t_lengths),      TEST(t_many),	  TEST(t_loss),
-		TEST(t_no_ack),	      TEST(t_unfinished), TEST(t_own_answer),
-		TEST(t_own_question), TEST(t_two_sided),  TEST(t_close),
-		TEST(t_random),
+		TEST(t_lengths),    TEST(t_many),	  TEST(t_loss),
+		TEST(t_no_ack),	    TEST(t_unfinished),	  TEST(t_too_long),
+		TEST(t_own_answer), TEST(t_own_question), TEST(t_two_sided),
+		TEST(t_close),	    TEST(t_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
