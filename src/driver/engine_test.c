@@ -71,7 +71,7 @@ static void a_full_link_holds_up_its_own_qps_alone(void **state)
  * only when there may be room. */
 static void a_full_pipe_is_left_alone(void **state)
 {
-	enum { MANY = 60 };
+	enum { MANY = 240 };
 	uint64_t now = 100 * US;
 	unsigned turns = 0;
 
