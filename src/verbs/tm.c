@@ -421,6 +421,11 @@ static const struct srq_hooks tm_hooks = {
 	.clear = tm_clear,
 };
 
+struct tm_list *tm_list_of(const struct srq *srq)
+{
+	return srq->hooks == &tm_hooks ? srq->kind : NULL;
+}
+
 int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
 		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,
 		  struct srq **out)

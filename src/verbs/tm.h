@@ -55,10 +55,7 @@ struct tm_list {
 /* --- the list (tm.c) ----------------------------------------------------- */
 
 /* The tags of an SRQ; NULL if it matches none.  The list is under srq->lock. */
-static inline struct tm_list *tm_list_of(const struct srq *srq)
-{
-	return srq->kind;
-}
+struct tm_list *tm_list_of(const struct srq *srq);
 /* Makes an SRQ that matches tags; what its QPs receive completes to cq. */
 int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
 		  const struct ibv_tm_cap *cap, struct ibv_srq_init_attr *attr,

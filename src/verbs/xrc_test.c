@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "verbs/rq.h"
+#include "verbs/tm.h"
 
 enum { BOTH = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS };
 
@@ -160,6 +161,24 @@ static void no_qp_is_made_with_an_srq_of_a_domain(void **state)
 	fix_close(f);
 }
 
+static void an_srq_of_a_domain_has_no_tags(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_SYNC }, *bad = NULL;
+	struct xrcd *x;
+	struct srq *srq;
+
+	(void)state;
+	assert_int_equal(open_xrcd(f, BOTH, -1, O_CREAT, &x), 0);
+	assert_int_equal(srq_create_xrc(&f->ctx, f->pd, x, f->rcq, &attr, &srq), 0);
+	assert_int_equal(tm_post(srq, &wr, &bad), -EINVAL);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(srq_destroy(srq), 0);
+	assert_int_equal(xrcd_close(x), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -170,6 +189,7 @@ int main(void)
 		cmocka_unit_test(an_initiator_needs_no_receive_cq),
 		cmocka_unit_test(an_srq_counts_its_domain_and_its_cq),
 		cmocka_unit_test(no_qp_is_made_with_an_srq_of_a_domain),
+		cmocka_unit_test(an_srq_of_a_domain_has_no_tags),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
