@@ -40,11 +40,13 @@ void reply_gather(struct reply_room *r, uint32_t tail)
 {
 	unsigned n = 0;
 
+	/* What is not read is in the ring, and no farther ahead: positions come around.
+	 */
 	for (unsigned i = 0; i < r->nleft; i++)
-		if ((int32_t)(r->left[i].until - tail) <= 0)
-			reply_give(r, r->left[i].place);
-		else
+		if (r->left[i].until - tail - 1 < RING_SLOTS)
 			r->left[n++] = r->left[i];
+		else
+			reply_give(r, r->left[i].place);
 	r->nleft = n;
 }
 

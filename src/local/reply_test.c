@@ -74,6 +74,19 @@ static void left_until_the_peer_has_read_on(void **state)
 	assert_int_equal(reply_take(&room, 8), 4);
 }
 
+/* Positions have come halfway around since. */
+static void left_long_ago(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < REPLIES; i++)
+		(void)reply_take(&room, i < REPLY_CHUNKS ? RING_CHUNK : 1);
+	reply_leave(&room, 3, 10);
+	reply_gather(&room, 9);
+	assert_int_equal(reply_take(&room, 8), -1);
+	reply_gather(&room, 0x80000100);
+	assert_int_equal(reply_take(&room, 8), 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -82,6 +95,7 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(left_until_the_peer_has_read_on, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(left_long_ago, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
