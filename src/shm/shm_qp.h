@@ -76,7 +76,7 @@ static inline uint32_t segment_head(unsigned op)
  * same NAK said twice is heard twice.  life: the source's, which tells connections of one
  * QP number apart; 0 in the word of a target that has heard none yet. */
 enum { WORD_SYNDROME_AT = 24, WORD_COUNT_AT = 32, WORD_LIFE_AT = 42, WORD_INDEX_AT = 50 };
-enum { COUNT_MASK = 0x3ff };
+enum { COUNT_MASK = 0x3ff, HEARD_NONE = COUNT_MASK + 1 };
 /* In a plain ACK of a connection these bits are as in src.says. */
 #define WORD_PLAIN (~0ull << WORD_LIFE_AT | 0xffull << WORD_SYNDROME_AT)
 
@@ -110,7 +110,7 @@ struct shm_qp {
 		struct send_cursor at;
 		uint64_t says;	/* the word for this connection, without its lower 42 bits
 				 */
-		uint32_t heard; /* count of the last NAK that was heard */
+		uint32_t heard; /* count of the last NAK that was heard, or HEARD_NONE */
 		unsigned agains; /* times that the peer has asked again at no cost */
 		bool listed;	 /* in lane.unanswered */
 		/* A timer runs, or run() is about to set it. */

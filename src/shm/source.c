@@ -41,6 +41,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 	send_reset(qp, &q->src.s, &q->src.at, first);
 	q->head.syndrome = next_life();
 	q->src.says = word_of(qp->qpn, q->head.syndrome);
+	q->src.heard = HEARD_NONE;
 	q->src.timeout_at = NEVER;
 }
 
@@ -49,7 +50,7 @@ void src_open(struct shm_qp *q)
 	const uint64_t word = q->answer ? atomic_load(q->answer) : 0;
 
 	/* What the target asked for before there was anything to send */
-	if ((word ^ word_of(q->qp->qpn, 0)) >> WORD_LIFE_AT == 0)
+	if (word && (word ^ word_of(q->qp->qpn, 0)) >> WORD_LIFE_AT == 0)
 		q->src.heard = (uint32_t)(word >> WORD_COUNT_AT) & COUNT_MASK;
 }
 
@@ -285,6 +286,9 @@ static inline void told(struct peer *p, uint64_t word, uint64_t now)
 	if (q->peer != p || !shm_lock(qp))
 		return;
 	qp_is_held(q->qp);
+	/* A later NAK may have been heard, so that this one would be heard again. */
+	if ((uint8_t)(word >> WORD_SYNDROME_AT) && q->answer)
+		word = atomic_load_explicit(q->answer, memory_order_acquire);
 	hear(q, word, now);
 	shm_settle(q);
 	lock_give(&qp->lock);

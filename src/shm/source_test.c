@@ -200,6 +200,58 @@ static void more_words_than_are_kept(void **state)
 	fix_close(f);
 }
 
+/* Two NAKs were said before this process looks.  It hears the last one while it takes in
+ * what the peer sends, and then of both: that is one RNR NAK, and not two. */
+static void a_nak_that_is_heard_before_an_older_one(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .rnr_retry = 1 });
+	struct shm_qp *b = shm_qp(f->p.qp[1]);
+	const uint32_t count = b->dst.count;
+
+	(void)state;
+	recv_at(f, 0, 2, 5000, 8);
+	pair_stop(f, 0);
+	stray(f, 0, SEGMENT_ONLY, psn_add(b->dst.expected, 5));
+	pair_run(f, MS);
+	post_at(f, 0, 1, 0, 8, 0);
+	stray(f, 0, SEGMENT_ONLY, psn_add(b->dst.expected, 5)); /* with a KICK */
+	pair_run(f, 4 * MS);
+	assert_int_equal(b->dst.count, count + 2);
+	post_at(f, 1, 1, 0, 8, 0);
+	recv_at(f, 1, 1, 5000, 8);
+	pair_go(f, 0);
+	came(f, 0, 2, 5000, 0, 8);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* The first NAK that a source hears has any count. */
+static void a_first_nak_of_any_count(void **state)
+{
+	struct fix *f = plain_pair();
+
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		fix_modify(f, side, IBV_QPS_RESET);
+	sim_bring(f->s, f->p.qp[0], f->p.qp[1], &f->conf);
+	pair_stop(f, 0);
+	shm_qp(f->p.qp[1])->dst.count = COUNT_MASK - 1;
+	sim_bring(f->s, f->p.qp[1], f->p.qp[0], &f->conf);
+	for (uint64_t id = 0; id <= ANSWERS; id++) {
+		f->mr[1]->mkey.key ^= id == ANSWERS;
+		post_to(f, 0, IBV_WR_RDMA_WRITE, id, 0, 0, 8, 0);
+	}
+	f->mr[1]->mkey.key ^= 1;
+	pair_run(f, MS);
+	assert_int_equal(shm_qp(f->p.qp[1])->dst.count, 0);
+	pair_go(f, 0);
+	for (uint64_t id = 0; id < ANSWERS; id++)
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	fix_wc(f, 0, ANSWERS, IBV_WC_REM_ACCESS_ERR);
+	pair_event(f, 1, IBV_EVENT_QP_ACCESS_ERR);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -210,6 +262,8 @@ int main(void)
 		cmocka_unit_test(what_waits_for_unsignaled_requests),
 		cmocka_unit_test(a_peer_that_ends),
 		cmocka_unit_test(more_words_than_are_kept),
+		cmocka_unit_test(a_nak_that_is_heard_before_an_older_one),
+		cmocka_unit_test(a_first_nak_of_any_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
