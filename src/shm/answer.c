@@ -155,9 +155,11 @@ void asks_drop(struct shm_qp *q)
 		const struct ask *a = ask_at(q, q->src.asks.tail);
 
 		if (a->len)
-			reply_leave(&p->replies, a->place, p->out.head);
+			reply_leave(&p->replies, a->place, q->src.written);
 	}
+	reply_gather(&p->replies, p->out.tail);
 	peer_unlock(p);
 	q->src.asks.next = q->src.asks.tail;
 	ask_fed(q);
+	feed_first(p);
 }

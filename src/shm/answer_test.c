@@ -416,6 +416,52 @@ static void a_source_that_ends(void **state)
 	fix_close(f);
 }
 
+/* QPs whose target waits for a receive hold all places: another QP has its turn all the
+ * same. */
+static void places_of_those_that_wait(void **state)
+{
+	struct sim_conf conf = { .same_host = true,
+				 .pipe_only = true,
+				 .segments = true,
+				 .min_rnr_timer = 20 };
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
+	struct sim_pair more[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
+	pair_run(f, MS);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
+		struct ibv_send_wr read = send_wr(2, &sge, 1, 0);
+		struct ibv_send_wr send = send_wr(1, &sge, 0, 0);
+
+		post_now(more[i].qp[0], &send);
+		read.opcode = IBV_WR_RDMA_READ;
+		read.wr.rdma.remote_addr = f->mr[1]->mkey.base;
+		read.wr.rdma.rkey = f->mr[1]->mkey.key;
+		post_now(more[i].qp[0], &read);
+	}
+	pair_run(f, 4 * MS);
+	post_to(f, 0, IBV_WR_RDMA_READ, 1, 300000, 0, 20000, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc;
+
+		sim_recv(more[i].qp[1], 1, NULL, 0);
+		for (uint64_t id = 1; id <= 2; id++) {
+			assert_true(sim_wait(f->s, more[i].cq[0], SEC, &wc));
+			assert_int_equal(wc.status, IBV_WC_SUCCESS);
+			assert_int_equal(wc.wr_id, id);
+		}
+	}
+	assert_memory_equal(f->mem[0] + 300000, f->mem[1], 300000);
+	assert_int_equal(pair_peer(f, 0)->replies.chunks, REPLY_CHUNKS);
+	for (int i = 0; i < 2; i++)
+		sim_unpair(f->s, &more[i]);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +478,7 @@ int main(void)
 		cmocka_unit_test(an_error_behind_answers),
 		cmocka_unit_test(answers_to_no_place),
 		cmocka_unit_test(places_that_were_left),
+		cmocka_unit_test(places_of_those_that_wait),
 		cmocka_unit_test(two_full_rings),
 		cmocka_unit_test(a_peer_that_ends),
 		cmocka_unit_test(a_source_that_ends),

@@ -140,10 +140,33 @@ __attribute__((always_inline)) static inline void advance(struct shm_qp *q, uint
 		advance_to(q, to, false, now);
 }
 
-/* Sends again from una on. */
+/* Will the peer execute nothing more of what was sent?  It says what it has executed
+ * before it says what it has read, and what a QP that has left executed in the ring. */
+static bool is_refused(struct shm_qp *q)
+{
+	struct ring_out *out = &q->peer->out;
+	uint64_t word;
+	bool read;
+
+	/* A position that is impossible is for the timers to find (is_read()): this may
+	 * be a brief turn. */
+	peer_lock(q->peer);
+	read = ring_look(out) && (int32_t)(q->src.written - out->tail) <= 0;
+	peer_unlock(q->peer);
+	if (!read)
+		return false;
+	word = atomic_load_explicit(q->answer, memory_order_acquire);
+	return (word ^ q->src.says) >> WORD_LIFE_AT
+		       ? ring_empty(&q->peer->in)
+		       : psn_off((uint32_t)word & PSN_MASK, q->src.s.una) == 0;
+}
+
+/* Sends again from una on.  Meanwhile others may have the places for answers. */
 static void go_back(struct shm_qp *q)
 {
 	(void)send_rewind(q->qp, &q->src.s, &q->src.at, q->src.s.una);
+	if (q->src.asks.tail != q->src.asks.head && is_refused(q))
+		asks_drop(q);
 	asks_rewind(q);
 	due_add(q->qp->core, q->qp);
 }
@@ -354,14 +377,6 @@ void shm_words(struct peer *p, uint32_t count, uint64_t now)
 
 /* --- timers ----------------------------------------------------------------- */
 
-/* Has the peer read all that this QP has written? */
-static bool is_read(struct shm_qp *q)
-{
-	struct lane *l = &q->peer->lane;
-
-	return l->ops->look(l) && (int32_t)(q->src.written - lane_mark(l->read)) <= 0;
-}
-
 static void set_timer(struct shm_qp *q, uint64_t now)
 {
 	const uint64_t ns = ack_timeout_ns(q->qp);
@@ -369,6 +384,14 @@ static void set_timer(struct shm_qp *q, uint64_t now)
 	q->src.timeout_at = ns ? went_out(&q->qp->core->round, now) + ns : NEVER;
 	q->src.mark = q->src.s.una;
 	q->src.seen = lane_mark(q->peer->lane.read);
+}
+
+/* Has the peer read all that this QP has written? */
+static bool is_read(struct shm_qp *q)
+{
+	struct lane *l = &q->peer->lane;
+
+	return l->ops->look(l) && (int32_t)(q->src.written - lane_mark(l->read)) <= 0;
 }
 
 /* What lies in the ring is not lost: it is sent again only if the peer has read it. */
