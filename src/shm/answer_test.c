@@ -462,6 +462,66 @@ static void places_of_those_that_wait(void **state)
 	fix_close(f);
 }
 
+/* Other QPs, whose targets are not ready, hold all places until they send again.  Who has
+ * nothing outstanding waits, and loses no retry. */
+static void starving_costs_no_retry(void **state)
+{
+	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
+	struct sim_pair more[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
+	pair_run(f, MS);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
+		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
+
+		assert_int_equal(qp_modify(more[i].qp[1], &reset, IBV_QP_STATE,
+					   f->s->now),
+				 0);
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
+		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+		post_now(more[i].qp[0], &wr);
+	}
+	pair_run(f, MS);
+	post_to(f, 0, IBV_WR_RDMA_READ, 1, 300000, 0, 20000, 0);
+	pair_run(f, 20 * MS);
+	assert_true(ask_is_starved(shm_qp(f->p.qp[0])));
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	for (int i = 0; i < 2; i++)
+		sim_unpair(f->s, &more[i]);
+	fix_close(f);
+}
+
+/* The ring is full, and the peer reads slowly: so does who has sent nothing yet. */
+static void waiting_for_room_costs_no_retry(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
+	struct ring_in *in = &pair_peer(f, 1)->in;
+
+	(void)state;
+	pair_stop(f, 1);
+	pair_fill_up(f, 0, false);
+	recv_at(f, 1, 1, 0, 8);
+	post_at(f, 0, 1, 0, 8, 0);
+	pair_run(f, MS);
+	assert_true(qp_waits_for_lane(f->p.qp[0]));
+	for (unsigned i = 0; i < 10; i++) {
+		in->tail++;
+		(void)ring_tell(in);
+		pair_run(f, 2 * MS);
+	}
+	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
+	pair_go(f, 1);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -479,6 +539,8 @@ int main(void)
 		cmocka_unit_test(answers_to_no_place),
 		cmocka_unit_test(places_that_were_left),
 		cmocka_unit_test(places_of_those_that_wait),
+		cmocka_unit_test(starving_costs_no_retry),
+		cmocka_unit_test(waiting_for_room_costs_no_retry),
 		cmocka_unit_test(two_full_rings),
 		cmocka_unit_test(a_peer_that_ends),
 		cmocka_unit_test(a_source_that_ends),

@@ -394,13 +394,24 @@ static bool is_read(struct shm_qp *q)
 	return l->ops->look(l) && (int32_t)(q->src.written - lane_mark(l->read)) <= 0;
 }
 
+/* Has the peer read anything since the timer was set?  Of a QP that has sent nothing, and
+ * waits for room or places, it is not silent either if it has read all. */
+static bool peer_reads_on(struct shm_qp *q)
+{
+	const struct lane *l = &q->peer->lane;
+	const uint32_t read = lane_mark(l->read);
+
+	return read != q->src.seen ||
+	       (!src_is_waiting(q) && read == lane_mark(l->written));
+}
+
 /* What lies in the ring is not lost: it is sent again only if the peer has read it. */
 static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const bool read = is_read(q), late = now - q->src.timeout_at > LATE_NS;
+	const bool read = is_read(q) && src_is_waiting(q),
+		   late = now - q->src.timeout_at > LATE_NS;
 
-	if (q->src.mark != q->src.s.una ||
-	    (!read && lane_mark(q->peer->lane.read) != q->src.seen) ||
+	if (q->src.mark != q->src.s.una || (!read && peer_reads_on(q)) ||
 	    (late && !q->src.excused)) {
 		q->src.excused = late && q->src.mark == q->src.s.una;
 		set_timer(q, now);
