@@ -73,13 +73,13 @@ struct ask *ask_find(struct shm_qp *q, uint32_t len)
 	a->len = len;
 	a->place = (uint16_t)place;
 	q->src.asks.head++;
+	ask_fed(q);
 	return a;
 }
 
 void ask_sent(struct shm_qp *q)
 {
 	q->src.asks.next++;
-	ask_fed(q);
 }
 
 /* --- answers ----------------------------------------------------------------- */

@@ -449,16 +449,18 @@ static int copy_ask(struct shm_qp *q, const struct swqe *w, const struct span *v
 {
 	const unsigned op = op_of(w, true, true), kind = segment_kind(op);
 	const uint32_t carried = kind == KIND_ATOMIC_WRITE ? w->length : 0;
-	struct rec *r = ring_reserve(&q->peer->out, REC_HEAD_WIDE + carried);
-	struct ask *a;
+	struct ask *a = ask_find(q, len);
+	struct rec *r;
 
+	if (!a)
+		return -EAGAIN;
+	/* Nothing may keep the record back now: a pad alone is not told to have been
+	 * read. */
+	r = ring_reserve(&q->peer->out, REC_HEAD_WIDE + carried);
 	if (!r)
 		return -ENOBUFS;
 	if (carried && span_copy((uint8_t *)r + REC_HEAD_WIDE, value, 0, carried))
 		return -EFAULT;
-	a = ask_find(q, len);
-	if (!a)
-		return -EAGAIN;
 	a->last = nth + 1 == w->npkts;
 	if (nth == 0)
 		q->src.at.reads++;
