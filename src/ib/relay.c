@@ -105,19 +105,23 @@ static void drop_all(struct relay *r)
 static struct relay *relay_make(struct ib_qp *q)
 {
 	struct ib_xrc *x = xrc_of(q->ib);
-	struct relay *r = calloc(1, sizeof(*r)); /* most of it is never touched */
-	struct ends *e = calloc(1, sizeof(*e));
+	struct relay *r; /* most of it is never touched */
+	struct ends *e;
 
-	if (!x || !r || !e) {
+	if (!x)
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	e = calloc(1, sizeof(*e));
+	if (!r || !e) {
 		free(r);
 		free(e);
 		return NULL;
 	}
+	r->ends = e;
 	e->q = q;
 	e->qpn = q->qp->qpn;
 	e->life = ++x->lives;
 	list_add_tail(&x->ends, &e->node);
-	r->ends = e;
 	q->own = r;
 	return r;
 }

@@ -10,7 +10,7 @@
  *
  *   who                              table                   fuzzer
  *   the processes of a host          host/msg.c              tests/fuzz/msg_fuzz.c
- *   a program and its fabric         fabric/port/plug.c      tests/fuzz/msg_fuzz.c
+ *   a program and its fabric         fabric/port/message.c   tests/fuzz/msg_fuzz.c
  *
  * Integers are in the machine's byte order. The sender may be hostile. No call blocks but
  * msg_send() with `wait`.
