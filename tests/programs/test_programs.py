@@ -108,8 +108,10 @@ def test_ibv_asyncwatch_sees_the_port_go(netns_pair):
                                    "ib_send_bw -x 1 -n 100"])
 @pytest.mark.parametrize("place", ["map", "udp"])
 def test_valgrind_finds_no_error(shared_pair, place, words):
+    """valgrind runs one thread at a time.  ib_write_lat waits in a loop for a byte to change, which
+    its engine's thread writes: without --fair-sched that thread may not run for a second."""
     need("valgrind")
-    server, client = (ns.with_(inner=["valgrind", "-q", "--error-exitcode=9"])
+    server, client = (ns.with_(inner=["valgrind", "-q", "--fair-sched=yes", "--error-exitcode=9"])
                       for ns in shared_pair().place(place))
     words = words.split()
     for proc in lab.run_both(server, client, [words[0], "-d", server.dev, *words[1:]], server.ip4):
