@@ -29,10 +29,10 @@ _Static_assert(TM_TAGS <= 1 << PLACE_BITS, "a handle names every tag");
 _Static_assert(sizeof(struct ibv_tmh) == 16 && sizeof(struct ibv_rvh) == 16,
 	       "the headers as they are on the wire");
 
-/* Returns the SRQ's tag list, which srq->lock guards. */
+/* The tags of an SRQ that is known to match them. */
 static struct tm_list *tm_of(struct srq *srq) REQUIRES(srq->lock)
 {
-	return tm_list_of(srq);
+	return srq->kind;
 }
 
 static int open_list(struct srq *srq, const void *how)
@@ -186,7 +186,7 @@ int tm_post(struct srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
 	lock_take(&srq->lock);
 	if (srq->ctx->dead)
 		rc = -EIO;
-	else if (!tm_of(srq))
+	else if (!tm_list_of(srq))
 		rc = -EINVAL;
 	for (; !rc && wr; wr = wr->next) {
 		rc = operate(srq, wr);
