@@ -12,7 +12,6 @@
  *
  * Beside crashes it looks for descriptors that stay open, and for messages that reach a
  * room although the table does not allow them. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "fabric/port/address.h"
 #include "fabric/port/message.h"
 #include "fabric/port/server.h"
@@ -41,29 +41,6 @@ static const char topology[] =
 	"Switch 2 \"s\"\n[1] \"a\"[1]\n[2] \"b\"[1]\n\nCa 1 \"a\"\n\nCa 1 \"b\"\n";
 
 /* --- descriptors ----------------------------------------------------------- */
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	MUST(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* The closer's thread closes some of them. */
-static bool are_closed(unsigned before)
-{
-	for (int i = 0; i < 100000; i++) {
-		if (descriptors() == before)
-			return true;
-		usleep(100);
-	}
-	return false;
-}
 
 static int memory_with(const void *bytes, size_t len, bool sealed)
 {

@@ -8,7 +8,6 @@
  *
  * Beside crashes it looks for: a state without what it needs, descriptors that
  * stay open, and QPs that are sent to the wire twice. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "host/host.h"
 #include "ib/sim.h"
 #include "input.h"
@@ -57,29 +57,6 @@ struct world {
 	struct mr *mr;
 	unsigned before; /* descriptors of this process */
 };
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	MUST(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-/* The closer's thread (sys/closer.h) closes some of the descriptors. */
-static bool are_closed(unsigned before)
-{
-	for (int i = 0; i < 100000; i++) {
-		if (descriptors() == before)
-			return true;
-		usleep(100);
-	}
-	return false;
-}
 
 /* --- the world ----------------------------------------------------------- */
 
