@@ -56,7 +56,7 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 	qp->same_host = near;
 	if (qp->transport == &shm_transport)
 		rc = qp_change_transport(qp, &ib_transport);
-	if (!rc && l && qp->type == IBV_QPT_RC && local_has_segments(l))
+	if (!rc && l && local_has_segments(l))
 		rc = to_segments(qp);
 	if (!rc && l)
 		local_connect(qp, l);

@@ -334,8 +334,7 @@ static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 	l = local_lane(local_of(qp->core), qpn_slot(peer->qpn));
 	MUST(l);
 	lock_take(&qp->lock);
-	if (qp->type == IBV_QPT_RC && local_has_segments(l) &&
-	    qp->transport != &shm_transport)
+	if (local_has_segments(l) && qp->transport != &shm_transport)
 		MUST(qp_change_transport(qp, &shm_transport) == 0);
 	local_connect(qp, l);
 	lock_give(&qp->lock);

@@ -74,10 +74,12 @@ void peer_wrote(struct peer *p)
 
 bool peer_reads(struct peer *p, uint64_t now)
 {
+	const uint32_t tail = lane_mark(&p->out.tail);
+
 	peer_wrote(p); /* a peer that sleeps must be woken */
-	if (!p->full_since || p->full_at != p->out.tail) {
+	if (!p->full_since || p->full_at != tail) {
 		p->full_since = now;
-		p->full_at = p->out.tail;
+		p->full_at = tail;
 	}
 	return now - p->full_since < STALL_NS;
 }
@@ -257,8 +259,7 @@ static void change_transport(struct peer *p)
 
 		list_del(first);
 		list_add_tail(qps, first);
-		if (qp->type == IBV_QPT_RC)
-			p->l->ops->to_segments(p->l->arg, qp);
+		p->l->ops->to_segments(p->l->arg, qp);
 	}
 }
 

@@ -127,10 +127,10 @@ struct local {
 	unsigned unsaid;	  /* number of peers with messages that wait */
 	const struct peer *asked; /* the last that SAY_ASK_MAP went to; only compared */
 	unsigned looks;		  /* that remain for its answer, of ANSWER_LOOKS */
-	uint64_t say_at;      /* ns; not before; when a connection had no room, or refuses
-				 descriptors until its owner has run */
-	uint64_t now;	      /* time of the last local_input() */
-	uint64_t said_broken; /* for log_allowed() */
+	uint64_t say_at; /* ns; not before; when a connection had no room, or refuses
+			    descriptors until its owner has run */
+	uint64_t now;	 /* time of the last local_input() */
+	uint64_t said_broken, said_dropped; /* for log_allowed() */
 	/* A copy of the datagram that came in, which its writer cannot change. */
 	uint8_t dgram[RING_CHUNK];
 };

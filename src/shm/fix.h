@@ -8,15 +8,20 @@
 #include "shm/shm.h"
 #include "shm/shm_qp.h"
 
-static inline struct fix *open_pair(struct sim_conf conf)
+static inline struct fix *open_pair_of(enum ibv_qp_type type, struct sim_conf conf)
 {
 	struct fix *f;
 
 	conf.pipe_only = conf.segments = true;
-	f = pair_open(IBV_QPT_RC, &conf);
+	f = pair_open(type, &conf);
 	for (int i = 0; i < 2; i++)
 		assert_ptr_equal(f->p.qp[i]->transport, &shm_transport);
 	return f;
+}
+
+static inline struct fix *open_pair(struct sim_conf conf)
+{
+	return open_pair_of(IBV_QPT_RC, conf);
 }
 
 static inline struct fix *plain_pair(void)

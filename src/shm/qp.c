@@ -29,18 +29,19 @@ static void meet(struct shm_qp *q)
 {
 	struct qp *qp = q->qp;
 	struct lane *l = qp->lane.via;
+	const bool words = l && l->executed && qp->reliable;
 	struct lane_route route;
 	uint32_t pkey;
 
 	q->peer = l ? container_of(l, struct peer, lane) : NULL;
-	q->word = l && l->executed ? &l->executed[qpn_index(qp->qpn)] : NULL;
-	q->answer = l && l->theirs ? &l->theirs[qpn_index(qp->attr.dest_qp_num)] : NULL;
+	q->word = words ? &l->executed[qpn_index(qp->qpn)] : NULL;
+	q->answer = words ? &l->theirs[qpn_index(qp->attr.dest_qp_num)] : NULL;
 	if (!l)
 		return;
-	/* Segments of other addresses or of another partition are refused, as on a
-	 * wire. */
+	/* Segments of other addresses, of another partition, or of another service are
+	 * refused, as on a wire. */
 	route = l->ops->route(&qp->path.addr);
-	pkey = qp_pkey(qp) & (PKEY_FULL - 1u);
+	pkey = (qp_pkey(qp) & (PKEY_FULL - 1u)) | (qp->reliable ? 0 : PKEY_FULL);
 	q->dest = qp->attr.dest_qp_num;
 	q->route_in = route.in ^ pkey;
 	q->head = (struct rec){

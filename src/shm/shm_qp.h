@@ -82,11 +82,12 @@ enum { COUNT_MASK = 0x3ff, HEARD_NONE = COUNT_MASK + 1 };
 
 /* Why the next segment is not just the begin of a message. */
 enum dst_odd {
-	DST_CLOSED = 1 << 0,   /* the word is not the QP's to write */
-	DST_IN_SEND = 1 << 1,  /* the expected segment continues a SEND, */
-	DST_IN_WRITE = 1 << 2, /* a WRITE */
-	DST_MISSED = 1 << 3,   /* the expected segment has found no receive */
-	DST_GAP = 1 << 4,      /* what is missing was asked for */
+	DST_CLOSED = 1 << 0,	 /* the word is not the QP's to write */
+	DST_IN_SEND = 1 << 1,	 /* the expected segment continues a SEND, */
+	DST_IN_WRITE = 1 << 2,	 /* a WRITE */
+	DST_MISSED = 1 << 3,	 /* the expected segment has found no receive */
+	DST_GAP = 1 << 4,	 /* what is missing was asked for */
+	DST_UNRELIABLE = 1 << 5, /* the QP is UC, in all states */
 };
 
 /* A segment that asks for an answer. */
@@ -103,8 +104,9 @@ struct shm_qp {
 	struct peer *peer;	 /* while the QP has a lane */
 	struct rec head;	 /* of segments that leave: what is the same in all */
 	uint32_t dest, route_in; /* the peer's QPN; the route of what comes in */
-	_Atomic uint64_t *word;	 /* this QP's; NULL: no lane */
-	const _Atomic uint64_t *answer; /* the peer's, for this QP */
+	/* This QP's word, and the peer's for it; NULL: no lane, or UC */
+	_Atomic uint64_t *word;
+	const _Atomic uint64_t *answer;
 	struct {
 		struct send_source s;
 		struct send_cursor at;
@@ -112,7 +114,7 @@ struct shm_qp {
 				 */
 		uint32_t heard; /* count of the last NAK that was heard, or HEARD_NONE */
 		unsigned agains; /* times that the peer has asked again at no cost */
-		bool listed;	 /* in lane.unanswered */
+		bool listed;	 /* in lane.unanswered; UC: set, and never is */
 		/* A timer runs, or run() is about to set it. */
 		bool timed;
 		bool excused;	     /* the timeout was given once more */
@@ -187,6 +189,8 @@ static inline void src_look(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock
 /* The request at the cursor fails, once all before it are done. */
 void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint64_t now)
 	REQUIRES(q->qp->lock);
+/* UC: what was sent needs no answer. */
+void src_sent(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t src_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 

@@ -38,6 +38,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 		peer_unlock(q->peer);
 	}
 	memset(&q->src, 0, sizeof(q->src));
+	q->src.listed = !qp->reliable;
 	send_reset(qp, &q->src.s, &q->src.at, first);
 	q->head.syndrome = next_life();
 	q->src.says = word_of(qp->qpn, q->head.syndrome);
@@ -74,7 +75,8 @@ static void fail(struct shm_qp *q, enum ibv_wc_status status, enum verr verr,
 
 	qp_is_held(qp);
 	send_end(qp, &q->src.s, &q->src.at, status, verr, now);
-	qp_fail(qp, false, -1, now);
+	qp_fail(qp, true, -1, now);
+	src_stop(q);
 	shm_settle(q);
 }
 
@@ -306,11 +308,11 @@ static inline void told(struct peer *p, uint64_t word, uint64_t now)
 	if (!qp || qp->transport != &shm_transport)
 		return;
 	q = shm_qp(qp);
-	if (q->peer != p || !shm_lock(qp))
+	if (q->peer != p || !q->answer || !shm_lock(qp))
 		return;
 	qp_is_held(q->qp);
 	/* A later NAK may have been heard, so that this one would be heard again. */
-	if ((uint8_t)(word >> WORD_SYNDROME_AT) && q->answer)
+	if ((uint8_t)(word >> WORD_SYNDROME_AT))
 		word = atomic_load_explicit(q->answer, memory_order_acquire);
 	hear(q, word, now);
 	shm_settle(q);
@@ -461,6 +463,43 @@ static uint64_t bereft(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	return NEVER;
 }
 
+/* UC: all that was sent counts as executed. */
+void src_sent(struct shm_qp *q, uint64_t now)
+{
+	if (!sends(q))
+		return;
+	advance_to(q, q->src.at.psn, false, now);
+	if (sends(q))
+		tell_error(q, now);
+	shm_settle(q);
+}
+
+/* A UC QP waits STALL_NS for room; then its output() finds out whether the peer reads. */
+static uint64_t run_unreliable(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	q->src.timed = false;
+	src_sent(q, now);
+	if (!sends(q))
+		return NEVER;
+	if (send_is_drained(qp, &q->src.at, false))
+		qp_drained(qp);
+	if (!qp_waits_for_lane(qp)) {
+		q->src.timeout_at = NEVER;
+		return NEVER;
+	}
+	if (q->src.timeout_at == NEVER)
+		q->src.timeout_at = went_out(&qp->core->round, now) + STALL_NS;
+	if (!silent_until(&qp->core->round, q->src.timeout_at, now))
+		return q->src.timeout_at;
+	q->src.timeout_at = NEVER;
+	qp_leave_line(qp);
+	due_add(qp->core, qp);
+	return NEVER;
+}
+
 /* Does anything wait for the end of requests that nobody tells of, since they have not
  * asked for an ACK? */
 static bool is_untold(const struct shm_qp *q)
@@ -483,6 +522,8 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 	qp_is_held(qp);
 	if (!q->peer || !sends(q))
 		return NEVER;
+	if (!qp->reliable)
+		return run_unreliable(q, now);
 	src_look(q, now);
 	if (!sends(q))
 		return NEVER;

@@ -77,12 +77,13 @@ void dst_open(struct shm_qp *q)
 	const struct qp *qp = q->qp;
 
 	dst_reset(q);
-	if (!q->peer || !q->word)
+	if (!q->peer || !q->peer->lane.executed)
 		return;
 	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
 	q->dst.stale = end_of_ring(q->peer);
-	q->dst.odd = 0;
-	ask_again(q);
+	q->dst.odd = qp->reliable ? 0 : DST_UNRELIABLE;
+	if (qp->reliable)
+		ask_again(q);
 }
 
 /* The word will serve the next QP of this number, so what it says goes into the ring.  If
@@ -94,6 +95,8 @@ void dst_close(struct shm_qp *q)
 	if (q->dst.odd & DST_CLOSED)
 		return;
 	q->dst.odd |= DST_CLOSED;
+	if (!q->word)
+		return;
 	word = atomic_load_explicit(q->word, memory_order_relaxed);
 	if (q->peer->lane.state != LANE_UP || !q->dst.life || write_word(q, word))
 		atomic_store(q->word, 0);
@@ -218,12 +221,13 @@ static enum refusal place_send(struct shm_qp *q, const struct rec *r,
 }
 
 /* Does a receive tell of a WRITE whose rkey is refused (11.6.2)?  On a network that is
- * known of a message in one packet only. */
+ * known of a message in one packet only; UC drops the message. */
 static bool is_told_by_recv(const struct shm_qp *q, const struct rec *r)
 {
 	const unsigned whole = SEGMENT_ONLY | SEGMENT_IMM;
 
-	return (r->opcode & whole) == whole && r->len <= q->qp->path.mtu;
+	return q->qp->reliable && (r->opcode & whole) == whole &&
+	       r->len <= q->qp->path.mtu;
 }
 
 static enum refusal place_write(struct shm_qp *q, const struct rec *r,
@@ -423,7 +427,57 @@ static bool is_mine(struct shm_qp *q, const struct rec *r)
 	qp_is_held(q->qp);
 	if (q->dst.odd & DST_CLOSED || !qp_receives(q->qp))
 		return false;
-	return q->dst.life ? r->syndrome == q->dst.life : !is_stale(q);
+	return q->dst.life ? r->syndrome == q->dst.life || !q->qp->reliable
+			   : !is_stale(q);
+}
+
+/* UC: a message that is not whole, or is refused, is dropped (9.8.2). An error of the
+ * receive itself also fails the QP. */
+static void drop(struct shm_qp *q, const struct rec *r, uint32_t len, enum refusal why,
+		 uint64_t now) REQUIRES(q->qp->lock)
+{
+	struct target *t = &q->dst.target;
+	struct qp *qp = q->qp;
+	char text[TARGET_WHY_LEN];
+
+	qp_is_held(qp);
+	/* Of REFUSED_PLACE, the first segment that was dropped has told. */
+	if (why != REFUSED_PLACE && log_level >= LOG_INFO &&
+	    log_allowed(&q->peer->l->said_dropped))
+		log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s; dropped",
+			 qp->qpn, names[segment_kind(r->opcode)], qp->attr.dest_qp_num,
+			 r->psn & PSN_MASK, len, target_why(t, why, text));
+	if (why == REFUSED_RECV_SGE) {
+		target_fail_recv(qp, t, why, now);
+		qp_fail(qp, false, -1, now);
+	}
+	/* Other QPs use the SRQ as well. */
+	if (qp->srq && qp->state != IBV_QPS_ERR)
+		target_fail_recv(qp, t, REFUSED_PLACE, now);
+}
+
+/* Executes a segment of UC.  A message may begin with any number. */
+static void take_unreliable(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
+			    uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const bool first = r->opcode & SEGMENT_FIRST, last = r->opcode & SEGMENT_LAST;
+	const unsigned kind = segment_kind(r->opcode);
+	enum refusal why = REFUSED_PLACE;
+
+	q->dst.life = r->syndrome;
+	if (first)
+		q->dst.odd = DST_UNRELIABLE;
+	if ((first || r->psn == q->dst.expected) && !segment_is_answered(r->opcode))
+		why = place(q, r, payload, len);
+	q->dst.expected = psn_add(r->psn, 1);
+	q->dst.odd = DST_UNRELIABLE | (why || last ? 0 : inside(kind));
+	if (why) {
+		drop(q, r, len, why, now);
+		return;
+	}
+	established(q);
+	if (ends_in_recv(r))
+		end_message(q, r, now);
 }
 
 __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct rec *r,
@@ -433,13 +487,18 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 	int32_t ahead;
 
 	if (segment_kind(r->opcode) == KIND_WORD) {
-		src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
+		if (q->answer)
+			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
 		return;
 	}
 	if (!is_mine(q, r))
 		return;
 	if (segment_kind(r->opcode) != KIND_SEND)
 		q->peer->l->one_sided = true;
+	if (q->dst.odd & DST_UNRELIABLE) {
+		take_unreliable(q, r, payload, len, now);
+		return;
+	}
 	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
 	if (ahead == 0) {
 		q->dst.life = r->syndrome;

@@ -419,6 +419,13 @@ static int copy_segment(struct shm_qp *q, unsigned op, const struct swqe *w,
 	return 0;
 }
 
+/* UC waits for nobody: is what finds no room lost? */
+static bool is_lost(struct shm_qp *q, uint64_t now)
+{
+	return !q->qp->reliable &&
+	       (q->peer->lane.state != LANE_UP || !peer_reads(q->peer, now));
+}
+
 /* Writes the next segment of the request at the cursor. */
 static enum next write_segment(struct shm_qp *q, const struct swqe *w,
 			       struct wqe_memory *m, uint64_t now) REQUIRES(q->qp->lock)
@@ -429,13 +436,19 @@ static enum next write_segment(struct shm_qp *q, const struct swqe *w,
 	const unsigned op = op_of(w, nth == 0, last);
 	int rc = wqe_resolve(q->qp, q->src.at.cur, m);
 
-	if (!rc) {
+	if (!rc && q->peer->lane.state != LANE_UP) {
+		rc = -ENOBUFS;
+	} else if (!rc) {
 		peer_lock(q->peer);
 		rc = copy_segment(q, op, w, &m->span, off, len);
 		peer_unlock(q->peer);
 	}
-	if (rc == -ENOBUFS)
-		return NEXT_FULL;
+	if (rc == -ENOBUFS) {
+		if (!is_lost(q, now))
+			return NEXT_FULL;
+		send_move(&q->src.s, &q->src.at, w, 1);
+		rc = 0;
+	}
 	if (rc)
 		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 	q->qp->core->round.spent += len / UNIT + 1;
@@ -518,15 +531,18 @@ static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now
 	REQUIRES(q->qp->lock)
 {
 	struct swqe *w = sq_at(&q->qp->sq, q->src.at.cur);
+	enum next next = NEXT_SENT;
 	bool done = false;
 
 	if (!send_has_begun(&q->src.at)) {
-		const enum next next = begin(q, w, m, &done, now);
-
+		next = begin(q, w, m, &done, now);
 		if (next != NEXT_SENT || done)
 			return next;
 	}
-	return wqe_is_read(w) ? write_ask(q, w, m, now) : write_segment(q, w, m, now);
+	next = wqe_is_read(w) ? write_ask(q, w, m, now) : write_segment(q, w, m, now);
+	if (!q->qp->reliable)
+		src_sent(q, now);
+	return next;
 }
 
 /* Returns whether the QP could send more now. */
@@ -541,7 +557,7 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 
 	turn = qp_begin_turn(qp);
 	for (; next == NEXT_SENT && left && send_any(qp, &q->src.s, &q->src.at) &&
-	       (may = qp_may_write(qp));
+	       (may = qp_may_write(qp) || is_lost(q, now));
 	     left--)
 		next = write_next(q, &m, now);
 	peer_wrote(p); /* a peer that sleeps over a full ring must be woken, too */
@@ -549,7 +565,7 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		qp_wait_for_lane(qp, next == NEXT_FULL);
 	if (turn)
 		qp_end_turn(qp);
-	atomic_store(&p->closed, !list_empty(&p->lane.line));
+	atomic_store(&p->closed, p->lane.state != LANE_UP || !list_empty(&p->lane.line));
 	return next == NEXT_SENT && may && send_any(qp, &q->src.s, &q->src.at);
 }
 
@@ -561,7 +577,7 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 	(void)b;
 	qp_is_held(qp);
 	qp_is_held(q->qp);
-	if (!q->peer || q->peer->lane.state != LANE_UP)
+	if (!q->peer || (q->peer->lane.state != LANE_UP && qp->reliable))
 		return false;
 	peer_wrote(q->peer); /* a posting thread may have left the KICK to this turn */
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
