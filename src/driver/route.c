@@ -6,7 +6,6 @@
  */
 #include "driver/route.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "driver/nic_own.h"
@@ -32,15 +31,6 @@ bool same_host(struct device *dev, const uint8_t ip[16])
 	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
 
-/* The peer of such a QP sends segments, so the QP cannot stay what it is. */
-static int to_segments(struct qp *qp) REQUIRES(qp->lock)
-{
-	if (!qp->hooks)
-		return qp_change_transport(qp, &shm_transport);
-	log_info("QP 0x%06x: URNIC_SHM does not match tags: its SRQ does", qp->qpn);
-	return -EOPNOTSUPP;
-}
-
 int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
 	struct lane *l = NULL;
@@ -57,7 +47,7 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 	if (qp->transport == &shm_transport)
 		rc = qp_change_transport(qp, &ib_transport);
 	if (!rc && l && local_has_segments(l))
-		rc = to_segments(qp);
+		rc = qp_change_transport(qp, &shm_transport);
 	if (!rc && l)
 		local_connect(qp, l);
 	else
@@ -99,7 +89,7 @@ void route_to_segments(struct nic *nic, struct qp *qp)
 
 	(void)nic;
 	lock_take(&qp->lock);
-	rc = to_segments(qp);
+	rc = qp_change_transport(qp, &shm_transport);
 	if (!rc) {
 		local_connect(qp, l);
 		rc = qp_enter_again(qp, now);

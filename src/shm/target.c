@@ -208,13 +208,13 @@ static enum refusal place_send(struct shm_qp *q, const struct rec *r,
 	struct target *t = &q->dst.target;
 	enum refusal why = ACCEPTED;
 	struct qp *qp = q->qp;
-	uint32_t skip;
+	uint32_t skip = 0;
 
 	qp_is_held(qp);
 	if (r->opcode & SEGMENT_FIRST)
 		why = target_begin_send(qp, t, payload, len, last, &skip);
 	if (!why)
-		why = target_fill_recv(qp, t, payload, len);
+		why = target_fill_recv(qp, t, payload + skip, len - skip);
 	if (!why && last && r->opcode & SEGMENT_INV)
 		why = target_invalidate(qp, r->data);
 	return why;

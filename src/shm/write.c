@@ -194,7 +194,9 @@ __attribute__((noinline)) static bool send_whole(struct shm_qp *q, struct swqe *
 					: write_whole(q, w, own, sge);
 }
 
-/* Posts and sends wr, if it is a SEND or WRITE of one SGE and one segment. */
+/* Posts and sends wr, if it is a SEND or WRITE of one SGE and one segment.  room: where
+ * the program's places end; requests of the QP's own (verbs/srq_hooks.h) may lie beyond.
+ */
 static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint32_t room)
 	REQUIRES(q->qp->lock)
 {
@@ -206,7 +208,7 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	void *own = NULL;
 
 	if (!may_be_whole(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
-	    wr->send_flags & ~(unsigned)WHOLE_FLAGS || sq->head == room)
+	    wr->send_flags & ~(unsigned)WHOLE_FLAGS || (int32_t)(room - sq->head) <= 0)
 		return false;
 	*sge = *wr->sg_list;
 	if (sge->length > RING_CHUNK)
