@@ -203,25 +203,15 @@ static void sent_again(void **state)
 /* Three QPs ask for more than there are places: each has its turn. */
 static void more_than_there_are_places(void **state)
 {
-	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
 	struct fix *f = plain_pair();
 	struct sim_pair more[3];
 	struct ibv_wc wc;
 
 	(void)state;
-	for (int i = 0; i < 3; i++)
-		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
-	pair_run(f, MS);
+	open_more(f, more, 3, (struct sim_conf){ 0 });
 	pair_stop(f, 1);
-	for (int i = 0; i < 3; i++) {
-		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
-		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
-
-		wr.opcode = IBV_WR_RDMA_READ;
-		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
-		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
-		post_now(more[i].qp[0], &wr);
-	}
+	for (int i = 0; i < 3; i++)
+		read_much(f, more[i].qp[0], 1);
 	pair_run(f, MS);
 	assert_int_equal(pair_peer(f, 0)->replies.chunks, 0);
 	assert_false(list_empty(&pair_peer(f, 0)->starved));
@@ -233,34 +223,23 @@ static void more_than_there_are_places(void **state)
 	}
 	assert_memory_equal(f->mem[0] + 300000, f->mem[1], 300000);
 	assert_int_equal(pair_peer(f, 0)->replies.chunks, REPLY_CHUNKS);
-	for (int i = 0; i < 3; i++)
-		sim_unpair(f->s, &more[i]);
+	close_more(f, more, 3);
 	fix_close(f);
 }
 
 /* QPs that were reset have left all places.  Nobody tells when the peer has read on. */
 static void places_that_were_left(void **state)
 {
-	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct fix *f = plain_pair();
 	struct sim_pair more[2];
 	uint64_t began;
 
 	(void)state;
-	for (int i = 0; i < 2; i++)
-		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
-	pair_run(f, MS);
+	open_more(f, more, 2, (struct sim_conf){ 0 });
 	pair_stop(f, 1);
-	for (int i = 0; i < 2; i++) {
-		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
-		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
-
-		wr.opcode = IBV_WR_RDMA_READ;
-		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
-		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
-		post_now(more[i].qp[0], &wr);
-	}
+	for (int i = 0; i < 2; i++)
+		read_much(f, more[i].qp[0], 1);
 	pair_run(f, MS);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(qp_modify(more[i].qp[0], &reset, IBV_QP_STATE,
@@ -274,8 +253,7 @@ static void places_that_were_left(void **state)
 	pair_go(f, 1);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	assert_true(f->s->now - began < 3 * MS);
-	for (int i = 0; i < 2; i++)
-		sim_unpair(f->s, &more[i]);
+	close_more(f, more, 2);
 	fix_close(f);
 }
 
@@ -365,25 +343,15 @@ static void two_full_rings(void **state)
 /* The process that is to answer ends; QPs wait for places that it has. */
 static void a_peer_that_ends(void **state)
 {
-	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
 	struct fix *f = plain_pair();
 	struct sim_pair more[3];
 	struct ibv_wc wc;
 
 	(void)state;
-	for (int i = 0; i < 3; i++)
-		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
-	pair_run(f, MS);
+	open_more(f, more, 3, (struct sim_conf){ 0 });
 	pair_stop(f, 1);
-	for (int i = 0; i < 3; i++) {
-		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
-		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
-
-		wr.opcode = IBV_WR_RDMA_READ;
-		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
-		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
-		post_now(more[i].qp[0], &wr);
-	}
+	for (int i = 0; i < 3; i++)
+		read_much(f, more[i].qp[0], 1);
 	pair_run(f, MS);
 	assert_false(list_empty(&pair_peer(f, 0)->starved));
 	sim_leave(f->s, 1);
@@ -420,27 +388,16 @@ static void a_source_that_ends(void **state)
  * same. */
 static void places_of_those_that_wait(void **state)
 {
-	struct sim_conf conf = { .same_host = true,
-				 .pipe_only = true,
-				 .segments = true,
-				 .min_rnr_timer = 20 };
 	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
 	struct sim_pair more[2];
 
 	(void)state;
-	for (int i = 0; i < 2; i++)
-		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
-	pair_run(f, MS);
+	open_more(f, more, 2, (struct sim_conf){ .min_rnr_timer = 20 });
 	for (int i = 0; i < 2; i++) {
-		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
-		struct ibv_send_wr read = send_wr(2, &sge, 1, 0);
-		struct ibv_send_wr send = send_wr(1, &sge, 0, 0);
+		struct ibv_send_wr send = send_wr(1, NULL, 0, 0);
 
 		post_now(more[i].qp[0], &send);
-		read.opcode = IBV_WR_RDMA_READ;
-		read.wr.rdma.remote_addr = f->mr[1]->mkey.base;
-		read.wr.rdma.rkey = f->mr[1]->mkey.key;
-		post_now(more[i].qp[0], &read);
+		read_much(f, more[i].qp[0], 2);
 	}
 	pair_run(f, 4 * MS);
 	post_to(f, 0, IBV_WR_RDMA_READ, 1, 300000, 0, 20000, 0);
@@ -457,8 +414,7 @@ static void places_of_those_that_wait(void **state)
 	}
 	assert_memory_equal(f->mem[0] + 300000, f->mem[1], 300000);
 	assert_int_equal(pair_peer(f, 0)->replies.chunks, REPLY_CHUNKS);
-	for (int i = 0; i < 2; i++)
-		sim_unpair(f->s, &more[i]);
+	close_more(f, more, 2);
 	fix_close(f);
 }
 
@@ -466,25 +422,16 @@ static void places_of_those_that_wait(void **state)
  * nothing outstanding waits, and loses no retry. */
 static void starve(bool at_lap_end)
 {
-	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 1, .timeout = 10 });
 	struct sim_pair more[2];
 
-	for (int i = 0; i < 2; i++)
-		more[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
-	pair_run(f, MS);
+	open_more(f, more, 2, (struct sim_conf){ 0 });
 	for (int i = 0; i < 2; i++) {
-		struct ibv_sge sge = sim_sge(f->mr[0], 300000, 300000);
-		struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
-
 		assert_int_equal(qp_modify(more[i].qp[1], &reset, IBV_QP_STATE,
 					   f->s->now),
 				 0);
-		wr.opcode = IBV_WR_RDMA_READ;
-		wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
-		wr.wr.rdma.rkey = f->mr[1]->mkey.key;
-		post_now(more[i].qp[0], &wr);
+		read_much(f, more[i].qp[0], 1);
 	}
 	pair_run(f, MS);
 	while (at_lap_end && pair_peer(f, 0)->out.head != pair_peer(f, 0)->out.end) {
@@ -495,8 +442,7 @@ static void starve(bool at_lap_end)
 	pair_run(f, 20 * MS);
 	assert_true(ask_is_starved(shm_qp(f->p.qp[0])));
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	for (int i = 0; i < 2; i++)
-		sim_unpair(f->s, &more[i]);
+	close_more(f, more, 2);
 	fix_close(f);
 }
 

@@ -87,6 +87,35 @@ static inline void post_to(struct fix *f, int side, enum ibv_wr_opcode opcode,
 	post_now(f->p.qp[side], &wr);
 }
 
+/* More pairs of RC QPs between the two processes. */
+static inline void open_more(struct fix *f, struct sim_pair *p, unsigned n,
+			     struct sim_conf conf)
+{
+	conf.same_host = conf.pipe_only = conf.segments = true;
+	for (unsigned i = 0; i < n; i++)
+		p[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
+	pair_run(f, MS);
+}
+
+static inline void close_more(struct fix *f, const struct sim_pair *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		sim_unpair(f->s, &p[i]);
+}
+
+/* A READ by a QP of side 0 of more than it asks for at once: it takes ASKS places. */
+enum { MUCH = 300000 };
+static inline void read_much(struct fix *f, struct qp *qp, uint64_t id)
+{
+	struct ibv_sge sge = sim_sge(f->mr[0], MUCH, MUCH);
+	struct ibv_send_wr wr = send_wr(id, &sge, 1, 0);
+
+	wr.opcode = IBV_WR_RDMA_READ;
+	wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
+	wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+	post_now(qp, &wr);
+}
+
 /* Writes a record of so many bytes into the ring, as from side's QP: r, with that QP's
  * numbers and life. */
 static inline void stray_record(struct fix *f, int side, struct rec r, uint32_t bytes)
