@@ -152,6 +152,23 @@ static inline void stray(struct fix *f, int side, unsigned op, uint32_t psn)
 		     wide ? REC_HEAD_WIDE : REC_HEAD);
 }
 
+/* Loses the nth segment (from 0) that side has not read yet. */
+static inline void lose(struct fix *f, int side, unsigned nth)
+{
+	struct ring_in eye = pair_peer(f, side)->in;
+	const uint8_t *payload;
+	struct rec r;
+	uint32_t len;
+
+	for (unsigned i = 0; ring_next(&eye, &r, &payload, &len) > 0; i++) {
+		struct rec *at = (void *)eye.s->slot[eye.tail % RING_SLOTS];
+
+		if (i == nth && segment_kind(r.opcode) != KIND_WORD)
+			at->src ^= 1; /* as from a stranger */
+		ring_release(&eye, &r);
+	}
+}
+
 static inline void came(struct fix *f, int side, uint64_t id, size_t to, size_t from,
 			uint32_t len)
 {

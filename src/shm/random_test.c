@@ -294,24 +294,6 @@ static void begin(struct run *t)
 		t->way[side].first = counter(t, !side);
 }
 
-/* Loses a segment that side has not read yet. */
-static void lose_one(struct run *t, int side)
-{
-	struct ring_in eye = pair_peer(t->f, side)->in;
-	const unsigned nth = below(t, 8);
-	const uint8_t *payload;
-	struct rec r;
-	uint32_t len;
-
-	for (unsigned i = 0; ring_next(&eye, &r, &payload, &len) > 0; i++) {
-		struct rec *at = (void *)eye.s->slot[eye.tail % RING_SLOTS];
-
-		if (i == nth && segment_kind(r.opcode) != KIND_WORD)
-			at->src ^= 1; /* as from a stranger */
-		ring_release(&eye, &r);
-	}
-}
-
 /* Both ends begin again with the same numbers, one after the other. */
 static void reset(struct run *t)
 {
@@ -379,7 +361,7 @@ static void run_seed(uint64_t seed, unsigned *resets, unsigned *came)
 			pair_stop(t->f, side);
 			break;
 		case 1:
-			lose_one(t, side);
+			lose(t->f, side, below(t, 8));
 			break;
 		case 2:
 			pair_go(t->f, side);

@@ -422,13 +422,21 @@ static bool is_stale(const struct shm_qp *q)
 
 /* Is the segment of the connection that this QP has now?  That begins with the first one
  * that is expected: before, a source which has not been reset yet may still send. */
-static bool is_mine(struct shm_qp *q, const struct rec *r)
+static bool is_mine(struct shm_qp *q)
 {
 	qp_is_held(q->qp);
 	if (q->dst.odd & DST_CLOSED || !qp_receives(q->qp))
 		return false;
-	return q->dst.life ? r->syndrome == q->dst.life || !q->qp->reliable
-			   : !is_stale(q);
+	return q->dst.life || !is_stale(q);
+}
+
+/* The source was reset alone: all that it sent before lies before in the ring.  If it
+ * begins with the number that is expected it is heard, as on a wire. */
+static void follow(struct shm_qp *q, uint8_t life) REQUIRES(q->qp->lock)
+{
+	q->dst.life = life;
+	q->dst.odd &= (uint8_t)~DST_GAP; /* it was asked of another */
+	set_says(q);
 }
 
 /* UC: a message that is not whole, or is refused, is dropped (9.8.2). An error of the
@@ -491,7 +499,7 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
 		return;
 	}
-	if (!is_mine(q, r))
+	if (!is_mine(q))
 		return;
 	if (segment_kind(r->opcode) != KIND_SEND)
 		q->peer->l->one_sided = true;
@@ -499,6 +507,8 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		take_unreliable(q, r, payload, len, now);
 		return;
 	}
+	if (q->dst.life && r->syndrome != q->dst.life)
+		follow(q, r->syndrome);
 	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
 	if (ahead == 0) {
 		q->dst.life = r->syndrome;
