@@ -418,6 +418,43 @@ static void places_of_those_that_wait(void **state)
 	fix_close(f);
 }
 
+/* Others whose targets are not ready, and whose timeout is hours, hold all places: they
+ * give them up, and ask again when their targets are ready. */
+static void places_of_those_that_wait_for_ever(void **state)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	const struct sim_conf conf = { .timeout = 31 };
+	struct fix *f = plain_pair();
+	struct sim_pair more[2];
+	struct ibv_wc wc;
+
+	(void)state;
+	open_more(f, more, 2, conf);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(qp_modify(more[i].qp[1], &reset, IBV_QP_STATE,
+					   f->s->now),
+				 0);
+		read_much(f, more[i].qp[0], 1);
+	}
+	pair_run(f, MS);
+	post_to(f, 0, IBV_WR_RDMA_READ, 1, 0, 0, 20000, 0);
+	pair_run(f, MS);
+	assert_true(ask_is_starved(shm_qp(f->p.qp[0])));
+	pair_run(f, SEC);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	memset(f->mem[0] + MUCH, 0, MUCH);
+	for (int i = 0; i < 2; i++) {
+		sim_bring(f->s, more[i].qp[1], more[i].qp[0],
+			  &(struct sim_conf){ .same_host = true, .timeout = 31 });
+		assert_true(sim_wait(f->s, more[i].cq[0], SEC, &wc));
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_memory_equal(f->mem[0] + MUCH, f->mem[1], MUCH);
+	}
+	assert_int_equal(pair_peer(f, 0)->replies.chunks, REPLY_CHUNKS);
+	close_more(f, more, 2);
+	fix_close(f);
+}
+
 /* Other QPs, whose targets are not ready, hold all places until they send again.  Who has
  * nothing outstanding waits, and loses no retry. */
 static void starve(bool at_lap_end)
@@ -495,6 +532,7 @@ int main(void)
 		cmocka_unit_test(answers_to_no_place),
 		cmocka_unit_test(places_that_were_left),
 		cmocka_unit_test(places_of_those_that_wait),
+		cmocka_unit_test(places_of_those_that_wait_for_ever),
 		cmocka_unit_test(starving_costs_no_retry),
 		cmocka_unit_test(waiting_for_room_costs_no_retry),
 		cmocka_unit_test(two_full_rings),

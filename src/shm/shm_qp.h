@@ -121,7 +121,8 @@ struct shm_qp {
 		uint64_t timeout_at; /* ns; NEVER: not set */
 		uint32_t mark;	     /* una when it was set, and the ring's state: */
 		uint32_t seen;
-		uint32_t written; /* the ring's head behind the last segment */
+		uint32_t written;  /* the ring's head behind the last segment */
+		uint64_t probe_at; /* ns; NEVER: not set */
 		struct mr_found from;
 		/* [tail, head), in the order of numbers: sent, and the answer not taken.
 		 * From `next` on they are to be sent again. */

@@ -14,6 +14,7 @@ enum {
 	NEWS_NS = 500000000, /* docs/dev/local.md, "Death" */
 	NEWS_LOOK_NS = 1000000,
 	WORD_LOOK_NS = 1000000, /* see is_untold() */
+	PROBE_NS = 250000000,	/* see probe() */
 };
 
 /* Of this process, 1 to 255: what another QP of the same number has heard, or is told, is
@@ -43,7 +44,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 	q->head.syndrome = next_life();
 	q->src.says = word_of(qp->qpn, q->head.syndrome);
 	q->src.heard = HEARD_NONE;
-	q->src.timeout_at = NEVER;
+	q->src.timeout_at = q->src.probe_at = NEVER;
 }
 
 void src_open(struct shm_qp *q)
@@ -514,6 +515,29 @@ static bool is_untold(const struct shm_qp *q)
 		wqe_is_local(sq_at(&qp->sq, at->cur)));
 }
 
+/* The peer has dropped what was sent, and the QP's timeout may be long, or never come:
+ * it is sent again from time to time, at no cost, and others may have the places for its
+ * answers. */
+static uint64_t probe(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+{
+	const bool due = now >= q->src.probe_at;
+
+	if (!src_is_waiting(q)) {
+		q->src.probe_at = NEVER;
+		return NEVER;
+	}
+	if (due && is_refused(q))
+		go_back(q);
+	if (due || q->src.probe_at == NEVER)
+		q->src.probe_at = now + PROBE_NS;
+	return q->src.probe_at;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 uint64_t src_run(struct shm_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
@@ -539,8 +563,10 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 		q->src.timeout_at = NEVER;
 	}
 	next = run_timer(q, now);
+	if (sends(q))
+		next = sooner(next, probe(q, now));
 	if (!is_untold(q) && !ask_is_starved(q))
 		return next;
 	/* Nobody tells either when the peer has read what a place waits for. */
-	return now + WORD_LOOK_NS < next ? now + WORD_LOOK_NS : next;
+	return sooner(next, now + WORD_LOOK_NS);
 }
