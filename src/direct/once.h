@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* once.h - the straight way of a WRITE, READ or atomic by the posting thread: one SGE,
  * one piece, a region and a QP that were looked at before. Everything else is in now.c.
- * For ib/lane_wr.c, into which all of it is compiled.
+ * For post.c, into which all of it is compiled.
  */
 #ifndef DIRECT_ONCE_H
 #define DIRECT_ONCE_H
@@ -18,7 +18,6 @@
 #include "verbs/exports.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
-#include "verbs/wr_op.h"
 
 #define INLINE __attribute__((always_inline)) static inline
 
@@ -129,13 +128,6 @@ INLINE bool copy_piece(const struct visit *v, uint8_t *to, const uint8_t *from,
 	if (__builtin_expect(!did, 0))
 		visit_fault(v);
 	return did;
-}
-
-/* Is it an operation that reach_at_once() executes? */
-static inline bool is_direct(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_RDMA_WRITE ||
-	       ((unsigned)opcode < 32 && WR_AT_ONCES >> opcode & 1);
 }
 
 /* Executes an atomic on 8 aligned bytes and stores its result. */

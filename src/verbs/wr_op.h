@@ -22,7 +22,7 @@ enum wr_trait {
 	WR_BUILT = 1 << 8,
 	WR_EMPTY = 1 << 9,    /* answered as a READ of 0 bytes is (annex A19) */
 	WR_LOCAL = 1 << 10,   /* no packet is sent for it */
-	WR_AT_ONCE = 1 << 11, /* the poster may do it in mapped memory (direct/once.h) */
+	WR_AT_ONCE = 1 << 11, /* the poster may do it in mapped memory (direct/post.h) */
 };
 
 /* The type of QPs of iWARP devices in this table, besides those of enum ibv_qp_type. */
