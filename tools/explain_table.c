@@ -33,7 +33,7 @@ const struct entry explain_entries[] = {
 #include "explain.def"
 #undef EXPLAIN
 #define COUNT(value, name, what) { COUNTER, value, #name, what, "" },
-#include "ib/counter.def"
+#include "verbs/counter.def"
 #undef COUNT
 	{ NAK, 0x60, "NAK_PSN_SEQUENCE", "the responder missed a packet",
 	  "nothing: urnic sends it again; if there are many, look for loss" },

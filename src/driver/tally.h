@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "ib/counters.h"
+#include "verbs/counters.h"
 
 struct core;
 struct tally;

@@ -12,7 +12,7 @@
 
 static const char *const names[IB_COUNTERS] = {
 #define COUNT(value, name, what) [value] = #name,
-#include "ib/counter.def"
+#include "verbs/counter.def"
 #undef COUNT
 };
 

@@ -56,7 +56,7 @@ static int open_qp(struct qp *qp)
 	q->hooks = q->service == IB_XRC ? &xrc_hooks : NULL;
 	q->answers = qp_has_receives(qp) || !qp->send_cq;
 	q->ib = ib_of(qp->core);
-	q->counter = ib_counter_of(q->ib, qp->dev->ibv.name);
+	q->counter = qp->counter = ib_counter_of(q->ib, qp->dev->ibv.name);
 	list_init(&q->cc_node);
 	req_reset(q, 0);
 	qp->tp.state = q;

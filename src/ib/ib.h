@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ib/counters.h"
 #include "net/dgram.h"
+#include "verbs/counters.h"
 #include "verbs/transport.h"
 
 struct core;

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "direct/direct.h"
-#include "ib/counters.h"
 #include "net/batch.h"
 #include "net/dgram.h"
 #include "net/lane.h"
@@ -19,6 +18,7 @@
 #include "sys/list.h"
 #include "verbs/answers.h"
 #include "verbs/core.h"
+#include "verbs/counters.h"
 #include "verbs/exports.h"
 #include "verbs/hang.h"
 #include "verbs/psn.h"

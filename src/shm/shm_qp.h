@@ -10,6 +10,7 @@
 #include "local/peer.h"
 #include "shm/shm.h"
 #include "verbs/core.h"
+#include "verbs/counters.h"
 #include "verbs/mr.h"
 #include "verbs/numbers.h"
 #include "verbs/psn.h"
@@ -150,6 +151,11 @@ struct shm_qp {
 static inline struct shm_qp *shm_qp(const struct qp *qp)
 {
 	return qp->tp.state;
+}
+
+static inline void shm_count(const struct shm_qp *q, enum ib_counter c)
+{
+	q->qp->counter[c]++;
 }
 
 /* Takes the lock for input.  In exit() QPs that are locked are passed over. */

@@ -167,6 +167,7 @@ static bool is_refused(struct shm_qp *q)
 /* Sends again from una on.  Meanwhile others may have the places for answers. */
 static void go_back(struct shm_qp *q)
 {
+	q->qp->counter[IB_TX_RETRANSMIT] += psn_off(q->src.at.psn, q->src.s.una);
 	(void)send_rewind(q->qp, &q->src.s, &q->src.at, q->src.s.una);
 	if (q->src.asks.tail != q->src.asks.head && is_refused(q))
 		asks_drop(q);
@@ -184,6 +185,7 @@ static bool retry(struct shm_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp
 
 static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
+	shm_count(q, IB_RX_RNR);
 	/* What it is about was sent twice, and the first RNR NAK has been heard. */
 	if (q->src.at.psn == q->src.s.una)
 		return;
@@ -197,6 +199,7 @@ static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q-
 
 static void hear_nak(struct shm_qp *q, unsigned code, uint64_t now) REQUIRES(q->qp->lock)
 {
+	shm_count(q, IB_RX_NAK);
 	switch ((enum nak_code)code) {
 	case NAK_PSN_SEQUENCE:
 		if (q->src.agains < AGAINS)
@@ -421,6 +424,7 @@ static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		return;
 	}
 	q->src.excused = false;
+	shm_count(q, IB_TX_TIMEOUT);
 	if (!retry(q, VERR_TIMEOUT, now))
 		return;
 	if (read)

@@ -37,6 +37,7 @@ static void set_says(struct shm_qp *q)
 static void tell_nak(struct shm_qp *q, enum aeth_type type, unsigned value)
 {
 	q->dst.count = (q->dst.count + 1) & COUNT_MASK;
+	shm_count(q, type == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 	set_says(q);
 	tell(q, aeth_syndrome(type, value), true);
 }
@@ -130,6 +131,7 @@ static void no_recv(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
 		return;
 	}
+	shm_count(q, IB_RX_LATE);
 	q->dst.odd |= DST_MISSED;
 	q->dst.wait_until = now + RECV_WAIT_NS;
 	qp_is_held(qp);
@@ -449,6 +451,7 @@ static void drop(struct shm_qp *q, const struct rec *r, uint32_t len, enum refus
 	char text[TARGET_WHY_LEN];
 
 	qp_is_held(qp);
+	shm_count(q, IB_RX_UC_DROPPED);
 	/* Of REFUSED_PLACE, the first segment that was dropped has told. */
 	if (why != REFUSED_PLACE && log_level >= LOG_INFO &&
 	    log_allowed(&q->peer->l->said_dropped))
@@ -514,7 +517,10 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		q->dst.life = r->syndrome;
 		set_says(q);
 		execute(q, r, payload, len, now);
-	} else if (ahead > 0 && !(q->dst.odd & DST_GAP)) {
+		return;
+	}
+	shm_count(q, ahead < 0 ? IB_RX_DUPLICATE : IB_RX_OUT_OF_ORDER);
+	if (ahead > 0 && !(q->dst.odd & DST_GAP)) {
 		q->dst.odd |= DST_GAP;
 		ask_again(q);
 	}

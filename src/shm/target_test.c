@@ -273,6 +273,46 @@ static void a_pad_that_comes_late(void **state)
 	fix_close(f);
 }
 
+static uint64_t counted(const struct fix *f, int side, enum ib_counter c)
+{
+	return ib_counter(&f->s->node[side].core, c);
+}
+
+/* What a device's counters say, as on a wire. */
+static void counters(void **state)
+{
+	struct fix *f = open_pair(
+		(struct sim_conf){ .rnr_retry = 7, .min_rnr_timer = 1, .timeout = 8 });
+	struct shm_qp *b = shm_qp(f->p.qp[1]);
+	const uint64_t naks = counted(f, 1, IB_TX_NAK);
+
+	(void)state;
+	assert_int_equal(counted(f, 1, IB_RX_LATE), 0);
+	post_at(f, 0, 1, 0, 20000, 0);
+	pair_run(f, 2 * MS + MS / 10);
+	assert_int_equal(counted(f, 1, IB_RX_LATE), 1);
+	assert_int_equal(counted(f, 1, IB_TX_RNR), counted(f, 0, IB_RX_RNR));
+	assert_int_not_equal(counted(f, 1, IB_TX_RNR), 0);
+	assert_int_equal(counted(f, 0, IB_RX_NAK), 0);
+	recv_at(f, 1, 1, 0, 20000);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_int_not_equal(counted(f, 0, IB_TX_RETRANSMIT), 0);
+	assert_int_not_equal(counted(f, 1, IB_RX_OUT_OF_ORDER), 0);
+	assert_int_equal(counted(f, 1, IB_TX_NAK), naks);
+	stray(f, 0, SEGMENT_ONLY, psn_add(b->dst.expected, PSN_MASK));
+	stray(f, 0, SEGMENT_ONLY, psn_add(b->dst.expected, 1));
+	pair_run(f, MS);
+	assert_int_equal(counted(f, 1, IB_RX_DUPLICATE), 1);
+	assert_int_equal(counted(f, 1, IB_TX_NAK), naks + 1);
+	assert_int_equal(counted(f, 0, IB_TX_TIMEOUT), 0);
+	pair_stop(f, 1);
+	post_at(f, 0, 2, 0, 8, 0);
+	pair_run(f, 200 * MS);
+	assert_int_not_equal(counted(f, 0, IB_TX_TIMEOUT), 0);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -288,6 +328,7 @@ int main(void)
 		cmocka_unit_test(a_record_that_is_short),
 		cmocka_unit_test(a_record_that_changes),
 		cmocka_unit_test(a_pad_that_comes_late),
+		cmocka_unit_test(counters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,7 @@ static void no_receive_no_error(void **state)
 	post_by(f, false, IBV_WR_SEND, 1, 0, 30000); /* no receive is posted */
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_quiet(f);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UC_DROPPED), 2);
 	fix_recv(f, 8, 0, 20000);
 	/* longer than the receive */
 	post_by(f, false, IBV_WR_SEND, 2, 100000, 30000);
@@ -491,6 +492,7 @@ static void a_flood_does_not_fill_the_log(void **state)
 	for (const char *at = text; (at = strstr(at, "dropped")); at++)
 		n++;
 	assert_in_range(n, 1, FEW);
+	assert_int_equal(ib_counter(&f->s->node[1].core, IB_RX_UC_DROPPED), FLOOD);
 	fix_close(f);
 }
 

@@ -218,6 +218,8 @@ struct qp {
 
 	const struct transport *transport;
 	struct qp_tp tp;
+	uint64_t *
+		counter; /* its device's (verbs/counters.h), under the turn; ib sets it */
 
 	struct qp_sched sched;
 	struct qp_xrc xrc;

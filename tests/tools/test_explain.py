@@ -71,7 +71,7 @@ def test_explain_knows_every_reason_of_rdma_cm():
 
 
 @pytest.mark.parametrize("table,kind,least", [
-    ("src/ib/counter.def", "counter", 20), ("src/cm/counter.def", "cm_counter", 15)])
+    ("src/verbs/counter.def", "counter", 20), ("src/cm/counter.def", "cm_counter", 15)])
 def test_explain_knows_every_counter(table, kind, least):
     names = re.findall(r"^COUNT(?:ER)?\((\w+), *(\w+)", (ROOT / table).read_text(),
                        re.M)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* counters.h - the counters of the IB transport; counter.def names them. */
-#ifndef IB_COUNTERS_H
-#define IB_COUNTERS_H
+/* counters.h - what happens to the packets of RoCE, and to messages in their place
+ * between processes of one host; counter.def names them. */
+#ifndef VERBS_COUNTERS_H
+#define VERBS_COUNTERS_H
 
 #include <stdint.h>
 
 enum ib_counter {
 #define COUNT(value, name, what) value,
-#include "ib/counter.def"
+#include "verbs/counter.def"
 #undef COUNT
 	IB_COUNTERS
 };
