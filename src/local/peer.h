@@ -19,6 +19,7 @@
 #include "sys/lock.h"
 #include "sys/source.h"
 #include "verbs/core.h"
+#include "verbs/hang.h"
 #include "wire/qpn.h"
 
 enum {
@@ -33,6 +34,7 @@ enum {
 };
 
 enum { ANSWERS = 4 }; /* a power of 2 */
+enum { PEER_DROPS = 4 };
 
 /* The ACKs of one process: how many requests that asked for an ACK it has executed, and
  * the last words (net/lane.h) that say so.  The peer may poll this memory cheaply, since
@@ -99,6 +101,7 @@ struct peer {
 	struct list node_up; /* in local->hot or local->cold while up */
 	bool is_hot;	     /* the ring is polled, so its writer sends no KICK */
 	struct list dirty;   /* in local->dirty if it was written to */
+	struct hang drops[PEER_DROPS]; /* segments for QPs that take none (shm/hint.c) */
 };
 
 struct local_counters {

@@ -139,16 +139,9 @@ static void describe(const struct qp *qp, char *buf, size_t size)
 
 static void describe_peer(const struct qp *qp, char *buf, size_t size)
 {
-	const struct shm_qp *q = shm_qp(qp);
-	const struct reach *r = q->peer ? &q->peer->reach : NULL;
-	char process[32] = "";
+	char to[PEER_TEXT];
 
-	if (r && r->slot == qp->core->slot)
-		snprintf(process, sizeof(process), ", in this process");
-	else if (r && r->pid > 0)
-		snprintf(process, sizeof(process), ", process %d", (int)r->pid);
-	snprintf(buf, size, "QP 0x%06x%s, PSN %u", qp->attr.dest_qp_num, process,
-		 q->src.s.una);
+	snprintf(buf, size, "%s, PSN %u", peer_text(qp, to), shm_qp(qp)->src.s.una);
 }
 
 const struct transport shm_transport = {

@@ -11,6 +11,7 @@
 #include "shm/shm.h"
 #include "verbs/core.h"
 #include "verbs/counters.h"
+#include "verbs/hang.h"
 #include "verbs/mr.h"
 #include "verbs/numbers.h"
 #include "verbs/psn.h"
@@ -125,6 +126,7 @@ struct shm_qp {
 		uint32_t written;  /* the ring's head behind the last segment */
 		uint64_t probe_at; /* ns; NEVER: not set */
 		struct mr_found from;
+		struct hang rnr, silent; /* hint.c */
 		/* [tail, head), in the order of numbers: sent, and the answer not taken.
 		 * From `next` on they are to be sent again. */
 		struct {
@@ -145,6 +147,8 @@ struct shm_qp {
 		uint64_t wait_until; /* ns; it waits for a receive; 0: it does not */
 		struct target target;
 		struct mr_found into;
+		struct hang no_recv, astray; /* hint.c */
+		bool told_late;
 	} dst;
 };
 
@@ -240,6 +244,23 @@ void dst_close(struct shm_qp *q);
 /* The QP is in ERR. */
 void dst_stop(struct shm_qp *q) REQUIRES(q->qp->lock);
 uint64_t dst_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+
+/* --- hint.c -------------------------------------------------------------- */
+
+enum { PEER_TEXT = 128 };
+/* The QP at the other end, and its process. */
+const char *peer_text(const struct qp *qp, char text[static PEER_TEXT]);
+/* op: of a record that was checked. */
+const char *segment_name(unsigned op);
+/* The peer has answered the oldest request with RNR; nothing has come from it, and the
+ * oldest request is sent again. */
+void hint_rnr(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+void hint_silent(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* The peer's request was answered with RNR; or has another number than is expected. */
+void hint_no_recv(struct shm_qp *q, uint64_t now);
+void hint_number(struct shm_qp *q, const struct rec *r, uint64_t now);
+/* A segment was dropped, since there is no QP that takes it. */
+void hint_dropped(struct peer *p, const struct rec *r, const char *why, uint64_t now);
 
 /* --- qp.c ---------------------------------------------------------------- */
 

@@ -186,6 +186,8 @@ static bool retry(struct shm_qp *q, enum verr verr, uint64_t now) REQUIRES(q->qp
 static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q->qp->lock)
 {
 	shm_count(q, IB_RX_RNR);
+	q->src.silent.n = 0;
+	hint_rnr(q, now);
 	/* What it is about was sent twice, and the first RNR NAK has been heard. */
 	if (q->src.at.psn == q->src.s.una)
 		return;
@@ -200,6 +202,7 @@ static void hear_rnr(struct shm_qp *q, unsigned timer, uint64_t now) REQUIRES(q-
 static void hear_nak(struct shm_qp *q, unsigned code, uint64_t now) REQUIRES(q->qp->lock)
 {
 	shm_count(q, IB_RX_NAK);
+	q->src.silent.n = 0;
 	switch ((enum nak_code)code) {
 	case NAK_PSN_SEQUENCE:
 		if (q->src.agains < AGAINS)
@@ -274,6 +277,18 @@ __attribute__((noinline)) static void hear_odd(struct shm_qp *q, uint64_t word,
 	hear_rarely(q, word, n, now);
 }
 
+/* A number that is not outstanding: the peer expects another one, and is not silent. */
+__attribute__((noinline)) static void hear_strange(struct shm_qp *q, uint64_t word)
+{
+	const uint32_t count = (uint32_t)(word >> WORD_COUNT_AT) & COUNT_MASK;
+
+	if (word && !((word ^ word_of(q->qp->qpn, 0)) >> WORD_LIFE_AT) &&
+	    count != q->src.heard) {
+		q->src.heard = count;
+		q->src.silent.n = 0;
+	}
+}
+
 /* See src_hear(). */
 __attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_t word,
 						       uint64_t now) REQUIRES(q->qp->lock)
@@ -282,8 +297,10 @@ __attribute__((always_inline)) static inline void hear(struct shm_qp *q, uint64_
 	const uint32_t to = (uint32_t)word & PSN_MASK, una = q->src.s.una;
 	const uint32_t n = psn_off(to, una);
 
-	if (n > psn_off(q->src.at.max_psn, una))
+	if (__builtin_expect(n > psn_off(q->src.at.max_psn, una), 0)) {
+		hear_strange(q, word);
 		return;
+	}
 	if (__builtin_expect((word ^ q->src.says) & WORD_PLAIN ||
 				     qp->state != IBV_QPS_RTS,
 			     0)) {
@@ -427,8 +444,10 @@ static void timed_out(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	shm_count(q, IB_TX_TIMEOUT);
 	if (!retry(q, VERR_TIMEOUT, now))
 		return;
-	if (read)
+	if (read) {
+		hint_silent(q, now);
 		go_back(q);
+	}
 	set_timer(q, now);
 }
 
@@ -530,8 +549,10 @@ static uint64_t probe(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		q->src.probe_at = NEVER;
 		return NEVER;
 	}
-	if (due && is_refused(q))
+	if (due && q->src.at.psn != q->src.s.una && is_refused(q)) {
+		hint_silent(q, now);
 		go_back(q);
+	}
 	if (due || q->src.probe_at == NEVER)
 		q->src.probe_at = now + PROBE_NS;
 	return q->src.probe_at;

@@ -14,7 +14,13 @@
 #include "verbs/target.h"
 #include "verbs/timeout.h"
 
-enum { RECV_WAIT_NS = 2000000 }; /* how long a message waits for its receive */
+#define NOT_READY "the QP takes packets from RTR on, and not in ERR"
+
+enum {
+	RECV_WAIT_NS = 2000000, /* how long a message waits for its receive */
+	/* To who begins with a wrong number the right one is said so often. */
+	ASTRAY_NS = 100000000,
+};
 
 /* --- the word --------------------------------------------------------------- */
 
@@ -120,18 +126,32 @@ void dst_stop(struct shm_qp *q)
 
 /* --- no receive ------------------------------------------------------------- */
 
+static void say_rnr(struct shm_qp *q, uint64_t now)
+{
+	hint_no_recv(q, now);
+	tell_nak(q, AETH_RNR_NAK, q->qp->attr.min_rnr_timer);
+}
+
 /* The segment is consumed.  The QP waits a little for a receive, and then says RNR
  * (docs/dev/ib.md says why). */
-static void no_recv(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+static void no_recv(struct shm_qp *q, const struct rec *r, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
+	char from[PEER_TEXT];
 
 	q->dst.odd |= DST_GAP; /* the segments that follow are asked for with this one */
 	if (q->dst.odd & DST_MISSED) {
-		tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
+		say_rnr(q, now);
 		return;
 	}
 	shm_count(q, IB_RX_LATE);
+	if (!q->dst.told_late)
+		log_info("QP 0x%06x: %s from %s, PSN %u: no receive is posted; waits %u "
+			 "us for one before it says RNR",
+			 qp->qpn, segment_name(r->opcode), peer_text(qp, from),
+			 q->dst.expected, (unsigned)(RECV_WAIT_NS / 1000));
+	q->dst.told_late = true;
 	q->dst.odd |= DST_MISSED;
 	q->dst.wait_until = now + RECV_WAIT_NS;
 	qp_is_held(qp);
@@ -154,21 +174,11 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now)
 	if (now < q->dst.wait_until)
 		return q->dst.wait_until;
 	end_wait(q);
-	tell_nak(q, AETH_RNR_NAK, qp->attr.min_rnr_timer);
+	say_rnr(q, now);
 	return NEVER;
 }
 
 /* --- one segment ------------------------------------------------------------ */
-
-static const char *const names[KINDS] = {
-	[KIND_SEND] = "SEND",
-	[KIND_WRITE] = "WRITE",
-	[KIND_READ] = "READ",
-	[KIND_CMP_SWAP] = "compare and swap",
-	[KIND_FETCH_ADD] = "fetch and add",
-	[KIND_ATOMIC_WRITE] = "ATOMIC WRITE",
-	[KIND_FLUSH] = "FLUSH",
-};
 
 /* As on other transports, where a READ is accepted before its memory is looked at. */
 static const char *why_text(const struct target *t, unsigned kind, enum refusal why,
@@ -188,7 +198,7 @@ static void refuse(struct shm_qp *q, const struct rec *r, uint32_t len, enum ref
 
 	qp_is_held(qp);
 	log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s", qp->qpn,
-		 names[kind], qp->attr.dest_qp_num, q->dst.expected, len,
+		 segment_name(r->opcode), qp->attr.dest_qp_num, q->dst.expected, len,
 		 why_text(&q->dst.target, kind, why, text));
 	target_fail_recv(qp, &q->dst.target, why, now);
 	if (nak != NAK_CODES)
@@ -397,7 +407,7 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 	enum refusal why = place(q, r, payload, len);
 
 	if (why == REFUSED_NO_RECV) {
-		no_recv(q, now);
+		no_recv(q, r, now);
 		return;
 	}
 	if (why) {
@@ -424,12 +434,9 @@ static bool is_stale(const struct shm_qp *q)
 
 /* Is the segment of the connection that this QP has now?  That begins with the first one
  * that is expected: before, a source which has not been reset yet may still send. */
-static bool is_mine(struct shm_qp *q)
+static bool is_mine(const struct shm_qp *q)
 {
-	qp_is_held(q->qp);
-	if (q->dst.odd & DST_CLOSED || !qp_receives(q->qp))
-		return false;
-	return q->dst.life || !is_stale(q);
+	return !(q->dst.odd & DST_CLOSED) && (q->dst.life || !is_stale(q));
 }
 
 /* The source was reset alone: all that it sent before lies before in the ring.  If it
@@ -456,7 +463,7 @@ static void drop(struct shm_qp *q, const struct rec *r, uint32_t len, enum refus
 	if (why != REFUSED_PLACE && log_level >= LOG_INFO &&
 	    log_allowed(&q->peer->l->said_dropped))
 		log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s; dropped",
-			 qp->qpn, names[segment_kind(r->opcode)], qp->attr.dest_qp_num,
+			 qp->qpn, segment_name(r->opcode), qp->attr.dest_qp_num,
 			 r->psn & PSN_MASK, len, target_why(t, why, text));
 	if (why == REFUSED_RECV_SGE) {
 		target_fail_recv(qp, t, why, now);
@@ -495,11 +502,17 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 						  const uint8_t *payload, uint32_t len,
 						  uint64_t now) REQUIRES(q->qp->lock)
 {
+	bool strange;
 	int32_t ahead;
 
 	if (segment_kind(r->opcode) == KIND_WORD) {
 		if (q->answer)
 			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
+		return;
+	}
+	if (!qp_receives(q->qp)) {
+		shm_count(q, IB_RX_STATE);
+		hint_dropped(q->peer, r, NOT_READY, now);
 		return;
 	}
 	if (!is_mine(q))
@@ -520,7 +533,10 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		return;
 	}
 	shm_count(q, ahead < 0 ? IB_RX_DUPLICATE : IB_RX_OUT_OF_ORDER);
-	if (ahead > 0 && !(q->dst.odd & DST_GAP)) {
+	strange = !q->dst.life && now - q->dst.astray.last > ASTRAY_NS;
+	if (!q->dst.life)
+		hint_number(q, r, now);
+	if (strange || (ahead > 0 && !(q->dst.odd & DST_GAP))) {
 		q->dst.odd |= DST_GAP;
 		ask_again(q);
 	}
@@ -554,6 +570,32 @@ static inline bool is_from_peer(const struct shm_qp *q, const struct peer *p,
 	return q->peer == p && r->src == q->dest && r->route == q->route_in;
 }
 
+/* No QP of shm's has the number: it may have had, or will have. */
+__attribute__((noinline)) static void drop_stray(struct peer *p, const struct rec *r,
+						 const struct qp *qp, uint64_t now)
+{
+	if (segment_kind(r->opcode) == KIND_WORD)
+		return;
+	hint_dropped(p, r,
+		     qp ? NOT_READY
+			: "this process has no such QP (destroyed already? or does the "
+			  "program give its peer another number?)",
+		     now);
+}
+
+/* The segment of a QP that is not the peer of the one that it is for. */
+__attribute__((noinline)) static void drop_strange(struct shm_qp *q, struct peer *p,
+						   const struct rec *r, uint64_t now)
+{
+	if (segment_kind(r->opcode) == KIND_WORD)
+		return;
+	shm_count(q, q->peer ? IB_RX_NO_ADDR : IB_RX_STATE);
+	hint_dropped(p, r,
+		     q->peer ? "the QP is connected to another QP, address or partition"
+			     : NOT_READY,
+		     now);
+}
+
 static inline void take(struct peer *p, const struct rec *r, const uint8_t *payload,
 			uint32_t len, uint64_t now)
 {
@@ -563,16 +605,22 @@ static inline void take(struct peer *p, const struct rec *r, const uint8_t *payl
 
 	turn_is_held(core);
 	qp = qp_find(core, r->dst);
-	if (!qp || qp->transport != &shm_transport || !shm_lock(qp))
+	if (__builtin_expect(!qp || qp->transport != &shm_transport, 0)) {
+		drop_stray(p, r, qp, now);
+		return;
+	}
+	if (!shm_lock(qp))
 		return;
 	q = shm_qp(qp);
 	qp_is_held(q->qp);
-	if (is_from_peer(q, p, r)) {
+	if (__builtin_expect(is_from_peer(q, p, r), 1)) {
 		/* A program that receives an answer has its own SEND complete. */
 		src_look(q, now);
 		if (!take_plain(q, r, payload, len, now))
 			take_rarely(q, r, payload, len, now);
 		shm_settle(q);
+	} else {
+		drop_strange(q, p, r, now);
 	}
 	lock_give(&qp->lock);
 }
