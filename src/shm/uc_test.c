@@ -119,6 +119,33 @@ static void nor_does_one_whose_ring_is_full(void **state)
 	}
 }
 
+/* Nor does a QP wait for another one that has waited less. */
+static void each_waits_for_itself(void **state)
+{
+	enum { N = 40 };
+	struct fix *f = uc_pair();
+	struct sim_pair more =
+		sim_pair(f->s, IBV_QPT_UC,
+			 &(struct sim_conf){ .same_host = true, .segments = true });
+	struct ibv_sge sge = sim_sge(f->mr[0], 0, 16000);
+	struct ibv_send_wr wr = send_wr(1, &sge, 1, 0);
+	struct ibv_wc wc;
+
+	(void)state;
+	pair_run(f, MS);
+	pair_stop(f, 1);
+	for (unsigned i = 0; i < N; i++)
+		post_by(f, false, IBV_WR_SEND, i, 0, 16000);
+	pair_run(f, 50 * MS);
+	post_now(more.qp[0], &wr);
+	pair_run(f, 60 * MS);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(cq_poll(f->p.cq[0], 1, &wc), 1);
+	assert_true(sim_wait(f->s, more.cq[0], 60 * MS, &wc));
+	sim_unpair(f->s, &more);
+	fix_close(f);
+}
+
 /* The peer reads on before the time is over: nothing is lost. */
 static void a_full_ring_that_is_read(void **state)
 {
@@ -343,6 +370,13 @@ static void receive_of_an_srq_ends_in_error(void **state)
 	fix_modify(f, 0, IBV_QPS_RESET);
 	sim_bring(f->s, f->p.qp[0], qp, &f->conf);
 	assert_int_equal(srq_post(srq, &wr, &bad), 0);
+	/* What is refused before it takes a receive does not end one. */
+	f->mr[1]->mkey.key ^= 0x100;
+	post_by(f, false, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, 8);
+	f->mr[1]->mkey.key ^= 0x100;
+	fix_wc(f, 0, 0, IBV_WC_SUCCESS);
+	fix_quiet(f);
+	fix_no_wc(f, 1);
 	post_by(f, false, IBV_WR_SEND, 1, 0, 12);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 1, 8, IBV_WC_REM_INV_REQ_ERR);
@@ -422,19 +456,24 @@ static void another_service_is_refused(void **state)
 	}
 }
 
-/* A hostile peer: words, NAKs and requests with answers are nothing to a UC QP. */
+/* A hostile peer: words and NAKs are nothing to a UC QP, also while a request of a
+ * posting thread waits for the engine, nor are requests with answers. */
 static void what_uc_does_not_know(void **state)
 {
 	struct fix *f = uc_pair();
 	struct shm_qp *a = shm_qp(f->p.qp[0]);
-	const uint64_t nak = a->src.says |
-			     (uint64_t)aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS)
-				     << WORD_SYNDROME_AT |
-			     a->src.at.psn;
-	const uint32_t before = f->mem[0][0];
+	uint64_t nak, *word = (uint64_t *)(void *)(f->mem[0] + 800);
+	const uint64_t before = *word;
 
 	(void)state;
+	pair_stop(f, 0);
+	fix_recv(f, 8, 0, 100);
+	post_by(f, false, IBV_WR_SEND, 1, 0, 100);
+	nak = a->src.says |
+	      (uint64_t)aeth_syndrome(AETH_NAK, NAK_REMOTE_ACCESS) << WORD_SYNDROME_AT |
+	      a->src.s.una;
 	turn_take(&f->s->node[1].core.turn);
+	atomic_store(&pair_peer(f, 1)->lane.executed[qpn_index(f->p.qp[1]->qpn)], nak);
 	peer_nudge(pair_peer(f, 1), nak);
 	turn_give(&f->s->node[1].core.turn);
 	stray_record(f, 1,
@@ -443,15 +482,21 @@ static void what_uc_does_not_know(void **state)
 				   .data = (uint32_t)(nak >> 32) },
 		     REC_HEAD);
 	for (unsigned kind = KIND_READ; kind < KIND_WORD; kind++)
-		stray(f, 1, kind << SEGMENT_KIND_AT | SEGMENT_ONLY, 7);
-	pair_stop(f, 0);
+		stray_record(f, 1,
+			     (struct rec){ .opcode = (uint8_t)(kind << SEGMENT_KIND_AT |
+							       SEGMENT_ONLY),
+					   .flags = REC_WIDE,
+					   .psn = 7,
+					   .va = f->mr[0]->mkey.base + 800,
+					   .rkey = f->mr[0]->mkey.key,
+					   .len = 8,
+					   .swap_add = 1 },
+			     REC_HEAD_WIDE);
 	pair_go(f, 0);
-	fix_quiet(f);
-	fix_recv(f, 8, 0, 100);
-	post_by(f, false, IBV_WR_SEND, 1, 0, 100);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
-	assert_int_equal(f->mem[0][0], before);
+	fix_quiet(f);
+	assert_int_equal(*word, before);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
 	fix_close(f);
 }
@@ -537,6 +582,7 @@ int main(void)
 		cmocka_unit_test(the_first_message_is_told),
 		cmocka_unit_test(a_stopped_peer_costs_nothing),
 		cmocka_unit_test(nor_does_one_whose_ring_is_full),
+		cmocka_unit_test(each_waits_for_itself),
 		cmocka_unit_test(a_full_ring_that_is_read),
 		cmocka_unit_test(an_ended_peer_costs_nothing),
 		cmocka_unit_test(nor_does_one_that_ends_over_a_full_ring),
