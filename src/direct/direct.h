@@ -305,6 +305,8 @@ enum reach_did {
 /* Executes the WRITE, READ or atomic wr of len bytes in this thread, on mapped memory.
  * qp->lock is held, the turn is not. May begin the visit, which the caller ends. */
 enum reach_did reach_at_once(struct visit *v, const struct ibv_send_wr *wr, uint32_t len);
+/* Is the region mapped here?  Also without the turn. */
+bool reach_is_mapped(const struct by *by, uint32_t key);
 /* As reach_executed(), but without the turn. */
 bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn);
 

@@ -279,6 +279,24 @@ bool reach_mapped(const struct by *by, const struct range *at, const struct span
 	return false;
 }
 
+bool reach_is_mapped(const struct by *by, uint32_t key)
+{
+	const struct mapping *m = mapping(by, key);
+	_Atomic uint64_t *word;
+	bool yes;
+
+	if (!m)
+		return false;
+	word = words_enter(by->qp->core, key, by->qp->attr.dest_qp_num);
+	if (!word)
+		return false;
+	m = mapping(by, key);
+	yes = m && m->lent.key == key && !atomic_load(&m->bad) &&
+	      atomic_load_explicit(m->version, memory_order_acquire) == m->lent.version;
+	words_leave(word);
+	return yes;
+}
+
 bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
 {
 	_Atomic uint64_t *word;

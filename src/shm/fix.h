@@ -8,15 +8,22 @@
 #include "shm/shm.h"
 #include "shm/shm_qp.h"
 
-static inline struct fix *open_pair_of(enum ibv_qp_type type, struct sim_conf conf)
+/* The memory of either process may be reached directly. */
+static inline struct fix *direct_segments(enum ibv_qp_type type, struct sim_conf conf)
 {
 	struct fix *f;
 
-	conf.pipe_only = conf.segments = true;
+	conf.segments = true;
 	f = pair_open(type, &conf);
 	for (int i = 0; i < 2; i++)
 		assert_ptr_equal(f->p.qp[i]->transport, &shm_transport);
 	return f;
+}
+
+static inline struct fix *open_pair_of(enum ibv_qp_type type, struct sim_conf conf)
+{
+	conf.pipe_only = true;
+	return direct_segments(type, conf);
 }
 
 static inline struct fix *open_pair(struct sim_conf conf)

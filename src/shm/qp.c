@@ -52,6 +52,7 @@ static void meet(struct shm_qp *q)
 		.src = qp->qpn,
 		.route = route.out ^ pkey,
 	};
+	way_meet(q);
 }
 
 static void leave(struct shm_qp *q)
@@ -63,6 +64,8 @@ static void leave(struct shm_qp *q)
 	q->peer = NULL;
 	q->word = NULL;
 	q->answer = NULL;
+	q->reaches = false;
+	way_show(q);
 }
 
 static void close_qp(struct qp *qp)
@@ -76,6 +79,7 @@ void shm_stop(struct shm_qp *q)
 {
 	src_stop(q);
 	dst_stop(q);
+	way_show(q);
 }
 
 static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
@@ -91,7 +95,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	case IBV_QPS_RTR:
 		meet(q);
 		dst_open(q);
-		return 0;
+		break;
 	case IBV_QPS_RTS:
 		meet(q);
 		if (from == IBV_QPS_RTR) {
@@ -99,10 +103,10 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 			src_open(q);
 		}
 		due_add(qp->core, qp);
-		return 0;
+		break;
 	case IBV_QPS_SQD:
 		due_add(qp->core, qp);
-		return 0;
+		break;
 	case IBV_QPS_ERR:
 		shm_stop(q);
 		return 0;
@@ -111,6 +115,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	case IBV_QPS_UNKNOWN:
 		return 0;
 	}
+	way_show(q);
 	return 0;
 }
 
@@ -151,6 +156,7 @@ const struct transport shm_transport = {
 	.enter = enter,
 	.stream = true,
 	.output = shm_output,
+	.at_once = way_at_once,
 	.post = shm_post,
 	.push = shm_push,
 	.run = run,

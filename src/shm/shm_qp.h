@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "direct/direct.h"
 #include "local/peer.h"
 #include "shm/shm.h"
 #include "verbs/core.h"
@@ -101,6 +102,13 @@ struct ask {
 };
 enum { ASKS = 16 }; /* a power of 2 */
 
+/* Which way a WRITE, READ or atomic goes (way.c). */
+enum request_way {
+	WAY_RING,
+	WAY_DIRECT, /* by the peer's memory */
+	WAY_WAIT,   /* the same, once all before it are executed */
+};
+
 struct shm_qp {
 	struct qp *qp;
 	struct peer *peer;	 /* while the QP has a lane */
@@ -133,8 +141,21 @@ struct shm_qp {
 			uint32_t tail, next, head;
 			struct ask v[ASKS];
 		} asks;
+		struct {
+			uint32_t of; /* index of the request whose way is `is` */
+			enum request_way is;
+			uint32_t part; /* bytes of the request at cur that were copied */
+			bool waits;    /* the request at cur: WAY_WAIT */
+			/* See choose(): */
+			bool rang;
+			uint8_t alone, behind;
+			uint32_t uses, key, told;
+		} way;
 	} src;
-	struct list starved; /* in peer->starved */
+	bool reaches;		/* the peer's memory may be reached */
+	bool shown;		/* in the export table */
+	struct allowed allowed; /* copies by threads that post */
+	struct list starved;	/* in peer->starved */
 	struct {
 		uint32_t expected;
 		uint64_t says; /* the word for the peer's QP, without its lower 32 bits */
@@ -202,6 +223,9 @@ void src_error(struct shm_qp *q, enum ibv_wc_status status, enum verr verr, uint
 	REQUIRES(q->qp->lock);
 /* UC: what was sent needs no answer. */
 void src_sent(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* Is nothing outstanding, and nothing but the request at the cursor posted?  Completes a
+ * last request that the peer has executed.  Also without the turn. */
+bool src_is_idle(struct shm_qp *q) REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t src_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 
@@ -233,6 +257,32 @@ enum post_left shm_push(struct qp *qp);
 bool shm_output(struct qp *qp, struct batch *b, uint64_t now);
 /* Writes the QP's word into the ring, as the last that this connection says. */
 bool write_word(struct shm_qp *q, uint64_t word);
+
+/* --- way.c --------------------------------------------------------------- */
+
+/* Puts the QP into the export table, or takes it out, as its state demands. */
+void way_show(struct shm_qp *q);
+/* The QP has met its peer. */
+void way_meet(struct shm_qp *q);
+/* As struct transport's at_once. */
+struct ibv_send_wr *way_at_once(struct qp *qp, struct ibv_send_wr *wr);
+/* May wr, a WRITE, READ or atomic that is posted now, go by the ring?  If not, it is for
+ * the engine. */
+bool way_is_ring(struct shm_qp *q, const struct ibv_send_wr *wr) REQUIRES(q->qp->lock);
+/* The same for w, which is posted already and is at the cursor. */
+bool way_is_ring_for(struct shm_qp *q, const struct swqe *w) REQUIRES(q->qp->lock);
+enum way_did {
+	WAY_BY_RING, /* it must be written to the ring */
+	WAY_COPIED,  /* a part of it, or all, and then it is complete */
+	WAY_WAITS,
+};
+/* Carries on with w, which is at the cursor and has begun.  *left: segments that the QP
+ * may still write in this turn. */
+enum way_did way_step(struct shm_qp *q, struct swqe *w, struct wqe_memory *m,
+		      unsigned *left, uint64_t now) REQUIRES(q->qp->lock);
+/* Some region of the peer was used so often that the engine has to hear of it. */
+bool way_has_uses(const struct shm_qp *q);
+void way_tell_uses(struct shm_qp *q);
 
 /* --- target.c ------------------------------------------------------------ */
 

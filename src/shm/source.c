@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shm/shm_qp.h"
+#include "sys/clock.h"
 #include "verbs/due.h"
 #include "verbs/round.h"
 #include "verbs/timeout.h"
@@ -41,6 +42,7 @@ void src_reset(struct shm_qp *q, uint32_t first)
 	memset(&q->src, 0, sizeof(q->src));
 	q->src.listed = !qp->reliable;
 	send_reset(qp, &q->src.s, &q->src.at, first);
+	q->src.way.of = q->src.at.cur - 1;
 	q->head.syndrome = next_life();
 	q->src.says = word_of(qp->qpn, q->head.syndrome);
 	q->src.heard = HEARD_NONE;
@@ -60,6 +62,7 @@ void src_stop(struct shm_qp *q)
 {
 	send_stop(q->qp, &q->src.s, &q->src.at);
 	asks_drop(q);
+	memset(&q->src.way, 0, sizeof(q->src.way));
 	q->src.timeout_at = NEVER;
 	q->src.timed = false;
 }
@@ -141,6 +144,25 @@ __attribute__((always_inline)) static inline void advance(struct shm_qp *q, uint
 		advance_with_answers(q, to, now);
 	else
 		advance_to(q, to, false, now);
+}
+
+/* A request that is answered is completed under the turn only. */
+bool src_is_idle(struct shm_qp *q)
+{
+	const struct qp *qp = q->qp;
+	const struct send_cursor *at = &q->src.at;
+	uint64_t word;
+
+	if (!src_is_waiting(q))
+		return at->cur == qp->sq.tail;
+	if (at->cur - qp->sq.tail != 1 || at->psn != at->max_psn ||
+	    q->src.asks.tail != q->src.asks.head)
+		return false;
+	word = atomic_load_explicit(q->answer, memory_order_acquire);
+	if ((word ^ q->src.says) & WORD_PLAIN || ((uint32_t)word & PSN_MASK) != at->psn)
+		return false;
+	advance_to(q, at->psn, false, clock_ns());
+	return qp->state == IBV_QPS_RTS && at->cur == qp->sq.tail;
 }
 
 /* Will the peer execute nothing more of what was sent?  It says what it has executed
@@ -533,7 +555,7 @@ static bool is_untold(const struct shm_qp *q)
 
 	if (!src_is_waiting(q))
 		return false;
-	return q->src.s.failed || qp->sqd.draining ||
+	return q->src.s.failed || qp->sqd.draining || q->src.way.waits ||
 	       (at->cur != qp->sq.head && !send_has_begun(at) &&
 		wqe_is_local(sq_at(&qp->sq, at->cur)));
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "direct/post.h"
 #include "shm/shm_qp.h"
 #include "sys/guard.h"
 #include "verbs/device.h"
@@ -267,9 +268,32 @@ static inline bool is_straight(const struct qp *qp, const struct shm_qp *q)
 	       !atomic_load_explicit(&q->peer->closed, memory_order_relaxed);
 }
 
+/* *wr reaches into the peer's memory: posts what this thread can do there.  Returns
+ * whether the rest, if any, goes by the ring. */
+__attribute__((noinline)) static bool post_directly(struct shm_qp *q,
+						    struct ibv_send_wr **wr,
+						    enum post_left *left)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	if (post_may_be_at_once(qp)) {
+		*wr = way_at_once(qp, *wr);
+		qp->sq.draft = qp->sq.head;
+		if (!is_straight(qp, q)) {
+			*left = POST_DUE;
+			return false;
+		}
+		if (!*wr || !is_direct((*wr)->opcode))
+			return *wr;
+	}
+	return way_is_ring(q, *wr);
+}
+
 struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_left *left)
 {
-	struct ibv_send_wr *first = wr;
+	struct ibv_send_wr *first;
 	struct shm_qp *q;
 	struct peer *p;
 	bool due;
@@ -281,14 +305,19 @@ struct ibv_send_wr *shm_post(struct qp *qp, struct ibv_send_wr *wr, enum post_le
 		lock_give(&qp->lock);
 		return wr;
 	}
+	qp_is_held(q->qp);
+	if (is_direct(wr->opcode) && !post_directly(q, &wr, left)) {
+		lock_give(&qp->lock);
+		return wr;
+	}
+	first = wr;
 	p = q->peer;
 	brief_take(&p->writing);
-	qp_is_held(q->qp);
 	for (const uint32_t room = sq_end(&qp->sq); wr && post_one(q, wr, room);)
 		wr = wr->next;
 	brief_give(&p->writing);
 	qp->sq.draft = qp->sq.head;
-	due = wr != first && wants_timer(q);
+	due = wr != first && (wants_timer(q) || way_has_uses(q));
 	lock_give(&qp->lock);
 	if (wr != first)
 		*left = left_by(p, due);
@@ -322,6 +351,7 @@ enum post_left shm_push(struct qp *qp)
 		return POST_DUE;
 	}
 	p = q->peer;
+	qp_is_held(q->qp);
 	brief_take(&p->writing);
 	while (q->src.at.cur != qp->sq.head) {
 		struct swqe *w = sq_at(&qp->sq, q->src.at.cur);
@@ -329,7 +359,8 @@ enum post_left shm_push(struct qp *qp)
 		const void *own = NULL;
 
 		if (!may_be_whole(w->opcode) || w->num_sge != 1 ||
-		    w->length > RING_CHUNK || w->flags & IBV_SEND_FENCE)
+		    w->length > RING_CHUNK || w->flags & IBV_SEND_FENCE ||
+		    (is_direct(w->opcode) && !way_is_ring_for(q, w)))
 			break;
 		if (w->flags & IBV_SEND_INLINE)
 			own = (const void *)(uintptr_t)sge->addr;
@@ -337,7 +368,7 @@ enum post_left shm_push(struct qp *qp)
 			break;
 	}
 	brief_give(&p->writing);
-	due = q->src.at.cur != qp->sq.head || wants_timer(q);
+	due = q->src.at.cur != qp->sq.head || wants_timer(q) || way_has_uses(q);
 	lock_give(&qp->lock);
 	return left_by(p, due);
 }
@@ -529,8 +560,8 @@ static enum next write_ask(struct shm_qp *q, const struct swqe *w, struct wqe_me
 }
 
 /* Does the next step of the request at the cursor. */
-static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now)
-	REQUIRES(q->qp->lock)
+static enum next write_next(struct shm_qp *q, struct wqe_memory *m, unsigned *left,
+			    uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct swqe *w = sq_at(&q->qp->sq, q->src.at.cur);
 	enum next next = NEXT_SENT;
@@ -540,6 +571,14 @@ static enum next write_next(struct shm_qp *q, struct wqe_memory *m, uint64_t now
 		next = begin(q, w, m, &done, now);
 		if (next != NEXT_SENT || done)
 			return next;
+	}
+	switch (way_step(q, w, m, left, now)) {
+	case WAY_COPIED:
+		return NEXT_SENT;
+	case WAY_WAITS:
+		return NEXT_WAITS;
+	case WAY_BY_RING:
+		break;
 	}
 	next = wqe_is_read(w) ? write_ask(q, w, m, now) : write_segment(q, w, m, now);
 	if (!q->qp->reliable)
@@ -561,8 +600,11 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	for (; next == NEXT_SENT && left && send_any(qp, &q->src.s, &q->src.at) &&
 	       (may = qp_may_write(qp) || is_lost(q, now));
 	     left--)
-		next = write_next(q, &m, now);
-	peer_wrote(p); /* a peer that sleeps over a full ring must be woken, too */
+		next = write_next(q, &m, &left, now);
+	/* A peer that sleeps over a full ring must be woken, too, but none whose memory
+	 * was reached without its help. */
+	if (src_is_waiting(q) || !qp->reliable || next == NEXT_FULL || !may)
+		peer_wrote(p);
 	if (next == NEXT_FULL || !may)
 		qp_wait_for_lane(qp, next == NEXT_FULL);
 	if (turn)
@@ -581,7 +623,11 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 	qp_is_held(q->qp);
 	if (!q->peer || (q->peer->lane.state != LANE_UP && qp->reliable))
 		return false;
-	peer_wrote(q->peer); /* a posting thread may have left the KICK to this turn */
+	/* A posting thread may have left the KICK to this turn. */
+	if (src_is_waiting(q) || !qp->reliable)
+		peer_wrote(q->peer);
+	if (way_has_uses(q))
+		way_tell_uses(q);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
 	    q->src.s.rnr_until) {
 		qp_leave_line(qp);
