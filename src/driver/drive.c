@@ -149,10 +149,12 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	if (transport && transport->push) {
 		enum post_left left = transport->push(qp);
 
-		if (left != POST_NOTHING)
-			after_post(nic, qp, left);
-		serve_due(nic);
-		return;
+		if (left != POST_DUE) {
+			if (left != POST_NOTHING)
+				after_post(nic, qp, left);
+			serve_due(nic);
+			return;
+		}
 	}
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
