@@ -76,6 +76,9 @@ const char *plug_why(int rc)
 		return "the fabric does not answer";
 	case EHOSTDOWN:
 		return "the fabric's process is stopped; kill -CONT lets it go on";
+	case EPROTO:
+		return "the fabric is of another release of urnic; end it and start it "
+		       "again";
 	default:
 		return strerror(-rc);
 	}

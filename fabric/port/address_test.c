@@ -145,11 +145,13 @@ static void those_that_listen_are_listed(void **state)
 
 static void every_failure_has_words(void **state)
 {
-	static const int rc[] = { -ENOENT, -ENODEV,    -EACCES,	   -EDESTADDRREQ,
-				  -EINVAL, -ETIMEDOUT, -EHOSTDOWN, -EIO };
+	static const int rc[] = { -ENOENT,    -ENODEV,	  -EACCES, -EDESTADDRREQ, -EINVAL,
+				  -ETIMEDOUT, -EHOSTDOWN, -EPROTO, -EIO };
 	const size_t n = sizeof(rc) / sizeof(rc[0]);
 
 	(void)state;
+	for (size_t i = 0; i < n - 1; i++)
+		assert_string_not_equal(plug_why(rc[i]), strerror(-rc[i]));
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < i; k++)
 			assert_string_not_equal(plug_why(rc[i]), plug_why(rc[k]));
