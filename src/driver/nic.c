@@ -4,7 +4,6 @@
 #include "driver/nic.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
+#include "sys/guard.h"
 #include "sys/inside.h"
 #include "sys/lock.h"
 #include "verbs/core.h"
@@ -163,18 +163,26 @@ static void say_goodbye(struct nic *nic) REQUIRES(nic->core.turn)
 	}
 }
 
-/* Does the same when a program ends with QPs still in use. It may end inside one of our
- * calls, so the wait for the turn is limited. */
+/* A program may end inside one of our calls, so that its thread has the turn itself, or
+ * another lock that the turn's holder waits for. */
+static NO_TSA bool take_last_turn(struct turn *t) TRY_ACQUIRES(true, *t)
+{
+	const uint64_t until = clock_ns() + 1000000000;
+
+	do {
+		if (turn_get(t, LOCK_BRIEFLY))
+			return true;
+	} while (!guard_inside() && clock_ns() < until);
+	return false;
+}
+
+/* Does the same when a program ends with QPs still in use. */
 NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
 {
 	struct nic *nic = the_nic;
 
 	inside_begin(); /* a signal handler may fork meanwhile */
-	for (int i = 0; nic && i < 1000; i++) {
-		if (!turn_try(&nic->core.turn)) {
-			sched_yield();
-			continue;
-		}
+	if (nic && take_last_turn(&nic->core.turn)) {
 		nic->core.leaving = true;
 		pcap_leave();
 		say_goodbye(nic);
@@ -182,7 +190,6 @@ NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
 			links_forward(&nic->links);
 		nic_log_counters(nic);
 		turn_give(&nic->core.turn);
-		break;
 	}
 	inside_end();
 }

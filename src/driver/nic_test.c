@@ -7,8 +7,10 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,9 @@
 #include "driver/registry.h"
 #include "host/host.h"
 #include "raw/packet.h"
+#include "sys/lock.h"
 #include "sys/netns_testing.h"
+#include "sys/turn.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
 #include "verbs/netport.h"
@@ -235,6 +239,66 @@ __attribute__((unused)) static void an_end_without_a_close(void **state)
 	assert_true(port_is_free());
 }
 
+static struct nic *ends; /* in a child that is to say goodbye */
+
+/* Runs after the library's own. */
+__attribute__((destructor(101))) static void has_said_goodbye(void)
+{
+	if (ends)
+		_exit(nic_core(ends)->leaving ? 0 : 2);
+}
+
+/* Gives the turn when the thread that ends waits for it. */
+NO_TSA static void *has_the_turn(void *arg)
+{
+	struct turn *t = &nic_core(ends)->turn;
+
+	turn_take(t);
+	atomic_store((atomic_bool *)arg, true);
+	while (!lock_is_awaited(&t->lock))
+		lock_pause();
+	turn_give(t);
+	return NULL;
+}
+
+/* Another thread has the turn when the program ends. */
+__attribute__((unused)) static void an_end_waits_for_the_turn(void **state)
+{
+	atomic_bool taken = false;
+	pthread_t thread;
+	pid_t pid;
+
+	(void)state;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		if (nic_open(&ends) ||
+		    pthread_create(&thread, NULL, has_the_turn, &taken))
+			_exit(1);
+		while (!atomic_load(&taken))
+			lock_pause();
+		exit(0);
+	}
+	assert_int_equal(status_of(pid), 0);
+}
+
+/* The thread that ends has it itself. */
+NO_TSA __attribute__((unused)) static void an_end_inside_the_turn(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		if (nic_open(&ends))
+			_exit(1);
+		turn_take(&nic_core(ends)->turn);
+		exit(0);
+	}
+	assert_int_equal(WEXITSTATUS(status_of(pid)), 2);
+}
+
 /* --- dumps ----------------------------------------------------------------- */
 
 struct asker {
@@ -351,6 +415,8 @@ int main(void)
 		cmocka_unit_test(a_child_makes_its_own),
 		cmocka_unit_test(a_child_holds_nothing),
 		cmocka_unit_test(an_end_without_a_close),
+		cmocka_unit_test(an_end_waits_for_the_turn),
+		cmocka_unit_test(an_end_inside_the_turn),
 		cmocka_unit_test(another_process_asks_for_a_dump),
 		cmocka_unit_test(a_lost_one_is_replaced),
 #endif
