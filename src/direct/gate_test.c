@@ -18,7 +18,7 @@ static const struct sim_conf direct = { .pipe_only = false,
 					.timeout = 10,
 					.retry_cnt = 1 };
 
-static uint64_t word_of(const struct fix *f, uint32_t key)
+static uint64_t inside_word(const struct fix *f, uint32_t key)
 {
 	return (uint64_t)key << INSIDE_KEY_AT |
 	       (uint64_t)f->p.qp[1]->qpn << INSIDE_QPN_AT | 1;
@@ -27,7 +27,7 @@ static uint64_t word_of(const struct fix *f, uint32_t key)
 /* Simulates a copy by A to B's memory that has begun. */
 static void enter(struct fix *f)
 {
-	atomic_store(pair_peer(f, 0)->reach.inside, word_of(f, f->mr[1]->mkey.key));
+	atomic_store(pair_peer(f, 0)->reach.inside, inside_word(f, f->mr[1]->mkey.key));
 }
 
 /* Sends requests, one per 100 ms, until A writes directly again; at most 1.5 s. */

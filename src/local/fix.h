@@ -6,6 +6,8 @@
 
 #include "ib/fix.h"
 #include "local/peer.h"
+#include "shm/shm.h"
+#include "shm/shm_qp.h"
 
 /* The peer that side has for the other side. */
 static inline struct peer *pair_peer(const struct fix *f, int side)
@@ -25,6 +27,65 @@ static inline struct qp *pair_qp(const struct fix *f, int side)
 	return f->p.qp[side];
 }
 
+/* Does RC go by segments (docs/dev/shm.md) in the pairs that are opened, or by packets?
+ */
+static inline bool *pair_segments(void)
+{
+	static bool on;
+
+	return &on;
+}
+
+/* A group's setup: its tests judge what a program sees by segments, too. */
+static inline int by_segments(void **state)
+{
+	(void)state;
+	*pair_segments() = true;
+	return 0;
+}
+
+static inline bool pair_is_shm(const struct fix *f, int side)
+{
+	return f->p.qp[side]->transport == &shm_transport;
+}
+
+/* The source of side's requests. */
+static inline struct send_source *pair_source(const struct fix *f, int side)
+{
+	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->src.s
+				    : &pair_q(f, side)->req.s;
+}
+
+/* The word by which the peer says that all requests of side before number `to` were
+ * executed. */
+static inline uint64_t pair_word(const struct fix *f, int side, uint32_t to)
+{
+	return (pair_is_shm(f, side) ? shm_qp(f->p.qp[side])->src.says
+				     : pair_q(f, side)->hears) |
+	       to;
+}
+
+static inline struct send_cursor *pair_cursor(const struct fix *f, int side)
+{
+	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->src.at
+				    : &pair_q(f, side)->req.at;
+}
+
+/* The number of the request that side expects. */
+static inline uint32_t *pair_expected(const struct fix *f, int side)
+{
+	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->dst.expected
+				    : &pair_q(f, side)->rsp.epsn;
+}
+
+/* A has rnr_retry and retry_cnt 0: what had to be repeated would end its QP. */
+static inline struct fix *pair_strict(struct fix *f)
+{
+	f->p.qp[0]->attr.rnr_retry = pair_source(f, 0)->rnr_left = 0;
+	f->p.qp[0]->attr.retry_cnt = pair_source(f, 0)->retry_left = 0;
+	return f;
+}
+
 /* Opens a pair. If conf is NULL, all packets go through the pipe. */
 static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf *conf)
 {
@@ -34,6 +95,7 @@ static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf
 	if (conf)
 		c = *conf;
 	c.same_host = true;
+	c.segments |= *pair_segments();
 	f = fix_open(type, &c);
 	fix_quiet(f);
 	for (int i = 0; i < 2; i++) {
@@ -118,16 +180,23 @@ static inline void pair_fill(struct fix *f, int side)
 	pair_fill_up(f, side, true);
 }
 
-/* The name of the packet in a record, such as "SEND_ONLY". */
+/* The name of the packet, or of the kind of segment, in a record, such as "SEND_ONLY". */
 static inline const char *rec_name(const struct rec *r)
 {
+	static const char *const segments[KINDS] = {
+		[KIND_READ] = "READ_REQUEST",
+		[KIND_CMP_SWAP] = "CMP_SWAP",
+	};
+
+	if (r->kind == REC_SEGMENT)
+		return segments[segment_kind(r->opcode)];
 	return r->kind == REC_PACKET && ib_op(r->opcode) ? ib_op(r->opcode)->name : "";
 }
 
 /* The PSN of side's next request. */
 static inline uint32_t pair_psn(const struct fix *f, int side)
 {
-	return pair_q(f, side)->req.at.psn;
+	return pair_cursor(f, side)->psn;
 }
 
 /* Takes the QP through its states again, with the first PSNs of conf. */

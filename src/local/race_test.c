@@ -13,10 +13,10 @@ static void who_was_not_ready_is_forgiven(void **state)
 	fix_modify(f, 1, IBV_QPS_RESET);
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 5000, 0);
 	pair_run(f, 2 * MS);
-	assert_int_equal(pair_q(f, 0)->req.probes, 1);
+	assert_true(pair_is_shm(f, 0) || pair_q(f, 0)->req.probes == 1);
 	sim_bring(f->s, f->p.qp[1], f->p.qp[0], &f->conf);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(pair_q(f, 0)->req.probes, 0);
+	assert_true(pair_is_shm(f, 0) || !pair_q(f, 0)->req.probes);
 	pair_run(f, 5000 * MS);
 	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
 	fix_close(f);
@@ -68,5 +68,6 @@ int main(void)
 		cmocka_unit_test(who_is_woken_has_gone),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }

@@ -311,11 +311,16 @@ int main(void)
 		cmocka_unit_test(more_reads_than_max_dest_rd_atomic),
 		cmocka_unit_test(longer_than_the_receive),
 		cmocka_unit_test(a_receive_with_a_bad_key),
-		cmocka_unit_test(data_that_came_otherwise_has_no_payload),
-		cmocka_unit_test(data_that_came_otherwise_needs_its_rights_too),
 		cmocka_unit_test(region_gone_under_a_read),
 		cmocka_unit_test(memory_gone_under_a_read),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	const struct CMUnitTest packets[] = {
+		cmocka_unit_test(data_that_came_otherwise_has_no_payload),
+		cmocka_unit_test(data_that_came_otherwise_needs_its_rights_too),
+	};
+
+	return cmocka_run_group_tests(packets, NULL, NULL) +
+	       cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }
