@@ -25,7 +25,7 @@ enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
 /* The values of local/say.h and local/peer.h, which other programs cannot include. */
 enum say { NOTHING, ASK, OFFER, ANSWER, CONFIRM, KICK, SAYS };
 struct pipe_msg {
-	uint8_t version, what, yes, zero;
+	uint8_t version, what, yes, segments;
 	uint32_t bytes;
 	uint64_t nonce[3];
 };
@@ -52,6 +52,10 @@ static struct {
 	struct pipe_shared *pipe;
 	unsigned side;
 	uint32_t head, tail, psn;
+	/* Has this process agreed on segments (docs/dev/shm.md)?  Then what it has read
+	 * of the victim's: their life, and the number behind the last one. */
+	bool segments;
+	uint32_t life, next;
 	uint64_t rng;
 } a;
 
@@ -150,6 +154,7 @@ static void tell(enum say what, bool yes, const int *fds, unsigned n)
 		.version = PIPE_VERSION,
 		.what = (uint8_t)what,
 		.yes = yes,
+		.segments = a.segments,
 		.bytes = sizeof(struct pipe_shared),
 	});
 
@@ -423,12 +428,82 @@ static void read_on(void)
 	struct rec *r = (struct rec *)(void *)in->slot[a.tail % RING_SLOTS];
 
 	while (__atomic_load_n(&r->stamp, __ATOMIC_ACQUIRE) == (a.tail << 1 | 1)) {
+		if (r->kind == REC_SEGMENT) {
+			a.life = r->syndrome;
+			a.next = (r->psn + 1) & 0xffffff;
+		}
 		a.tail += r->bytes / SLOT + (r->bytes % SLOT != 0);
 		r = (struct rec *)(void *)in->slot[a.tail % RING_SLOTS];
 	}
 	atomic_store(&in->tail, a.tail);
 	if (atomic_exchange(&in->want_space, 0))
 		tell(KICK, true, NULL, 0);
+}
+
+/* What only a packet has. */
+static void make_packet(struct rec *r, uint32_t *len)
+{
+	r->kind = REC_PACKET;
+	r->opcode = (uint8_t)(rnd(2) << 5 | rnd(0x18));
+	r->flags = (uint8_t)(is_wide(r->opcode) || rnd(3) == 0 ? REC_WIDE : 0);
+	r->flags |= (uint8_t)(rnd(8) << 1 | (rnd(8) ? 0 : REC_BY_VALUE));
+	r->syndrome = (uint8_t)(rnd(2) ? 0x60 + rnd(6) : rnd(256));
+	if (rnd(6) == 0) { /* a SEND of memory that is not this process's own */
+		r->opcode = (uint8_t)rnd(6);
+		r->flags |= REC_WIDE | REC_BY_REF;
+		r->len = 1 + (uint32_t)rnd(RING_CHUNK);
+		*len = 0;
+	}
+}
+
+/* What may be true of the victim's segments. */
+static uint64_t some_word(void)
+{
+	return (uint64_t)(a.victim.qpn & (QPN_INDICES - 1)) << 50 |
+	       (uint64_t)(rnd(8) ? a.life : rnd(256)) << 42 | rnd(1024) << 32 |
+	       (rnd(2)	 ? 0
+		: rnd(2) ? 0x60 + rnd(6)
+			 : rnd(256))
+		       << 24 |
+	       ((a.next - rnd(4)) & 0xffffff);
+}
+
+/* What only a segment has: the kind of message in the upper bits, the source's life, and
+ * the number of READs and atomics that are outstanding. */
+static void make_segment(struct rec *r, uint32_t *len)
+{
+	enum { SEND, WRITE, READ, WORD = 7, ONLY = 3, LIFE = 9 };
+	const unsigned kind = (unsigned)rnd(WORD + 1);
+	const bool answered = kind >= READ && kind < WORD;
+	uint64_t word;
+
+	r->kind = REC_SEGMENT;
+	r->opcode = (uint8_t)(kind << 4 | (rnd(3) ? ONLY : rnd(16)));
+	r->flags = (uint8_t)(answered || (kind == WRITE && r->opcode & 1) ? REC_WIDE : 0);
+	if (rnd(40) == 0)
+		r->flags = (uint8_t)rnd(256);
+	r->syndrome = (uint8_t)(rnd(8) ? LIFE : rnd(256));
+	r->psn |= answered ? (uint32_t)rnd(20) << 24 : 0;
+	if (answered) {
+		r->data = (uint32_t)(rnd(8) ? rnd(REPLIES) : rnd(UINT32_MAX));
+		r->len = rnd(2) ? 8 : *len;
+		*len = rnd(8) ? 0 : *len;
+	}
+	if (kind == WORD) {
+		word = some_word();
+		r->psn = (uint32_t)word;
+		r->data = (uint32_t)(word >> 32);
+		*len = 0;
+	}
+}
+
+static void say_word(void)
+{
+	const uint64_t word = some_word();
+
+	atomic_store(&a.pipe->executed[a.side][a.mine.qpn], word);
+	atomic_store(&a.pipe->answered[a.side].word[rnd(ANSWERS)], word);
+	atomic_fetch_add(&a.pipe->answered[a.side].count, (uint32_t)rnd(3));
 }
 
 /* Well-formed records with wrong contents. */
@@ -448,11 +523,6 @@ static void plausible(void)
 		publish(r, end * SLOT);
 		return;
 	}
-	r->kind = REC_PACKET;
-	r->opcode = (uint8_t)(rnd(2) << 5 | rnd(0x18));
-	r->flags = (uint8_t)(is_wide(r->opcode) || rnd(3) == 0 ? REC_WIDE : 0);
-	r->flags |= (uint8_t)(rnd(8) << 1 | (rnd(8) ? 0 : REC_BY_VALUE));
-	r->syndrome = (uint8_t)(rnd(2) ? 0x60 + rnd(6) : rnd(256));
 	r->dst = one_of(a.victim.qpn, a.honest.qpn[0], a.honest.qpn[1]);
 	r->src = one_of(mine, a.honest.qpn[0], a.victim.qpn);
 	r->psn = one_of(CREW_PSN + a.psn, CREW_PSN + (uint32_t)rnd(9), CREW_PSN);
@@ -462,14 +532,14 @@ static void plausible(void)
 	r->rkey = one_of(a.victim.rkey, a.honest.rkey, 0);
 	r->len = rnd(2) ? len : (uint32_t)rnd(UINT32_MAX);
 	r->compare = r->swap_add = rnd(3);
-	if (rnd(6) == 0) { /* a SEND of memory that is not this process's own */
-		r->opcode = (uint8_t)rnd(6);
-		r->flags |= REC_WIDE | REC_BY_REF;
-		r->len = 1 + (uint32_t)rnd(RING_CHUNK);
-		len = 0;
-	}
+	if (a.segments && rnd(8))
+		make_segment(r, &len);
+	else
+		make_packet(r, &len);
 	a.psn += rnd(2) ? len / RING_CHUNK + 1 : 0;
 	publish(r, rec_head(r) + (rnd(3) || !len ? len : 8));
+	if (a.segments && rnd(4) == 0)
+		say_word();
 	if (rnd(4) == 0)
 		tell(KICK, true, NULL, 0);
 }
@@ -482,7 +552,8 @@ static void attack(int sock, enum kind kind)
 
 	a.conn = a.fd = -1;
 	a.pipe = NULL;
-	a.head = a.tail = a.psn = 0;
+	a.head = a.tail = a.psn = a.life = a.next = 0;
+	a.segments = rnd(2);
 	take_slot(rnd(2));
 	CHECK(send(sock, &a.mine, sizeof(a.mine), 0) == sizeof(a.mine));
 	CHECK(recv(sock, &a.victim, sizeof(a.victim), MSG_WAITALL) == sizeof(a.victim));
