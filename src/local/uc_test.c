@@ -162,5 +162,6 @@ int main(void)
 		cmocka_unit_test(sqe_and_back),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }
