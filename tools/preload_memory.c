@@ -159,11 +159,29 @@ static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), v
 	return rc;
 }
 
+/* The pages may have become a file's since the call began, with the content that they had
+ * then. */
+static void empty_late(void *at, size_t len)
+{
+	const struct preload_ops *o = who_knows((uintptr_t)at, len);
+	int saved = errno;
+
+	if (o)
+		o->make_zero((uintptr_t)at, len);
+	errno = saved;
+}
+
 int do_madvise(madvise_fn *fn, void *at, size_t len, int advice)
 {
 	const struct preload_ops *o = who_knows((uintptr_t)at, len);
+	int rc;
 
-	return o ? advise(o, fn, at, len, advice) : fn(at, len, advice);
+	if (o)
+		return advise(o, fn, at, len, advice);
+	rc = fn(at, len, advice);
+	if (empties(advice) && len && (!rc || errno == ENOMEM))
+		empty_late(at, len);
+	return rc;
 }
 
 PUBLIC int madvise(void *at, size_t len, int advice)

@@ -18,6 +18,7 @@
 #include "probe.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
+#include "sys/wp.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -201,9 +202,27 @@ static bool has_membarrier(void)
 	return has > 0 && has & MEMBARRIER_CMD_GLOBAL_EXPEDITED;
 }
 
-/* The end of a finding: which memory is used by loads and stores instead. */
-static const char *maps_private(enum conf_local way)
+/* May the stores of other threads be held back while private memory becomes a file's? */
+static bool holds_stores(void)
 {
+	struct wp wp;
+	int rc = wp_open(&wp);
+
+	if (!rc)
+		wp_close(&wp);
+	return !rc;
+}
+
+/* The end of a finding: which memory is used by loads and stores instead. */
+static const char *maps_private(const struct conf *conf)
+{
+	const enum conf_local way = conf->local;
+
+	if ((way == CONF_LOCAL_MAP || way == CONF_LOCAL_AUTO) && conf->map_threads &&
+	    holds_stores())
+		return "; or by loads and stores where the region's memory is shared, or"
+		       " is private memory of a program that was started by `urnic run',"
+		       " with threads, too (userfaultfd; URNIC_MAP_THREADS is yes)";
 	if (way == CONF_LOCAL_MAP)
 		return "; or by loads and stores where the region's memory is shared, or"
 		       " is private memory of a program that has one thread";
@@ -245,7 +264,7 @@ void probe_same_host(struct finding *f)
 		finding(f, OK, "", "",
 			"SEND through shared memory, WRITE and READ by"
 			" process_vm_writev and process_vm_readv%s (local is %s)",
-			has_membarrier() ? maps_private(conf.local) : "", way);
+			has_membarrier() ? maps_private(&conf) : "", way);
 }
 
 void probe_memfd(struct finding *f)

@@ -2,13 +2,18 @@
 /* movable.c - see movable.h. */
 #include "direct/movable.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/magic.h>
 #include <linux/mempolicy.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "direct/swap.h"
@@ -51,17 +56,11 @@ struct entry {
 	char name[];
 };
 
-static bool leads_behind(int dir, const char *entry)
+/* Is fn true of an entry of the directory, or can it not be read? */
+static bool has_entry(const char *path, const void *arg,
+		      bool (*fn)(int dir, const char *entry, const void *arg))
 {
-	char name[32] = "";
-
-	return readlinkat(dir, entry, name, sizeof(name) - 1) > 0 &&
-	       strncmp(name, "socket:", 7) != 0 && is_behind(name);
-}
-
-static bool has_open(void)
-{
-	int fd = open("/proc/thread-self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(struct entry) char buf[2048];
 	const struct entry *e;
 	bool has = fd < 0;
@@ -70,11 +69,86 @@ static bool has_open(void)
 	while (!has && (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0)
 		for (long at = 0; !has && at < n; at += e->len) {
 			e = (const void *)(buf + at);
-			has = leads_behind(fd, e->name);
+			has = *e->name != '.' && fn(fd, e->name, arg);
 		}
 	if (fd >= 0)
 		close(fd);
 	return has || n < 0;
+}
+
+static bool leads_behind(int dir, const char *entry, const void *arg)
+{
+	char name[32] = "";
+
+	(void)arg;
+	return readlinkat(dir, entry, name, sizeof(name) - 1) > 0 &&
+	       strncmp(name, "socket:", 7) != 0 && is_behind(name);
+}
+
+static bool has_open(void)
+{
+	return has_entry("/proc/thread-self/fd", NULL, leads_behind);
+}
+
+/* Do system calls of the program store by this descriptor to pages that the kernel has
+ * looked up before, as direct I/O does? */
+static bool stores_directly(int dir, const char *entry, const void *arg)
+{
+	const int fd = atoi(entry), flags = fcntl(fd, F_GETFL);
+	struct statfs fs;
+	struct stat st;
+	int domain;
+
+	(void)dir;
+	(void)arg;
+	if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
+		return false;
+	if (flags & O_DIRECT)
+		return true;
+	if (fstat(fd, &st))
+		return false;
+	if (S_ISSOCK(st.st_mode))
+		return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain,
+				  &(socklen_t){ sizeof(domain) }) ||
+		       domain == AF_ALG;
+	return S_ISREG(st.st_mode) && !fstatfs(fd, &fs) &&
+	       (fs.f_type == V9FS_MAGIC || fs.f_type == FUSE_SUPER_MAGIC);
+}
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+#define FUTEX_WAIT_2 455 /* SYS_futex_wait */
+
+/* Does the thread sleep on a futex in the extent that is not private? The kernel knows
+ * such a futex by its page. Its file "syscall" has the number of the call and the
+ * arguments; or "running". */
+static bool sleeps_there(int dir, const char *entry, const void *arg)
+{
+	unsigned long long nr, addr, op, more[2] = { 0, 0 };
+	const struct extent *e = arg;
+	char path[64], text[128];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.32s/syscall", entry);
+	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != ENOENT; /* it has ended */
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return errno != ESRCH;
+	text[n] = '\0';
+	if (sscanf(text, "%llu %llx %llx %llx %llx", &nr, &addr, &op, more, more + 1) < 3)
+		return false;
+	if (nr == SYS_futex_waitv)
+		return true;
+	if (nr == FUTEX_WAIT_2)
+		op = more[1];
+	else if (nr != SYS_futex)
+		return false;
+	return addr >= e->lo && addr < e->hi && !(op & FUTEX_PRIVATE_FLAG);
 }
 
 static bool has_mapped(void)
@@ -138,6 +212,14 @@ bool movable_now(unsigned *resident)
 {
 	return movable_is_only_thread() && is_free(resident) && !has_mapped() &&
 	       !has_open();
+}
+
+bool movable_beside_threads(const struct extent *e, unsigned *resident)
+{
+	return is_free(resident) && !has_mapped() && !has_open() &&
+	       !has_entry("/proc/thread-self/fd", NULL, stores_directly) &&
+	       !access("/proc/thread-self/syscall", R_OK) &&
+	       !has_entry("/proc/self/task", e, sleeps_there);
 }
 
 bool movable_may_be_pinned(void)

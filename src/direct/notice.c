@@ -47,14 +47,14 @@ static void make_zero(uintptr_t lo, size_t len)
 	cancel_let(cancel);
 }
 
-/* Makes all memory private before the program starts a thread. Where that is not
- * possible, the other notices must handle what stays. */
+/* Makes all memory private before the program starts a thread, beside which it would
+ * stay. Where that is not possible, the other notices must handle what stays. */
 static void before_thread(void)
 {
 	const struct extent all = { 0, UINT64_MAX };
 	int cancel;
 
-	if (!runs_count() || threads_creating())
+	if (!runs_count() || threads_creating() || share_is_beside_threads())
 		return;
 	cancel = cancel_hold();
 	(void)share_make_private(&all);

@@ -20,7 +20,9 @@ static struct {
 	_Atomic pthread_t owner; /* the lock's owner; 0: free */
 	sigset_t signals;	 /* the owner's signal mask before */
 	atomic_uint n;
-	uint64_t bytes; /* of all runs */
+	atomic_bool moving;	    /* a run is coming, beside threads */
+	atomic_bool beside_threads; /* runs may */
+	uint64_t bytes;		    /* of all runs */
 	struct swap_run run[RUNS];
 } runs;
 
@@ -118,20 +120,29 @@ void runs_keep_spare(void)
 	let_go();
 }
 
+/* Is there none, and is none coming? */
+static bool has_none(void)
+{
+	return !atomic_load(&runs.moving) && !runs_count();
+}
+
 /* --- they come and go ---------------------------------------------------- */
 
-int runs_out(const struct extent *e)
+int runs_out(const struct extent *e, const struct wp *wp)
 {
 	unsigned n = runs_count();
+	struct swap_run *run = &runs.run[n];
 	int rc;
 
 	hold();
-	rc = swap_out(e->lo, e->hi, &runs.run[n]);
+	atomic_store(&runs.moving, wp != NULL);
+	rc = swap_out(e->lo, e->hi, run, wp);
 	if (!rc) {
-		runs.bytes += e->hi - e->lo;
+		runs.bytes += run->hi - run->lo;
 		atomic_store(&runs.n, n + 1);
 		keep_spare();
 	}
+	atomic_store(&runs.moving, false);
 	let_go();
 	return rc;
 }
@@ -237,7 +248,7 @@ bool runs_meet(const struct extent *e)
 {
 	bool met = false;
 
-	if (!runs_count() || is_mine())
+	if (has_none() || is_mine())
 		return false;
 	hold();
 	for (unsigned i = 0; !met && i < runs_count(); i++)
@@ -260,7 +271,7 @@ bool runs_has(unsigned i, const struct extent *e)
 
 void runs_strayed(void)
 {
-	if (!runs_count() || is_mine())
+	if (has_none() || is_mine())
 		return;
 	hold();
 	places.state = UNKNOWN;
@@ -355,9 +366,14 @@ void runs_zero(const struct extent *e)
 
 /* --- fork ---------------------------------------------------------------- */
 
+void runs_beside_threads(void)
+{
+	atomic_store(&runs.beside_threads, true);
+}
+
 bool runs_before_fork(void)
 {
-	if (!runs_count() || is_mine())
+	if ((has_none() && !atomic_load(&runs.beside_threads)) || is_mine())
 		return false;
 	hold();
 	for (unsigned i = 0; i < runs_count(); i++)
@@ -374,7 +390,8 @@ void runs_in_parent(void)
 
 void runs_in_child(void)
 {
-	swap_child(runs.run, runs_count());
+	if (runs_count())
+		swap_child(runs.run, runs_count());
 	give_spare();
 	atomic_store(&runs.n, 0);
 	places.state = NONE;

@@ -4,8 +4,9 @@
  * making a process with a copy of this one's memory.
  *
  * Runs come and go under the lock of share.c, while no other thread of the program can
- * touch memory. The lock in here is for callers that may not wait for share.c's: it is
- * taken last, and its holder waits for nothing.
+ * touch memory, or (docs/dev/threads.md) while those that store to it wait. The lock in
+ * here is for callers that may not wait for share.c's: it is taken last, and its holder
+ * waits for nothing.
  */
 #ifndef DIRECT_RUNS_H
 #define DIRECT_RUNS_H
@@ -22,12 +23,14 @@ unsigned runs_count(void);
 uint64_t runs_bytes(void);
 const struct swap_run *runs_at(unsigned i);
 
-int runs_out(const struct extent *e);	/* swap_out(), and adds the run */
+/* swap_out(), and adds the run */
+int runs_out(const struct extent *e, const struct wp *wp);
 bool runs_in(unsigned i, unsigned how); /* swap_in(); the last run takes place i */
 void runs_forget(unsigned i);		/* drops the run's memory, which the program
 					 * has unmapped */
 
-/* Is a part of the extent file pages, or was it when they were moved? True also where
+/* Is a part of the extent file pages, or was it when they were moved? Waits for pages
+ * that are just becoming a file's. True also where
  * the program has moved pages and /proc does not say where to. False within the calls of
  * this header. */
 bool runs_meet(const struct extent *e);
@@ -54,5 +57,8 @@ void runs_keep_spare(void);
 bool runs_before_fork(void); /* false: there are no runs */
 void runs_in_parent(void);
 void runs_in_child(void);
+/* From now on runs may come while other threads make processes: so runs_before_fork()
+ * takes the lock though there are none. */
+void runs_beside_threads(void);
 
 #endif

@@ -18,6 +18,7 @@
 #include "sys/log.h"
 #include "sys/procmaps.h"
 #include "sys/threads.h"
+#include "sys/wp.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/mkey.h"
@@ -127,41 +128,70 @@ static bool has_room(void)
 	       runs_count() < lim.rlim_cur / 16;
 }
 
-static void swap_piece(const struct extent *e)
+/* wp: for other threads' stores, or NULL: there are no others. */
+static void swap_piece(const struct extent *e, struct wp *wp)
 {
 	int rc;
 
 	if (!has_room() || share.refused || runs_bytes() + (e->hi - e->lo) > MOST)
 		return;
+	if (wp && wp_add(wp, e->lo, e->hi - e->lo))
+		return;
 	share.moved++;
 	memset(&share.tried[runs_count()], 0, sizeof(share.tried[0]));
-	rc = runs_out(e);
+	rc = runs_out(e, wp);
+	if (wp)
+		wp_drop(wp);
 	if (!rc)
 		return;
 	share.refused = true;
 	log_info("private memory is not shared with other processes: %s", strerror(-rc));
 }
 
-static void swap_region(struct core *core, const struct extent *region)
+/* Can others' stores to the extent be made to wait? Then opens wp. */
+static bool can_wait(const struct extent *e, struct wp *wp)
 {
-	struct extent r = pages_of(region), piece[PIECES];
-	sigset_t old;
-	unsigned n;
+	unsigned resident;
 
-	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
-	    !has_room() || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
-	    is_known(&r) || !share_is_the_programs(core, &r) || !is_alone() ||
-	    !room_for(runs_bytes() + 2 * (r.hi - r.lo)))
-		return;
-	n = movable_find(&r, piece, PIECES);
+	if (!atomic_load(&share.threads) || !movable_beside_threads(e, &resident))
+		return false;
+	share.looked += resident;
+	return !wp_open(wp);
+}
+
+static void swap_pieces(struct core *core, const struct extent *r, struct wp *wp)
+{
+	struct extent piece[PIECES];
+	unsigned n = movable_find(r, piece, PIECES);
+	sigset_t old;
+
 	hold_still(core, &old);
 	for (unsigned i = 0; i < n; i++)
-		swap_piece(&piece[i]);
+		swap_piece(&piece[i], wp);
 	go_on(core, &old);
 	if (n)
 		log_debug("memory region at %#" PRIx64 ": other processes may map its "
 			  "pages",
-			  r.lo);
+			  r->lo);
+}
+
+static void swap_region(struct core *core, const struct extent *region)
+{
+	struct extent r = pages_of(region);
+	struct wp wp;
+	bool alone;
+
+	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
+	    !has_room() || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
+	    is_known(&r) || !share_is_the_programs(core, &r))
+		return;
+	alone = is_alone();
+	if (!alone && !can_wait(&r, &wp))
+		return;
+	if (room_for(runs_bytes() + 2 * (r.hi - r.lo)))
+		swap_pieces(core, &r, alone ? NULL : &wp);
+	if (!alone)
+		wp_close(&wp);
 }
 
 /* Buffers of SENDs, of which a program may have many, take at most half of what regions
@@ -382,6 +412,24 @@ void share_start(struct core *core, bool noticed)
 	core->region.removed = removed;
 }
 
+int share_beside_threads(void)
+{
+	struct wp wp;
+	int rc = wp_open(&wp);
+
+	if (rc)
+		return rc;
+	wp_close(&wp);
+	runs_beside_threads();
+	atomic_store(&share.threads, true);
+	return 0;
+}
+
+bool share_is_beside_threads(void)
+{
+	return atomic_load(&share.threads);
+}
+
 void share_stop(const struct core *core)
 {
 	lock_take(&share.lock);
@@ -404,7 +452,8 @@ static void tire_of_copies(void)
 	tired = atomic_fetch_add(&share.copied, runs_bytes()) + runs_bytes() >= TIRED;
 	if (!tired && room_for(runs_bytes()))
 		return;
-	if (share_make_private(&all) && tired && !atomic_exchange(&share.refused, true))
+	if ((share_make_private(&all) || share.threads) && tired &&
+	    !atomic_exchange(&share.refused, true))
 		log_info("private memory is not shared with other processes: %s",
 			 "the program forks often, and each fork would copy that memory");
 }

@@ -22,6 +22,12 @@ struct mkey;
 void share_start(struct core *core, bool noticed);
 void share_stop(const struct core *core);
 
+/* From now on memory becomes a file's beside other threads, too, and stays so when one
+ * begins (docs/dev/threads.md). Only where notices come. Returns 0, or -errno: the kernel
+ * does not allow it. */
+int share_beside_threads(void);
+bool share_is_beside_threads(void);
+
 /* Called when a process that has the region of key mapped does not leave it: makes the
  * pages private again, so that its later stores go nowhere. mk: the region, if its key
  * has ended. gone: the threads that do not leave. Called by a thread of the program

@@ -43,6 +43,7 @@ static inline void respite_begin(struct respite *r, uint64_t since)
 extern struct share {
 	struct lock lock;
 	bool noticed;	     /* argument of share_start() */
+	atomic_bool threads; /* share_beside_threads() */
 	atomic_bool refused; /* no memfds, or share_no_more() */
 	struct core *core;   /* NULL: no core */
 	unsigned n, beyond;  /* regions in the array; regions it has no room

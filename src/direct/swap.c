@@ -10,9 +10,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "sys/log.h"
+#include "sys/wp.h"
 
 enum { CHUNK = 64 << 10 };
 
@@ -89,64 +91,139 @@ static bool write_all(int fd, const void *from, size_t len, uint64_t to)
 	return pwrite(fd, from, len, (off_t)to) == (ssize_t)len;
 }
 
+/* Does the page have nothing but zeros? By a system call, as another thread may unmap it
+ * meanwhile. */
+static bool is_zero(uint64_t addr, uint64_t page)
+{
+	static const uint8_t zeros[4096];
+	uint8_t got[sizeof(zeros)];
+	struct iovec here = { got, sizeof(got) }, there = { at(addr), sizeof(got) };
+
+	for (; page >= sizeof(got); page -= sizeof(got)) {
+		if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != sizeof(got) ||
+		    memcmp(got, zeros, sizeof(got)) != 0)
+			return false;
+		there.iov_base = (uint8_t *)there.iov_base + sizeof(got);
+	}
+	return !page;
+}
+
+/* May the page have content? word: of pagemap; its two highest bits say whether the page
+ * is in memory, or in swap. The latter is also said of pages that were never touched and
+ * are protected. */
+static bool has_content(uint64_t word, uint64_t addr, uint64_t page)
+{
+	const uint64_t in_memory = UINT64_C(1) << 63, in_swap = UINT64_C(1) << 62,
+		       protected = UINT64_C(1) << 57;
+
+	if (word & in_memory || !(word & in_swap))
+		return word & in_memory;
+	return !(word & protected) || !is_zero(addr, page);
+}
+
 /* Copies pages to the file; untouched pages stay holes. pagemap: descriptor of
- * /proc/self/pagemap or -1; the two highest bits of a page's word say whether it is in
- * memory or in swap. */
+ * /proc/self/pagemap or -1. */
 static bool write_pages(int fd, int pagemap, uint64_t lo, uint64_t len, uint64_t to)
 {
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), some = UINT64_C(3) << 62;
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t word[CHUNK / 4096];
 	size_t n = len / page * sizeof(word[0]);
+	bool has[CHUNK / 4096];
 
 	if (n > sizeof(word) ||
 	    pread(pagemap, word, n, (off_t)(lo / page * sizeof(word[0]))) != (ssize_t)n)
 		return write_all(fd, at(lo), len, to);
+	for (uint64_t i = 0; i < len / page; i++)
+		has[i] = has_content(word[i], lo + i * page, page);
 	for (uint64_t i = 0, end; i < len / page; i = end) {
-		bool has = word[i] & some;
-
-		for (end = i + 1; end < len / page && !!(word[end] & some) == has;)
+		for (end = i + 1; end < len / page && has[end] == has[i];)
 			end++;
-		if (has &&
+		if (has[i] &&
 		    !write_all(fd, at(lo + i * page), (end - i) * page, to + i * page))
 			return false;
 	}
 	return true;
 }
 
-static bool write_run(const struct swap_run *run)
+static bool write_range(const struct swap_run *run, int pagemap, uint64_t lo, uint64_t hi)
 {
-	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	bool good = true;
-
-	for (uint64_t lo = run->lo, n; good && lo < run->hi; lo += n) {
-		n = least(CHUNK, run->hi - lo);
-		good = write_pages(run->fd, pagemap, lo, n, lo - run->lo);
+	for (uint64_t n; lo < hi; lo += n) {
+		n = least(CHUNK, hi - lo);
+		if (!write_pages(run->fd, pagemap, lo, n, lo - run->lo))
+			return false;
 	}
-	if (pagemap >= 0)
-		close(pagemap);
-	return good;
+	return true;
 }
 
-int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run)
+/* Puts the file in the place of the pages. */
+static int replace(const struct swap_run *run, uint64_t lo, uint64_t hi)
 {
 	const int prot = PROT_READ | PROT_WRITE;
-	int rc;
+	int rc = 0;
 
-	*run = (struct swap_run){ .lo = lo, .hi = hi, .fd = -1, .copy = MAP_FAILED };
+	if (!map_file(run->fd, lo, hi - lo, prot, lo - run->lo)) {
+		rc = -errno;
+		if (mend(run->fd, lo, hi - lo, prot, lo - run->lo))
+			rc = 0;
+	}
+	return rc;
+}
+
+static int exchange(const struct swap_run *run, int pagemap, uint64_t lo, uint64_t hi)
+{
+	if (!write_range(run, pagemap, lo, hi))
+		return errno ? -errno : -ENOMEM;
+	return replace(run, lo, hi);
+}
+
+/* Who stores to the pages waits for its return. */
+static int exchange_held(const struct swap_run *run, int pagemap, const struct wp *wp,
+			 uint64_t lo, uint64_t hi)
+{
+	int rc = wp_protect(wp, lo, hi - lo);
+
+	if (!rc && !write_range(run, pagemap, lo, hi))
+		rc = errno ? -errno : -ENOMEM;
+	if (!rc)
+		rc = wp_look(wp, lo, hi - lo);
+	if (!rc)
+		rc = replace(run, lo, hi);
+	wp_go_on(wp, lo, hi - lo);
+	return rc;
+}
+
+/* Behind its end a run has zeros, which its mapping may grow into. */
+static void cut(const struct swap_run *run)
+{
+	const uint64_t len = run->hi - run->lo;
+
+	(void)fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)len,
+			(off_t)(APART - len));
+}
+
+int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run, const struct wp *wp)
+{
+	const uint64_t most = wp ? CHUNK : hi - lo;
+	int rc, pagemap;
+
+	*run = (struct swap_run){ .lo = lo, .hi = lo, .fd = -1, .copy = MAP_FAILED };
 	if (hi - lo > APART / 2)
 		return -EFBIG;
 	if (!open_file(run, &rc))
 		return rc;
-	if (!write_run(run)) {
-		rc = errno ? -errno : -ENOMEM;
-	} else if (!map_file(run->fd, lo, hi - lo, prot, 0)) {
-		rc = -errno;
-		if (mend(run->fd, lo, hi - lo, prot, 0))
-			rc = 0;
+	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	for (uint64_t n; !rc && run->hi < hi; run->hi += rc ? 0 : n) {
+		n = least(most, hi - run->hi);
+		rc = wp ? exchange_held(run, pagemap, wp, run->hi, run->hi + n)
+			: exchange(run, pagemap, run->hi, run->hi + n);
 	}
-	if (rc)
+	if (pagemap >= 0)
+		close(pagemap);
+	if (run->hi == lo)
 		close(run->fd);
-	return rc;
+	else if (rc)
+		cut(run);
+	return run->hi == lo ? rc : 0;
 }
 
 /* --- in ------------------------------------------------------------------ */

@@ -27,10 +27,13 @@ struct swap_run {
 /* Is the mapping one of the run's file? */
 bool swap_has(const struct swap_run *run, const struct procmap *m);
 
+struct wp;
+
 /* Turns whole pages of private anonymous memory, readable and writable, into file
- * pages. Nothing may touch them meanwhile, not even a signal handler. Returns 0, or
- * -errno with the pages unchanged. */
-int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run);
+ * pages. wp NULL: nothing may touch them meanwhile, not even a signal handler. Else the
+ * pages have been added to it, and who stores to them waits (sys/wp.h); if some can not
+ * be turned, the run ends before those. Returns 0, or -errno with the pages unchanged. */
+int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run, const struct wp *wp);
 /* VmFlags of a mapping of the file that swap_in() gives to private memory in its place:
  * mlock (lf: with MLOCK_ONFAULT), MADV_DONTDUMP, MADV_DONTFORK. */
 #define SWAP_MARKS "lo lf dd dc "

@@ -65,7 +65,7 @@ static inline struct swap_run out(uint8_t *p, size_t len)
 {
 	struct swap_run run;
 
-	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + len, &run), 0);
+	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + len, &run, NULL), 0);
 	assert_int_equal(run.lo, (uintptr_t)p);
 	assert_int_equal(run.hi, (uintptr_t)p + len);
 	assert_int_equal(of_file(&run, p, len), len);

@@ -314,7 +314,7 @@ static void no_file_where_files_are_short(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
 	lim = (struct rlimit){ 1 << 20, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &lim), 0);
-	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run), -EFBIG);
+	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run, NULL), -EFBIG);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
 	expect(p, LEN, 1);
 	munmap(p, LEN);

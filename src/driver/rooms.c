@@ -2,6 +2,7 @@
 /* rooms.c - builds a NIC room by room, and takes it apart in reverse order. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cm/cm.h"
 #include "direct/notice.h"
@@ -224,12 +225,28 @@ static const char *local_is_off(const struct conf *conf)
 	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
 }
 
+/* Without notices a program would come to know that its memory stays a file's. */
+static void share_with_threads(enum notice notice)
+{
+	int rc = notice == NOTICED ? share_beside_threads() : -EOPNOTSUPP;
+
+	if (!rc)
+		log_info("private memory is shared with other processes beside running "
+			 "threads, by userfaultfd");
+	else
+		log_info("private memory is not shared with other processes beside "
+			 "running threads: %s",
+			 notice == NOTICED ? strerror(-rc)
+					   : "liburnic-map.so is not loaded");
+}
+
 /* Starts to share private memory, if the program will not notice: liburnic-map.so reports
  * what it does to such memory. `map' shares it without that library, too, and then the
  * program may notice (docs/dev/direct.md). Returns NULL, or why private memory stays so.
  */
-static const char *share_private(struct core *core, enum conf_local way)
+static const char *share_private(struct core *core, const struct conf *conf)
 {
+	const enum conf_local way = conf->local;
 	enum notice notice;
 
 	if (way != CONF_LOCAL_AUTO && way != CONF_LOCAL_MAP)
@@ -243,6 +260,8 @@ static const char *share_private(struct core *core, enum conf_local way)
 	if (notice == NOTICE_NOT_THERE && way == CONF_LOCAL_AUTO)
 		return "liburnic-map.so is not loaded (`urnic run' loads it)";
 	share_start(core, notice == NOTICED);
+	if (conf->map_threads)
+		share_with_threads(notice);
 	return NULL;
 }
 
@@ -264,7 +283,7 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		local_use_segments(local_of(&nic->core));
 	if (rc || why || !nic->core.exports)
 		return rc;
-	why_private = share_private(&nic->core, conf->local);
+	why_private = share_private(&nic->core, conf);
 	if (why_private)
 		log_info("private memory is not shared with other processes: %s",
 			 why_private);

@@ -32,6 +32,7 @@ struct conf {
 	char devices[256];     /* URNIC_DEVICES: comma-separated interfaces; "" all */
 	char identity[160];    /* URNIC_IDENTITY: a preset or key=value,... */
 	enum conf_local local; /* URNIC_LOCAL */
+	bool map_threads;      /* URNIC_MAP_THREADS */
 	bool shm;	       /* URNIC_SHM */
 	bool one_gid;	       /* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
 	uint16_t udp_port;     /* URNIC_UDP_PORT: 4791 */

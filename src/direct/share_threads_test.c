@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Tests of regions that are registered while other threads of the program run. */
+#include "direct/pages_fix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "direct/notice.h"
+#include "direct/runs.h"
+#include "sys/hang_testing.h"
+#include "sys/preloaded.h"
+
+static const struct preload_ops *ops;
+
+static int begin_noticed(void **state)
+{
+	begin(state);
+	share_start(&test_core, true);
+	ops = notice_ops();
+	return 0;
+}
+
+static bool is_allowed(void)
+{
+	const int rc = share_beside_threads();
+
+	return rc != -EPERM && rc != -ENOSYS;
+}
+
+static atomic_bool stop;
+
+struct busy {
+	pthread_t t;
+	pid_t tid;
+	size_t at;
+	_Atomic uint64_t n;
+	bool wrong;
+};
+
+/* Counts in the last word of a page. */
+static void *count(void *arg)
+{
+	struct busy *b = arg;
+	volatile uint64_t *word = (volatile uint64_t *)(void *)(mem + b->at);
+
+	b->tid = gettid();
+	*word = 0;
+	for (; !stop && !b->wrong; b->n++) {
+		b->wrong = *word != b->n;
+		*word = b->n + 1;
+	}
+	return NULL;
+}
+
+/* Empties its page as jemalloc does, through the preloaded library. */
+static void *empty(void *arg)
+{
+	struct busy *b = arg;
+	uint8_t *page = mem + b->at / PAGE * PAGE;
+	const uintptr_t lo = (uintptr_t)page;
+
+	b->tid = gettid();
+	for (; !stop && !b->wrong; b->n++) {
+		const bool before = ops->meets(lo, PAGE);
+
+		memset(page, 9, PAGE);
+		madvise(page, PAGE, MADV_DONTNEED);
+		if (before || ops->meets(lo, PAGE))
+			ops->make_zero(lo, PAGE);
+		for (size_t i = 0; i < PAGE && !b->wrong; i++)
+			b->wrong = page[i] != 0;
+	}
+	return NULL;
+}
+
+static void start(struct busy *b, unsigned n, void *(*fn)(void *))
+{
+	stop = false;
+	for (unsigned i = 0; i < n; i++) {
+		b[i] = (struct busy){ .at = (i + 1) * PAGE - sizeof(uint64_t) };
+		assert_int_equal(pthread_create(&b[i].t, NULL, fn, &b[i]), 0);
+	}
+	for (unsigned i = 0; i < n; i++)
+		while (!b[i].n)
+			sched_yield();
+}
+
+static void finish(struct busy *b, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (const uint64_t from = b[i].n; b[i].n < from + 2 && !b[i].wrong;)
+			sched_yield();
+	stop = true;
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(pthread_join(b[i].t, NULL), 0);
+		wait_unlisted(b[i].tid);
+		assert_false(b[i].wrong);
+	}
+}
+
+static void expect_content_but(const struct busy *b, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t *word = (uint64_t *)(void *)(mem + b[i].at);
+
+		assert_int_equal(*word, b[i].n);
+		for (size_t k = b[i].at; k < b[i].at + sizeof(*word); k++)
+			mem[k] = (uint8_t)(k * 7 + k / 251);
+	}
+	expect_content();
+}
+
+/* It becomes a file's, and stays so until a region goes with no thread beside. */
+static void memory_beside_threads(void **state)
+{
+	static const unsigned n[] = { 1, 2, 16 };
+	struct busy b[16];
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	for (unsigned i = 0; i < 3; i++) {
+		struct mr *mr;
+
+		start(b, n[i], count);
+		mr = reg(mem, LEN, RW);
+		expect_shared(0, 20);
+		assert_false(ops->make_private((uintptr_t)mem, LEN));
+		dereg(mr);
+		expect_shared(0, 20);
+		finish(b, n[i]);
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, 0);
+		expect_content_but(b, n[i]);
+	}
+}
+
+/* Threads give parts back meanwhile: what they have emptied is empty. */
+static void what_is_emptied_meanwhile_is_empty(void **state)
+{
+	enum { ROUNDS = 20, N = 4 };
+	struct busy b[N];
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		start(b, N, empty);
+		dereg(reg(mem, LEN, RW));
+		finish(b, N);
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, 0);
+	}
+}
+
+static void it_stays_when_a_thread_begins(void **state)
+{
+	struct mr *mr;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	mr = reg(mem, LEN, RW);
+	ops->before_thread();
+	expect_shared(0, 20);
+	dereg(mr);
+	expect_shared(0, 0);
+}
+
+/* A child that another thread makes while there is no run yet. */
+static void forks_exclude_registration(void **state)
+{
+	struct busy b;
+	struct mr *mr;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	assert_true(ops->before_fork());
+	pid = fork();
+	if (!pid) {
+		ops->in_child();
+		_exit(runs_count() != 0);
+	}
+	ops->in_parent();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	start(&b, 1, count);
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, 20);
+	finish(&b, 1);
+	assert_true(ops->before_fork());
+	pid = fork();
+	if (!pid) {
+		ops->in_child();
+		expect_shared(0, 0);
+		memset(mem, 9, LEN);
+		_exit(0);
+	}
+	ops->in_parent();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	expect_content_but(&b, 1);
+	dereg(mr);
+}
+
+/* Returns when the thread sleeps in a system call, other than to yield. */
+static void await_sleep(pid_t tid)
+{
+	char path[64], text[16];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+	for (long nr = 0; nr != SYS_futex; sched_yield()) {
+		int fd = open(path, O_RDONLY);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		assert_true(n > 0);
+		text[n] = '\0';
+		nr = strtol(text, NULL, 10);
+	}
+}
+
+struct sleeper {
+	_Atomic pid_t tid;
+	int *at;
+	int op;
+};
+
+static void *sleep_there(void *arg)
+{
+	struct sleeper *s = arg;
+
+	s->tid = gettid();
+	while (!*(volatile int *)s->at)
+		syscall(SYS_futex, s->at, s->op, 0, NULL, NULL, 0);
+	return NULL;
+}
+
+/* The kernel would not find a sleeper that it knows by the page. */
+static void not_where_a_thread_sleeps_by_the_page(void **state)
+{
+	(void)state;
+	if (!is_allowed())
+		skip();
+	for (int private = 0; private < 2; private ++) {
+		struct sleeper s = { .at = (int *)(void *)(mem + 4 * PAGE),
+				     .op = private ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT };
+		pthread_t t;
+		struct mr *mr;
+
+		*s.at = 0;
+		assert_int_equal(pthread_create(&t, NULL, sleep_there, &s), 0);
+		while (!s.tid)
+			sched_yield();
+		await_sleep(s.tid);
+		mr = reg(mem, LEN, RW);
+		expect_shared(0, private ? 20 : 0);
+		dereg(mr);
+		*(volatile int *)s.at = 1;
+		syscall(SYS_futex, s.at, private ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE, 1,
+			NULL, NULL, 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+		wait_unlisted(s.tid);
+	}
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 0);
+}
+
+/* Direct I/O may be under way. */
+static void not_beside_direct_io(void **state)
+{
+	const int fd = open("/proc/self/exe", O_RDONLY | O_DIRECT);
+	struct busy b;
+	struct mr *mr;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(&b, 1, count);
+	mr = reg(mem, LEN, RW);
+	expect_shared(0, fd < 0 ? 20 : 0); /* not every file system has it */
+	dereg(mr);
+	if (fd >= 0)
+		close(fd);
+	finish(&b, 1);
+	dereg(reg(mem, LEN, RW));
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, begin_noticed, end)
+	const struct CMUnitTest tests[] = {
+		T(memory_beside_threads),
+		T(what_is_emptied_meanwhile_is_empty),
+		T(it_stays_when_a_thread_begins),
+		T(forks_exclude_registration),
+		T(not_where_a_thread_sleeps_by_the_page),
+		T(not_beside_direct_io),
+	};
+
+	hang_fails();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
