@@ -37,6 +37,7 @@ int held(void);
 int midcopy(void);
 int noticed(void);
 int beforehand(void);
+int beside(void);
 int loads(void);
 int afterwards(void);
 int model(void);

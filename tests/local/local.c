@@ -29,8 +29,9 @@ static const struct command commands[] = {
 	{ "midcopy", midcopy },		  /* ... of memory that is mapped; -m */
 	{ "noticed", noticed },		  /* what private memory takes otherwise; -m */
 	{ "before", beforehand },	  /* what it did before its first device; -m */
-	{ "loads", loads },		  /* a library, while others go on */
-	{ "model", model },		  /* -n random steps with memory; -s */
+	{ "beside", beside },	     /* -n threads, which store to memory meanwhile */
+	{ "loads", loads },	     /* a library, while others go on */
+	{ "model", model },	     /* -n random steps with memory; -s */
 	{ "late", afterwards },	     /* ... and only after it has registered memory; -m */
 	{ "truncated", truncated },  /* files of regions, in mid-traffic; -n rounds */
 	{ "regions", many_regions }, /* -n regions of one process */

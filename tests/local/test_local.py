@@ -380,6 +380,23 @@ def test_random_use_of_memory(run, full, seed):
         run("host", "model", "-n", 400, "-s", s, env=NOTICING)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 16])
+def test_memory_is_mapped_beside_running_threads(shared_pair, tools, full, threads):
+    """Threads and their system calls store to memory while it is registered, while another process
+    uses it, while a child is made, and afterwards."""
+    ns = shared_pair().a.with_(caps=("sys_ptrace",))
+    for _ in range(30 if full else 1):
+        proc = ns.run(tools["local"], "-d", ns.dev, "beside", "-n", threads, timeout=HANGS,
+                      env={**NOTICING, "URNIC_MAP_THREADS": "yes"})
+        assert RIGHT in proc.out and MAPPED in proc.out, proc.describe()
+        assert "beside running threads, by userfaultfd" in proc.out
+
+
+def test_without_the_right_memory_stays_private_beside_threads(run):
+    out = run("host", "before", "-m", "nothing", env={**NOTICING, "URNIC_MAP_THREADS": "yes"})
+    assert "beside running threads: Operation not permitted" in out
+
+
 @pytest.mark.parametrize("words,memory", [
     (("run", "--"), "a file's"), (("run", "-L", "vm", "--"), "private"),
     (("run", "-L", "pipe", "--"), "private"), (("run", "-L", "map", "--"), "a file's"),
