@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* emit.c - builds one datagram in the batch from field values and payload.
  *
- * A large payload that is sent for the first time is sent from where it lies.  A small
- * payload, or one that is sent again, is copied first: so memory that changes between the
- * link's ICRC and the kernel's copy can spoil a packet once, but not each time it is
- * sent. */
+ * The payload is copied behind its header, and the link computes the ICRC while the copy
+ * is in the cache: so the datagrams of a run are one piece of memory for the kernel, and
+ * memory that the program changes meanwhile spoils no packet. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,9 +13,7 @@
 #include "net/batch.h"
 
 enum {
-	COPY_MAX = 256,		   /* up to this size a copy is cheaper than an iovec */
 	TRAILER = 3 + TRAILER_LEN, /* the pad, and the link's trailer */
-	ALIGN = 15,
 };
 
 static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
@@ -27,109 +24,75 @@ static void address(struct dgram *d, const struct path *path, uint32_t dest_qp)
 	d->same_host = path->same_host;
 }
 
-/* Puts d together: the header of n bytes at hdr, the payload where it lies, and pad and
- * trailer behind the header. */
-static void lay_out(struct dgram *d, const struct emit *e, uint8_t *hdr, size_t n)
+static uint8_t *place(struct batch *b)
 {
-	unsigned pieces = span_iov(e->span, e->off, e->len, d->iov + 1);
-
-	d->iov[0] = (struct iovec){ hdr, n };
-	d->iov[pieces + 1] = (struct iovec){ hdr + n, e->f.pad + TRAILER_LEN };
-	d->iovcnt = pieces + 2;
-	memset(hdr + n, 0, e->f.pad);
+	return b->bounce + b->bounce_used;
 }
 
-static int seal(struct ib_qp *q, struct batch *b)
+/* Puts payload and pad behind the header of n bytes.  Returns the datagram's length, or
+ * -EFAULT. */
+static int fill(struct batch *b, size_t n, const struct emit *e)
 {
+	uint8_t *at = place(b) + n;
+
+	if (e->len > 0 && span_copy(at, e->span, e->off, e->len) != 0)
+		return -EFAULT;
+	memset(at + e->len, 0, e->f.pad);
+	return (int)n + (int)e->len + e->f.pad + TRAILER_LEN;
+}
+
+static int seal(struct ib_qp *q, struct batch *b, const struct emit *e)
+{
+	struct plan *plan = emitted(q, b);
+
+	b->bounce_used += b->v[b->n - 1].len;
 	if (batch_seal(b) != 0)
 		return -EFAULT;
-	emitted(q, b)->len = b->v[b->n - 1].len - TRAILER_LEN;
+	plan->len = b->v[b->n - 1].len - TRAILER_LEN;
+	plan->rate = e->path->rate;
 	return 0;
-}
-
-/* Headers, payload, pad and trailer in one buffer. */
-static int emit_copied(struct ib_qp *q, struct batch *b, struct emit *e)
-{
-	uint8_t *at = b->bounce + b->bounce_used;
-	size_t room = IB_HDR_MAX + e->len + TRAILER, n;
-	struct dgram *d;
-
-	if (!batch_has_room(b, 1, room + ALIGN))
-		return -ENOBUFS;
-	n = ib_build(at, &e->f);
-	if (e->len > 0 && span_copy(at + n, e->span, e->off, e->len) != 0)
-		return -EFAULT;
-	n += e->len;
-	memset(at + n, 0, e->f.pad);
-	n += e->f.pad;
-
-	d = batch_next(b);
-	address(d, e->path, e->f.dest_qp);
-	d->len = (uint32_t)(n + TRAILER_LEN);
-	d->iov[0] = (struct iovec){ at, d->len };
-	d->iovcnt = 1;
-	batch_commit(b, d);
-	b->bounce_used += (d->len + ALIGN) & ~(size_t)ALIGN;
-	return seal(q, b);
-}
-
-static int emit_in_place(struct ib_qp *q, struct batch *b, struct emit *e)
-{
-	uint8_t *hdr = b->hdr[b->n];
-	struct dgram *d;
-	size_t n;
-
-	if (!batch_has_room(b, e->span->n + 2, 0))
-		return -ENOBUFS;
-	n = ib_build(hdr, &e->f);
-	d = batch_next(b);
-	address(d, e->path, e->f.dest_qp);
-	d->len = (uint32_t)n + e->len + e->f.pad + TRAILER_LEN;
-	lay_out(d, e, hdr, n);
-	batch_commit(b, d);
-	return seal(q, b);
-}
-
-bool emit_has_next(const struct emit *e)
-{
-	return !e->copy && e->len > COPY_MAX;
 }
 
 int emit_next(struct ib_qp *q, struct batch *b, const struct emit *e)
 {
-	uint8_t *hdr = b->hdr[b->n];
+	const struct dgram *last = &b->v[b->n - 1];
+	size_t n = last->len - TRAILER_LEN - e->f.pad - e->len;
 	struct dgram *d;
-	size_t n;
-	int rc;
+	int len;
 
-	if (!batch_has_room(b, e->span->n + 2, 0))
+	if (!batch_has_room(b, 1, last->len))
 		return -ENOBUFS;
+	memcpy(place(b), last->iov[0].iov_base, n);
+	ib_set_psn(place(b), &e->f);
+	len = fill(b, n, e);
+	if (len < 0)
+		return len;
 	d = batch_again(b);
-	n = d[-1].iov[0].iov_len;
-	memcpy(hdr, d[-1].iov[0].iov_base, n);
-	ib_set_psn(hdr, &e->f);
-	lay_out(d, e, hdr, n);
+	d->iov[0] = (struct iovec){ place(b), (size_t)len };
 	batch_commit_again(b, d);
-	rc = seal(q, b);
-	if (!rc)
-		emitted(q, b)->rate = e->path->rate;
-	return rc;
+	return seal(q, b, e);
 }
 
 int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 {
-	int rc;
+	struct dgram *d;
+	int len;
 
 	e->f.pad = (uint8_t)(-e->len & 3);
 	e->f.migreq = ib_op(e->f.opcode)->kind != IB_CONGESTION; /* A17.9.3 */
 	e->f.pkey = qp_pkey(q->qp);
-	if (b->n == BATCH_MAX)
+	if (!batch_has_room(b, 1, IB_HDR_MAX + e->len + TRAILER))
 		return -ENOBUFS;
-	rc = e->copy || e->len <= COPY_MAX ? emit_copied(q, b, e)
-					   : emit_in_place(q, b, e);
-	if (!rc)
-		emitted(q, b)->rate = e->path->rate;
-	return rc;
+	len = fill(b, ib_build(place(b), &e->f), e);
+	if (len < 0)
+		return len;
+	d = batch_next(b);
+	address(d, e->path, e->f.dest_qp);
+	d->len = (uint32_t)len;
+	d->iov[0] = (struct iovec){ place(b), d->len };
+	d->iovcnt = 1;
+	batch_commit(b, d);
+	return seal(q, b, e);
 }
 
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,

@@ -143,7 +143,7 @@ struct resource {
 	uint64_t va;
 	uint64_t orig; /* the result of an atomic */
 	bool atomic, replay;
-	bool copy; /* copy the payload: an earlier response may have sent it in place */
+	bool copy; /* on a lane: copy the payload, an earlier response lent it */
 };
 
 /* The ACK that a responder owes (ack.c). */
@@ -337,16 +337,15 @@ struct emit {
 	const struct path *path;
 	const struct span *span; /* payload, or NULL */
 	uint32_t off, len;
-	bool copy; /* the payload must be copied: the packet was sent before */
+	bool copy; /* on a lane: the packet was sent before, so its payload is copied */
 };
 
 /* Appends a datagram to the batch; the caller then fills its plan, emitted().  Returns
  * 0, -ENOBUFS if the batch has no room, or -EFAULT if the payload's memory is gone. */
 int emit(struct ib_qp *q, struct batch *b, struct emit *e);
 /* Appends the packet behind the last one, which e was emitted for: since then only PSN,
- * AckReq and off have changed, and emit_has_next() was true.  Returns as emit(). */
+ * AckReq and off have changed.  Returns as emit(). */
 int emit_next(struct ib_qp *q, struct batch *b, const struct emit *e);
-bool emit_has_next(const struct emit *e);
 static inline struct plan *emitted(const struct ib_qp *q, const struct batch *b)
 {
 	return &q->ib->plan[b->n - 1];

@@ -19,10 +19,8 @@ static void read_goes_on_where_it_stopped(void **state)
 			p = &f->log[i];
 	assert_non_null(p);
 	assert_int_equal(p->f.psn, 3);
-	/* Sent in place, and the second time from a copy. */
-	assert_int_equal(fix_saw(f, 2, 1, "READ_RESP_MIDDLE", 1)->pieces, 3);
+	fix_saw(f, 2, 1, "READ_RESP_MIDDLE", 1);
 	assert_string_equal(fix_name(&f->log[f->n - 2]), "READ_RESP_MIDDLE");
-	assert_int_equal(f->log[f->n - 2].pieces, 1);
 	assert_int_equal(p->f.va, f->mr[1]->mkey.base + 3 * 1024);
 	assert_int_equal(p->f.dma_len, 6 * 1024 + 5);
 	assert_int_equal(fix_count(f, 0, NULL), 2);

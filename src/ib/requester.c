@@ -288,7 +288,7 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
 	if (q->qp->lane.via)
 		lane_by_ref(p, w, e);
-	p->run = i > 0 && !last && !q->qp->lane.via && emit_has_next(e);
+	p->run = i > 0 && !last && !q->qp->lane.via;
 	return put(p, e, w, 1, cost);
 }
 

@@ -56,8 +56,7 @@ struct sim_packet {
 	uint64_t now;
 	struct ib_fields f;
 	uint32_t payload;
-	uint32_t len;	 /* BTH to ICRC */
-	unsigned pieces; /* iovecs; 1: it was copied */
+	uint32_t len; /* BTH to ICRC */
 	const struct dgram *d;
 };
 

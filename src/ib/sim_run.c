@@ -35,7 +35,6 @@ static void packet_of(struct sim_node *n, const struct dgram *d, struct sim_pack
 	p->now = n->sim->now;
 	p->payload = (uint32_t)pkt.payload_len;
 	p->len = d->len;
-	p->pieces = d->iovcnt;
 	p->d = d;
 }
 

@@ -174,6 +174,21 @@ static unsigned run_length(const struct dgram *v, unsigned n)
 	return k;
 }
 
+/* Adds d's pieces to h; one that begins where the last one ends, as in a batch, is one
+ * with it. */
+static void add_pieces(struct msghdr *h, const struct dgram *d)
+{
+	for (unsigned i = 0; i < d->iovcnt; i++) {
+		struct iovec *last = h->msg_iov + h->msg_iovlen - 1;
+
+		if (h->msg_iovlen &&
+		    (char *)last->iov_base + last->iov_len == d->iov[i].iov_base)
+			last->iov_len += d->iov[i].iov_len;
+		else
+			h->msg_iov[h->msg_iovlen++] = d->iov[i];
+	}
+}
+
 /* Builds message i from the k datagrams at v; its pieces go to iov[at..]. */
 static void build(struct udp *u, unsigned i, const struct dgram *v, unsigned k,
 		  unsigned at)
@@ -194,11 +209,8 @@ static void build(struct udp *u, unsigned i, const struct dgram *v, unsigned k,
 
 		put_cmsg(h, SOL_UDP, UDP_SEGMENT, &size, sizeof(size));
 	}
-	for (unsigned j = 0; j < k; j++) {
-		memcpy(&h->msg_iov[h->msg_iovlen], v[j].iov,
-		       v[j].iovcnt * sizeof(struct iovec));
-		h->msg_iovlen += v[j].iovcnt;
-	}
+	for (unsigned j = 0; j < k; j++)
+		add_pieces(h, &v[j]);
 }
 
 static void dropped(struct udp *u, const struct dgram *d, unsigned k, int err)
