@@ -36,13 +36,16 @@ void ack_reset(struct ib_qp *q)
 void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_ack *a = &q->rsp.ack;
+	bool waits;
 
-	if (q->qp->lane.via || (!pkt->f.ackreq && !q->rsp.healed)) /* lane_tell() */
+	if (q->qp->lane.via) /* lane_tell() */
+		return;
+	/* Of messages that came together only the last asks for an ACK. */
+	waits = ib_ends(pkt->op) && answers_ask(&a->answers, now);
+	if (!pkt->f.ackreq && !q->rsp.healed)
 		return;
 	a->due = true;
-	a->wait_until = 0;
-	if (ib_ends(pkt->op) && answers_ask(&a->answers, now) && !q->rsp.healed)
-		a->wait_until = now + ANSWER_WAIT_NS;
+	a->wait_until = waits && !q->rsp.healed ? now + ANSWER_WAIT_NS : 0;
 	due_add(q->qp->core, q->qp);
 }
 

@@ -14,12 +14,7 @@
 #include "verbs/due.h"
 
 enum {
-	STEP = 4096, /* growth for each window's worth of ACKs */
-	/* Cost that a QP may send before it goes to the end of the line */
-	QUANTUM = 16 << 10,
-	/* The only QP that waits does so until one of so many parts of the window is
-	 * open. Otherwise it would send a few packets for each ACK, and not a run. */
-	BURSTS = 4,
+	STEP = 4096,	     /* growth for each window's worth of ACKs */
 	CUT_GAP_NS = 500000, /* one loss event must not halve the window twice */
 };
 
@@ -88,6 +83,13 @@ static bool fits(const struct cc_host *h, uint32_t cost)
 	return need <= room(h);
 }
 
+/* What a QP may send before it goes to the end of the line, and what it waits for there:
+ * otherwise it would send a few packets for each ACK, and not a run. */
+static uint32_t quantum(const struct cc_host *h)
+{
+	return h->window / 2 < CC_BURST ? h->window / 2 : CC_BURST;
+}
+
 /* A QP whose quantum is used up begins another one at once if no QP waits, so that its
  * packets leave in long runs. */
 static bool has_quantum(struct ib_qp *q)
@@ -96,26 +98,31 @@ static bool has_quantum(struct ib_qp *q)
 
 	if (q->req.quantum <= q->req.planned && list_empty(&h->waiting) &&
 	    h->promised == 0)
-		q->req.quantum = q->req.planned + QUANTUM;
+		q->req.quantum = q->req.planned + quantum(h);
 	return q->req.quantum > q->req.planned;
+}
+
+/* Does q wait in a line that moves?  All that it has sent may be acknowledged at once,
+ * and then it must not pass those before it. */
+static bool must_wait(const struct ib_qp *q)
+{
+	return !list_empty(&q->cc_node) && q->ib->now - q->host->moved_at < CC_STILL_NS;
 }
 
 bool cc_admit(struct ib_qp *q, uint32_t cost)
 {
 	struct cc_host *h = q->host;
 
-	if (q->req.flight + q->req.planned == 0) {
+	if (q->req.flight + q->req.planned == 0 && !must_wait(q)) {
 		if (list_empty(&h->waiting) && h->promised == 0)
-			q->req.quantum = QUANTUM;
+			q->req.quantum = quantum(h);
 		return true;
 	}
 	if (!list_empty(&q->cc_node))
 		return false;
 	if (has_quantum(q) && fits(h, cost))
 		return true;
-	q->req.want = list_empty(&h->waiting) && cost < h->window / BURSTS
-			      ? h->window / BURSTS
-			      : cost;
+	q->req.want = cost > quantum(h) ? cost : quantum(h);
 	list_add_tail(&h->waiting, &q->cc_node);
 	return false;
 }
@@ -130,9 +137,9 @@ void cc_wake(struct cc_host *h)
 	if (!fits(h, q->req.want))
 		return;
 	list_del(&q->cc_node);
-	q->req.quantum = QUANTUM;
+	q->req.quantum = q->req.promised = quantum(h);
 	q->req.called = true;
-	h->promised += QUANTUM;
+	h->promised += q->req.promised;
 	due_add(q->qp->core, q->qp);
 }
 
@@ -141,7 +148,7 @@ void cc_answer(struct ib_qp *q)
 	if (!q->req.called)
 		return;
 	q->req.called = false;
-	q->host->promised -= QUANTUM;
+	q->host->promised -= q->req.promised;
 }
 
 void cc_plan(struct ib_qp *q, uint32_t cost)
@@ -172,6 +179,7 @@ void cc_acked(struct ib_qp *q, uint32_t cost)
 
 	q->req.flight -= cost;
 	h->flight -= cost;
+	h->moved_at = q->ib->now;
 	h->grown += cost;
 	if (h->grown >= h->window) {
 		h->grown = 0;

@@ -92,6 +92,22 @@ static void round_robin(void **state)
 	fix_close(f);
 }
 
+/* Others have filled the window and get no answer: a QP that waits goes on, slowly. */
+static void a_dead_window(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	uint64_t start = f->s->now;
+
+	(void)state;
+	host(f)->flight += CC_WINDOW_MAX;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 50 * 1024, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_in_range(f->s->now - start, 0, 60 * MS);
+	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 0);
+	host(f)->flight -= CC_WINDOW_MAX;
+	fix_close(f);
+}
+
 /* Packets of A that left at the same instant, less one: the joints between them. */
 static unsigned joints(const struct fix *f)
 {
@@ -108,7 +124,6 @@ static unsigned joints(const struct fix *f)
 static void alone_it_sends_long_runs(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
-	const uint32_t burst = CC_WINDOW_MAX / 4 / (1024 + CC_PACKET);
 	struct batch *b = &f->s->node[0].batch;
 	struct qp *qp = f->p.qp[0];
 
@@ -123,7 +138,75 @@ static void alone_it_sends_long_runs(void **state)
 	batch_reset(b);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	assert_int_equal(fix_count(f, 0, NULL), FIX_MEM / 1024);
-	assert_in_range(FIX_MEM / 1024 - joints(f), 1, FIX_MEM / 1024 / burst + 1);
+	assert_in_range(FIX_MEM / 1024 - joints(f), 1, FIX_MEM / 1024 / REQ_SHARE + 1);
+	fix_close(f);
+}
+
+/* A stream of messages that the window does not hold: none is cut where the window ends,
+ * and an ACK is asked for once in a burst. */
+static void bursts_end_with_messages(void **state)
+{
+	enum { N = 16, EACH = REQ_SHARE * 1024 };
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	unsigned asked = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++)
+		fix_post(f, IBV_WR_RDMA_WRITE, i, i * EACH, EACH, 0);
+	for (unsigned i = 0; i < N; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	fix_same(f, 0, N * EACH);
+	assert_int_equal(fix_count(f, 0, NULL), N * REQ_SHARE);
+	for (unsigned i = 0, last = 0; i < f->n; i++) {
+		if (f->log[i].side != 0)
+			continue;
+		asked += f->log[i].f.ackreq;
+		if (f->log[i].now != f->log[last].now)
+			assert_string_equal(fix_name(&f->log[i]), "WRITE_FIRST");
+		last = i;
+	}
+	assert_in_range(asked, N / 2, N);
+	assert_in_range(fix_count(f, 1, "ACK"), N / 3, N);
+	fix_close(f);
+}
+
+/* Many short messages share an ACK. */
+static void a_list_asks_once(void **state)
+{
+	enum { N = 48 };
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	unsigned asked = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++)
+		fix_post(f, IBV_WR_RDMA_WRITE, i, i * 8, 8, 0);
+	for (unsigned i = 0; i < N; i++)
+		fix_wc(f, 0, i, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < f->n; i++)
+		asked += f->log[i].side == 0 && f->log[i].f.ackreq;
+	assert_int_equal(asked, 1);
+	assert_int_equal(fix_count(f, 1, "ACK"), 1);
+	fix_close(f);
+}
+
+/* A request that fails here does not leave those before it without an ACK. */
+static void an_error_behind_asks(void **state)
+{
+	struct fix *f = fix_open(IBV_QPT_RC, NULL);
+	struct ibv_sge sge = { .addr = (uintptr_t)f->mem[0], .length = 8, .lkey = 1 };
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .wr.rdma = { f->mr[1]->mkey.base,
+					       f->mr[1]->mkey.key } };
+
+	(void)state;
+	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 4096, 0);
+	sim_send(f->p.qp[0], &wr);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_wc(f, 0, 2, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 0);
 	fix_close(f);
 }
 
@@ -224,7 +307,11 @@ int main(void)
 		cmocka_unit_test(all_qps_to_a_host_share),
 		cmocka_unit_test(never_more_than_the_window),
 		cmocka_unit_test(round_robin),
+		cmocka_unit_test(a_dead_window),
 		cmocka_unit_test(alone_it_sends_long_runs),
+		cmocka_unit_test(bursts_end_with_messages),
+		cmocka_unit_test(a_list_asks_once),
+		cmocka_unit_test(an_error_behind_asks),
 		cmocka_unit_test(small_window_never_waits_for_a_probe),
 		cmocka_unit_test(loss_halves_and_acks_open),
 		cmocka_unit_test(cnp_halves),

@@ -11,6 +11,7 @@
 #include "ib/ib_qp.h"
 #include "ib/on_lane.h"
 #include "net/batch.h"
+#include "wire/ib_hdr.h"
 
 enum {
 	TRAILER = 3 + TRAILER_LEN, /* the pad, and the link's trailer */
@@ -93,6 +94,16 @@ int emit(struct ib_qp *q, struct batch *b, struct emit *e)
 	d->iovcnt = 1;
 	batch_commit(b, d);
 	return seal(q, b, e);
+}
+
+void emit_ask(struct ib_qp *q, struct batch *b)
+{
+	struct bth *bth = b->v[b->n - 1].iov[0].iov_base;
+	struct plan *plan = emitted(q, b);
+
+	bth->ackreq |= BTH_A;
+	plan->timed = plan->fresh;
+	(void)batch_seal(b); /* all is in the batch's own memory */
 }
 
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,

@@ -37,14 +37,16 @@ struct resource;
 struct rsp_bytes;
 
 enum {
-	RD_MAX = 256,	 /* READs and atomics each way; as many duplicates */
-	REQ_SHARE = 64,	 /* request packets in one output() */
+	RD_MAX = 256, /* READs and atomics each way; as many duplicates */
+	/* Request packets in one output(); a packet of n times REQ_PACKET bytes counts as
+	 * n */
+	REQ_SHARE = 64,
+	REQ_PACKET = 1024,
 	REQ_UNIT = 4096, /* bytes on a lane that count as one packet */
 	RSP_SHARE = 32,	 /* response packets in one output() */
 	RUN_MAX = 64,	 /* packets that are taken in as one run */
 	HANG_DROPS = 4,	 /* QP numbers whose dropped packets are told apart */
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
-	ACK_EVERY = 16,	 /* a message's packets between two AckReq */
 	/* How long a message waits for its receive at least, and at most (rnr.c) */
 	RECV_WAIT_NS = 2000000,
 	RECV_WAIT_MOST_NS = 120000000,
@@ -63,6 +65,7 @@ struct cc_host {
 	uint32_t promised;	 /* to woken QPs that have not sent yet: cc_answer() */
 	uint32_t grown;		 /* cost acknowledged since the window last grew */
 	uint64_t cut_at;	 /* when the window was last halved */
+	uint64_t moved_at;	 /* when something was last acknowledged */
 	struct list waiting;	 /* QPs, by q->cc_node */
 };
 
@@ -72,6 +75,8 @@ enum {
 	 * with a quarter too much */
 	CC_WINDOW_MAX = 288 << 10,
 	CC_WINDOW_MIN = 8 << 10,
+	CC_STILL_NS = 1000000,
+	CC_BURST = REQ_SHARE * (REQ_PACKET + CC_PACKET), /* of one output(), at most */
 };
 
 struct ib_qp;
@@ -80,7 +85,8 @@ struct cc_host *cc_get(struct ib *ib, const struct path *path); /* NULL: no memo
 bool cc_is_of(const struct cc_host *h, const struct path *path);
 void cc_put(struct cc_host *h);
 /* May q send a packet of this cost?  If not, q waits in line and becomes due when its
- * turn comes and the window is open.  A QP with nothing in flight may always send. */
+ * turn comes and the window is open.  A QP with nothing in flight may always send, unless
+ * it waits already; where the line has not moved for CC_STILL_NS, then, too. */
 bool cc_admit(struct ib_qp *q, uint32_t cost);
 uint32_t cc_room(const struct ib_qp *q);
 void cc_plan(struct ib_qp *q, uint32_t cost);
@@ -105,6 +111,7 @@ struct ib_req {
 	uint32_t flight;  /* cost of [una, psn) */
 	uint32_t planned; /* cost of the packets planned behind psn */
 	uint32_t want, quantum; /* cc.c: cost it waits to send; cost it may still send */
+	uint32_t promised;	/* cc.c: of the quantum, while called */
 	bool called;		/* cc.c: woken, and neither sent nor declined yet */
 	bool implied;		/* a lost response was requested again (C9-103) */
 	bool late;		/* retry.c: this process ran late, and was excused */
@@ -346,6 +353,8 @@ int emit(struct ib_qp *q, struct batch *b, struct emit *e);
 /* Appends the packet behind the last one, which e was emitted for: since then only PSN,
  * AckReq and off have changed.  Returns as emit(). */
 int emit_next(struct ib_qp *q, struct batch *b, const struct emit *e);
+/* The last packet of the batch, a request, asks for an ACK after all. */
+void emit_ask(struct ib_qp *q, struct batch *b);
 static inline struct plan *emitted(const struct ib_qp *q, const struct batch *b)
 {
 	return &q->ib->plan[b->n - 1];
@@ -384,6 +393,7 @@ struct planning {
 	/* run: the last packet of the batch is one from the middle of the message at the
 	 * cursor, as emit describes it */
 	bool run;
+	bool silent; /* the last packet that was planned does not ask for an ACK */
 	struct emit emit;
 };
 

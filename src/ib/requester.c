@@ -173,6 +173,15 @@ static enum step put_on_lane(struct planning *p, const struct emit *e,
 	return STEP_SENT;
 }
 
+/* Packets of more than REQ_PACKET bytes use up more of the share than the one that
+ * req_output() counts. */
+static void spend(struct planning *p, uint32_t bytes)
+{
+	uint32_t more = bytes ? (bytes - 1) / REQ_PACKET : 0;
+
+	p->left -= more < p->left ? more : p->left - 1;
+}
+
 /* emit() has returned rc for e, which takes n PSNs of w: plans the packet. */
 static enum step plan(struct planning *p, int rc, const struct emit *e,
 		      const struct swqe *w, uint32_t n, uint32_t cost)
@@ -193,8 +202,10 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 	plan->timed = plan->fresh && (e->f.ackreq || wqe_is_read(w));
 	move_on(p, w, n);
 	plan->at = p->at;
+	p->silent = q->qp->reliable && !e->f.ackreq;
 	if (q->host)
 		cc_plan(q, cost);
+	spend(p, e->len);
 	if (plan->rate && p->left > PACED_SHARE)
 		p->left = PACED_SHARE;
 	return STEP_SENT;
@@ -209,21 +220,16 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 	return plan(p, emit(p->q, p->b, e), e, w, n, cost);
 }
 
-/* Does the next packet ask for an ACK?  The last packet of a message does, every
- * ACK_EVERY-th, each one while an answer is awaited (burst), and one that leaves the
- * window half shut, since the next packet may have to wait.  To a peer that sends one ACK
- * for all packets that it finds waiting, frequent requests cost nothing. */
-static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
+/* Does the next packet ask for an ACK?  Each one does while an answer is awaited (burst),
+ * else the last one of an output(): the packets of one leave together.  If it turns out
+ * to be the last only later, emit_ask() makes up for it. */
+static bool asks_for_ack(struct planning *p, bool last)
 {
 	struct ib_qp *q = p->q;
 
 	if (q->qp->lane.via)
 		return lane_asks_for_ack(q, &p->at, current(p), last);
-	if (!last && ++p->at.unasked < ACK_EVERY && p->at.burst == NO_BURST &&
-	    cc_room(q) > q->host->window / 2 + cost)
-		return false;
-	p->at.unasked = 0;
-	return true;
+	return p->at.burst != NO_BURST || (last && p->at.cur + 1 == q->qp->sq.head);
 }
 
 /* A lane has no window: cc.c does not limit it. */
@@ -240,6 +246,19 @@ static bool may_send(struct planning *p, uint32_t cost)
 	       (psn_off(p->at.psn, q->req.s.una) < PSN_WINDOW - 1 && admit(q, cost));
 }
 
+/* The cost of what this output() may send of w, of which i packets are sent; the next
+ * one costs `cost`.  All of it must find room in the window: a message that is cut where
+ * the window ends leaves in more runs. */
+static uint32_t part_cost(const struct planning *p, const struct swqe *w, uint32_t i,
+			  uint32_t cost)
+{
+	const uint32_t mtu = p->q->mtu, each = mtu > REQ_PACKET ? mtu / REQ_PACKET : 1;
+	uint32_t n = p->left / each, rest = w->npkts - i;
+
+	n = n < rest ? n : rest;
+	return n > 1 ? n * (mtu + CC_PACKET) : cost;
+}
+
 /* Packets from the middle of a message differ in PSN, AckReq and payload only. */
 static enum step send_next(struct planning *p, const struct swqe *w)
 	REQUIRES(p->q->qp->lock)
@@ -251,7 +270,7 @@ static enum step send_next(struct planning *p, const struct swqe *w)
 	if (!may_send(p, cost))
 		return STEP_WAIT;
 	e->f.psn = p->at.psn;
-	e->f.ackreq = q->qp->reliable && asks_for_ack(p, false, cost);
+	e->f.ackreq = q->qp->reliable && asks_for_ack(p, false);
 	e->off += q->mtu;
 	return plan(p, emit_next(q, p->b, e), e, w, 1, cost);
 }
@@ -281,11 +300,11 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	e->f.se = last && w->flags & IBV_SEND_SOLICITED &&
 		  (wr->kind == IB_SEND || wr->tail == IB_IMM);
 	cost = e->len + CC_PACKET;
-	if (!may_send(p, cost))
+	if (!may_send(p, part_cost(p, w, i, cost)))
 		return STEP_WAIT;
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
-	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
+	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last);
 	if (q->qp->lane.via)
 		lane_by_ref(p, w, e);
 	p->run = i > 0 && !last && !q->qp->lane.via;
@@ -451,9 +470,32 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	return STEP_WAIT;
 }
 
+/* Returns true if the QP has more to send. */
+static bool plan_all(struct planning *p) REQUIRES(p->q->qp->lock)
+{
+	while (p->left > 0) {
+		switch (step(p)) {
+		case STEP_GO:
+			break;
+		case STEP_NEXT:
+		case STEP_SENT:
+			p->left--;
+			break;
+		case STEP_WAIT:
+			if (p->q->host)
+				cc_wake(p->q->host);
+			return false;
+		case STEP_FULL:
+			return true;
+		}
+	}
+	return true;
+}
+
 bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	struct planning p;
+	bool more;
 
 	p.q = q; /* no initialiser: p.memory.span is large */
 	qp_is_held(p.q->qp);
@@ -461,24 +503,11 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	p.at = q->req.at;
 	p.now = now;
 	p.left = REQ_SHARE;
-	p.memory.resolved = p.run = false;
+	p.memory.resolved = p.run = p.silent = false;
 	q->req.full = false;
 	cc_answer(q);
-	while (p.left > 0) {
-		switch (step(&p)) {
-		case STEP_GO:
-			break;
-		case STEP_NEXT:
-		case STEP_SENT:
-			p.left--;
-			break;
-		case STEP_WAIT:
-			if (q->host)
-				cc_wake(q->host);
-			return false;
-		case STEP_FULL:
-			return true;
-		}
-	}
-	return true;
+	more = plan_all(&p);
+	if (p.silent)
+		emit_ask(q, b);
+	return more;
 }

@@ -347,7 +347,7 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 		return r->s.rnr_until;
 	if (r->at.psn == r->s.una && !(qp->lane.via && lane_waits(q))) {
 		stop_timers(r);
-		return NEVER;
+		return list_empty(&q->cc_node) ? NEVER : now + CC_STILL_NS;
 	}
 	if (silent_until(&qp->core->round, r->timeout_at, now))
 		timed_out(q, now);

@@ -3,7 +3,8 @@
  * yardstick for WRITEs over RoCE.  Segments of SEGMENT bytes of payload, with as many
  * more as BTH and ICRC have, go out by GSO and come in by GRO; each is copied and
  * gets or proves its CRC at either end.  One of 64 segments is acknowledged, which the
- * sender reads and does not wait for; nothing is sent again.  Prints what arrived well, in Gb/s of payload.
+ * sender reads and does not wait for; nothing is sent again.  Prints what arrived well,
+ *in Gb/s of payload.
  *
  *	udp_floor send|recv LOCAL PEER SEGMENT SECONDS
  *
@@ -77,8 +78,8 @@ static void acknowledge(int s, size_t n)
 	static size_t owed;
 
 	for (owed += n; owed >= ACK_EVERY; owed -= ACK_EVERY)
-		must(send(s, ack, sizeof(ack), MSG_DONTWAIT) > 0 || errno == ECONNREFUSED ||
-			     errno == EAGAIN || errno == ENOBUFS,
+		must(send(s, ack, sizeof(ack), MSG_DONTWAIT) > 0 ||
+			     errno == ECONNREFUSED || errno == EAGAIN || errno == ENOBUFS,
 		     "ACK");
 }
 
