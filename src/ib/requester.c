@@ -470,6 +470,14 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	return STEP_WAIT;
 }
 
+/* Is this output() nearly over, and the run full?  What is left of the share would be a
+ * short run, which costs the kernel as much as a long one. */
+static bool ends_here(const struct planning *p)
+{
+	return p->left <= 4096 / REQ_PACKET && !p->q->qp->lane.via &&
+	       batch_run_is_full(p->b);
+}
+
 /* Returns true if the QP has more to send. */
 static bool plan_all(struct planning *p) REQUIRES(p->q->qp->lock)
 {
@@ -477,8 +485,12 @@ static bool plan_all(struct planning *p) REQUIRES(p->q->qp->lock)
 		switch (step(p)) {
 		case STEP_GO:
 			break;
-		case STEP_NEXT:
 		case STEP_SENT:
+			p->left--;
+			if (ends_here(p))
+				return true;
+			break;
+		case STEP_NEXT:
 			p->left--;
 			break;
 		case STEP_WAIT:

@@ -55,6 +55,13 @@ static bool joins(const struct batch *b, const struct dgram *prev, const struct 
 	       prev->same_host == d->same_host;
 }
 
+bool batch_run_is_full(const struct batch *b)
+{
+	const struct dgram *last = &b->v[b->n - 1];
+
+	return !fits(b, last, last);
+}
+
 static void append(struct batch *b, struct dgram *d, bool joined)
 {
 	assert(d == &b->v[b->n] && b->n < BATCH_MAX && d->len > 0);

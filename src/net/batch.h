@@ -52,6 +52,9 @@ void batch_commit(struct batch *b, struct dgram *d);
 struct dgram *batch_again(struct batch *b);
 void batch_commit_again(struct batch *b, struct dgram *d);
 
+/* Would another datagram like the last one begin a new run? */
+bool batch_run_is_full(const struct batch *b);
+
 /* Has the link write the trailer of the last datagram. Returns 0, or -EFAULT if a piece
  * is not mapped; the datagram is then taken out of the batch. */
 int batch_seal(struct batch *b);

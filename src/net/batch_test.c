@@ -185,12 +185,31 @@ static void t_room(void **state)
 	assert_false(batch_has_room(&b, 0, 0));
 }
 
+static void t_full(void **state)
+{
+	(void)state;
+	start(64);
+	for (unsigned i = 0; i < 62; i++) {
+		if (i)
+			assert_false(batch_run_is_full(&b));
+		put(v4, 1040);
+	}
+	assert_true(batch_run_is_full(&b)); /* 63 would be more than 65,000 bytes */
+	put(v4, 1040);
+	assert_false(batch_run_is_full(&b));
+	start(2);
+	put(v4, 24);
+	put(v4, 24);
+	assert_true(batch_run_is_full(&b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_run),       cmocka_unit_test(t_run_max),
-		cmocka_unit_test(t_run_bytes), cmocka_unit_test(t_what_splits),
-		cmocka_unit_test(t_room),      cmocka_unit_test(t_again),
+		cmocka_unit_test(t_run),	 cmocka_unit_test(t_full),
+		cmocka_unit_test(t_run_max),	 cmocka_unit_test(t_run_bytes),
+		cmocka_unit_test(t_what_splits), cmocka_unit_test(t_room),
+		cmocka_unit_test(t_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
