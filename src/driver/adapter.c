@@ -11,18 +11,15 @@
 #include <unistd.h>
 
 #include "cm/cm.h"
-#include "driver/ethernet.h"
 #include "driver/hca.h"
 #include "driver/nic.h"
 #include "driver/nic_own.h"
 #include "driver/registry.h"
+#include "driver/wraps.h"
 #include "host/host.h"
-#include "ib/ib.h"
 #include "net/adapter.h"
 #include "net/adapter_ring.h"
-#include "net/fault.h"
 #include "net/lid.h"
-#include "net/pcap.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -193,32 +190,15 @@ static int map(struct adapter *a, int memory)
 	return 0;
 }
 
-/* Puts URNIC_FAULT's faults around *link, as stack_links() in driver/ethernet.c does.
- * Returns 0, or -errno after logging the reason. */
-static int wrap_faults(struct link **link)
-{
-	char why[256];
-	int rc = fault_wrap_ordered(link, *link, conf_get()->fault, why, sizeof(why));
-
-	if (rc)
-		log_error("URNIC_FAULT: %s", why);
-	else
-		fault_describe(*link, ib_describe);
-	return rc;
-}
-
 static int stack_links(struct adapter *a, struct nic *nic)
 {
-	struct link *link, *pcap = ethernet_pcap(nic->ethernet);
+	struct link *link;
 	int rc = adapter_link(&a->inner, a->shared, kick, a);
 
 	if (rc)
 		return rc;
 	link = a->inner;
-	if (pcap)
-		rc = pcap_join(&link, link, pcap);
-	if (!rc && *conf_get()->fault)
-		rc = wrap_faults(&link);
+	rc = wraps_put(nic, conf_get(), &link, true);
 	if (!rc)
 		rc = lid_wrap(&a->nl.link, link);
 	if (rc) {

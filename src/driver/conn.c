@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "driver/tuning.h"
+#include "driver/wraps.h"
 #include "iwarp/iwarp.h"
 #include "net/stream.h"
 #include "sys/cancel.h"
-#include "sys/conf.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/log.h"
@@ -125,18 +125,6 @@ static void sort_out(struct conns *cs, bool other_way)
 	cs->kick(cs->arg);
 }
 
-/* URNIC_PCAP and URNIC_FAULT act on datagrams only. */
-static void say_what_is_not_seen(void)
-{
-	const struct conf *conf = conf_get();
-	static atomic_bool said;
-
-	if (conf && (*conf->pcap || *conf->fault) && !atomic_exchange(&said, true))
-		log_warn("URNIC_PCAP and URNIC_FAULT do not act on iWARP "
-			 "connections, whose packets are the kernel's TCP (use "
-			 "tcpdump and tc netem)");
-}
-
 static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 {
 	struct conns *cs = arg;
@@ -156,7 +144,7 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 		free(c);
 		return rc;
 	}
-	say_what_is_not_seen();
+	wraps_are_passed();
 	stream->user = c;
 	list_add_tail(&cs->all, &c->node);
 	sort_out(cs, cs->n == FEW + 1);

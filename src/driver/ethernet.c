@@ -12,10 +12,8 @@
 #include "driver/nic_own.h"
 #include "driver/port.h"
 #include "driver/registry.h"
+#include "driver/wraps.h"
 #include "host/host.h"
-#include "ib/ib.h"
-#include "net/fault.h"
-#include "net/pcap.h"
 #include "net/raw.h"
 #include "net/roce.h"
 #include "sys/addr.h"
@@ -28,8 +26,7 @@ struct ethernet {
 	struct nic_link nl;
 	struct nic *nic;
 	struct port *port;
-	struct link *raw;  /* URNIC_LINK=raw; NULL: UDP only */
-	struct link *pcap; /* URNIC_PCAP; NULL: no capture */
+	struct link *raw; /* URNIC_LINK=raw; NULL: UDP only */
 };
 
 static struct ethernet *eth_of(struct nic_link *l)
@@ -162,7 +159,7 @@ static void eth_forked(struct source *s)
 	port_forked(eth->port);
 	if (eth->raw)
 		raw_forked(eth->raw);
-	pcap_forked();
+	wraps_forked();
 }
 
 static const struct nic_link_ops eth_ops = {
@@ -211,11 +208,6 @@ void ethernet_log_counters(const struct ethernet *eth)
 		 (unsigned long long)s->tx_by_udp);
 }
 
-struct link *ethernet_pcap(struct ethernet *eth)
-{
-	return eth->pcap;
-}
-
 struct link *ethernet_link(struct ethernet *eth)
 {
 	return eth->nl.link;
@@ -241,11 +233,9 @@ static int wrap_raw(struct ethernet *eth, const struct conf *conf)
 	return rc;
 }
 
-/* Sent packets pass the faults first, so that a capture shows what the wire carried. */
 static int stack_links(struct ethernet *eth, const struct conf *conf)
 {
 	struct link *link = port_link(eth->port);
-	char why[160];
 	int rc;
 
 	if (conf->link == CONF_LINK_RAW) {
@@ -254,31 +244,11 @@ static int stack_links(struct ethernet *eth, const struct conf *conf)
 			return rc;
 		link = eth->raw;
 	}
-	if (*conf->pcap) {
-		rc = pcap_wrap(&link, link, conf->pcap);
-		if (rc) {
-			log_error("URNIC_PCAP: cannot write %s: %s", conf->pcap,
-				  rc == -EBUSY
-					  ? "another process captures into it "
-					    "(%p in the name is the process's number)"
-					  : strerror(-rc));
-			goto close_link;
-		}
-		eth->pcap = link;
-	}
-	if (*conf->fault) {
-		rc = fault_wrap(&link, link, conf->fault, why, sizeof(why));
-		if (rc) {
-			log_error("URNIC_FAULT: %s", why);
-			goto close_link;
-		}
-		fault_describe(link, ib_describe);
-	}
-	rc = roce_wrap(&eth->nl.link, link, conf->udp_port);
+	rc = wraps_put(eth->nic, conf, &link, false);
 	if (!rc)
-		return 0;
-close_link:
-	link->ops->close(link);
+		rc = roce_wrap(&eth->nl.link, link, conf->udp_port);
+	if (rc)
+		link->ops->close(link);
 	return rc;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ethernet.h - the link of a NIC's RoCE devices: UDP sockets (driver/port), wrapped by
- * URNIC_PCAP's capture and URNIC_FAULT's faults, and RoCE v2 around all. Inside driver/
- * only. */
+ * what settings ask for (wraps.h), and RoCE v2 around all. Inside driver/ only. */
 #ifndef DRIVER_ETHERNET_H
 #define DRIVER_ETHERNET_H
 
@@ -29,9 +28,6 @@ size_t ethernet_refused(struct ethernet *eth, uint8_t ip[16], void *quote, size_
 
 /* Logs a line about packets by packet sockets, if there are any. */
 void ethernet_log_counters(const struct ethernet *eth);
-
-/* Returns the capture that URNIC_PCAP asks for; NULL: none. */
-struct link *ethernet_pcap(struct ethernet *eth);
 
 /* Returns the link that packets from a ring count as received by. */
 struct link *ethernet_link(struct ethernet *eth);

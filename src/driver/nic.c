@@ -13,9 +13,9 @@
 #include "driver/nic_own.h"
 #include "driver/registry.h"
 #include "driver/route.h"
+#include "driver/wraps.h"
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
-#include "net/pcap.h"
 #include "raw/packet.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
@@ -184,7 +184,7 @@ NO_TSA __attribute__((destructor)) static void flush_at_exit(void)
 	inside_begin(); /* a signal handler may fork meanwhile */
 	if (nic && take_last_turn(&nic->core.turn)) {
 		nic->core.leaving = true;
-		pcap_leave();
+		wraps_leave();
 		say_goodbye(nic);
 		if (!atomic_load(&nic->engine.broken))
 			links_forward(&nic->links);

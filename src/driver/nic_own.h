@@ -16,6 +16,7 @@ struct conf;
 struct conns;
 struct ethernet;
 struct host;
+struct link;
 struct netdev_monitor;
 struct nic;
 struct tally;
@@ -42,6 +43,7 @@ struct nic {
 	struct links links;
 	struct ethernet *ethernet; /* one of links */
 	struct adapter *adapter;   /* one of links; NULL: no fabric */
+	struct link *capture;	   /* of wraps.c; NULL: none */
 	struct cm *cm;
 	struct conns *conns; /* iWARP connections */
 	struct netdev_monitor *monitor;

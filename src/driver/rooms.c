@@ -18,6 +18,7 @@
 #include "driver/route.h"
 #include "driver/sources.h"
 #include "driver/tally.h"
+#include "driver/wraps.h"
 #include "driver/xrc.h"
 #include "host/host.h"
 #include "ib/ib.h"
@@ -210,19 +211,10 @@ static const struct local_ops local_ops = {
 	.sooner = on_sooner,
 };
 
-/* Returns the setting that requires packets, because faults and captures act on packets;
- * NULL: none. */
-static const char *needs_packets(const struct conf *conf)
-{
-	return *conf->pcap    ? "URNIC_PCAP is set"
-	       : *conf->fault ? "URNIC_FAULT is set"
-			      : NULL;
-}
-
 /* Returns why processes of this host must not use shared memory; NULL: they may. */
 static const char *local_is_off(const struct conf *conf)
 {
-	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : needs_packets(conf);
+	return conf->local == CONF_LOCAL_OFF ? "URNIC_LOCAL is off" : wraps_why(conf);
 }
 
 /* Without notices a program would come to know that its memory stays a file's. */
@@ -343,7 +335,7 @@ static int open_cm(struct nic *nic, const struct conf *conf)
 		.serve = nic_serve,
 	};
 
-	site.by_host = !needs_packets(conf); /* a process has one NIC at a time */
+	site.by_host = !wraps_why(conf); /* a process has one NIC at a time */
 	return cm_open(&nic->cm, &nic->core, nic->host, &site, rand_start());
 }
 
