@@ -29,7 +29,7 @@ static bool is_group(uint16_t lid)
 }
 
 /* Drops q's first packet; the caller has counted why. */
-static void drop(struct vl_queue *q)
+static void drop_first(struct vl_queue *q)
 {
 	buffer_pop(q);
 	if (!list_empty(&q->fl))
@@ -81,7 +81,7 @@ static void to_group(struct vl_queue *q, struct flight *fl)
 	while (num <= n->ports && !has_port(fl, num))
 		num++;
 	if (num > n->ports) {
-		drop(q);
+		drop_first(q);
 		return;
 	}
 	if (num == 0) {
@@ -101,12 +101,12 @@ static void mad(struct vl_queue *q)
 {
 	struct mad_pkt own = buffer_first(q)->pkt;
 
-	drop(q);
+	drop_first(q);
 	mad_here(q->port, &own);
 }
 
 /* Puts q in line at the outlet of its first packet, or drops the packet. */
-static void place(struct vl_queue *q)
+static void place_first(struct vl_queue *q)
 {
 	struct flight *fl = buffer_first(q);
 	struct fab_port *p = q->port;
@@ -118,21 +118,21 @@ static void place(struct vl_queue *q)
 		if (!fl->pkt.data)
 			mad(q);
 		else if (is_switch(p->node))
-			drop(q);
+			drop_first(q);
 		else
 			up(q, fl);
 	} else if (is_switch(p->node)) {
 		if (find_out(p->node, p, &fl->pkt, &out, &vl))
 			outlet_stand(q, &p->node->port[out], vl);
 		else
-			drop(q);
+			drop_first(q);
 	} else if (!q->inner) {
-		drop(q); /* for another port; an adapter does not forward */
+		drop_first(q); /* for another port; an adapter does not forward */
 	} else if (find_vl(p, 0, &fl->pkt, &vl)) {
 		outlet_stand(q, p, vl);
 	} else {
 		count_discard(p, XMIT_INACTIVE);
-		drop(q);
+		drop_first(q);
 	}
 }
 
@@ -142,7 +142,7 @@ static void place_all(struct fabric *f)
 		struct vl_queue *q = container_of(f->ready.next, struct vl_queue, stand);
 
 		list_del(&q->stand);
-		place(q);
+		place_first(q);
 	}
 }
 

@@ -191,7 +191,8 @@ void answer_head(const struct fab_port *own, struct mad_pkt *pkt)
 }
 
 /* Sends the node's own answer, which has replaced the request's MAD in pkt. */
-static void answer(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_routed)
+static void send_answer(struct fab_port *in, struct mad_pkt *pkt, bool local,
+			bool lid_routed)
 {
 	const struct fab_port *own = lid_port(in);
 	struct smp *smp = (struct smp *)pkt->mad;
@@ -234,7 +235,7 @@ static void here(struct fab_port *in, struct mad_pkt *pkt, bool local, bool lid_
 		return; /* IBA 13.5.1: the class does not belong to this QP */
 	}
 	if (mine)
-		answer(in, pkt, local, lid_routed);
+		send_answer(in, pkt, local, lid_routed);
 	else if (!is_switch(in->node))
 		in->node->f->ops->deliver(in->node->f->ctx, in->node->index, in->num,
 					  pkt);

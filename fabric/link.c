@@ -35,7 +35,7 @@ static bool trains(const struct fab_port *p)
 	       (p->pi.phys_state == PHYS_POLLING || p->pi.phys_state == PHYS_LINK_UP);
 }
 
-static void changed(struct fab_port *p)
+static void note_change(struct fab_port *p)
 {
 	p->node->f->changes++;
 	if (!is_switch(p->node))
@@ -67,8 +67,8 @@ void link_retrain(struct fab_port *p)
 		return;
 	come_up(p, width, speed, ext);
 	come_up(q, width, speed, ext);
-	changed(p);
-	changed(q);
+	note_change(p);
+	note_change(q);
 }
 
 static void go_down(struct fab_port *p)
@@ -81,7 +81,7 @@ static void go_down(struct fab_port *p)
 	p->pi.state = PORT_DOWN;
 	p->pi.width_active = p->pi.speed_active = p->pi.ext_active = 0;
 	data_link_down(p);
-	changed(p);
+	note_change(p);
 }
 
 void link_down(struct fab_port *p)

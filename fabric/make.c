@@ -229,7 +229,7 @@ static const struct rule {
 	{ "dragonfly", "dragonfly:a,h,p", 3, 3, dragonfly },
 };
 
-static const struct rule *find(const char *spec)
+static const struct rule *find_rule(const char *spec)
 {
 	for (unsigned i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		size_t n = strlen(rules[i].name);
@@ -242,7 +242,7 @@ static const struct rule *find(const char *spec)
 
 bool make_is(const char *spec)
 {
-	return find(spec) != NULL;
+	return find_rule(spec) != NULL;
 }
 
 /* Reads the numbers after the colon, each 1 to 65536. */
@@ -268,7 +268,7 @@ static bool numbers(const struct rule *r, const char *at, unsigned to[ARGS])
 
 int make_topo(struct topo *out, const char *spec, char err[TOPO_ERR])
 {
-	const struct rule *r = find(spec);
+	const struct rule *r = find_rule(spec);
 	struct maker m = { 0 };
 
 	if (!r || !numbers(r, spec, m.arg)) {

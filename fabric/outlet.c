@@ -87,7 +87,7 @@ static bool several(const struct outlet *o)
 }
 
 /* Lets the arbiter pick one of the VLs that may send; `by` has the arbiter's tables. */
-static struct vlarb_pick ask(const struct outlet *o, const struct fab_port *by)
+static struct vlarb_pick pick_vl(const struct outlet *o, const struct fab_port *by)
 {
 	const struct vlarb_tables t = { { by->vl_arb[0], by->vl_arb[2] },
 					by->pi.vl_high_limit };
@@ -95,7 +95,7 @@ static struct vlarb_pick ask(const struct outlet *o, const struct fab_port *by)
 	return vlarb_pick(&o->arb, &t, o->may);
 }
 
-static unsigned alone(const struct outlet *o)
+static unsigned only_vl(const struct outlet *o)
 {
 	return (unsigned)__builtin_ctz(o->may);
 }
@@ -112,7 +112,7 @@ static uint64_t life_of(const struct fab_port *out)
 	return out->pi.hoq_life < LIFE_EVER ? life_unit << out->pi.hoq_life : UINT64_MAX;
 }
 
-static uint64_t oldest(const struct list *l)
+static uint64_t oldest_since(const struct list *l)
 {
 	uint64_t at = UINT64_MAX;
 
@@ -143,7 +143,7 @@ static void set_life(struct fab_port *out)
 	uint64_t life = life_of(out), since, at;
 
 	since = is_switch(out->node) ? oldest_of_lines(&out->data->link)
-				     : oldest(&out->data->for_room);
+				     : oldest_since(&out->data->for_room);
 	at = since < UINT64_MAX - life ? since + life : UINT64_MAX;
 	(void)heap_set(&out->node->f->life_due, &out->data->life_due, at);
 }
@@ -162,7 +162,7 @@ static void may_stall(struct fab_port *out, unsigned vl)
 }
 
 /* Counts a packet for which a program had no room: PortBufferOverrunErrors. */
-static void overrun(struct fab_port *p)
+static void count_overrun(struct fab_port *p)
 {
 	p->count.rcv_errors++;
 	p->detail.rcv[RCV_OVERRUN]++;
@@ -262,12 +262,12 @@ void outlet_send(struct fabric *f)
 	struct outlet *o = &d->link;
 	bool asks = several(o);
 	struct vlarb_pick p;
-	unsigned vl = alone(o);
+	unsigned vl = only_vl(o);
 	struct vl_queue *q;
 	uint32_t blocks;
 
 	if (asks) {
-		p = ask(o, d->port);
+		p = pick_vl(o, d->port);
 		vl = p.vl;
 	}
 	q = standing(&o->stand[vl]);
@@ -340,7 +340,7 @@ static void not_late(struct port_data *d, uint16_t slot)
 }
 
 /* Offers q's first packet to its program; false: it has to wait for room. */
-static bool take(struct fab_port *p, const struct vl_queue *q)
+static bool offer_packet(struct fab_port *p, const struct vl_queue *q)
 {
 	const struct fabric *f = p->node->f;
 	const struct mad_pkt *pkt = &buffer_first(q)->pkt;
@@ -349,14 +349,14 @@ static bool take(struct fab_port *p, const struct vl_queue *q)
 	case FABRIC_TAKEN:
 		return true;
 	case FABRIC_LOST:
-		overrun(p);
+		count_overrun(p);
 		return true;
 	case FABRIC_FULL:
 		break;
 	}
 	if (f->now - q->since < life_of(p))
 		return false;
-	overrun(p);
+	count_overrun(p);
 	if (f->ops->late)
 		f->ops->late(f->ctx, p->node->index, p->num, pkt);
 	return true;
@@ -368,17 +368,17 @@ const struct list *outlet_deliver(struct fabric *f)
 	struct fab_port *by = d->port->peer ? d->port->peer : d->port;
 	bool asks = several(&d->up);
 	struct vlarb_pick p;
-	unsigned vl = alone(&d->up);
+	unsigned vl = only_vl(&d->up);
 	struct vl_queue *q;
 	uint16_t slot;
 
 	if (asks) {
-		p = ask(&d->up, by);
+		p = pick_vl(&d->up, by);
 		vl = p.vl;
 	}
 	q = standing(&d->up.stand[vl]);
 	slot = qpn_slot(buffer_first(q)->pkt.dqpn);
-	if (!take(d->port, q)) {
+	if (!offer_packet(d->port, q)) {
 		full(d, slot);
 		return NULL;
 	}

@@ -183,7 +183,7 @@ static uint16_t class_port_info(struct fab_port *in, bool set, uint8_t *data)
 	return MAD_OK;
 }
 
-static uint16_t handle(struct fab_port *in, uint16_t attr, bool set, uint8_t *data)
+static uint16_t handle_perf(struct fab_port *in, uint16_t attr, bool set, uint8_t *data)
 {
 	switch (attr) {
 	case ATTR_CLASS_PORT_INFO:
@@ -213,8 +213,8 @@ bool pma_answer(struct fab_port *in, uint8_t mad[MAD_SIZE])
 	if (h->base_version != MAD_BASE_VERSION || h->class_version != 1)
 		status = MAD_BAD_VERSION;
 	else
-		status = handle(in, get_be16(h->attr), h->method == METHOD_SET,
-				mad + AT_DATA);
+		status = handle_perf(in, get_be16(h->attr), h->method == METHOD_SET,
+				     mad + AT_DATA);
 	h->method = METHOD_GET_RESP;
 	h->status = be16(status);
 	return true;

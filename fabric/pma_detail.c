@@ -31,8 +31,8 @@ static uint64_t *first_of(const struct detail *d, struct fab_port *p)
 	return (uint64_t *)(void *)((char *)&p->detail + d->offset);
 }
 
-static void put(const struct detail *d, struct fab_port *in, unsigned from, unsigned to,
-		uint8_t *data)
+static void put_sums(const struct detail *d, struct fab_port *in, unsigned from,
+		     unsigned to, uint8_t *data)
 {
 	uint64_t max = (1ull << d->bits) - 1;
 
@@ -45,8 +45,8 @@ static void put(const struct detail *d, struct fab_port *in, unsigned from, unsi
 	}
 }
 
-static uint16_t answer(const struct detail *d, struct fab_port *in, bool set,
-		       uint8_t *data)
+static uint16_t answer_detail(const struct detail *d, struct fab_port *in, bool set,
+			      uint8_t *data)
 {
 	unsigned from, to;
 	unsigned select = (unsigned)bits_get(data, AT_COUNTERS, 16);
@@ -60,7 +60,7 @@ static uint16_t answer(const struct detail *d, struct fab_port *in, bool set,
 		}
 	}
 	memset(data + AT_ROW / 8, 0, PERF_DATA - AT_ROW / 8);
-	put(d, in, from, to, data);
+	put_sums(d, in, from, to, data);
 	return MAD_OK;
 }
 
@@ -68,7 +68,7 @@ uint16_t pma_detail(struct fab_port *in, uint16_t attr, bool set, uint8_t *data)
 {
 	for (unsigned i = 0; i < sizeof(details) / sizeof(details[0]); i++) {
 		if (details[i].attr == attr)
-			return answer(&details[i], in, set, data);
+			return answer_detail(&details[i], in, set, data);
 	}
 	return MAD_BAD_ATTR;
 }

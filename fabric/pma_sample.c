@@ -60,11 +60,11 @@ static uint64_t value(const struct node_sample *s, unsigned i)
 
 static void due_after(struct node_sample *s, uint64_t at, uint32_t ticks)
 {
-	/* make() has reserved room for it */
+	/* make_sample() has reserved room for it */
 	(void)heap_set(&s->node->f->sample_due, &s->due, at + (uint64_t)ticks * PMA_TICK);
 }
 
-static void interval(struct node_sample *s, uint64_t at)
+static void begin_interval(struct node_sample *s, uint64_t at)
 {
 	s->c.status = SAMPLE_RUNS;
 	for (unsigned i = 0; i < COUNTERS; i++)
@@ -73,7 +73,7 @@ static void interval(struct node_sample *s, uint64_t at)
 }
 
 /* Ends the interval.  A counter that was cleared within it counts from 0. */
-static void finish(struct node_sample *s)
+static void end_interval(struct node_sample *s)
 {
 	s->c.status = SAMPLE_DONE;
 	for (unsigned i = 0; i < COUNTERS; i++) {
@@ -93,13 +93,13 @@ void pma_sample_run(struct fabric *f)
 
 		heap_del(&f->sample_due, top);
 		if (s->c.status == SAMPLE_STARTED)
-			interval(s, at);
+			begin_interval(s, at);
 		else
-			finish(s);
+			end_interval(s);
 	}
 }
 
-static struct node_sample *make(struct fab_node *n)
+static struct node_sample *make_sample(struct fab_node *n)
 {
 	struct fabric *f = n->f;
 	struct node_sample *s;
@@ -120,15 +120,15 @@ void pma_sample_free(struct fab_node *n)
 	n->sample = NULL;
 }
 
-static void begin(struct node_sample *s, const struct port_samples *c,
-		  const uint8_t *data)
+static void begin_sample(struct node_sample *s, const struct port_samples *c,
+			 const uint8_t *data)
 {
 	s->c = *c;
 	for (unsigned i = 0; i < COUNTERS; i++)
 		s->select[i] = (uint16_t)bits_get(data, AT_SELECTS + i * 16, 16);
 	memset(s->result, 0, sizeof(s->result));
 	if (!c->start) {
-		interval(s, s->node->f->now);
+		begin_interval(s, s->node->f->now);
 		return;
 	}
 	s->c.status = SAMPLE_STARTED;
@@ -145,12 +145,12 @@ uint16_t pma_samples_control(struct fab_port *in, bool set, uint8_t *data)
 	if (!pma_ports(in, c.select, &from, &to))
 		return MAD_BAD_FIELD;
 	if (set && (!s || s->c.status == SAMPLE_DONE)) {
-		s = make(in->node);
+		s = make_sample(in->node);
 		if (!s)
 			return MAD_BUSY;
 		s->from = from;
 		s->to = to;
-		begin(s, &c, data);
+		begin_sample(s, &c, data);
 	}
 	c = s ? s->c : (struct port_samples){ .select = c.select };
 	c.tick = TICK_CODE;

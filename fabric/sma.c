@@ -81,7 +81,7 @@ static const struct row {
 	{ ATTR_MFT, true, true, NULL, NULL },
 };
 
-static const struct row *find(const struct fab_node *n, uint16_t attr)
+static const struct row *find_row(const struct fab_node *n, uint16_t attr)
 {
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (rows[i].attr == attr)
@@ -90,10 +90,10 @@ static const struct row *find(const struct fab_node *n, uint16_t attr)
 	return NULL;
 }
 
-static uint16_t handle(struct fab_port *in, struct smp *smp)
+static uint16_t handle_smp(struct fab_port *in, struct smp *smp)
 {
 	uint16_t attr = get_be16(smp->h.attr);
-	const struct row *r = find(in->node, attr);
+	const struct row *r = find_row(in->node, attr);
 	uint32_t mod = get_be32(smp->h.mod);
 
 	if (!r)
@@ -158,7 +158,7 @@ enum sma_says sma_answer(struct fab_port *in, struct smp *smp, const struct mad_
 	} else {
 		if (!mkey_allows(in, smp, pkt))
 			return SMA_SILENT;
-		status = handle(in, smp);
+		status = handle_smp(in, smp);
 		hide_mkey(in, smp);
 	}
 	smp->h.method = METHOD_GET_RESP;

@@ -81,7 +81,7 @@ static bool mft(struct fab_port *in, uint32_t mod, struct block *b)
 	return true;
 }
 
-static bool find(struct fab_port *in, uint16_t attr, uint32_t mod, struct block *b)
+static bool find_block(struct fab_port *in, uint16_t attr, uint32_t mod, struct block *b)
 {
 	switch (attr) {
 	case ATTR_GUID_INFO:
@@ -138,7 +138,7 @@ uint16_t table_get(struct fab_port *in, uint16_t attr, uint32_t mod, uint8_t *da
 {
 	struct block b;
 
-	if (!find(in, attr, mod, &b))
+	if (!find_block(in, attr, mod, &b))
 		return MAD_BAD_FIELD;
 	copy_out(&b, data);
 	return MAD_OK;
@@ -148,7 +148,7 @@ uint16_t table_set(struct fab_port *in, uint16_t attr, uint32_t mod, uint8_t *da
 {
 	struct block b;
 
-	if (!find(in, attr, mod, &b))
+	if (!find_block(in, attr, mod, &b))
 		return MAD_BAD_FIELD;
 	copy_in(&b, data);
 	if (attr == ATTR_GUID_INFO && mod == 0)

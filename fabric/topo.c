@@ -17,7 +17,7 @@ void topo_free(struct topo *t)
 /* How well a name fits a node. */
 enum fit { FIT_NONE, FIT_DESC, FIT_SHORT, FIT_GUID, FIT_ID };
 
-static enum fit fits(const struct topo_node *n, const char *name)
+static enum fit fits_node(const struct topo_node *n, const char *name)
 {
 	static const char prefix[] = {
 		[TOPO_CA] = 'H', [TOPO_SWITCH] = 'S', [TOPO_ROUTER] = 'R'
@@ -41,8 +41,9 @@ static int find_node(const struct topo *t, const char *name, bool any, uint32_t 
 	unsigned found = 0;
 
 	for (uint32_t i = 0; i < t->nodes; i++) {
-		enum fit fit = any || t->node[i].type == TOPO_CA ? fits(&t->node[i], name)
-								 : FIT_NONE;
+		enum fit fit = any || t->node[i].type == TOPO_CA
+				       ? fits_node(&t->node[i], name)
+				       : FIT_NONE;
 
 		if (fit == FIT_NONE || fit < best)
 			continue;

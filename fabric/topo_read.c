@@ -12,7 +12,7 @@
 
 enum { FIRST_CA_GUID = 0x100000, FIRST_SWITCH_GUID = 0x200000 };
 
-static int grow(struct topo_read *r)
+static int grow_nodes(struct topo_read *r)
 {
 	uint32_t cap = r->cap ? r->cap * 2 : 16;
 	struct topo_node *node;
@@ -27,7 +27,7 @@ static int grow(struct topo_read *r)
 	return 0;
 }
 
-static struct topo_node *last(struct topo_read *r)
+static struct topo_node *last_node(struct topo_read *r)
 {
 	return &r->t.node[r->t.nodes - 1];
 }
@@ -81,7 +81,7 @@ static int node_line(struct topo_read *r, enum topo_type type)
 	if (!topo_node_name(r, id, n.id))
 		return topo_fail(r, "a name of at most 63 characters, without # and @, "
 				    "which names of modules and ports have");
-	rc = r->t.nodes < TOPO_NODES_MAX ? grow(r) : -ENOMEM;
+	rc = r->t.nodes < TOPO_NODES_MAX ? grow_nodes(r) : -ENOMEM;
 	if (rc)
 		return rc;
 	n.ports = (uint8_t)ports;
@@ -164,7 +164,7 @@ static int remote_end(struct topo_read *r, struct topo_end *e)
 static int port_line(struct topo_read *r)
 {
 	struct topo_end e = { .line = r->line, .file = r->file, .node = r->t.nodes - 1 };
-	struct topo_node *n = last(r);
+	struct topo_node *n = last_node(r);
 	struct topo_port *p;
 	uint64_t port, guid;
 	int rc;

@@ -15,7 +15,7 @@ struct section {
 };
 
 /* Reads a word, up to a blank, a comment or the character `stop`. */
-static struct topo_text word(struct topo_read *r, char stop)
+static struct topo_text read_word(struct topo_read *r, char stop)
 {
 	struct topo_text w = { r->at, 0 };
 
@@ -42,7 +42,7 @@ static int node_name(struct topo_read *r, struct section *s)
 		return topo_fail(r, "the name of a node");
 	was = r->at;
 	if (text_quoted(r, &w))
-		w = word(r, ']');
+		w = read_word(r, ']');
 	if (w.len && w.len < sizeof(name)) {
 		text_copy(name, sizeof(name), w);
 		rc = topo_find_node(&r->t, name, &s->node);
@@ -93,7 +93,7 @@ static int rate(struct topo_read *r, const struct section *s)
 	struct topo_node *n = &r->t.node[s->node];
 	struct topo_port to = { 0 };
 	const char *was = r->at;
-	struct topo_text w = word(r, '\0');
+	struct topo_text w = read_word(r, '\0');
 
 	if (!text_rate_word(w, &to)) {
 		r->at = was;
@@ -124,7 +124,7 @@ static bool is_taken(const struct topo *t, uint32_t address, const struct topo_p
 	return false;
 }
 
-static int address(struct topo_read *r, const struct section *s)
+static int set_address(struct topo_read *r, const struct section *s)
 {
 	struct topo_node *n = &r->t.node[s->node];
 	struct topo_port *p = &n->port[s->port ? s->port : 1];
@@ -137,7 +137,7 @@ static int address(struct topo_read *r, const struct section *s)
 		r->at = r->start;
 		return topo_fail(r, "an address only in the section of an adapter");
 	}
-	w = word(r, '\0');
+	w = read_word(r, '\0');
 	text_copy(text, sizeof(text), w);
 	if (w.len >= sizeof(text) || inet_pton(AF_INET, text, &a) != 1 || !a.s_addr) {
 		r->at = was;
@@ -156,7 +156,7 @@ static int setting(struct topo_read *r, const struct section *s)
 	static const struct {
 		const char *key;
 		int (*read)(struct topo_read *r, const struct section *s);
-	} keys[] = { { "rate", rate }, { "address", address } };
+	} keys[] = { { "rate", rate }, { "address", set_address } };
 
 	for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		int rc;

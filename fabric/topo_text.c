@@ -137,7 +137,7 @@ int text_quoted(struct topo_read *r, struct topo_text *out)
 	return 0;
 }
 
-static const char *find(struct topo_read *r, const char *what)
+static const char *find_text(struct topo_read *r, const char *what)
 {
 	return memmem(r->at, (size_t)(r->stop - r->at), what, strlen(what));
 }
@@ -149,7 +149,7 @@ int text_until_words(struct topo_read *r, struct topo_text *out)
 	const char *end = r->stop;
 
 	for (unsigned i = 0; i < 4; i++) {
-		const char *w = find(r, words[i]);
+		const char *w = find_text(r, words[i]);
 
 		if (w && w < end && (w == r->at || w[-1] == ' '))
 			end = w;
@@ -165,12 +165,12 @@ int text_until_words(struct topo_read *r, struct topo_text *out)
 
 bool text_has(struct topo_read *r, const char *what)
 {
-	return find(r, what) != NULL;
+	return find_text(r, what) != NULL;
 }
 
 uint64_t text_number_after(struct topo_read *r, const char *what, uint64_t max)
 {
-	const char *was = r->at, *w = find(r, what);
+	const char *was = r->at, *w = find_text(r, what);
 	uint64_t v = 0;
 
 	if (!w)

@@ -50,21 +50,21 @@ enum { VALID_LRH = 0x3f, VALID_GRH = 0xc0 };
 /* The top bit tells traps' TIDs from programs', which have an agent's hi_tid there. */
 #define TRAP_TID (1ull << 63)
 
-static void put16(uint8_t *at, uint16_t v)
+static void store_be16(uint8_t *at, uint16_t v)
 {
 	be16_t b = be16(v);
 
 	memcpy(at, &b, sizeof(b));
 }
 
-static void put32(uint8_t *at, uint32_t v)
+static void store_be32(uint8_t *at, uint32_t v)
 {
 	be32_t b = be32(v);
 
 	memcpy(at, &b, sizeof(b));
 }
 
-static uint64_t interval(const struct fab_port *p)
+static uint64_t trap_interval(const struct fab_port *p)
 {
 	return 4096ull << p->pi.subnet_timeout;
 }
@@ -105,7 +105,7 @@ void trap_run(struct fab_port *p)
 		p->trap_next = (uint8_t)((k + 1) % TRAP_KINDS);
 		/* Cannot fail: reserve_deadlines() has made room. */
 		heap_set(&p->node->f->trap_due, &p->trap_due,
-			 p->node->f->now + interval(p));
+			 p->node->f->now + trap_interval(p));
 		return;
 	}
 }
@@ -126,8 +126,8 @@ static void notice_put(uint8_t *to, const struct notice *n)
 	memcpy(to, whole, AT_128_LID);
 }
 
-static void tell(struct fab_port *p, enum trap_kind kind, uint8_t type, uint16_t num,
-		 const uint8_t *details)
+static void raise_trap(struct fab_port *p, enum trap_kind kind, uint8_t type,
+		       uint16_t num, const uint8_t *details)
 {
 	struct trap *t = &p->trap[kind];
 	struct notice n = { .generic = 1,
@@ -151,17 +151,17 @@ void trap_link(struct fab_node *n)
 	struct fab_port *p = &n->port[0];
 	uint8_t d[SMP_DATA] = { 0 };
 
-	put16(d + AT_128_LID, p->pi.lid);
-	tell(p, TRAP_LINK_STATE, URGENT, 128, d);
+	store_be16(d + AT_128_LID, p->pi.lid);
+	raise_trap(p, TRAP_LINK_STATE, URGENT, 128, d);
 }
 
 void trap_cap_mask(struct fab_port *p)
 {
 	uint8_t d[SMP_DATA] = { 0 };
 
-	put16(d + AT_LID, p->pi.lid);
-	put32(d + AT_144_MASK, p->pi.cap_mask);
-	tell(p, TRAP_CAP_MASK, INFO, 144, d);
+	store_be16(d + AT_LID, p->pi.lid);
+	store_be32(d + AT_144_MASK, p->pi.cap_mask);
+	raise_trap(p, TRAP_CAP_MASK, INFO, 144, d);
 }
 
 void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt)
@@ -169,7 +169,7 @@ void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt)
 	const struct smp *smp = (const struct smp *)pkt->mad;
 	uint8_t d[SMP_DATA] = { 0 }, hops = 0;
 
-	put16(d + AT_LID, pkt->slid);
+	store_be16(d + AT_LID, pkt->slid);
 	if (smp->h.class == MAD_SM_DR) {
 		memcpy(d + AT_256_DR_SLID, &smp->dr_slid, 2);
 		hops = smp->h.hop_count;
@@ -182,21 +182,21 @@ void trap_mkey(struct fab_port *p, const struct mad_pkt *pkt)
 	memcpy(d + AT_256_ATTR, &smp->h.attr, 2);
 	memcpy(d + AT_256_MOD, &smp->h.mod, 4);
 	memcpy(d + AT_256_MKEY, &smp->mkey, 8);
-	tell(p, TRAP_MKEY, SECURITY, 256, d);
+	raise_trap(p, TRAP_MKEY, SECURITY, 256, d);
 }
 
 void trap_pkey(struct fab_port *p, const struct mad_pkt *pkt)
 {
 	uint8_t d[SMP_DATA] = { 0 };
 
-	put16(d + AT_LID, pkt->slid);
-	put16(d + AT_257_LID2, pkt->dlid);
-	put32(d + AT_257_KEY, pkt->pkey);
-	put32(d + AT_257_QP1, (uint32_t)pkt->sl << 28 | (pkt->sqpn & 0xffffff));
-	put32(d + AT_257_QP2, pkt->dqpn & 0xffffff);
+	store_be16(d + AT_LID, pkt->slid);
+	store_be16(d + AT_257_LID2, pkt->dlid);
+	store_be32(d + AT_257_KEY, pkt->pkey);
+	store_be32(d + AT_257_QP1, (uint32_t)pkt->sl << 28 | (pkt->sqpn & 0xffffff));
+	store_be32(d + AT_257_QP2, pkt->dqpn & 0xffffff);
 	memcpy(d + AT_257_GID1, pkt->sgid, 16);
 	memcpy(d + AT_257_GID2, pkt->dgid, 16);
-	tell(p, TRAP_PKEY, SECURITY, 257, d);
+	raise_trap(p, TRAP_PKEY, SECURITY, 257, d);
 }
 
 void trap_switch_pkey(struct fab_port *at, const struct mad_pkt *pkt)
@@ -204,17 +204,17 @@ void trap_switch_pkey(struct fab_port *at, const struct mad_pkt *pkt)
 	struct fab_port *own = &at->node->port[0];
 	uint8_t d[SMP_DATA] = { 0 };
 
-	put16(d + AT_259_VALID, VALID_LRH | (pkt->grh ? VALID_GRH : 0));
-	put16(d + AT_259_LID1, pkt->slid);
-	put16(d + AT_259_LID2, pkt->dlid);
-	put16(d + AT_259_PKEY, pkt->pkey);
-	put32(d + AT_259_QP1, (uint32_t)pkt->sl << 28 | (pkt->sqpn & 0xffffff));
-	put32(d + AT_259_QP2, pkt->dqpn & 0xffffff);
+	store_be16(d + AT_259_VALID, VALID_LRH | (pkt->grh ? VALID_GRH : 0));
+	store_be16(d + AT_259_LID1, pkt->slid);
+	store_be16(d + AT_259_LID2, pkt->dlid);
+	store_be16(d + AT_259_PKEY, pkt->pkey);
+	store_be32(d + AT_259_QP1, (uint32_t)pkt->sl << 28 | (pkt->sqpn & 0xffffff));
+	store_be32(d + AT_259_QP2, pkt->dqpn & 0xffffff);
 	memcpy(d + AT_259_GID1, pkt->sgid, 16);
 	memcpy(d + AT_259_GID2, pkt->dgid, 16);
-	put16(d + AT_259_SWITCH, own->pi.lid);
+	store_be16(d + AT_259_SWITCH, own->pi.lid);
 	d[AT_259_PORT] = at->num;
-	tell(own, TRAP_SWITCH_PKEY, SECURITY, 259, d);
+	raise_trap(own, TRAP_SWITCH_PKEY, SECURITY, 259, d);
 }
 
 bool trap_repressed(struct fab_port *p, const struct smp *smp)

@@ -46,7 +46,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -225,7 +225,7 @@ static void add_moved(const char *name, const char *value, void *arg)
 }
 
 /* Returns the file's content, or NULL after saying why. */
-static json_t *describe(const struct options *o)
+static json_t *describe_device(const struct options *o)
 {
 	struct moved m;
 	json_t *devices = json_array(), *j;
@@ -292,7 +292,7 @@ int cmd_cdi(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.doc = "Write a file of the Container Device Interface, by which container"
 		       " runtimes give urnic to a container: device urnic.dev/hca=all, and"
 		       " one for each device and each adapter of the fabric.\vExit status:"
@@ -305,7 +305,7 @@ int cmd_cdi(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	if (!conf_get())
 		return EXIT_USAGE;
-	j = describe(&o);
+	j = describe_device(&o);
 	if (!j)
 		return FAILED;
 	if (strcmp(o.file, "-") != 0)

@@ -37,7 +37,7 @@ static char *list_keys(int key, const char *text, void *input)
 	return out;
 }
 
-static void print(const struct conf *conf, const struct conf_origin *o)
+static void print_conf(const struct conf *conf, const struct conf_origin *o)
 {
 	char value[CONF_VALUE];
 
@@ -100,6 +100,6 @@ int cmd_conf(int argc, char **argv)
 	}
 	if (json)
 		return print_json(&conf, &origin) ? 0 : 1;
-	print(&conf, &origin);
+	print_conf(&conf, &origin);
 	return 0;
 }

@@ -32,7 +32,7 @@ static enum colour state_colour(enum ibv_port_state s)
 }
 
 /* The device's network interface, or "fabric:NAME". */
-static const char *place(struct device *dev, char buf[80])
+static const char *place_of(struct device *dev, char buf[80])
 {
 	if (device_on_netdev(dev))
 		return net_device_of(dev)->net.name;
@@ -136,7 +136,7 @@ static void print_device(struct device *dev)
 	char buf[80];
 
 	device_query_port(dev, 1, &port, sizeof(port));
-	printf("%-20s %-15s %s%-7s%s %5u  ", dev->ibv.name, place(dev, buf),
+	printf("%-20s %-15s %s%-7s%s %5u  ", dev->ibv.name, place_of(dev, buf),
 	       show_colour(state_colour(port.state)), state_name(port.state),
 	       show_colour(PLAIN), mtu_bytes(port.active_mtu));
 	for_gids(&row, print_gid);

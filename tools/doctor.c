@@ -77,7 +77,7 @@ long probe_number(const char *path)
 	return n;
 }
 
-static void print(const struct check *c, const struct finding *f)
+static void print_finding(const struct check *c, const struct finding *f)
 {
 	static const enum colour colour[] = {
 		[OK] = GREEN,
@@ -115,7 +115,7 @@ int cmd_doctor(int argc, char **argv)
 		checks[i].probe(&f);
 		well &= f.verdict != MISSING || !checks[i].vital;
 		if (!json)
-			print(&checks[i], &f);
+			print_finding(&checks[i], &f);
 		json_array_append_new(all,
 				      json_pack("{ss ss ss ss ss sb}", "check",
 						checks[i].name, "verdict",

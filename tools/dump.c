@@ -91,7 +91,7 @@ static uint16_t slot_of(struct host *host, pid_t pid, uid_t *uid)
 	return 0;
 }
 
-static void await(struct asker *a)
+static void await_answer(struct asker *a)
 {
 	struct pollfd p = { .fd = host_fd(a->host), .events = POLLIN };
 	uint64_t end = clock_ns() + PATIENCE_NS;
@@ -120,7 +120,7 @@ static bool is_ours(uid_t uid, pid_t pid)
 
 /* --- what it answers -------------------------------------------------------- */
 
-static void print(char *text)
+static void print_dump(char *text)
 {
 	fwrite(text, 1, mark_drop(text), stdout);
 }
@@ -167,7 +167,7 @@ static void print_json(char *text)
 	show_json(all);
 }
 
-static int ask(struct asker *a, pid_t pid, bool json)
+static int ask_process(struct asker *a, pid_t pid, bool json)
 {
 	uid_t uid;
 
@@ -187,7 +187,7 @@ static int ask(struct asker *a, pid_t pid, bool json)
 			(int)pid, (unsigned)uid, (unsigned)geteuid());
 		return 1;
 	}
-	await(a);
+	await_answer(a);
 	if (!a->answered)
 		fprintf(stderr,
 			"urnic dump: process %d does not answer: is it stopped?\n",
@@ -196,7 +196,7 @@ static int ask(struct asker *a, pid_t pid, bool json)
 		fprintf(stderr, "urnic dump: process %d: %s\n", (int)pid,
 			strerror(-a->error));
 	else
-		(json ? print_json : print)(a->text);
+		(json ? print_json : print_dump)(a->text);
 	return !a->answered || a->error;
 }
 
@@ -205,7 +205,7 @@ struct options {
 	bool json;
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	char *end;
@@ -236,7 +236,7 @@ int cmd_dump(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = show_options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "PID",
 		.doc = "Show the protection domains, regions, windows, address handles,"
 		       " queues, queue pairs and connections of a running process, which"
@@ -253,7 +253,7 @@ int cmd_dump(int argc, char **argv)
 		fprintf(stderr, "urnic dump: %s\n", strerror(-rc));
 		return 1;
 	}
-	rc = ask(&a, o.pid, o.json);
+	rc = ask_process(&a, o.pid, o.json);
 	host_close(a.host);
 	free(a.text);
 	return rc;

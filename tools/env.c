@@ -18,7 +18,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	(void)arg;
 	if (opt != 'g' && opt != 'j')
@@ -92,7 +92,7 @@ int cmd_env(int argc, char **argv)
 						      { 0 } };
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.children = children,
 		.doc = "Print the environment that `urnic run' sets, as commands of a"
 		       " shell: eval \"$(urnic env)\".\vUse `urnic run' where you can:"

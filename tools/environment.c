@@ -78,7 +78,7 @@ static void set(struct argp_state *state, const char *key, const char *env,
 	setenv(env, value, 1);
 }
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	char path[PATH_MAX];
 
@@ -97,7 +97,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp environment_argp = { .options = options, .parser = parse };
+const struct argp environment_argp = { .options = options, .parser = parse_option };
 
 struct libs {
 	char dir[PATH_MAX], preload[PATH_MAX + 32], map[PATH_MAX + 32];

@@ -20,7 +20,7 @@ struct explain {
 
 static json_t *found; /* an array, with --json */
 
-static void show(const struct entry *e, bool full)
+static void show_entry(const struct entry *e, bool full)
 {
 	char code[16] = "";
 
@@ -50,7 +50,7 @@ static void show(const struct entry *e, bool full)
 
 static void show_full(const struct entry *e)
 {
-	show(e, true);
+	show_entry(e, true);
 }
 
 static void say_unknown(const char *arg)
@@ -71,7 +71,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct explain *x = state->input;
 	size_t n;
@@ -105,7 +105,7 @@ int cmd_explain(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "[[KIND:]CODE|NAME|TEXT]",
 		.doc = "Say what an error code or event means and what to do about"
 		       " it; without an argument list them all.\vKIND is vendor"
@@ -130,7 +130,7 @@ int cmd_explain(int argc, char **argv)
 		ok = explain_find(x.text, show_full) > 0;
 	else
 		for (int i = 0; i < explain_entry_count; i++)
-			show(&explain_entries[i], false);
+			show_entry(&explain_entries[i], false);
 	if (found)
 		show_json(found);
 	if (!ok)

@@ -130,7 +130,7 @@ static int show_code(int kind, int code)
 }
 
 /* Reads the number at the start of text.  goes_on: other text may follow the number. */
-static bool number(const char *text, bool goes_on, int *code)
+static bool find_number(const char *text, bool goes_on, int *code)
 {
 	const char *digits = text + (text[0] == '-');
 	int base = strncmp(digits, "0x", 2) == 0 ? 16 : 10;
@@ -151,7 +151,7 @@ static bool numbered(const char *text, const char *words, int *code)
 {
 	const char *after = words_within(text, words);
 
-	while (after && !number(after, true, code))
+	while (after && !find_number(after, true, code))
 		after = words_within(after, words);
 	return after != NULL;
 }
@@ -322,7 +322,7 @@ static int show_word(int kind, const char *text)
 {
 	int code, hits;
 
-	if (number(text, false, &code))
+	if (find_number(text, false, &code))
 		return show_code(kind, code);
 	hits = show_if(named, kind, text);
 	return hits ? hits : show_if(mentions, kind, text);

@@ -107,7 +107,7 @@ static char *read_file(const char *name, size_t *len)
 	return text;
 }
 
-static int say(int rc, const char *err)
+static int say_error(int rc, const char *err)
 {
 	if (rc)
 		fprintf(stderr, "urnic fabric: %s\n",
@@ -122,7 +122,7 @@ static char *make_text(const char *spec, size_t *len)
 	struct topo t;
 	FILE *f;
 
-	if (say(make_topo(&t, spec, err), err))
+	if (say_error(make_topo(&t, spec, err), err))
 		return NULL;
 	f = open_memstream(&text, len);
 	if (f) {
@@ -142,7 +142,7 @@ static int read_settings(struct topo *t, const char *file)
 	text = read_file(file, &len);
 	if (!text)
 		return -EINVAL;
-	rc = say(topo_set(t, file, text, len, err), err);
+	rc = say_error(topo_set(t, file, text, len, err), err);
 	free(text);
 	return rc;
 }
@@ -181,9 +181,9 @@ int fabric_read(struct topo *t, const char *file, const char *settings)
 
 	if (!text)
 		return -EINVAL;
-	rc = say(topo_parse_files(t, strcmp(file, "-") == 0 ? "stdin" : file, text, len,
-				  open_included, err),
-		 err);
+	rc = say_error(topo_parse_files(t, strcmp(file, "-") == 0 ? "stdin" : file, text,
+					len, open_included, err),
+		       err);
 	free(text);
 	if (rc || !settings)
 		return rc;
@@ -226,7 +226,7 @@ static void welcome(const struct topo *t, const char *name)
 	fflush(stdout);
 }
 
-static int serve(struct topo *t, const char *name)
+static int serve_topo(struct topo *t, const char *name)
 {
 	struct control control = { .topo = t, .name = name };
 	struct plug_server *s;
@@ -281,7 +281,7 @@ static int cmd_fabric_run(int argc, char **argv)
 	o.name = fabric_named(o.name);
 	if (!o.name || fabric_read(&t, o.file, o.settings))
 		return EXIT_USAGE;
-	rc = serve(&t, o.name);
+	rc = serve_topo(&t, o.name);
 	topo_free(&t);
 	return rc;
 }
@@ -345,7 +345,7 @@ static const struct {
 	{ "sysfs", cmd_fabric_sysfs },
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	int *at = state->input;
 
@@ -363,7 +363,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 int cmd_fabric(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "[COMMAND [ARG...]]",
 		.doc = "Run InfiniBand subnets on this machine, which OpenSM and the "
 		       "infiniband-diags manage like hardware; without a command, "

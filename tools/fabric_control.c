@@ -55,7 +55,8 @@ static bool has_lid(const struct topo_node *n, unsigned port)
 }
 
 /* The packets that wait at a port, by VL; NULL: none waits. */
-static json_t *waiting(const struct fabric *f, uint64_t now, uint32_t node, uint8_t port)
+static json_t *waiting_at(const struct fabric *f, uint64_t now, uint32_t node,
+			  uint8_t port)
 {
 	struct fabric_wait w[FABRIC_WAITS];
 	unsigned n = fabric_waiting(f, node, port, w);
@@ -106,7 +107,7 @@ static json_t *port_status(const struct control *c, const struct fabric *f, uint
 		json_object_set_new(j, "peer", text(c->topo->node[t->peer].id));
 		json_object_set_new(j, "peer_port", json_integer(t->peer_port));
 	}
-	waits = waiting(f, now, node, port);
+	waits = waiting_at(f, now, node, port);
 	if (waits)
 		json_object_set_new(j, "waiting", waits);
 	return j;
@@ -269,8 +270,8 @@ static json_t *set_link(const struct control *c, struct fabric *f, uint64_t now,
 			 json_boolean(json_is_true(up)));
 }
 
-static json_t *answer(const struct control *c, struct fabric *f, uint64_t now,
-		      const char *ask, size_t len)
+static json_t *answer_request(const struct control *c, struct fabric *f, uint64_t now,
+			      const char *ask, size_t len)
 {
 	json_error_t err;
 	json_t *j = json_loadb(ask, len, JSON_REJECT_DUPLICATES, &err), *out;
@@ -298,7 +299,7 @@ static json_t *answer(const struct control *c, struct fabric *f, uint64_t now,
 char *control_answer(void *ctx, struct fabric *f, uint64_t now, const char *ask,
 		     size_t ask_len, size_t *len)
 {
-	json_t *j = answer(ctx, f, now, ask, ask_len);
+	json_t *j = answer_request(ctx, f, now, ask, ask_len);
 	char *out = json_dumps(j, JSON_COMPACT);
 
 	json_decref(j);

@@ -41,7 +41,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct job *j = state->input;
 
@@ -100,7 +100,7 @@ static int start_fabric(struct job *j)
 }
 
 /* Executes `urnic run -- WORDS'. */
-static void run(char **words, unsigned n)
+static void run_words(char **words, unsigned n)
 {
 	static char self[] = "/proc/self/exe", verb[] = "run", dashes[] = "--";
 	char **argv = calloc(n + 4, sizeof(*argv));
@@ -128,7 +128,7 @@ static int start_opensm(struct job *j)
 		dup2(null, STDOUT_FILENO);
 		setenv("OSM_CACHE_DIR", j->dir, 1);
 		setenv("OSM_TMP_DIR", j->dir, 1);
-		run(words, 3);
+		run_words(words, 3);
 	}
 	return j->opensm < 0 ? -EAGAIN : 0;
 }
@@ -181,7 +181,7 @@ static int run_program(const struct job *j)
 		signal(SIGINT, SIG_DFL);
 		signal(SIGQUIT, SIG_DFL);
 		setenv("URNIC_HCA", j->t.node[j->first].id, 0);
-		run(j->argv, n);
+		run_words(j->argv, n);
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -190,7 +190,7 @@ static int run_program(const struct job *j)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void end(pid_t pid)
+static void end_process(pid_t pid)
 {
 	if (pid <= 0)
 		return;
@@ -242,7 +242,7 @@ static void add_sbin(void)
 	free(all);
 }
 
-static bool prepare(struct job *j)
+static bool prepare_job(struct job *j)
 {
 	const char *tmp = getenv("TMPDIR");
 	char path[PATH_MAX];
@@ -272,7 +272,7 @@ static bool prepare(struct job *j)
 	return true;
 }
 
-static int whole(struct job *j)
+static int run_job(struct job *j)
 {
 	int status = FAILED, rc = start_fabric(j);
 
@@ -296,8 +296,8 @@ static int whole(struct job *j)
 		status = run_program(j);
 	while (end_others(j))
 		;
-	end(j->opensm);
-	end(j->fabric);
+	end_process(j->opensm);
+	end_process(j->fabric);
 	if (rc)
 		fprintf(stderr,
 			"urnic fabric exec: the subnet does not come up: %s; %s"
@@ -312,7 +312,7 @@ int cmd_fabric_exec(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "TOPOLOGY [--] PROGRAM [ARG...]",
 		.doc = "Run a subnet and OpenSM and, when the subnet is up, PROGRAM "
 		       "at its first adapter, or at the adapter that URNIC_HCA names. "
@@ -328,7 +328,7 @@ int cmd_fabric_exec(int argc, char **argv)
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &j);
 	if (fabric_read(&j.t, j.file, j.settings))
 		return EXIT_USAGE;
-	status = prepare(&j) ? whole(&j) : FAILED;
+	status = prepare_job(&j) ? run_job(&j) : FAILED;
 	topo_free(&j.t);
 	return status;
 }

@@ -20,7 +20,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -46,7 +46,7 @@ int cmd_fabric_link(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "down|up NODE PORT",
 		.doc = "Pull the cable at a port of a running fabric, or plug it in"
 		       " again: both ends lose the link, switches send trap 128.\v"

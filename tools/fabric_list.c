@@ -16,7 +16,7 @@ struct listing {
 	json_t *all;
 };
 
-static void print(const char *fabric, pid_t pid, const json_t *j, int rc)
+static void print_fabric(const char *fabric, pid_t pid, const json_t *j, int rc)
 {
 	if (!j) {
 		printf("%-20s %8d  %s\n", fabric, (int)pid, fabric_why(rc));
@@ -47,7 +47,7 @@ static void row(void *ctx, const char *fabric)
 		printf("%-20s %8s %8s %8s %6s %6s %8s\n", "fabric", "PID", "switches",
 		       "adapters", "links", "active", "programs");
 	if (!l->json) {
-		print(fabric, pid, j, rc);
+		print_fabric(fabric, pid, j, rc);
 		json_decref(j);
 		return;
 	}

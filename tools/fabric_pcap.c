@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static bool number(const char *text, unsigned long *out)
+static bool parse_number(const char *text, unsigned long *out)
 {
 	char *end;
 
@@ -37,7 +37,7 @@ static bool number(const char *text, unsigned long *out)
 	return !errno && *text >= '0' && *text <= '9' && !*end;
 }
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -46,7 +46,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 		o->name = arg;
 		return 0;
 	case 'c':
-		if (!number(arg, &o->count) || !o->count)
+		if (!parse_number(arg, &o->count) || !o->count)
 			argp_error(state, "expected a number of packets, not '%s'", arg);
 		return 0;
 	case ARGP_KEY_ARG:
@@ -75,7 +75,7 @@ static void file_head(FILE *to)
 	fwrite(&head, sizeof(head), 1, to);
 }
 
-static void record(FILE *to, const uint8_t *erf, uint32_t len)
+static void write_record(FILE *to, const uint8_t *erf, uint32_t len)
 {
 	uint64_t time;
 	uint32_t head[4];
@@ -95,14 +95,14 @@ struct done {
 };
 
 /* Writes the records of a message; false: the message does not hold whole records. */
-static bool records(FILE *to, const uint8_t *msg, size_t n, struct done *done)
+static bool write_records(FILE *to, const uint8_t *msg, size_t n, struct done *done)
 {
 	while (n && (!done->max || done->packets < done->max)) {
 		size_t len = n < ERF_HEAD ? 0 : (size_t)(msg[10] << 8 | msg[11]);
 
 		if (len < ERF_HEAD || len > n)
 			return false;
-		record(to, msg, (uint32_t)len);
+		write_record(to, msg, (uint32_t)len);
 		done->packets++;
 		done->lost += (unsigned long)(msg[12] << 8 | msg[13]);
 		msg += len;
@@ -136,13 +136,13 @@ static int capture(int fd, int stop, FILE *to, struct done *done)
 			continue;
 		if (n < 0)
 			return (int)n;
-		if (!records(to, msg, (size_t)n, done))
+		if (!write_records(to, msg, (size_t)n, done))
 			return ferror(to) ? -errno : -EPROTO;
 	}
 	return 0;
 }
 
-static int whole(const struct options *o, uint32_t port)
+static int capture_packets(const struct options *o, uint32_t port)
 {
 	const char *node = o->words > 1 ? o->word[1] : "", *file = o->word[0];
 	struct done done = { .max = o->count };
@@ -175,7 +175,7 @@ int cmd_fabric_pcap(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "FILE [NODE [PORT]]",
 		.doc = "Capture the packets that cross the links of a running fabric, "
 		       "of one node, or of one port, in both directions; a packet "
@@ -187,12 +187,12 @@ int cmd_fabric_pcap(int argc, char **argv)
 	unsigned long port = 0;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (o.words == 3 && (!number(o.word[2], &port) || !port || port > 254)) {
+	if (o.words == 3 && (!parse_number(o.word[2], &port) || !port || port > 254)) {
 		fprintf(stderr,
 			"urnic fabric pcap: expected the number of a port, not '%s'\n",
 			o.word[2]);
 		return EXIT_USAGE;
 	}
 	o.name = fabric_named(o.name);
-	return o.name ? whole(&o, (uint32_t)port) : EXIT_USAGE;
+	return o.name ? capture_packets(&o, (uint32_t)port) : EXIT_USAGE;
 }

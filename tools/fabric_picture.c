@@ -21,7 +21,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	if (opt != 'F')
 		return ARGP_ERR_UNKNOWN;
@@ -63,7 +63,7 @@ static long long words_sent(const json_t *counters, const char *node, long long 
 }
 
 /* The data that a port sends, in Gb/s. */
-static double load(const struct picture *pic, const char *node, long long port)
+static double load_of(const struct picture *pic, const char *node, long long port)
 {
 	long long words =
 		words_sent(pic->after, node, port) - words_sent(pic->before, node, port);
@@ -88,14 +88,14 @@ static void draw_link(void *ctx, const struct link *l)
 		printf("style=dashed label=\"%s\"];\n", l->state);
 		return;
 	}
-	there = load(pic, from, json_number(l->port, "port"));
-	back = load(pic, to, json_number(l->port, "peer_port"));
+	there = load_of(pic, from, json_number(l->port, "port"));
+	back = load_of(pic, to, json_number(l->port, "peer_port"));
 	most = there > back ? there : back;
 	printf("penwidth=%.2f label=\"%.2f / %.2f of %g Gb/s\"];\n",
 	       1 + 9 * (most < rate ? most / rate : 1), there, back, rate);
 }
 
-static void draw(const json_t *status, struct picture *pic)
+static void draw_picture(const json_t *status, struct picture *pic)
 {
 	const json_t *nodes = json_object_get(status, "nodes"), *n;
 	json_t *names = links_nodes(nodes);
@@ -124,7 +124,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static json_t *ask(const char *name, const char *what)
+static json_t *ask_status(const char *name, const char *what)
 {
 	return control_ask("urnic fabric picture", name, json_pack("{ss}", "ask", what));
 }
@@ -133,7 +133,7 @@ int cmd_fabric_picture(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.doc = "Print the nodes and links of a running fabric, and the bits "
 		       "that cross each link in a second, in graphviz's language: "
 		       "urnic fabric picture | dot -Tsvg >fabric.svg\vExit status: 1 "
@@ -148,14 +148,14 @@ int cmd_fabric_picture(int argc, char **argv)
 	name = fabric_named(name);
 	if (!name)
 		return EXIT_USAGE;
-	pic.before = ask(name, "counters");
+	pic.before = ask_status(name, "counters");
 	pic.seconds = -now();
 	if (pic.before && usleep(LOOK_US) == 0)
-		pic.after = ask(name, "counters");
+		pic.after = ask_status(name, "counters");
 	pic.seconds += now();
-	status = pic.after ? ask(name, "status") : NULL;
+	status = pic.after ? ask_status(name, "status") : NULL;
 	if (status) {
-		draw(status, &pic);
+		draw_picture(status, &pic);
 		rc = fflush(stdout) ? 1 : 0;
 	}
 	json_decref(status);

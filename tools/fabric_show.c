@@ -34,7 +34,7 @@ static const struct argp_option status_options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -94,7 +94,7 @@ struct sum {
 	unsigned links, active;
 };
 
-static void count(void *ctx, const struct link *l)
+static void count_link(void *ctx, const struct link *l)
 {
 	struct sum *s = ctx;
 
@@ -181,7 +181,7 @@ static void print_status(struct page *to, const json_t *j)
 
 	json_array_foreach(nodes, i, n) switches +=
 		strcmp(json_text(n, "type"), "switch") == 0;
-	links_each(nodes, names, count, &sum);
+	links_each(nodes, names, count_link, &sum);
 	adapters = (unsigned)json_array_size(nodes) - switches;
 	line(to, "fabric %s: %u switch%s, %u adapter%s; %u link%s, %u of them active",
 	     json_text(j, "fabric"), switches, switches == 1 ? "" : "es", adapters,
@@ -247,8 +247,8 @@ static unsigned rows(void)
 }
 
 /* Asks the fabric and prints the answer, repeatedly if live; ends with the fabric. */
-static int show(const struct options *o, const char *who, json_t *ask,
-		void (*print)(struct page *to, const json_t *j))
+static int show_answers(const struct options *o, const char *who, json_t *ask,
+			void (*print)(struct page *to, const json_t *j))
 {
 	bool live = !o->json && !o->once && isatty(STDOUT_FILENO);
 	int rc = 0;
@@ -284,12 +284,12 @@ static error_t parse_status(int opt, char *arg, struct argp_state *state)
 {
 	if (opt == ARGP_KEY_INIT)
 		state->child_inputs[0] = state->input;
-	return opt == 'a' ? parse(opt, arg, state) : ARGP_ERR_UNKNOWN;
+	return opt == 'a' ? parse_option(opt, arg, state) : ARGP_ERR_UNKNOWN;
 }
 
 int cmd_fabric_status(int argc, char **argv)
 {
-	static const struct argp common = { .options = options, .parser = parse };
+	static const struct argp common = { .options = options, .parser = parse_option };
 	static const struct argp_child children[] = { { &common, 0, NULL, 0 }, { 0 } };
 	static const struct argp argp = {
 		.options = status_options,
@@ -312,15 +312,15 @@ int cmd_fabric_status(int argc, char **argv)
 	named |= strcmp(o.name, "default") != 0;
 	if (o.all || (!named && !fabric_runs(o.name)))
 		return fabric_list("urnic fabric status", o.json);
-	return show(&o, "urnic fabric status", json_pack("{ss}", "ask", "status"),
-		    print_status);
+	return show_answers(&o, "urnic fabric status", json_pack("{ss}", "ask", "status"),
+			    print_status);
 }
 
 int cmd_fabric_counters(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "[NODE [PORT]]",
 		.doc = "Show the counters of a running fabric's ports: of all ports "
 		       "with a cable, or of those of NODE, or of PORT alone; on a "
@@ -350,5 +350,5 @@ int cmd_fabric_counters(int argc, char **argv)
 		json_object_set_new(ask, "node", json_string(o.word[0]));
 	if (o.words == 2)
 		json_object_set_new(ask, "port", json_integer(port));
-	return show(&o, "urnic fabric counters", ask, print_counters);
+	return show_answers(&o, "urnic fabric counters", ask, print_counters);
 }

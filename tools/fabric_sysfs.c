@@ -32,7 +32,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -90,7 +90,7 @@ static int put_all(struct sysfs *s, const struct options *o, const json_t *nodes
 	return 0;
 }
 
-static int render(void *arg)
+static int render_tree(void *arg)
 {
 	const struct options *o = arg;
 	json_t *j = control_ask(who, o->name, json_pack("{ss}", "ask", "status"));
@@ -122,7 +122,7 @@ int cmd_fabric_sysfs(int argc, char **argv)
 						      { 0 } };
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.children = children,
 		.args_doc = "DIR",
 		.doc = "Write into DIR/class/infiniband what Linux would show of a "
@@ -141,5 +141,5 @@ int cmd_fabric_sysfs(int argc, char **argv)
 		return EXIT_USAGE;
 	if (!o.hca)
 		o.hca = conf->hca;
-	return sysfs_follow(&o.job, render, &o);
+	return sysfs_follow(&o.job, render_tree, &o);
 }

@@ -71,7 +71,7 @@ static bool stands_in(const char *path)
 	return errno != EFAULT && uverbs(path) >= 0;
 }
 
-static void describe(const char *path, struct stat *st)
+static void describe_device(const char *path, struct stat *st)
 {
 	memset(st, 0, sizeof(*st));
 	st->st_mode = S_IFCHR | 0666;
@@ -80,11 +80,11 @@ static void describe(const char *path, struct stat *st)
 	st->st_blksize = 4096;
 }
 
-static int fill(const char *path, void *buf, int saved)
+static int fill_stat(const char *path, void *buf, int saved)
 {
 	struct stat st;
 
-	describe(path, &st);
+	describe_device(path, &st);
 	memcpy(buf, &st, sizeof(st));
 	errno = saved;
 	return 0;
@@ -101,7 +101,7 @@ static int do_stat(struct real *r, const char *path, void *buf)
 	do
 		rc = fn ? fn(l.path, buf) : -1;
 	while (rc && look_on(&l));
-	return rc != 0 && stands_in(path) ? fill(path, buf, l.saved) : rc;
+	return rc != 0 && stands_in(path) ? fill_stat(path, buf, l.saved) : rc;
 }
 
 static int do_xstat(struct real *r, int ver, const char *path, void *buf)
@@ -115,7 +115,7 @@ static int do_xstat(struct real *r, int ver, const char *path, void *buf)
 	do
 		rc = fn ? fn(ver, l.path, buf) : -1;
 	while (rc && look_on(&l));
-	return rc != 0 && stands_in(path) ? fill(path, buf, l.saved) : rc;
+	return rc != 0 && stands_in(path) ? fill_stat(path, buf, l.saved) : rc;
 }
 
 static int do_fstatat(struct real *r, int dir, const char *path, void *buf, int flags)
@@ -129,7 +129,7 @@ static int do_fstatat(struct real *r, int dir, const char *path, void *buf, int 
 	do
 		rc = fn ? fn(dir, l.path, buf, flags) : -1;
 	while (rc && look_on(&l));
-	return rc != 0 && stands_in(path) ? fill(path, buf, l.saved) : rc;
+	return rc != 0 && stands_in(path) ? fill_stat(path, buf, l.saved) : rc;
 }
 
 PUBLIC int stat(const char *restrict path, struct stat *restrict buf)
@@ -192,7 +192,7 @@ PUBLIC int statx(int dir, const char *restrict path, int flags, unsigned mask,
 	while (rc && look_on(&l));
 	if (rc == 0 || !stands_in(path))
 		return rc;
-	describe(path, &st);
+	describe_device(path, &st);
 	*buf = (struct statx){
 		.stx_mask = STATX_BASIC_STATS,
 		.stx_mode = (uint16_t)st.st_mode,
@@ -253,7 +253,7 @@ static int do_fxstatat(struct real *r, int ver, int dir, const char *path, void 
 	do
 		rc = fn ? fn(ver, dir, l.path, buf, flags) : -1;
 	while (rc && look_on(&l));
-	return rc != 0 && stands_in(path) ? fill(path, buf, l.saved) : rc;
+	return rc != 0 && stands_in(path) ? fill_stat(path, buf, l.saved) : rc;
 }
 
 PUBLIC int __fxstatat(int ver, int dir, const char *path, struct stat *buf, int flags)

@@ -129,8 +129,8 @@ static size_t emptied(madvise_fn *fn, void *at, size_t len, int advice)
 }
 
 /* Does madvise() on memory of which some pages are a file's. */
-static int advise(const struct preload_ops *o, int (*fn)(void *, size_t, int), void *at,
-		  size_t len, int advice)
+static int advise_range(const struct preload_ops *o, int (*fn)(void *, size_t, int),
+			void *at, size_t len, int advice)
 {
 	int rc, saved = errno;
 
@@ -177,7 +177,7 @@ int do_madvise(madvise_fn *fn, void *at, size_t len, int advice)
 	int rc;
 
 	if (o)
-		return advise(o, fn, at, len, advice);
+		return advise_range(o, fn, at, len, advice);
 	rc = fn(at, len, advice);
 	if (empties(advice) && len && (!rc || errno == ENOMEM))
 		empty_late(at, len);

@@ -111,7 +111,7 @@ struct start {
 	void *arg;
 };
 
-static int start(void *arg)
+static int start_thread(void *arg)
 {
 	struct start s = *(const struct start *)arg;
 
@@ -174,7 +174,7 @@ int hooked_clone(int (*run)(void *), void *stack, int flags, void *arg, void *a,
 	s.o = before_fork();
 	if (!s.o)
 		return fn(run, stack, flags, arg, a, b, c);
-	pid = fn(start, stack, flags, &s, a, b, c);
+	pid = fn(start_thread, stack, flags, &s, a, b, c);
 	after_fork(s.o, 1);
 	return pid;
 }

@@ -107,7 +107,7 @@ struct handed {
 	long result;
 };
 
-static struct handed done(long result)
+static struct handed with_result(long result)
 {
 	return (struct handed){ NULL, result };
 }
@@ -122,17 +122,17 @@ __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long
 	syscall_fn *fn = real_syscall();
 
 	if (!fn)
-		return done(-1);
+		return with_result(-1);
 	if (o) {
 		if (n == SYS_madvise)
-			return done(do_madvise(madvise_by_number, (void *)a, (size_t)b,
-					       (int)c));
+			return with_result(do_madvise(madvise_by_number, (void *)a,
+						      (size_t)b, (int)c));
 		if (n == SYS_mremap)
-			return done((long)do_mremap(mremap_by_number, (void *)a,
-						    (size_t)b, (size_t)c, (int)d,
-						    (void *)e));
+			return with_result((long)do_mremap(mremap_by_number, (void *)a,
+							   (size_t)b, (size_t)c, (int)d,
+							   (void *)e));
 		if (is_fork(n, a, b))
-			return done(by_fork(n, a, b, c, d, e));
+			return with_result(by_fork(n, a, b, c, d, e));
 	}
 	before_call(n, a, b);
 	return (struct handed){ fn, 0 };

@@ -81,7 +81,7 @@ static bool is_held(const struct folder *f)
 }
 
 /* Removes what is in a folder, two levels of calls: names are those of driver/sysfs.c. */
-static void empty(int dir)
+static void empty_folder(int dir)
 {
 	DIR *d = fdopendir(dir);
 	struct dirent *e;
@@ -94,7 +94,7 @@ static void empty(int dir)
 					 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 			if (sub >= 0)
-				empty(sub);
+				empty_folder(sub);
 			unlinkat(dir, e->d_name, AT_REMOVEDIR);
 		} else {
 			unlinkat(dir, e->d_name, 0);
@@ -121,13 +121,13 @@ static void remove_unheld(const char *path)
 	}
 	dir = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (dir >= 0)
-		empty(dir);
+		empty_folder(dir);
 	rmdir(path);
 	close(fd);
 }
 
 /* Removes folders whose processes were killed. */
-static void sweep(const char *base)
+static void sweep_folders(const char *base)
 {
 	char path[PATH_MAX + NAME_MAX];
 	DIR *d = opendir(base);
@@ -145,7 +145,7 @@ static void sweep(const char *base)
 
 /* Locks the folder; false also if another process has just removed it as one that nobody
  * held. */
-static bool hold(struct folder *f)
+static bool hold_folder(struct folder *f)
 {
 	struct stat st;
 	int fd = open(f->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -173,8 +173,8 @@ static bool make_in(struct folder *f, const char *base)
 	n = snprintf(f->root, sizeof(f->root), "%s/%sXXXXXX", base, prefix);
 	if (n >= (int)sizeof(f->root) || !mkdtemp(f->root))
 		return false;
-	if (hold(f)) {
-		sweep(base);
+	if (hold_folder(f)) {
+		sweep_folders(base);
 		return true;
 	}
 	rmdir(f->root);
@@ -243,7 +243,7 @@ static write_fn *find_writer(void)
 }
 
 /* A thread that does not exist here may have held the lock. */
-static void forked(void)
+static void folder_forked(void)
 {
 	struct folder *f = folder;
 
@@ -254,7 +254,7 @@ static void forked(void)
 
 static void watch_forks_once(void)
 {
-	(void)pthread_atfork(NULL, NULL, forked);
+	(void)pthread_atfork(NULL, NULL, folder_forked);
 }
 
 /* The folder of this process, if it can still use it: it may have become another
@@ -308,7 +308,7 @@ static struct folder *write_now(write_fn *write, enum counters counters, bool *p
 }
 
 /* Has the tree written, with counters as new as that.  Returns its folder, or NULL. */
-static struct folder *prepare(enum counters counters)
+static struct folder *prepare_folder(enum counters counters)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct folder *f = NULL;
@@ -441,7 +441,7 @@ static enum counters wanted_counters(const struct look *l, const char *whole)
 static __attribute__((noinline)) bool put_ours(struct look *l, const char *whole)
 {
 	int saved = errno;
-	const struct folder *f = prepare(wanted_counters(l, whole));
+	const struct folder *f = prepare_folder(wanted_counters(l, whole));
 	bool done = f && snprintf(l->buf, sizeof(l->buf), "%s%s", f->root,
 				  whole + sizeof(sys) - 1) < (int)sizeof(l->buf);
 

@@ -59,7 +59,7 @@ static bool no_interface(const char *list, char name[64])
 	return false;
 }
 
-static void add(char *buf, size_t size, const char *what)
+static void add_item(char *buf, size_t size, const char *what)
 {
 	size_t n = strlen(buf);
 
@@ -88,10 +88,10 @@ void probe_conf(struct finding *f)
 		return;
 	}
 	if (origin.path[0])
-		add(text, sizeof(text), origin.path);
+		add_item(text, sizeof(text), origin.path);
 	for (unsigned i = 0; conf_key(i); i++) {
 		if (origin.from[i] == CONF_ENV)
-			add(text, sizeof(text), conf_key(i)->env);
+			add_item(text, sizeof(text), conf_key(i)->env);
 	}
 	finding(f, OK, "", "", "%s", text[0] ? text : "the defaults");
 }

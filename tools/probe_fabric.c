@@ -10,8 +10,8 @@
 
 enum { ACTIVE = 4 };
 
-static void describe(struct finding *f, const struct conf *conf, const struct plug_ca *ca,
-		     const struct plug_port *p)
+static void describe_port(struct finding *f, const struct conf *conf,
+			  const struct plug_ca *ca, const struct plug_port *p)
 {
 	const struct in_addr ip = { htonl(p->address) };
 	char text[INET_ADDRSTRLEN] = "no address", more[64] = "";
@@ -57,5 +57,5 @@ void probe_fabric(struct finding *f)
 			"adapter %s of fabric %s: %s; fabrics that run here: %s",
 			conf.hca, conf.fabric, plug_why(rc), running);
 	else
-		describe(f, &conf, &ca, &port);
+		describe_port(f, &conf, &ca, &port);
 }

@@ -28,7 +28,7 @@ static void look_at(struct tally *t, const struct netdev *net, bool picked)
 			 net->name);
 }
 
-static void say(struct finding *f, const struct tally *t)
+static void say_tally(struct finding *f, const struct tally *t)
 {
 	if (t->iwarp[0])
 		finding(f, OK, "", "", "%s, connected by rdma_cm", t->iwarp);
@@ -58,6 +58,6 @@ void probe_iwarp(struct finding *f)
 		n = 0;
 	for (int i = 0; i < n; i++)
 		look_at(&t, &net[i], pick_device(conf.devices, net, n, i, &device_iwarp));
-	say(f, &t);
+	say_tally(f, &t);
 	free(net);
 }

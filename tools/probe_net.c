@@ -48,7 +48,7 @@ void probe_ipv6(struct finding *f)
 }
 
 /* Tries to attach a classic BPF program of n instructions that picks socket 0. */
-static int attach(unsigned n)
+static int try_program(unsigned n)
 {
 	struct sock_filter *code = calloc(n, sizeof(*code));
 	struct sock_fprog prog = { (unsigned short)n, code };
@@ -71,7 +71,7 @@ static int attach(unsigned n)
 
 void probe_steering(struct finding *f)
 {
-	int rc = attach(4);
+	int rc = try_program(4);
 
 	if (rc)
 		finding(f, LIMITED,
@@ -91,7 +91,7 @@ void probe_optmem(struct finding *f)
 
 	if (max >= 0)
 		snprintf(size, sizeof(size), "%ld bytes", max);
-	while (n > 2 && attach(n) == -ENOMEM)
+	while (n > 2 && try_program(n) == -ENOMEM)
 		n -= n / 8 + 1;
 	if (n == 2050)
 		finding(f, OK, "", "", "%s: room to steer every slot", size);

@@ -25,7 +25,7 @@ struct run {
 	bool dry;
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct run *r = state->input;
 
@@ -46,7 +46,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-static void print(const char *name, const char *value, void *arg)
+static void print_setting(const char *name, const char *value, void *arg)
 {
 	(void)arg;
 	printf("%s=%s\n", name, value);
@@ -58,7 +58,7 @@ int cmd_run(int argc, char **argv)
 						      { 0 } };
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.children = children,
 		.args_doc = "[--] PROGRAM [ARG...]",
 		.doc = "Run PROGRAM with urnic's libibverbs, librdmacm and libibumad"
@@ -85,7 +85,7 @@ int cmd_run(int argc, char **argv)
 	if (environment_set("urnic run") != 0)
 		return EXIT_USAGE;
 	if (r.dry) {
-		environment_each(print, NULL);
+		environment_each(print_setting, NULL);
 		return 0;
 	}
 	execv(path, r.argv);

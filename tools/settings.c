@@ -49,8 +49,8 @@ static const char *advice(int rc)
 }
 
 /* Writes an error that names the key as the user set it: by variable, option or file. */
-static int refuse(const struct conf_origin *o, const char *key, int rc, const char *value,
-		  const char *why, char err[CONF_ERR])
+static int refuse_value(const struct conf_origin *o, const char *key, int rc,
+			const char *value, const char *why, char err[CONF_ERR])
 {
 	for (unsigned i = 0; conf_key(i); i++) {
 		if (strcmp(conf_key(i)->key, key) != 0)
@@ -74,7 +74,7 @@ static int check_file(const struct conf_origin *o, const char *key, const char *
 	if (rc == 0)
 		return 0;
 	snprintf(why, sizeof(why), ": %s", strerror(-rc));
-	return refuse(o, key, rc, file, why, err);
+	return refuse_value(o, key, rc, file, why, err);
 }
 
 int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR])
@@ -89,13 +89,14 @@ int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_E
 	rc = (*conf->hca ? fault_parse_ordered : fault_parse)(&spec, conf->fault, why,
 							      sizeof(why));
 	if (rc)
-		return refuse(origin, "fault", rc, "", why, err);
+		return refuse_value(origin, "fault", rc, "", why, err);
 	if (plug_check_name(conf->fabric))
-		return refuse(origin, "fabric", -EINVAL, conf->fabric,
-			      ": a name is"
-			      " letters, digits, '.', '_' and '-', 40 at most, after"
-			      " UID: or not",
-			      err);
+		return refuse_value(
+			origin, "fabric", -EINVAL, conf->fabric,
+			": a name is"
+			" letters, digits, '.', '_' and '-', 40 at most, after"
+			" UID: or not",
+			err);
 	rc = check_file(origin, "pcap", conf->pcap, err);
 	file = strchr(conf->log, ':');
 	if (rc == 0 && file)

@@ -23,7 +23,7 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-static error_t parse(int opt, char *arg, struct argp_state *state)
+static error_t parse_option(int opt, char *arg, struct argp_state *state)
 {
 	struct sysfs_job *job = state->input;
 	char *end;
@@ -48,7 +48,7 @@ static error_t parse(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp sysfs_argp = { .options = options, .parser = parse };
+const struct argp sysfs_argp = { .options = options, .parser = parse_option };
 
 void sysfs_tell(const char *name, const char *dir, const char *where, int rc)
 {
@@ -86,7 +86,7 @@ int sysfs_follow(const struct sysfs_job *job, int (*render)(void *arg), void *ar
 	return rc;
 }
 
-static int render(void *arg)
+static int render_tree(void *arg)
 {
 	const struct sysfs_job *job = arg;
 	char where[PATH_MAX];
@@ -128,5 +128,5 @@ int cmd_sysfs(int argc, char **argv)
 	if (!conf_get())
 		return EXIT_USAGE;
 	tell_missing();
-	return sysfs_follow(&job, render, &job);
+	return sysfs_follow(&job, render_tree, &job);
 }

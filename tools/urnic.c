@@ -45,7 +45,7 @@ static int cmd_version(int argc, char **argv)
 	return 0;
 }
 
-static const struct command *find(const char *name)
+static const struct command *find_command(const char *name)
 {
 	for (int i = 0; i < COMMANDS; i++) {
 		if (strcmp(commands[i].name, name) == 0)
@@ -77,7 +77,7 @@ static char *list_commands(int key, const char *text, void *input)
 }
 
 /* Takes only the first argument, the subcommand; the rest are the subcommand's. */
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	int *at = state->input;
 
@@ -86,7 +86,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		argp_usage(state);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (!find(arg))
+		if (!find_command(arg))
 			argp_error(state, "no command '%s'", arg);
 		*at = state->next - 1;
 		state->next = state->argc;
@@ -109,7 +109,7 @@ static int written(const char *name, int status)
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "COMMAND [ARG...]",
 		.doc = "RDMA network adapter in user space.\v",
 		.help_filter = list_commands,
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	argp_program_version = "urnic " URNIC_VERSION;
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &at);
 	argp_program_version = NULL;
-	cmd = find(argv[at]);
+	cmd = find_command(argv[at]);
 	snprintf(name, sizeof(name), "urnic %s", cmd->name);
 	argv[at] = name;
 	return written(name, cmd->run(argc - at, argv + at));

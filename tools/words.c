@@ -51,7 +51,7 @@ const char *words_within(const char *text, const char *head)
 	return after;
 }
 
-static unsigned least(unsigned a, unsigned b, unsigned c)
+static unsigned least_of(unsigned a, unsigned b, unsigned c)
 {
 	unsigned ab = a < b ? a : b;
 
@@ -76,7 +76,7 @@ unsigned words_distance(const char *a, const char *b)
 			unsigned above = row[j + 1];
 
 			row[j + 1] =
-				least(above + 1, row[j] + 1, corner + (a[i] != b[j]));
+				least_of(above + 1, row[j] + 1, corner + (a[i] != b[j]));
 			corner = above;
 		}
 	}

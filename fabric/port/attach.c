@@ -125,7 +125,7 @@ int attach_begin(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 	return fd;
 }
 
-static void wake(struct attached *a)
+static void wake_program(struct attached *a)
 {
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&a->sh->program_sleeps, memory_order_relaxed) &&
@@ -277,7 +277,7 @@ void attach_end(struct plug_conn *c)
 /* Copies a packet into the program's ring; returns false if the ring is full.  BTH and
  * address come from the fabric's own copies: the sender may have changed its buffer
  * meanwhile, but the receiver gets the headers by which the fabric routed the packet. */
-static bool put(struct attached *a, const struct mad_pkt *pkt)
+static bool put_packet(struct attached *a, const struct mad_pkt *pkt)
 {
 	const struct fabric_data *d = pkt->data;
 	uint32_t at = a->rx_head % ADAPTER_BUFS;
@@ -324,7 +324,7 @@ static bool put_mad(struct attached *a, const struct mad_pkt *pkt)
 	fabric_mad(bytes, pkt);
 	memcpy(d.bth, bytes, sizeof(d.bth));
 	whole.data = &d;
-	return put(a, &whole);
+	return put_packet(a, &whole);
 }
 
 /* If the program's ring is full, the MAD is lost, as at a QP1 with no receive posted. */
@@ -374,7 +374,7 @@ enum fabric_take attach_take(struct plug_server *s, uint32_t ca, uint8_t port,
 		/* A multicast packet never waits: a program without room loses it. */
 		if (!group && still_late(c->attached))
 			return FABRIC_LOST;
-		if (!put(c->attached, pkt) && !group)
+		if (!put_packet(c->attached, pkt) && !group)
 			return FABRIC_FULL;
 		c->woken = true;
 	}
@@ -458,7 +458,7 @@ void attach_flush(struct plug_server *s)
 		struct plug_conn *c = container_of(node, struct plug_conn, node);
 
 		if (c->woken)
-			wake(c->attached);
+			wake_program(c->attached);
 		c->woken = false;
 		tell_port(s, c);
 	}

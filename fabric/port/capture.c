@@ -41,7 +41,7 @@ void capture_end(struct plug_conn *c)
 }
 
 /* Makes room for n more bytes; returns false if that exceeds CAPTURE_MAX or memory. */
-static bool room(struct capture *p, size_t n)
+static bool make_room(struct capture *p, size_t n)
 {
 	size_t cap = p->cap ? p->cap : CAPTURE_FIRST;
 	uint8_t *more;
@@ -65,11 +65,11 @@ static bool room(struct capture *p, size_t n)
 	return true;
 }
 
-static void add(struct capture *p, const uint8_t *frame, size_t len)
+static void add_bytes(struct capture *p, const uint8_t *frame, size_t len)
 {
 	struct erf h;
 
-	if (p->cap - p->end < sizeof(h) + len && !room(p, sizeof(h) + len)) {
+	if (p->cap - p->end < sizeof(h) + len && !make_room(p, sizeof(h) + len)) {
 		p->lost = (uint16_t)(p->lost + (p->lost < UINT16_MAX));
 		return;
 	}
@@ -101,12 +101,12 @@ void capture_packet(struct plug_server *s, uint32_t node, uint8_t port, uint8_t 
 		struct plug_conn *c = container_of(at, struct plug_conn, node);
 
 		if (sees(s, c, node, port))
-			add(c->capture, frame, len);
+			add_bytes(c->capture, frame, len);
 	}
 }
 
 /* The length in bytes of as many whole records as fit into one message. */
-static size_t records(const struct capture *p)
+static size_t whole_records(const struct capture *p)
 {
 	size_t n = 0;
 
@@ -128,7 +128,7 @@ void capture_flush(struct plug_server *s, struct plug_conn *c)
 	int rc = 0;
 
 	while (!rc && p->begin < p->end) {
-		size_t n = records(p);
+		size_t n = whole_records(p);
 
 		rc = plug_say(c->fd, PLUG_RECORDS, p->buf + p->begin, n, -1, false);
 		if (!rc)

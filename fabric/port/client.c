@@ -104,7 +104,8 @@ static int introduce(int fd, const struct plug_request *req, int pass)
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }
 
-static int fill(struct plug_request *req, const char *hca, enum plug_op op, uint32_t port)
+static int fill_request(struct plug_request *req, const char *hca, enum plug_op op,
+			uint32_t port)
 {
 	*req = (struct plug_request){ .op = op, .port = port };
 	return plug_hca(hca, req->hca);
@@ -160,7 +161,7 @@ static int ask_for(const char *fabric, const struct plug_request *req, int pass,
 }
 
 /* As ask_for(), where the answer is a status alone. */
-static int ask(const char *fabric, const struct plug_request *req, int pass)
+static int ask_fabric(const char *fabric, const struct plug_request *req, int pass)
 {
 	uint32_t status;
 
@@ -171,13 +172,13 @@ static int open_by(const char *fabric, const char *hca, enum plug_op op, uint32_
 		   int pass)
 {
 	struct plug_request req;
-	int rc = fill(&req, hca, op, port);
+	int rc = fill_request(&req, hca, op, port);
 
-	return rc ? rc : ask(fabric, &req, pass);
+	return rc ? rc : ask_fabric(fabric, &req, pass);
 }
 
-static int look(const char *fabric, const struct plug_request *req, enum plug_type want,
-		void *answer, size_t len)
+static int ask_once(const char *fabric, const struct plug_request *req,
+		    enum plug_type want, void *answer, size_t len)
 {
 	int fd = ask_for(fabric, req, -1, want, answer, len, NULL);
 
@@ -190,10 +191,10 @@ static int look(const char *fabric, const struct plug_request *req, enum plug_ty
 int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
 {
 	struct plug_request req;
-	int rc = fill(&req, hca, PLUG_CA, 0);
+	int rc = fill_request(&req, hca, PLUG_CA, 0);
 
 	if (!rc)
-		rc = look(fabric, &req, PLUG_CA_IS, out, sizeof(*out));
+		rc = ask_once(fabric, &req, PLUG_CA_IS, out, sizeof(*out));
 	if (rc)
 		return rc;
 	out->name[sizeof(out->name) - 1] = out->desc[sizeof(out->desc) - 1] = '\0';
@@ -203,10 +204,10 @@ int plug_ca(const char *fabric, const char *hca, struct plug_ca *out)
 int plug_port(const char *fabric, const char *hca, uint32_t port, struct plug_port *out)
 {
 	struct plug_request req;
-	int rc = fill(&req, hca, PLUG_PORT, port);
+	int rc = fill_request(&req, hca, PLUG_PORT, port);
 
 	if (!rc)
-		rc = look(fabric, &req, PLUG_PORT_IS, out, sizeof(*out));
+		rc = ask_once(fabric, &req, PLUG_PORT_IS, out, sizeof(*out));
 	return rc ? rc : out->pkeys > PLUG_PKEYS ? -EIO : 0;
 }
 
@@ -271,7 +272,7 @@ static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
  * a system call per message. */
 static const uid_t nobodys = (uid_t)-1;
 
-static long take(int fd, void *msg, size_t size, size_t *need)
+static long take_message(int fd, void *msg, size_t size, size_t *need)
 {
 	struct msg m;
 	int rc = msg_recv(fd, &plug_table, nobodys, msg, size, &m, true);
@@ -299,7 +300,7 @@ long plug_recv(int fd, void *msg, size_t size, size_t *need)
 	/* recvmsg() is a cancellation point; a cancelled thread would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&taking);
-	n = take(fd, msg, size, need);
+	n = take_message(fd, msg, size, need);
 	pthread_mutex_unlock(&taking);
 	pthread_setcancelstate(state, &state);
 	return n;
@@ -321,7 +322,7 @@ int plug_attach(const char *fabric, const char *hca, uint32_t port, uint32_t slo
 	enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 	struct plug_request req;
 	uint32_t status;
-	int passed, fd, rc = fill(&req, hca, PLUG_ATTACH, port);
+	int passed, fd, rc = fill_request(&req, hca, PLUG_ATTACH, port);
 
 	if (rc)
 		return rc;
@@ -344,12 +345,12 @@ int plug_find(const char *fabric, const char *hca, uint32_t port, const uint8_t 
 {
 	struct plug_request req;
 	uint8_t found[16];
-	int rc = fill(&req, hca, PLUG_FIND, port);
+	int rc = fill_request(&req, hca, PLUG_FIND, port);
 
 	if (rc)
 		return rc;
 	memcpy(req.ip, ip, sizeof(req.ip));
-	rc = look(fabric, &req, PLUG_GID_IS, found, sizeof(found));
+	rc = ask_once(fabric, &req, PLUG_GID_IS, found, sizeof(found));
 	if (!rc)
 		memcpy(gid, found, sizeof(found));
 	return rc;
@@ -359,13 +360,13 @@ int plug_service(const char *fabric, const char *hca, uint32_t port, uint32_t sl
 		 uint64_t service)
 {
 	struct plug_request req;
-	int rc = fill(&req, hca, PLUG_SERVICE, port);
+	int rc = fill_request(&req, hca, PLUG_SERVICE, port);
 
 	if (rc)
 		return rc;
 	req.slot = slot;
 	req.service = service;
-	return fd_raise(ask(fabric, &req, -1));
+	return fd_raise(ask_fabric(fabric, &req, -1));
 }
 
 int plug_kick(int fd)

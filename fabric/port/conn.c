@@ -17,7 +17,7 @@
 
 static const uint64_t patience = 10000000000; /* ns; for the first request to come */
 
-static bool watch(struct plug_server *s, struct plug_conn *c, int op)
+static bool watch_conn(struct plug_server *s, struct plug_conn *c, int op)
 {
 	struct epoll_event ev = {
 		.events = EPOLLIN | (c->full ? EPOLLOUT : 0),
@@ -29,10 +29,10 @@ static bool watch(struct plug_server *s, struct plug_conn *c, int op)
 
 bool plugged_watch(struct plug_server *s, struct plug_conn *c)
 {
-	return watch(s, c, EPOLL_CTL_MOD);
+	return watch_conn(s, c, EPOLL_CTL_MOD);
 }
 
-static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
+static void take_conn(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 {
 	struct plug_conn *c = calloc(1, sizeof(*c));
 
@@ -50,7 +50,7 @@ static void take(struct plug_server *s, int fd, uid_t uid, pid_t pid)
 	list_init(&c->ready);
 	list_init(&c->groups);
 	list_add_tail(&s->fresh, &c->node);
-	if (!watch(s, c, EPOLL_CTL_ADD))
+	if (!watch_conn(s, c, EPOLL_CTL_ADD))
 		plugged_end(s, c);
 }
 
@@ -98,7 +98,7 @@ void plugged_in(struct plug_server *s)
 		return;
 	}
 	msg_allow_fds(fd);
-	take(s, fd, uid, pid);
+	take_conn(s, fd, uid, pid);
 }
 
 bool plugged_closes(struct plug_server *s)
@@ -153,7 +153,7 @@ void plugged_flush(struct plug_server *s, struct plug_conn *c)
 		return;
 	}
 	c->full = rc == -EAGAIN;
-	if (c->full != was && !watch(s, c, EPOLL_CTL_MOD))
+	if (c->full != was && !watch_conn(s, c, EPOLL_CTL_MOD))
 		plugged_end(s, c);
 }
 

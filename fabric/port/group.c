@@ -49,7 +49,8 @@ static bool is_of(const struct membership *m, const struct sa_group *g)
 	return m->state == g->join_state && memcmp(m->mgid, g->mgid, 16) == 0;
 }
 
-static struct membership *find(const struct plug_conn *c, const struct sa_group *g)
+static struct membership *find_membership(const struct plug_conn *c,
+					  const struct sa_group *g)
 {
 	list_for(node, &c->groups)
 	{
@@ -61,16 +62,16 @@ static struct membership *find(const struct plug_conn *c, const struct sa_group 
 	return NULL;
 }
 
-static void drop(struct plug_conn *c, struct membership *m)
+static void drop_membership(struct plug_conn *c, struct membership *m)
 {
 	c->ngroups--;
 	list_del(&m->node);
 	free(m);
 }
 
-static struct membership *keep(struct plug_conn *c, const struct sa_group *g)
+static struct membership *keep_membership(struct plug_conn *c, const struct sa_group *g)
 {
-	struct membership *m = find(c, g);
+	struct membership *m = find_membership(c, g);
 
 	if (m || c->ngroups == GROUPS_MAX)
 		return m;
@@ -86,8 +87,9 @@ static struct membership *keep(struct plug_conn *c, const struct sa_group *g)
 
 /* The membership of another program at c's port that is in the group, or has asked to
  * join; NULL: there is none. */
-static struct membership *other(const struct plug_server *s, const struct plug_conn *c,
-				const struct sa_group *g)
+static struct membership *other_member(const struct plug_server *s,
+				       const struct plug_conn *c,
+				       const struct sa_group *g)
 {
 	list_for(node, &s->attaches)
 	{
@@ -96,7 +98,7 @@ static struct membership *other(const struct plug_server *s, const struct plug_c
 
 		if (o == c || o->ca != c->ca || o->port != c->port)
 			continue;
-		m = find(o, g);
+		m = find_membership(o, g);
 		if (m && !m->leaves)
 			return m;
 	}
@@ -106,7 +108,7 @@ static struct membership *other(const struct plug_server *s, const struct plug_c
 /* --- Deletes that the fabric sends for programs that have ended ------------------ */
 
 /* Removes m from server.leaving: the SA has answered, or nobody needs the Delete. */
-static void left(struct plug_server *s, struct membership *m)
+static void end_leaving(struct plug_server *s, struct membership *m)
 {
 	s->nleaving--;
 	list_del(&m->node);
@@ -135,7 +137,7 @@ static bool say_leave(struct plug_server *s, const struct membership *m)
 
 /* Moves m to server.leaving and sends a Delete for it.  If the program itself has already
  * sent a Delete, the fabric only waits for the answer, and sends again after FIRST_NS. */
-static void leave(struct plug_server *s, struct plug_conn *c, struct membership *m)
+static void leave_group(struct plug_server *s, struct plug_conn *c, struct membership *m)
 {
 	bool said = true; /* by the program itself, if the Delete has gone out already */
 
@@ -154,7 +156,7 @@ static void leave(struct plug_server *s, struct plug_conn *c, struct membership 
 		said = say_leave(s, m);
 	}
 	if (!said || s->nleaving > LEAVING_MAX) {
-		left(s, m);
+		end_leaving(s, m);
 		return;
 	}
 	if (m->at < s->leaving_next || s->nleaving == 1)
@@ -177,7 +179,7 @@ void group_run(struct plug_server *s)
 
 		if (m->at <= s->now) {
 			if (m->until <= s->now || !say_leave(s, m)) {
-				left(s, m);
+				end_leaving(s, m);
 				continue;
 			}
 			m->wait_ns *= 2;
@@ -191,7 +193,7 @@ void group_run(struct plug_server *s)
 void group_free(struct plug_server *s)
 {
 	list_for_safe(node, &s->leaving)
-		left(s, container_of(node, struct membership, node));
+		end_leaving(s, container_of(node, struct membership, node));
 }
 
 /* c's program is about to join: the fabric stops repeating a Delete for the same group,
@@ -204,7 +206,7 @@ static void leave_no_more(struct plug_server *s, const struct plug_conn *c,
 		struct membership *m = container_of(node, struct membership, node);
 
 		if (m->ca == c->ca && m->port == c->port && is_of(m, g))
-			left(s, m);
+			end_leaving(s, m);
 	}
 }
 
@@ -237,7 +239,7 @@ static void asked_to_join(struct plug_server *s, struct plug_conn *c,
 	if (!g->mgid[0])
 		return; /* the SA chooses the MGID; its answer names it */
 	leave_no_more(s, c, g);
-	m = keep(c, g);
+	m = keep_membership(c, g);
 	if (m)
 		m->leaves = false;
 }
@@ -254,10 +256,10 @@ bool group_asked(struct plug_server *s, struct plug_conn *c, const struct mad_pk
 		asked_to_join(s, c, &g);
 	if (method != METHOD_DELETE)
 		return false;
-	m = find(c, &g);
-	o = other(s, c, &g);
+	m = find_membership(c, &g);
+	o = other_member(s, c, &g);
 	if (m && o) {
-		drop(c, m);
+		drop_membership(c, m);
 	} else if (m) {
 		m->leaves = true;
 		m->tid = tid_of(pkt);
@@ -272,29 +274,29 @@ bool group_asked(struct plug_server *s, struct plug_conn *c, const struct mad_pk
 /* The SA has refused m's join.  If m is an heir, the port may still be in the group on
  * behalf of a program that has left: another membership becomes the heir, or, if there is
  * none, the fabric sends the Delete that it withheld then. */
-static void refused(struct plug_server *s, struct plug_conn *c, struct membership *m,
-		    const struct sa_group *g)
+static void join_refused(struct plug_server *s, struct plug_conn *c, struct membership *m,
+			 const struct sa_group *g)
 {
 	struct membership *o;
 
 	if (m->granted)
 		return;
-	o = m->heir ? other(s, c, g) : NULL;
+	o = m->heir ? other_member(s, c, g) : NULL;
 	if (o)
 		o->heir = true;
 	if (m->heir && !o)
-		leave(s, c, m);
+		leave_group(s, c, m);
 	else
-		drop(c, m);
+		drop_membership(c, m);
 }
 
 static void answered_join(struct plug_server *s, struct plug_conn *c,
 			  const struct sa_group *g, bool no)
 {
-	struct membership *m = no ? find(c, g) : keep(c, g);
+	struct membership *m = no ? find_membership(c, g) : keep_membership(c, g);
 
 	if (m && no)
-		refused(s, c, m, g);
+		join_refused(s, c, m, g);
 	else if (m)
 		m->granted = true;
 }
@@ -308,9 +310,9 @@ static void answered_leave(struct plug_server *s, struct plug_conn *c, uint64_t 
 		if (!m->leaves || m->tid != tid)
 			continue;
 		if (c)
-			drop(c, m);
+			drop_membership(c, m);
 		else
-			left(s, m);
+			end_leaving(s, m);
 	}
 }
 
@@ -352,12 +354,12 @@ void group_end(struct plug_server *s, struct plug_conn *c)
 		struct membership *o;
 
 		memcpy(g.mgid, m->mgid, sizeof(g.mgid));
-		o = other(s, c, &g);
+		o = other_member(s, c, &g);
 		if (o) {
 			o->heir = true;
-			drop(c, m);
+			drop_membership(c, m);
 		} else {
-			leave(s, c, m);
+			leave_group(s, c, m);
 		}
 	}
 }

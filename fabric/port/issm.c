@@ -18,7 +18,7 @@ static bool has_reader(int fd)
 }
 
 /* Sets the port's IsSM if any of its issm paths is open, and clears it otherwise. */
-static void tell(struct plug_server *s, const struct plug_conn *c)
+static void tell_sm(struct plug_server *s, const struct plug_conn *c)
 {
 	bool is = false;
 
@@ -38,7 +38,7 @@ void issm_look(struct plug_server *s, struct plug_conn *c)
 	if (is == c->is_open)
 		return;
 	c->is_open = is;
-	tell(s, c);
+	tell_sm(s, c);
 }
 
 void issm_look_all(struct plug_server *s)
@@ -74,5 +74,5 @@ void issm_end(struct plug_server *s, struct plug_conn *c)
 	if (!c->is_open)
 		return;
 	c->is_open = false;
-	tell(s, c);
+	tell_sm(s, c);
 }

@@ -33,8 +33,8 @@ static void ca_name(const struct plug_server *s, uint32_t ca, char to[PLUG_CA_NA
 }
 
 /* Sends the answer; a program that does not take it loses its connection. */
-static void answer(struct plug_server *s, struct plug_conn *c, enum plug_type type,
-		   const void *what, size_t len, int pass)
+static void answer_request(struct plug_server *s, struct plug_conn *c,
+			   enum plug_type type, const void *what, size_t len, int pass)
 {
 	if (plug_say(c->fd, type, what, len, pass, false))
 		plugged_end(s, c);
@@ -44,14 +44,14 @@ static void grant(struct plug_server *s, struct plug_conn *c)
 {
 	uint32_t status = 0;
 
-	answer(s, c, PLUG_STATUS, &status, sizeof(status), -1);
+	answer_request(s, c, PLUG_STATUS, &status, sizeof(status), -1);
 }
 
 void plug_refuse(struct plug_server *s, struct plug_conn *c, int rc)
 {
 	uint32_t status = (uint32_t)-rc;
 
-	answer(s, c, PLUG_STATUS, &status, sizeof(status), -1);
+	answer_request(s, c, PLUG_STATUS, &status, sizeof(status), -1);
 	plugged_end(s, c);
 }
 
@@ -69,7 +69,7 @@ static void about_ca(struct plug_server *s, struct plug_conn *c)
 	a.device = ni->device_id;
 	ca_name(s, c->ca, a.name);
 	snprintf(a.desc, sizeof(a.desc), "%s", t->desc);
-	answer(s, c, PLUG_CA_IS, &a, sizeof(a), -1);
+	answer_request(s, c, PLUG_CA_IS, &a, sizeof(a), -1);
 	plugged_end(s, c);
 }
 
@@ -113,11 +113,11 @@ static void about_port(struct plug_server *s, struct plug_conn *c)
 	struct plug_port a;
 
 	plug_about_port(s, c->ca, c->port, &a);
-	answer(s, c, PLUG_PORT_IS, &a, sizeof(a), -1);
+	answer_request(s, c, PLUG_PORT_IS, &a, sizeof(a), -1);
 	plugged_end(s, c);
 }
 
-static void move(struct plug_conn *c, enum conn_kind kind, struct list *to)
+static void move_conn(struct plug_conn *c, enum conn_kind kind, struct list *to)
 {
 	list_del(&c->node);
 	c->kind = kind;
@@ -132,7 +132,7 @@ static void open_file(struct plug_server *s, struct plug_conn *c)
 		plug_refuse(s, c, rc);
 		return;
 	}
-	move(c, CONN_FILE, &s->files);
+	move_conn(c, CONN_FILE, &s->files);
 	grant(s, c);
 }
 
@@ -144,7 +144,7 @@ static void open_issm(struct plug_server *s, struct plug_conn *c, struct msg *m)
 		return;
 	}
 	m->fd[0] = -1;
-	move(c, CONN_ISSM, &s->issms);
+	move_conn(c, CONN_ISSM, &s->issms);
 	grant(s, c);
 }
 
@@ -154,7 +154,7 @@ static void open_control(struct plug_server *s, struct plug_conn *c)
 		plug_refuse(s, c, -EOPNOTSUPP);
 		return;
 	}
-	move(c, CONN_CONTROL, &s->controls);
+	move_conn(c, CONN_CONTROL, &s->controls);
 	grant(s, c);
 }
 
@@ -164,11 +164,11 @@ static void open_capture(struct plug_server *s, struct plug_conn *c, bool all)
 		plug_refuse(s, c, -ENOMEM);
 		return;
 	}
-	move(c, CONN_CAPTURE, &s->captures);
+	move_conn(c, CONN_CAPTURE, &s->captures);
 	grant(s, c);
 }
 
-static void attach(struct plug_server *s, struct plug_conn *c, uint32_t slot)
+static void attach_program(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 {
 	int memory = attach_begin(s, c, slot);
 	uint32_t status = 0;
@@ -177,8 +177,8 @@ static void attach(struct plug_server *s, struct plug_conn *c, uint32_t slot)
 		plug_refuse(s, c, memory);
 		return;
 	}
-	move(c, CONN_ATTACHED, &s->attaches);
-	answer(s, c, PLUG_STATUS, &status, sizeof(status), memory);
+	move_conn(c, CONN_ATTACHED, &s->attaches);
+	answer_request(s, c, PLUG_STATUS, &status, sizeof(status), memory);
 	close(memory);
 }
 
@@ -190,12 +190,12 @@ static void find_address(struct plug_server *s, struct plug_conn *c, const uint8
 		plug_refuse(s, c, -EHOSTUNREACH);
 		return;
 	}
-	answer(s, c, PLUG_GID_IS, gid, sizeof(gid), -1);
+	answer_request(s, c, PLUG_GID_IS, gid, sizeof(gid), -1);
 	plugged_end(s, c);
 }
 
-static void serve(struct plug_server *s, struct plug_conn *c,
-		  const struct plug_request *req)
+static void serve_request(struct plug_server *s, struct plug_conn *c,
+			  const struct plug_request *req)
 {
 	int rc = service_begin(s, c, req);
 
@@ -203,7 +203,7 @@ static void serve(struct plug_server *s, struct plug_conn *c,
 		plug_refuse(s, c, rc);
 		return;
 	}
-	move(c, CONN_SERVICE, &s->services);
+	move_conn(c, CONN_SERVICE, &s->services);
 	grant(s, c);
 }
 
@@ -215,15 +215,15 @@ void plug_asked(struct plug_server *s, struct plug_conn *c, const struct msg *m)
 	fabric_run(s->fabric, s->now); /* so that the answer describes the present */
 	text = s->answer(s->answer_ctx, s->fabric, s->now, m->body, m->len, &n);
 	if (text)
-		answer(s, c, PLUG_TEXT, text, n, -1);
+		answer_request(s, c, PLUG_TEXT, text, n, -1);
 	else
 		plugged_end(s, c);
 	free(text);
 }
 
 /* Sets c->ca and c->port from the request.  Returns 0 or -ENODEV. */
-static int find(const struct plug_server *s, struct plug_conn *c,
-		const struct plug_request *req)
+static int find_port(const struct plug_server *s, struct plug_conn *c,
+		     const struct plug_request *req)
 {
 	char name[PLUG_HCA];
 
@@ -251,7 +251,7 @@ void plug_first(struct plug_server *s, struct plug_conn *c, struct msg *m)
 	int rc;
 
 	memcpy(&req, m->body, sizeof(req));
-	rc = find(s, c, &req);
+	rc = find_port(s, c, &req);
 	if (rc)
 		plug_refuse(s, c, rc);
 	else if (req.op == PLUG_CA)
@@ -265,11 +265,11 @@ void plug_first(struct plug_server *s, struct plug_conn *c, struct msg *m)
 	else if (req.op == PLUG_CAPTURE)
 		open_capture(s, c, !req.hca[0]);
 	else if (req.op == PLUG_ATTACH)
-		attach(s, c, req.slot);
+		attach_program(s, c, req.slot);
 	else if (req.op == PLUG_FIND)
 		find_address(s, c, req.ip);
 	else if (req.op == PLUG_SERVICE)
-		serve(s, c, &req);
+		serve_request(s, c, &req);
 	else if (req.op == PLUG_ISSM)
 		open_issm(s, c, m);
 	else

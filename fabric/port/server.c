@@ -16,7 +16,7 @@
 
 enum { BACKLOG = 1024, EVENTS = 64, CLOSES_NS = 100000000 };
 
-static void deliver(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
+static void deliver_mad(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *pkt)
 {
 	struct plug_server *s = ctx;
 
@@ -42,8 +42,8 @@ static void crosses(void *ctx, uint32_t node, uint8_t port, uint8_t vl,
 		capture_packet(s, node, port, vl, pkt);
 }
 
-static enum fabric_take take(void *ctx, uint32_t node, uint8_t port,
-			     const struct mad_pkt *pkt)
+static enum fabric_take take_packet(void *ctx, uint32_t node, uint8_t port,
+				    const struct mad_pkt *pkt)
 {
 	return attach_take(ctx, node, port, pkt);
 }
@@ -53,15 +53,17 @@ static void late(void *ctx, uint32_t node, uint8_t port, const struct mad_pkt *p
 	attach_late(ctx, node, port, pkt);
 }
 
-static void done(void *ctx, struct fabric_data *d)
+static void data_done(void *ctx, struct fabric_data *d)
 {
 	(void)ctx;
 	attach_done(d);
 }
 
-static const struct fabric_ops fabric_ops = {
-	.deliver = deliver, .take = take, .late = late, .done = done, .crosses = crosses
-};
+static const struct fabric_ops fabric_ops = { .deliver = deliver_mad,
+					      .take = take_packet,
+					      .late = late,
+					      .done = data_done,
+					      .crosses = crosses };
 static const struct umad_ops umad_ops = { .readable = readable };
 
 static int do_listen(struct plug_server *s, const char *name)
@@ -138,7 +140,7 @@ void plug_server_control(struct plug_server *s, plug_answer *fn, void *ctx)
 	s->answer_ctx = ctx;
 }
 
-static void bury(struct plug_server *s)
+static void free_dead(struct plug_server *s)
 {
 	list_for_safe(node, &s->dead)
 		plugged_free(container_of(node, struct plug_conn, node));
@@ -160,7 +162,7 @@ void plug_server_free(struct plug_server *s)
 	end_all(s, &s->captures);
 	end_all(s, &s->attaches);
 	end_all(s, &s->services);
-	bury(s);
+	free_dead(s);
 	group_free(s);
 	umad_free(s->umad);
 	fabric_free(s->fabric);
@@ -212,7 +214,7 @@ static void silent(struct plug_server *s)
 }
 
 /* The earliest deadline of all parts, in ns of clock_ns(); NEVER: there is none. */
-static uint64_t next(const struct plug_server *s)
+static uint64_t next_time(const struct plug_server *s)
 {
 	uint64_t at = fabric_next(s->fabric), umad = umad_next(s->umad);
 
@@ -233,7 +235,7 @@ static uint64_t next(const struct plug_server *s)
 /* Milliseconds until the next deadline, rounded up; 0: it has passed; -1: none. */
 static int timeout(struct plug_server *s)
 {
-	uint64_t at = next(s), now = clock_ns(), ms;
+	uint64_t at = next_time(s), now = clock_ns(), ms;
 
 	if (!plugged_closes(s) && at > now + CLOSES_NS)
 		at = now + CLOSES_NS;
@@ -272,7 +274,7 @@ static bool event(struct plug_server *s, const struct epoll_event *ev)
 }
 
 /* Runs the model up to s->now, then sends programs what it has for them. */
-static void run(struct plug_server *s)
+static void run_model(struct plug_server *s)
 {
 	issm_look_all(s);
 	umad_run(s->umad, s->now);
@@ -284,7 +286,7 @@ static void run(struct plug_server *s)
 		plugged_flush(s, container_of(s->ready.next, struct plug_conn, ready));
 	capture_flush_all(s);
 	silent(s);
-	bury(s);
+	free_dead(s);
 }
 
 int plug_serve(struct plug_server *s, int stop)
@@ -307,7 +309,7 @@ int plug_serve(struct plug_server *s, int stop)
 		s->now = clock_ns();
 		for (int i = 0; i < n && on; i++)
 			on = event(s, &ev[i]);
-		run(s);
+		run_model(s);
 	}
 	return 0;
 }

@@ -51,8 +51,8 @@ static uint16_t server_of(const struct plug_server *s, uint32_t ca, uint8_t port
 
 /* No program is attached at the port.  A real host's kernel would refuse the message, so
  * the fabric does. */
-static void refuse(struct plug_server *s, uint32_t ca, uint8_t port,
-		   const struct mad_pkt *pkt, const struct cm_msg *m)
+static void refuse_service(struct plug_server *s, uint32_t ca, uint8_t port,
+			   const struct mad_pkt *pkt, const struct cm_msg *m)
 {
 	struct mad_pkt back = *pkt;
 	struct cm_msg answer;
@@ -79,7 +79,7 @@ static void deliver_cm(struct plug_server *s, uint32_t ca, uint8_t port,
 		slot = id_slot(m.remote_id);
 	if (!attach_mad(s, ca, port, slot, pkt) &&
 	    (!slot || !attach_mad(s, ca, port, 0, pkt)))
-		refuse(s, ca, port, pkt, &m);
+		refuse_service(s, ca, port, pkt, &m);
 }
 
 bool service_deliver(struct plug_server *s, uint32_t ca, uint8_t port,

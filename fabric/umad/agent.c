@@ -94,7 +94,7 @@ static bool has_oui(uint8_t class)
 }
 
 /* Do a and b want the same unsolicited MADs? */
-static bool meet(const struct umad_reg *a, const struct umad_reg *b)
+static bool regs_overlap(const struct umad_reg *a, const struct umad_reg *b)
 {
 	return a->class == b->class && a->version == b->version &&
 	       (!has_oui(a->class) || a->oui == b->oui) &&
@@ -115,7 +115,7 @@ static bool good_reg(const struct umad_file *file, const struct umad_reg *reg)
 		return false;
 	list_for(node, &file->port->agents)
 	{
-		if (meet(&container_of(node, struct agent, node)->reg, reg))
+		if (regs_overlap(&container_of(node, struct agent, node)->reg, reg))
 			return false;
 	}
 	return true;

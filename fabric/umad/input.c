@@ -9,8 +9,8 @@ enum {
 }; /* offset of the OUI in vendor classes 0x30 to 0x4f (IBA 13.6.2): after RMPP's header
     * and a reserved byte */
 
-static void give(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
-		 size_t len)
+static void give_to_agent(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg,
+			  size_t len)
 {
 	const struct uport *port = a->file->port;
 	struct umad_hdr hdr = {
@@ -105,7 +105,7 @@ void give_message(struct agent *a, const struct mad_pkt *pkt, const uint8_t *msg
 		if (r)
 			request_free(r);
 	}
-	give(a, pkt, msg, len);
+	give_to_agent(a, pkt, msg, len);
 }
 
 void umad_input(struct umad *u, uint32_t node, uint8_t port, const struct mad_pkt *pkt)

@@ -9,7 +9,7 @@
 
 enum { TIMED_OUT = 110 }; /* Linux's ETIMEDOUT, as programs expect it */
 
-static struct list *bucket(struct umad_file *file, uint64_t tid)
+static struct list *bucket_of(struct umad_file *file, uint64_t tid)
 {
 	return &file->req[(tid ^ tid >> 32) % BUCKETS];
 }
@@ -35,7 +35,7 @@ struct req *request_find(struct agent *a, const struct mad_hdr *h, bool answer,
 {
 	uint64_t tid = get_be64(h->tid);
 
-	list_for(node, bucket(a->file, tid))
+	list_for(node, bucket_of(a->file, tid))
 	{
 		struct req *r = container_of(node, struct req, node);
 
@@ -92,8 +92,8 @@ void request_run(struct req *r)
 }
 
 /* Fills in *pkt from hdr, except the MAD.  Returns 0, -ENODEV or -EINVAL (pkey_index). */
-static int address(const struct umad_file *file, const struct agent *a,
-		   const struct umad_hdr *hdr, struct mad_pkt *pkt)
+static int fill_address(const struct umad_file *file, const struct agent *a,
+			const struct umad_hdr *hdr, struct mad_pkt *pkt)
 {
 	struct fabric_port_view v;
 
@@ -147,7 +147,7 @@ struct req *request_keep(struct agent *a, const struct umad_hdr *hdr,
 		free(r);
 		return NULL;
 	}
-	list_add_tail(bucket(file, r->tid), &r->node);
+	list_add_tail(bucket_of(file, r->tid), &r->node);
 	file->reqs++;
 	return r;
 }
@@ -182,7 +182,7 @@ static int write_from(struct agent *a, const struct umad_hdr *hdr, const uint8_t
 	const struct mad_hdr *h = (const struct mad_hdr *)pkt.mad;
 	/* As in Linux, a program sets only the active flag in RMPP's header. */
 	bool active = rmpp_is_active(mad), rmpp = active && rmpp_serves(a);
-	int rc = address(a->file, a, hdr, &pkt);
+	int rc = fill_address(a->file, a, hdr, &pkt);
 
 	if (rc)
 		return rc;

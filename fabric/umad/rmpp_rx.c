@@ -29,7 +29,7 @@ static struct rmpp_rx *find_in(struct list *l, const struct mad_pkt *pkt)
 	return NULL;
 }
 
-static struct rmpp_rx *find(struct agent *a, const struct mad_pkt *pkt)
+static struct rmpp_rx *find_transfer(struct agent *a, const struct mad_pkt *pkt)
 {
 	struct rmpp_rx *x = find_in(&a->receiving, pkt);
 
@@ -45,7 +45,7 @@ static void let_go(struct rmpp_rx *x)
 	x->cap = 0;
 }
 
-static void drop(struct rmpp_rx *x)
+static void drop_transfer(struct rmpp_rx *x)
 {
 	heap_del(&x->agent->file->port->u->rx_due, &x->due);
 	let_go(x);
@@ -56,18 +56,20 @@ static void drop(struct rmpp_rx *x)
 
 void rmpp_rx_drop(struct agent *a)
 {
-	list_for_safe(node, &a->receiving) drop(container_of(node, struct rmpp_rx, node));
-	list_for_safe(node, &a->received) drop(container_of(node, struct rmpp_rx, node));
+	list_for_safe(node, &a->receiving)
+		drop_transfer(container_of(node, struct rmpp_rx, node));
+	list_for_safe(node, &a->received)
+		drop_transfer(container_of(node, struct rmpp_rx, node));
 }
 
 void rmpp_rx_due(struct rmpp_rx *x)
 {
 	if (!x->done)
 		rmpp_reply(x->agent, &x->first, RMPP_ABORT, RMPP_TOO_LONG_TIME, 0, 0);
-	drop(x);
+	drop_transfer(x);
 }
 
-static struct rmpp_rx *begin(struct agent *a, const struct mad_pkt *pkt)
+static struct rmpp_rx *begin_transfer(struct agent *a, const struct mad_pkt *pkt)
 {
 	struct umad_file *file = a->file;
 	struct umad *u = file->port->u;
@@ -91,7 +93,7 @@ static struct rmpp_rx *begin(struct agent *a, const struct mad_pkt *pkt)
 
 /* The message, with what precedes it for the program, grows no longer than one that a
  * program may send. */
-static bool append(struct rmpp_rx *x, const uint8_t *data, size_t len)
+static bool append_data(struct rmpp_rx *x, const uint8_t *data, size_t len)
 {
 	struct umad_file *file = x->agent->file;
 
@@ -142,18 +144,18 @@ static void remember(struct rmpp_rx *x)
 	a->file->rxs--;
 	list_add_tail(&a->received, &x->node);
 	if (++a->remembered > REMEMBERED)
-		drop(container_of(a->received.next, struct rmpp_rx, node));
+		drop_transfer(container_of(a->received.next, struct rmpp_rx, node));
 	heap_set(&u->rx_due, &x->due, u->now + finished);
 }
 
-static void complete(struct rmpp_rx *x, const struct mad_pkt *pkt)
+static void complete_transfer(struct rmpp_rx *x, const struct mad_pkt *pkt)
 {
 	ack(x, pkt);
 	give_message(x->agent, &x->first, x->msg, x->len);
 	remember(x);
 }
 
-static void take(struct rmpp_rx *x, const struct mad_pkt *pkt)
+static void take_segment(struct rmpp_rx *x, const struct mad_pkt *pkt)
 {
 	const struct rmpp_hdr *h = (const struct rmpp_hdr *)pkt->mad;
 	bool last = h->rtime_flags & RMPP_LAST;
@@ -162,15 +164,15 @@ static void take(struct rmpp_rx *x, const struct mad_pkt *pkt)
 
 	if (last)
 		data = used(h, data);
-	if ((x->segment == 0 && !append(x, pkt->mad, head)) ||
-	    !append(x, pkt->mad + head, data)) {
+	if ((x->segment == 0 && !append_data(x, pkt->mad, head)) ||
+	    !append_data(x, pkt->mad + head, data)) {
 		rmpp_reply(x->agent, pkt, RMPP_STOP, RMPP_NO_RESOURCES, 0, 0);
-		drop(x);
+		drop_transfer(x);
 		return;
 	}
 	x->segment++;
 	if (last) {
-		complete(x, pkt);
+		complete_transfer(x, pkt);
 	} else if (x->segment == x->window) {
 		x->window += WINDOW;
 		ack(x, pkt);
@@ -181,7 +183,7 @@ void rmpp_rx_data(struct agent *a, const struct mad_pkt *pkt)
 {
 	const struct rmpp_hdr *h = (const struct rmpp_hdr *)pkt->mad;
 	uint32_t segment = get_be32(h->segment);
-	struct rmpp_rx *x = find(a, pkt);
+	struct rmpp_rx *x = find_transfer(a, pkt);
 
 	if (h->status || !segment || (segment == 1) != !!(h->rtime_flags & RMPP_FIRST)) {
 		rmpp_reply(a, pkt, RMPP_ABORT,
@@ -189,13 +191,13 @@ void rmpp_rx_data(struct agent *a, const struct mad_pkt *pkt)
 		return;
 	}
 	if (!x && segment == 1)
-		x = begin(a, pkt);
+		x = begin_transfer(a, pkt);
 	if (!x)
 		return;
 	if (x->done || segment <= x->segment)
 		ack(x, pkt);
 	else if (segment == x->segment + 1)
-		take(x, pkt);
+		take_segment(x, pkt);
 }
 
 bool rmpp_input(struct agent *a, const struct mad_pkt *pkt)

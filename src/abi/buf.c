@@ -21,7 +21,7 @@ struct buf {
 	size_t size;
 };
 
-static bool lives(const struct buf *buf)
+static bool buf_lives(const struct buf *buf)
 {
 	const void *owner;
 
@@ -61,7 +61,7 @@ SHOWN void *abi_alloc_buf(struct ibv_pd *ibv, size_t size, struct buf **out)
 
 SHOWN void abi_free_buf(struct buf *buf)
 {
-	if (!abi_alone() || !lives(buf))
+	if (!abi_alone() || !buf_lives(buf))
 		return;
 	inside_begin();
 	abi_hold();
@@ -74,7 +74,7 @@ SHOWN void abi_free_buf(struct buf *buf)
 SHOWN int abi_export_buf_dmabuf_fd(struct buf *buf)
 {
 	if (abi_alone())
-		errno = lives(buf) ? ENODATA : EINVAL;
+		errno = buf_lives(buf) ? ENODATA : EINVAL;
 	return -1;
 }
 
@@ -84,7 +84,7 @@ static int check_range(const struct ibv_pd *pd, const struct buf *buf, const voi
 	const char *why;
 	size_t at;
 
-	if (!buf || !lives(buf)) {
+	if (!buf || !buf_lives(buf)) {
 		why = "there is no such buffer (freed already?)";
 	} else if (buf->pd != pd) {
 		why = "it is of another protection domain";

@@ -21,7 +21,7 @@
 #include "sys/log.h"
 #include "sys/sockaddr.h"
 
-static bool lives(const struct live *l, enum live_kind kind)
+static bool id_lives(const struct live *l, enum live_kind kind)
 {
 	const void *nobody;
 
@@ -34,9 +34,9 @@ static bool lives(const struct live *l, enum live_kind kind)
 
 /* Begins a call on id. Returns NULL with errno ENOENT if there is no such id, as for an
  * id number that the kernel does not know. */
-static struct cma_id *enter(struct rdma_cm_id *id)
+static struct cma_id *enter_id(struct rdma_cm_id *id)
 {
-	if (!lives(id ? &cma_of(id)->live : NULL, LIVE_CM_ID)) {
+	if (!id_lives(id ? &cma_of(id)->live : NULL, LIVE_CM_ID)) {
 		errno = ENOENT;
 		return NULL;
 	}
@@ -48,7 +48,7 @@ static struct cma_id *enter(struct rdma_cm_id *id)
 /* Is ch NULL or a channel? If not, errno is EBADF, as for a closed descriptor. */
 static bool good_channel(struct rdma_event_channel *ch)
 {
-	if (!ch || lives(&((struct cma_channel *)ch)->live, LIVE_CM_CHANNEL))
+	if (!ch || id_lives(&((struct cma_channel *)ch)->live, LIVE_CM_CHANNEL))
 		return true;
 	errno = EBADF;
 	return false;
@@ -56,8 +56,8 @@ static bool good_channel(struct rdma_event_channel *ch)
 
 /* Ends a call on id, or that would have made one (id NULL). a: the address that the
  * program gave, or NULL. */
-static int end(const struct cma_id *id, const char *call, const struct sockaddr *a,
-	       int rc)
+static int end_call(const struct cma_id *id, const char *call, const struct sockaddr *a,
+		    int rc)
 {
 	if (rc < 0)
 		cma_say_refused(id, call, a, rc);
@@ -79,7 +79,7 @@ static int end_with(struct cma_id **made, struct rdma_cm_id **id, const char *ca
 {
 	if (!rc)
 		*id = &(*made)->id;
-	return end(NULL, call, NULL, rc);
+	return end_call(NULL, call, NULL, rc);
 }
 
 /* --- devices, channels, events ------------------------------------------- */
@@ -149,7 +149,7 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel,
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
-	if (!event || !lives(&((struct cma_event *)event)->live, LIVE_CM_EVENT))
+	if (!event || !id_lives(&((struct cma_event *)event)->live, LIVE_CM_EVENT))
 		return (int)cma_result(-EINVAL);
 	held_begin();
 	cma_done((struct cma_event *)event);
@@ -178,51 +178,51 @@ EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id 
 
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? cma_end(cma_destroy(i)) : -1;
 }
 
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
-	struct cma_id *i = good_channel(channel) ? enter(id) : NULL;
+	struct cma_id *i = good_channel(channel) ? enter_id(id) : NULL;
 
-	return i ? end(i, __func__, NULL, cma_migrate(i, channel)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_migrate(i, channel)) : -1;
 }
 
 EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 			   size_t optlen)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	if (i && level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
-		return end(i, __func__, NULL, cma_set_path(i, optval, optlen));
-	return i ? end(i, __func__, NULL,
-		       cma_set_option(i, level, optname, optval, optlen))
+		return end_call(i, __func__, NULL, cma_set_path(i, optval, optlen));
+	return i ? end_call(i, __func__, NULL,
+			    cma_set_option(i, level, optname, optval, optlen))
 		 : -1;
 }
 
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_set_ece(i, ece)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_set_ece(i, ece)) : -1;
 }
 
 EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_get_ece(i, ece)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_get_ece(i, ece)) : -1;
 }
 
 /* --- addresses ----------------------------------------------------------- */
 
 EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, addr, cma_bind(i, addr)) : -1;
+	return i ? end_call(i, __func__, addr, cma_bind(i, addr)) : -1;
 }
 
 /* timeout_ms is ignored: resolving takes no time, since the kernel finds neighbours when
@@ -230,7 +230,7 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 			     struct sockaddr *dst_addr, int timeout_ms)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	(void)timeout_ms;
 	return i ? end_waiting(i, __func__, dst_addr,
@@ -241,7 +241,7 @@ EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 
 EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	(void)timeout_ms;
 	return i ? end_waiting(i, __func__, NULL, cma_resolve_route(i, timeout_ms),
@@ -254,7 +254,7 @@ static __be16 port_of(struct rdma_cm_id *id, bool dst)
 	const struct rdma_addr *a;
 	__be16 port;
 
-	if (!enter(id))
+	if (!enter_id(id))
 		return 0;
 	a = &id->route.addr;
 	port = htobe16(sockaddr_port(dst ? &a->dst_addr : &a->src_addr));
@@ -276,9 +276,9 @@ EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 
 EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_listen(i, backlog)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_listen(i, backlog)) : -1;
 }
 
 EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
@@ -289,7 +289,7 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	if (!id)
 		return (int)cma_result(-EINVAL);
 	pthread_testcancel();
-	listener = enter(listen);
+	listener = enter_id(listen);
 	if (!listener)
 		return -1;
 	rc = cma_get_request(listener, &made);
@@ -300,7 +300,7 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? end_waiting(i, __func__, NULL, cma_connect(i, conn_param),
 			       RDMA_CM_EVENT_ESTABLISHED)
@@ -309,7 +309,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_para
 
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? end_waiting(i, __func__, NULL, cma_accept(i, conn_param),
 			       RDMA_CM_EVENT_ESTABLISHED)
@@ -319,41 +319,42 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param
 EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data,
 		       uint8_t private_data_len)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL,
-		       cma_reject(i, CM_REJ_CONSUMER, private_data, private_data_len))
+	return i ? end_call(i, __func__, NULL,
+			    cma_reject(i, CM_REJ_CONSUMER, private_data,
+				       private_data_len))
 		 : -1;
 }
 
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			   uint8_t private_data_len)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL,
-		       cma_reject(i, CM_REJ_VENDOR_OPTION, private_data,
-				  private_data_len))
+	return i ? end_call(i, __func__, NULL,
+			    cma_reject(i, CM_REJ_VENDOR_OPTION, private_data,
+				       private_data_len))
 		 : -1;
 }
 
 EXPORT int rdma_establish(struct rdma_cm_id *id)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_establish(i)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_establish(i)) : -1;
 }
 
 EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_notify(i, event)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_notify(i, event)) : -1;
 }
 
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? end_waiting(i, __func__, NULL, cma_disconnect(i),
 			       RDMA_CM_EVENT_DISCONNECTED)
@@ -365,34 +366,35 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 			     int *qp_attr_mask)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	if (!i)
 		return -1;
 	if (!qp_attr || !qp_attr_mask || !id->verbs)
-		return end(i, __func__, NULL, -EINVAL);
-	return end(i, __func__, NULL, cma_qp_attr(i, qp_attr, qp_attr_mask));
+		return end_call(i, __func__, NULL, -EINVAL);
+	return end_call(i, __func__, NULL, cma_qp_attr(i, qp_attr, qp_attr_mask));
 }
 
 EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_create_qp(i, attr)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_create_qp(i, attr)) : -1;
 }
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *init)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, init ? cma_create_qp_of(i, pd, init) : -EINVAL)
+	return i ? end_call(i, __func__, NULL,
+			    init ? cma_create_qp_of(i, pd, init) : -EINVAL)
 		 : -1;
 }
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	if (i)
 		cma_end(cma_destroy_qp(i));
@@ -400,23 +402,24 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 
 EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_create_srq(i, attr)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_create_srq(i, attr)) : -1;
 }
 
 EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 			   struct ibv_srq_init_attr *init)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, init ? cma_create_srq_of(i, pd, init) : -EINVAL)
+	return i ? end_call(i, __func__, NULL,
+			    init ? cma_create_srq_of(i, pd, init) : -EINVAL)
 		 : -1;
 }
 
 EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	if (i)
 		cma_end(cma_destroy_srq(i));
@@ -427,7 +430,7 @@ EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
 			       void *context)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? end_waiting(i, __func__, addr, cma_join(i, addr, false, context),
 			       RDMA_CM_EVENT_MULTICAST_JOIN)
@@ -437,7 +440,7 @@ EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr,
 EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 				  struct rdma_cm_join_mc_attr_ex *attr, void *context)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? end_waiting(i, __func__, NULL, cma_join_ex(i, attr, context),
 			       RDMA_CM_EVENT_MULTICAST_JOIN)
@@ -446,9 +449,9 @@ EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id,
 
 EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, addr, cma_leave(i, addr)) : -1;
+	return i ? end_call(i, __func__, addr, cma_leave(i, addr)) : -1;
 }
 
 /* --- endpoints ----------------------------------------------------------- */
@@ -484,7 +487,7 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
 				 const char *service, const struct rdma_addrinfo *hints)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	return i ? end_waiting(i, __func__, NULL,
 			       cma_resolve_addrinfo(i, node, service, hints),
@@ -494,18 +497,20 @@ EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
 
 EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, info ? cma_query_addrinfo(i, info) : -EINVAL)
+	return i ? end_call(i, __func__, NULL,
+			    info ? cma_query_addrinfo(i, info) : -EINVAL)
 		 : -1;
 }
 
 EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event,
 			       int status, uint64_t arg)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
-	return i ? end(i, __func__, NULL, cma_write_event(i, event, status, arg)) : -1;
+	return i ? end_call(i, __func__, NULL, cma_write_event(i, event, status, arg))
+		 : -1;
 }
 
 EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,
@@ -521,7 +526,7 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res,
 
 EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
-	struct cma_id *i = enter(id);
+	struct cma_id *i = enter_id(id);
 
 	if (i)
 		cma_end(cma_destroy_ep(i));

@@ -57,7 +57,7 @@ static void set_ops(struct verbs_context *v)
 }
 
 /* Fills in the part of the context that programs see. */
-static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
+static int fill_context(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &a->ctx.verbs.context;
 	int rc = event_queue_init(&a->ctx.async);
@@ -76,7 +76,7 @@ static int fill(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 	return 0;
 }
 
-static void attach(struct abi_context *a, struct device *dev)
+static void attach_device(struct abi_context *a, struct device *dev)
 {
 	struct core *core = nic_core(a->nic);
 
@@ -102,12 +102,12 @@ int abi_open_context(struct nic *nic, struct ibv_device *dev, struct abi_file *f
 		return -ENOMEM;
 	a->nic = nic;
 	a->file = file;
-	rc = fill(a, dev, cmd_fd);
+	rc = fill_context(a, dev, cmd_fd);
 	if (rc) {
 		free(a);
 		return rc;
 	}
-	attach(a, device_of(dev));
+	attach_device(a, device_of(dev));
 	*out = a;
 	return 0;
 }

@@ -18,7 +18,7 @@ static struct cq *cq_of_ex(struct ibv_cq_ex *ex)
 	return container_of(ex, struct cq, ex);
 }
 
-static int next(struct cq *cq, bool drive)
+static int next_entry(struct cq *cq, bool drive)
 {
 	struct cqe *cur = &cq->cur;
 
@@ -80,7 +80,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 	}
 	if (!take_reader(cq))
 		return ENOENT;
-	rc = next(cq, true);
+	rc = next_entry(cq, true);
 	if (rc)
 		give_reader(cq);
 	return rc;
@@ -88,7 +88,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr) NO_TS
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
-	return next(cq_of_ex(ex), false);
+	return next_entry(cq_of_ex(ex), false);
 }
 
 static void end_poll(struct ibv_cq_ex *ex)

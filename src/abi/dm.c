@@ -6,7 +6,7 @@
 #include "abi/abi.h"
 #include "verbs/mr.h"
 
-static bool lives(struct ibv_dm *ibv)
+static bool dm_lives(struct ibv_dm *ibv)
 {
 	const void *owner;
 
@@ -18,15 +18,16 @@ static int to_dm(struct ibv_dm *ibv, uint64_t offset, const void *from, size_t l
 {
 	if (!abi_alone())
 		return EDEADLK;
-	return abi_result(lives(ibv) ? dm_write(dm_of(ibv), offset, from, length)
-				     : -EINVAL);
+	return abi_result(dm_lives(ibv) ? dm_write(dm_of(ibv), offset, from, length)
+					: -EINVAL);
 }
 
 static int from_dm(void *to, struct ibv_dm *ibv, uint64_t offset, size_t length)
 {
 	if (!abi_alone())
 		return EDEADLK;
-	return abi_result(lives(ibv) ? dm_read(to, dm_of(ibv), offset, length) : -EINVAL);
+	return abi_result(dm_lives(ibv) ? dm_read(to, dm_of(ibv), offset, length)
+					: -EINVAL);
 }
 
 struct ibv_dm *abi_alloc_dm(struct ibv_context *ibv, struct ibv_alloc_dm_attr *attr)
@@ -50,7 +51,7 @@ int abi_free_dm(struct ibv_dm *ibv)
 {
 	if (!abi_alone())
 		return EDEADLK;
-	if (!lives(ibv))
+	if (!dm_lives(ibv))
 		return abi_result(-ENOENT);
 	inside_begin();
 	abi_hold();

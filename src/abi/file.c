@@ -227,7 +227,8 @@ static const struct step {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void end(struct live *of[LIVE_KINDS], const struct step *step, size_t steps)
+static void end_objects(struct live *of[LIVE_KINDS], const struct step *step,
+			size_t steps)
 {
 	for (; steps--; step++) {
 		struct live **at = &of[step->kind];
@@ -245,7 +246,7 @@ static void end(struct live *of[LIVE_KINDS], const struct step *step, size_t ste
 
 /* --- the end of contexts --------------------------------------------------- */
 
-static void add(struct abi_file *file, struct live *of[LIVE_KINDS])
+static void leave_objects(struct abi_file *file, struct live *of[LIVE_KINDS])
 {
 	for (int kind = 0; kind < LIVE_KINDS; kind++) {
 		struct live **at = &of[kind];
@@ -274,7 +275,7 @@ static void free_context(struct abi_context *a)
 
 static void end_file(struct abi_file *file)
 {
-	end(file->left, with_file, COUNT(with_file));
+	end_objects(file->left, with_file, COUNT(with_file));
 	for (int kind = 0; kind < LIVE_KINDS; kind++)
 		if (file->left[kind])
 			return; /* a peer is copying to or from a region, which stays */
@@ -309,13 +310,13 @@ void file_close(struct abi_context *a)
 	if (a->ctx.stays)
 		a->ctx.dead = true;
 	async_ack_all(&a->ctx);
-	end(own, with_context, COUNT(with_context));
+	end_objects(own, with_context, COUNT(with_context));
 	shared_forget_context(&a->ctx);
 	event_queue_fini(&a->ctx.async);
 	if (fd_is(fd, &a->file->id))
 		close(fd);
 	lock_take(&core->lock);
-	add(a->file, own);
+	leave_objects(a->file, own);
 	a->next = a->file->closed;
 	a->file->closed = a;
 	lock_give(&core->lock);

@@ -49,8 +49,8 @@ static enum ibv_gid_type type_of(struct ibv_context *ibv, const struct gid_entry
 	return e->v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }
 
-static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
-		    struct ibv_gid_entry *out)
+static int describe_gid(struct ibv_context *ibv, uint32_t port, uint32_t index,
+			struct ibv_gid_entry *out)
 {
 	struct gid_entry e;
 	int rc;
@@ -71,7 +71,7 @@ static int describe(struct ibv_context *ibv, uint32_t port, uint32_t index,
 }
 
 /* An older caller gets fewer bytes; a newer caller gets zeroes after ours. */
-static void put(void *to, size_t size, const struct ibv_gid_entry *e)
+static void put_entry(void *to, size_t size, const struct ibv_gid_entry *e)
 {
 	memset(to, 0, size);
 	memcpy(to, e, size < sizeof(*e) ? size : sizeof(*e));
@@ -90,9 +90,9 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t in
 		return errno;
 	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return errno;
-	rc = describe(ibv, port, index, &e);
+	rc = describe_gid(ibv, port, index, &e);
 	if (!rc)
-		put(entry, entry_size, &e);
+		put_entry(entry, entry_size, &e);
 	return abi_leave(rc);
 }
 
@@ -115,13 +115,13 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ibv,
 		return -errno;
 	end = (uint32_t)device_gids(abi_of(ibv)->ctx.dev);
 	for (uint32_t i = 0; i < end && !rc; i++) {
-		rc = describe(ibv, 1, i, &e);
+		rc = describe_gid(ibv, 1, i, &e);
 		if (rc == -ENODATA)
 			rc = 0;
 		else if (!rc && n == max)
 			rc = -EINVAL;
 		else if (!rc)
-			put((char *)entries + n++ * entry_size, entry_size, &e);
+			put_entry((char *)entries + n++ * entry_size, entry_size, &e);
 	}
 	rc = abi_leave(rc);
 	return rc ? -rc : (ssize_t)n;

@@ -23,7 +23,7 @@ int abi_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr
 
 /* Ends a post of receives that returned rc. Before the one that was refused, others may
  * have been posted. */
-static inline int received(struct ibv_context *ibv, int rc)
+static inline int recv_result(struct ibv_context *ibv, int rc)
 {
 	if (__builtin_expect(!rc, 1)) {
 		inside_end();
@@ -43,7 +43,7 @@ int abi_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		return EIO;
 	}
 	rc = qp_post_recv(qp, wr, bad);
-	return received(ibv->context, rc);
+	return recv_result(ibv->context, rc);
 }
 
 int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
@@ -53,7 +53,7 @@ int abi_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 		*bad = wr;
 		return EIO;
 	}
-	return received(ibv->context, srq_post(srq_of(ibv), wr, bad));
+	return recv_result(ibv->context, srq_post(srq_of(ibv), wr, bad));
 }
 
 int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
@@ -66,5 +66,5 @@ int abi_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *wr, struct ibv_ops_
 		*bad = wr;
 		return abi_leave(-EDEADLK);
 	}
-	return received(ibv->context, tm_post(srq_of(ibv), wr, bad));
+	return recv_result(ibv->context, tm_post(srq_of(ibv), wr, bad));
 }

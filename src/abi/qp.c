@@ -145,8 +145,8 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	return nic_listen(a->nic, qp->dev, e.gid.raw);
 }
 
-static int modify(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr,
-		  int mask)
+static int modify_fenced(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr,
+			 int mask)
 {
 	int rc, fenced = 0;
 
@@ -174,7 +174,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	if (!GIVEN("modify_qp", attr))
 		return errno;
 	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
-	return ctx ? abi_leave(modify(abi_of(ctx), qp_of(ibv), attr, mask)) : errno;
+	return ctx ? abi_leave(modify_fenced(abi_of(ctx), qp_of(ibv), attr, mask))
+		   : errno;
 }
 
 /* The limit is the shortest time between two frames, so bursts are not supported. */
@@ -193,7 +194,8 @@ int abi_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *
 	if (limit->comp_mask || limit->max_burst_sz || limit->typical_pkt_sz)
 		return abi_leave(-EINVAL);
 	attr.rate_limit = limit->rate_limit;
-	return abi_leave(modify(abi_of(ctx), qp_of(ibv), &attr, IBV_QP_RATE_LIMIT));
+	return abi_leave(
+		modify_fenced(abi_of(ctx), qp_of(ibv), &attr, IBV_QP_RATE_LIMIT));
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
@@ -216,7 +218,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 /* Keeps peers of this host from writing to memory through this QP. If a peer is in the
  * middle of a write and does not finish, returns -EBUSY: the QP then stays, in RESET, and
  * can be destroyed later. */
-static int withdraw(struct nic *nic, struct qp *qp)
+static int withdraw_qp(struct nic *nic, struct qp *qp)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
@@ -238,7 +240,7 @@ int abi_end_qp(struct nic *nic, struct qp *qp)
 	}
 	if (qp->kind->leave && qp->kind->leave(qp))
 		return 0;
-	rc = withdraw(nic, qp);
+	rc = withdraw_qp(nic, qp);
 	if (!rc)
 		rc = qp_destroy(qp);
 	if (!rc)
@@ -257,7 +259,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 }
 
 /* Attaching twice counts once. The NIC counts the QPs that join a group. */
-static int attach(struct abi_context *a, struct qp *qp, const union ibv_gid *gid)
+static int attach_group(struct abi_context *a, struct qp *qp, const union ibv_gid *gid)
 {
 	int rc;
 
@@ -278,7 +280,7 @@ EXPORT int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16
 	if (!GIVEN("attach_mcast", gid))
 		return errno;
 	ctx = abi_enter_on(LIVE(qp_of, ibv), LIVE_QP, EINVAL);
-	return ctx ? abi_leave(attach(abi_of(ctx), qp_of(ibv), gid)) : errno;
+	return ctx ? abi_leave(attach_group(abi_of(ctx), qp_of(ibv), gid)) : errno;
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)

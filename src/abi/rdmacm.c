@@ -12,7 +12,7 @@
 long rdmacm_INT(void);
 
 /* Writes the message once in a process. */
-static void say(void)
+static void say_unsupported(void)
 {
 	static const char line[] =
 		"urnic: the program called a function of librdmacm that "
@@ -27,7 +27,7 @@ static void say(void)
 /* long, since it stands for functions that return int, ssize_t or off_t. */
 STUB long rdmacm_INT(void)
 {
-	say();
+	say_unsupported();
 	errno = ENOSYS;
 	return -1;
 }

@@ -58,13 +58,13 @@ int rsock_rdma_port(const uint8_t ip[16], uint32_t ifindex, struct rsock_port *o
 
 /* Begins a call that is a cancellation point in POSIX: it can be cancelled here, and
  * while it sleeps. */
-static void begin(void)
+static void begin_call(void)
 {
 	pthread_testcancel();
 	held_begin();
 }
 
-static ssize_t end(ssize_t rc)
+static ssize_t end_call(ssize_t rc)
 {
 	held_end();
 	return cma_result(rc);
@@ -107,14 +107,14 @@ EXPORT int rlisten(int socket, int backlog)
 
 EXPORT int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 {
-	begin();
-	return (int)end(rsocket_accept(socket, addr, addrlen));
+	begin_call();
+	return (int)end_call(rsocket_accept(socket, addr, addrlen));
 }
 
 EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 {
-	begin();
-	return (int)end(rsocket_connect(socket, addr, addrlen));
+	begin_call();
+	return (int)end_call(rsocket_connect(socket, addr, addrlen));
 }
 
 EXPORT int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
@@ -159,8 +159,8 @@ EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { (void *)(uintptr_t)buf, at_most(len) };
 
-	begin();
-	return end(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
+	begin_call();
+	return end_call(rsocket_send(socket, &iov, 1, flags, dest_addr, addrlen));
 }
 
 EXPORT ssize_t rsend(int socket, const void *buf, size_t len, int flags)
@@ -179,9 +179,9 @@ EXPORT ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 		return rwritev(socket, NULL, 1);
 	if (msg->msg_controllen)
 		return cma_result(-EOPNOTSUPP);
-	begin();
-	return end(rsocket_send(socket, msg->msg_iov, iovs_of(msg), flags, msg->msg_name,
-				msg->msg_namelen));
+	begin_call();
+	return end_call(rsocket_send(socket, msg->msg_iov, iovs_of(msg), flags,
+				     msg->msg_name, msg->msg_namelen));
 }
 
 EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
@@ -191,8 +191,8 @@ EXPORT ssize_t rwrite(int socket, const void *buf, size_t count)
 
 EXPORT ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
-	begin();
-	return end(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
+	begin_call();
+	return end_call(rsocket_send(socket, iov, iovcnt, 0, NULL, 0));
 }
 
 /* --- receiving ----------------------------------------------------------- */
@@ -202,8 +202,8 @@ EXPORT ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { buf, at_most(len) };
 
-	begin();
-	return end(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
+	begin_call();
+	return end_call(rsocket_receive(socket, &iov, 1, &flags, src_addr, addrlen));
 }
 
 EXPORT ssize_t rrecv(int socket, void *buf, size_t len, int flags)
@@ -217,14 +217,14 @@ EXPORT ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 
 	if (!msg)
 		return rreadv(socket, NULL, 1);
-	begin();
+	begin_call();
 	rc = rsocket_receive(socket, msg->msg_iov, iovs_of(msg), &flags, msg->msg_name,
 			     &msg->msg_namelen);
 	if (rc >= 0) {
 		msg->msg_controllen = 0;
 		msg->msg_flags = flags;
 	}
-	return end(rc);
+	return end_call(rc);
 }
 
 EXPORT ssize_t rread(int socket, void *buf, size_t count)
@@ -236,8 +236,8 @@ EXPORT ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
 	int flags = 0;
 
-	begin();
-	return end(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
+	begin_call();
+	return end_call(rsocket_receive(socket, iov, iovcnt, &flags, NULL, NULL));
 }
 
 /* --- direct placement ---------------------------------------------------- */
@@ -261,8 +261,9 @@ EXPORT int riounmap(int socket, void *buf, size_t len)
 
 EXPORT size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
 {
-	begin();
-	return (size_t)end(rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
+	begin_call();
+	return (size_t)end_call(
+		rsocket_write_at(socket, buf, count, (uint64_t)offset, flags));
 }
 
 /* --- options ------------------------------------------------------------- */
@@ -302,13 +303,13 @@ EXPORT int rfcntl(int socket, int cmd, ...)
 
 EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
-	begin();
-	return (int)end(rsocket_poll(fds, nfds, timeout));
+	begin_call();
+	return (int)end_call(rsocket_poll(fds, nfds, timeout));
 }
 
 EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		   struct timeval *timeout)
 {
-	begin();
-	return (int)end(rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
+	begin_call();
+	return (int)end_call(rsocket_select(nfds, readfds, writefds, exceptfds, timeout));
 }

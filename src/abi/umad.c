@@ -177,7 +177,7 @@ EXPORT int umad_get_fd(int portid)
 
 /* Returns the agent of a message of n bytes. If it did not fit, it stays queued, and
  * *length is set to the room that it needs. */
-static int received(const struct ib_user_mad *mad, long n, size_t need, int *length)
+static int recv_result(const struct ib_user_mad *mad, long n, size_t need, int *length)
 {
 	if (n >= PLUG_HDR) {
 		*length = (int)(n - PLUG_HDR);
@@ -219,11 +219,11 @@ EXPORT int umad_recv(int portid, void *umad, int *length, int timeout_ms)
 	} while (n == -EWOULDBLOCK && timeout_ms < 0);
 	if (n == -EIO)
 		slow_down(timeout_ms);
-	return received(umad, n, need, length);
+	return recv_result(umad, n, need, length);
 }
 
-static struct plug_register request(int class, int version, uint8_t rmpp, uint32_t oui,
-				    const void *mask)
+static struct plug_register register_request(int class, int version, uint8_t rmpp,
+					     uint32_t oui, const void *mask)
 {
 	struct plug_register r = {
 		.say = PLUG_REGISTER,
@@ -241,8 +241,8 @@ static struct plug_register request(int class, int version, uint8_t rmpp, uint32
 EXPORT int umad_register(int portid, int mgmt_class, int mgmt_version,
 			 uint8_t rmpp_version, long method_mask[16 / sizeof(long)])
 {
-	struct plug_register r =
-		request(mgmt_class, mgmt_version, rmpp_version, OPENIB_OUI, method_mask);
+	struct plug_register r = register_request(mgmt_class, mgmt_version, rmpp_version,
+						  OPENIB_OUI, method_mask);
 	int rc = plug_register(portid, &r);
 
 	return rc < 0 ? -EPERM : rc;
@@ -252,9 +252,9 @@ EXPORT int umad_register_oui(int portid, int mgmt_class, uint8_t rmpp_version,
 			     uint8_t oui[3], long method_mask[16 / sizeof(long)])
 {
 	struct plug_register r =
-		request(mgmt_class, 1, rmpp_version,
-			(uint32_t)oui[0] << 16 | (uint32_t)oui[1] << 8 | oui[2],
-			method_mask);
+		register_request(mgmt_class, 1, rmpp_version,
+				 (uint32_t)oui[0] << 16 | (uint32_t)oui[1] << 8 | oui[2],
+				 method_mask);
 	int rc;
 
 	if (mgmt_class < VENDOR2 || mgmt_class > VENDOR2_LAST)
@@ -273,8 +273,8 @@ EXPORT int umad_register2(int port_fd, struct umad_reg_attr *attr, uint32_t *age
 	if (attr->mgmt_class >= VENDOR2 && attr->mgmt_class <= VENDOR2_LAST &&
 	    (!attr->oui || attr->oui > 0xffffff))
 		return EINVAL;
-	r = request(attr->mgmt_class, attr->mgmt_class_version, attr->rmpp_version,
-		    attr->oui, attr->method_mask);
+	r = register_request(attr->mgmt_class, attr->mgmt_class_version,
+			     attr->rmpp_version, attr->oui, attr->method_mask);
 	r.own_rmpp = attr->flags & UMAD_USER_RMPP;
 	rc = attr->flags & ~(uint32_t)UMAD_USER_RMPP ? -EINVAL
 						     : plug_register(port_fd, &r);

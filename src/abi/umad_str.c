@@ -118,8 +118,8 @@ static const char *const sa_statuses[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-static const char *find(const struct row *row, size_t n, uint8_t class, uint16_t value,
-			const char *none)
+static const char *find_name(const struct row *row, size_t n, uint8_t class,
+			     uint16_t value, const char *none)
 {
 	if (class == SM_DR)
 		class = SM_LID;
@@ -141,13 +141,13 @@ EXPORT const char *umad_class_str(uint8_t mgmt_class)
 
 EXPORT const char *umad_method_str(uint8_t mgmt_class, uint8_t method)
 {
-	return find(methods, COUNT(methods), mgmt_class, method, "<unknown");
+	return find_name(methods, COUNT(methods), mgmt_class, method, "<unknown");
 }
 
 EXPORT const char *umad_attribute_str(uint8_t mgmt_class, __be16 attr_id)
 {
-	return find(attrs, COUNT(attrs), mgmt_class, __builtin_bswap16(attr_id),
-		    "<unknown>");
+	return find_name(attrs, COUNT(attrs), mgmt_class, __builtin_bswap16(attr_id),
+			 "<unknown>");
 }
 
 /* IBTA 13.4.7. */

@@ -25,8 +25,8 @@ static struct cm *cm_of_source(struct source *s)
 	return container_of(s, struct cm, source);
 }
 
-static unsigned input(struct source *s, enum source_depth depth, struct source_got *got,
-		      uint64_t now)
+static unsigned take_input(struct source *s, enum source_depth depth,
+			   struct source_got *got, uint64_t now)
 {
 	struct cm *cm = cm_of_source(s);
 	bool any;
@@ -42,7 +42,7 @@ static unsigned input(struct source *s, enum source_depth depth, struct source_g
 }
 
 /* Tells programs what has happened, by a write to their descriptors. */
-static void run(struct source *s, uint64_t now)
+static void run_timers(struct source *s, uint64_t now)
 {
 	int was = cancel_hold();
 
@@ -50,20 +50,21 @@ static void run(struct source *s, uint64_t now)
 	cancel_let(was);
 }
 
-static unsigned fds(struct source *s, struct source_fd *fd)
+static unsigned list_fds(struct source *s, struct source_fd *fd)
 {
 	*fd = (struct source_fd){ .fd = cm_fd(cm_of_source(s)), .is = SOURCE_CALL };
 	return 1;
 }
 
-static void forked(struct source *s)
+static void close_forked(struct source *s)
 {
 	iw_forked(cm_of_source(s));
 	listeners_forked(cm_of_source(s));
 }
 
 static const struct source_ops source_ops = {
-	SOURCE_SOCKETS, .input = input, .run = run, .fds = fds, .forked = forked,
+	SOURCE_SOCKETS,	 .input = take_input,	 .run = run_timers,
+	.fds = list_fds, .forked = close_forked,
 };
 
 struct source *cm_source(struct cm *cm)

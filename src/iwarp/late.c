@@ -18,7 +18,7 @@ static bool may_wait(const struct iw_qp *q)
 	return q->life == LIFE_OPEN && q->qp->state == IBV_QPS_RTS && q->iw->late_ns > 0;
 }
 
-static void begin(struct iw_qp *q, uint64_t now)
+static void begin_wait(struct iw_qp *q, uint64_t now)
 {
 	struct iw_late *l = &q->late;
 	char peer[INET6_ADDRSTRLEN];
@@ -43,7 +43,7 @@ bool iw_late(struct iw_qp *q, uint64_t now)
 	if (!may_wait(q) || (again && now >= l->until))
 		return false;
 	if (!again)
-		begin(q, now);
+		begin_wait(q, now);
 	qp_await_recv(q->qp, again);
 	l->waits = true;
 	if (!l->paused)

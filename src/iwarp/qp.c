@@ -111,8 +111,9 @@ void iwarp_forget_user(struct qp *qp)
 /* --- attaching ----------------------------------------------------------- */
 
 /* Sets the connection's fields; nothing uses them before the QP is in RTS. */
-static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_params *p,
-		   const struct iwarp_user *user, void *arg)
+static int prepare_stream(struct iw_qp *q, struct stream *stream,
+			  const struct iw_params *p, const struct iwarp_user *user,
+			  void *arg)
 {
 	if (q->qp->state != IBV_QPS_INIT || q->stream || p->ird > IW_DEPTH_MAX ||
 	    p->ord > IW_DEPTH_MAX)
@@ -130,8 +131,8 @@ static int prepare(struct iw_qp *q, struct stream *stream, const struct iw_param
 	return 0;
 }
 
-static int attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
-		  const struct iwarp_user *user, void *arg, uint64_t now)
+static int attach_stream(struct qp *qp, struct stream *stream, const struct iw_params *p,
+			 const struct iwarp_user *user, void *arg, uint64_t now)
 	REQUIRES(qp->lock)
 {
 	const struct ibv_qp_attr a = {
@@ -145,7 +146,7 @@ static int attach(struct qp *qp, struct stream *stream, const struct iw_params *
 	if (qp->transport != &iwarp_transport)
 		return -EINVAL;
 	q = iw_qp(qp);
-	rc = prepare(q, stream, p, user, arg);
+	rc = prepare_stream(q, stream, p, user, arg);
 	if (rc)
 		return rc;
 	turn_is_held(qp->core);
@@ -173,7 +174,7 @@ int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p
 	int rc;
 
 	lock_take(&qp->lock);
-	rc = attach(qp, stream, p, user, arg, now);
+	rc = attach_stream(qp, stream, p, user, arg, now);
 	lock_give(&qp->lock);
 	return rc;
 }
@@ -219,7 +220,7 @@ static int enter_rts(struct iw_qp *q, enum ibv_qp_state from)
 /* --- ends ---------------------------------------------------------------- */
 
 /* Begins nothing more; what has begun is still sent. */
-static void last(struct iw_qp *q, enum iw_end how)
+static void enter_last(struct iw_qp *q, enum iw_end how)
 {
 	q->life = LIFE_LAST;
 	q->target.have_recv = false; /* verbs flushes that receive */
@@ -234,7 +235,7 @@ void iw_fail(struct iw_qp *q, int event, bool terminate, uint64_t now)
 	iw_req_release(q, now);
 	if (q->life == LIFE_OPEN) {
 		q->c.term_due = terminate && !q->closing;
-		last(q, IW_END_ERROR);
+		enter_last(q, IW_END_ERROR);
 	}
 	qp_fail(q->qp, false, event, now);
 }
@@ -250,7 +251,7 @@ static void over(struct iw_qp *q, enum iw_end how, uint64_t now) REQUIRES(q->qp-
 {
 	iw_req_release(q, now);
 	if (q->life == LIFE_OPEN)
-		last(q, how);
+		enter_last(q, how);
 	if (q->life != LIFE_NONE)
 		q->life = LIFE_OVER;
 	qp_fail(q->qp, false, -1, now);
@@ -287,7 +288,7 @@ void iwarp_hangup(struct qp *qp, int why, uint64_t now)
 
 /* SQD: once all that was posted is sent and answered, no more requests of the peer are
  * accepted; once those accepted before are answered, FIN is sent. */
-static void drain(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+static void drain_sqd(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	if (q->life != LIFE_OPEN || q->closing || q->c.rtr_due ||
 	    !send_is_drained(q->qp, &q->c.s, true))
@@ -310,7 +311,7 @@ static uint64_t earliest(const struct iw_qp *q)
 	return q->held_until && q->held_until < at ? q->held_until : at;
 }
 
-static uint64_t run(struct qp *qp, uint64_t now)
+static uint64_t run_timers(struct qp *qp, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 	bool given_up;
@@ -322,7 +323,7 @@ static uint64_t run(struct qp *qp, uint64_t now)
 		iw_settle(q, now);
 	}
 	iw_late_run(q, now);
-	drain(q, now);
+	drain_sqd(q, now);
 	/* A peer that takes nothing must not delay a QP's end. */
 	if (q->life == LIFE_LAST && q->give_up_at == NEVER)
 		q->give_up_at = now + LAST_NS;
@@ -371,7 +372,7 @@ void iwarp_release(struct qp *qp)
 
 /* --- core's calls -------------------------------------------------------- */
 
-static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
+static int enter_state(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
 	struct iw_qp *q = iw_qp(qp);
 
@@ -389,7 +390,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 		return 0;
 	case IBV_QPS_ERR:
 		if (q->life == LIFE_OPEN)
-			last(q, IW_END_US);
+			enter_last(q, IW_END_US);
 		return 0;
 	case IBV_QPS_INIT:
 		return 0;
@@ -401,7 +402,7 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return -EINVAL;
 }
 
-static void describe(const struct qp *qp, char *buf, size_t size)
+static void describe_qp(const struct qp *qp, char *buf, size_t size)
 {
 	const struct iw_qp *q = iw_qp((struct qp *)qp);
 
@@ -422,7 +423,7 @@ static void peer(const struct qp *qp, char *buf, size_t size)
 	snprintf(buf, size, "%s, port %u", addr_text(q->p.peer, ip), q->p.peer_port);
 }
 
-static bool output(struct qp *qp, struct batch *b, uint64_t now)
+static bool put_output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct iwarp *iw = iwarp_of(qp->core);
 
@@ -433,11 +434,11 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 const struct transport iwarp_transport = {
 	.name = "iwarp",
 	.stream = true,
-	.output = output,
+	.output = put_output,
 	.open = open_qp,
 	.close = close_qp,
-	.enter = enter,
-	.run = run,
-	.describe = describe,
+	.enter = enter_state,
+	.run = run_timers,
+	.describe = describe_qp,
 	.peer = peer,
 };

@@ -21,7 +21,7 @@ const struct iw_read *iw_read_find(const struct iw_qp *q, uint32_t msn)
 }
 
 /* The oldest that is outstanding, or NULL. */
-static struct iw_read *oldest(struct iw_qp *q)
+static struct iw_read *oldest_read(struct iw_qp *q)
 {
 	return q->src.answered == q->c.s.reads ? NULL
 					       : &q->reads[q->src.answered % DEPTH];
@@ -31,7 +31,7 @@ static struct iw_read *oldest(struct iw_qp *q)
 static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp *d,
 		       size_t ulpdu, uint64_t now) REQUIRES(q->qp->lock)
 {
-	const struct iw_read *r = oldest(q);
+	const struct iw_read *r = oldest_read(q);
 
 	/* All requests before it are complete, so the oldest is the READ.  (An RTR has no
 	 * work request.) */
@@ -42,7 +42,7 @@ static void bad_answer(struct iw_qp *q, enum rdmap_error error, const struct ddp
 }
 
 /* The oldest READ or atomic has been answered. */
-static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
+static void oldest_answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	q->src.answered++;
@@ -52,8 +52,8 @@ static void answered(struct iw_qp *q, const struct iw_read *r, uint64_t now)
 	iw_req_complete(q, now);
 }
 
-static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off, const void *at,
-		  uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
+static bool place_data(struct iw_qp *q, const struct iw_read *r, uint32_t off,
+		       const void *at, uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	int rc;
@@ -73,7 +73,7 @@ static bool place(struct iw_qp *q, const struct iw_read *r, uint32_t off, const 
 void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		      uint32_t len, uint64_t now)
 {
-	struct iw_read *r = oldest(q);
+	struct iw_read *r = oldest_read(q);
 	size_t ulpdu = DDP_TAGGED_LEN + len;
 
 	if (!r || r->atomic) {
@@ -90,17 +90,17 @@ void iw_read_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 		bad_answer(q, TERM_DDP_BOUNDS, d, ulpdu, now);
 		return;
 	}
-	if (!place(q, r, r->done, at, len, now))
+	if (!place_data(q, r, r->done, at, len, now))
 		return;
 	r->done += len;
 	if (d->last)
-		answered(q, r, now);
+		oldest_answered(q, r, now);
 }
 
 void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 			uint64_t now)
 {
-	struct iw_read *r = oldest(q);
+	struct iw_read *r = oldest_read(q);
 	struct rdmap_atomic_response a;
 
 	rdmap_atomic_response_parse(&a, at);
@@ -109,6 +109,6 @@ void iw_atomic_response(struct iw_qp *q, const struct ddp *d, const uint8_t *at,
 			   DDP_UNTAGGED_LEN + RDMAP_ATOMIC_RESPONSE_LEN, now);
 		return;
 	}
-	if (place(q, r, 0, &a.orig, sizeof(a.orig), now))
-		answered(q, r, now);
+	if (place_data(q, r, 0, &a.orig, sizeof(a.orig), now))
+		oldest_answered(q, r, now);
 }

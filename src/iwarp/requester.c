@@ -32,14 +32,14 @@ void iw_req_reset(struct iw_qp *q)
 
 /* --- how work requests end ----------------------------------------------- */
 
-static bool alive(const struct iw_qp *q)
+static bool is_alive(const struct iw_qp *q)
 {
 	return q->life == LIFE_OPEN && q->qp->state != IBV_QPS_ERR;
 }
 
 void iw_req_flush(struct iw_qp *q, uint32_t until, uint64_t now)
 {
-	while (alive(q) && q->qp->sq.tail != until)
+	while (is_alive(q) && q->qp->sq.tail != until)
 		send_end(q->qp, &q->src, &q->c.s, IBV_WC_WR_FLUSH_ERR, VERR_FLUSHED, now);
 }
 
@@ -58,17 +58,18 @@ void iw_req_complete(struct iw_qp *q, uint64_t now)
 	struct send_source *s = &q->src;
 	struct send_part part;
 
-	while (alive(q) && !is_held(q, now) && send_part(q->qp, s, &q->c.s, gone, &part))
+	while (is_alive(q) && !is_held(q, now) &&
+	       send_part(q->qp, s, &q->c.s, gone, &part))
 		(void)send_took(q->qp, s, &part, now);
 	/* A message that cannot go on blocks all others, perhaps the responses that the
 	 * peer waits for: so work requests before it are not waited for but flushed. */
-	if (!alive(q) || !s->failed ||
+	if (!is_alive(q) || !s->failed ||
 	    (!send_fails(q->qp, s, &q->c.s) && !send_has_begun(&q->c.s)))
 		return;
 	s->failed = false;
 	q->held_until = 0;
 	iw_req_flush(q, q->c.s.cur, now);
-	if (alive(q))
+	if (is_alive(q))
 		send_end(q->qp, s, &q->c.s, s->fail_status, s->fail_verr, now);
 	/* A part of the message may have been sent. */
 	iw_terminate(q, TERM_RDMAP_LOCAL, NULL, 0, NULL, -1, now);
@@ -105,8 +106,8 @@ void iw_req_error(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
 	iw_req_complete(q, now);
 }
 
-static enum step refuse(struct iw_qp *q, enum ibv_wc_status status, enum verr verr,
-			uint64_t now) REQUIRES(q->qp->lock)
+static enum step refuse_request(struct iw_qp *q, enum ibv_wc_status status,
+				enum verr verr, uint64_t now) REQUIRES(q->qp->lock)
 {
 	/* Planned segments are sent first: then the work request is at q's own cursor. */
 	if (q->iw->plans)
@@ -130,7 +131,7 @@ static enum step local_work(struct iw_qp *q, struct iw_cursor *c, uint64_t now)
 	case END_WAITS:
 		return STEP_WAIT;
 	case END_FAILED:
-		return refuse(q, st, verr, now);
+		return refuse_request(q, st, verr, now);
 	case END_DONE:
 		break;
 	}
@@ -148,7 +149,7 @@ static void end_message(const struct iw_qp *q, struct iw_cursor *c, const struct
 	c->answered = false;
 }
 
-static uint32_t least(uint32_t a, size_t b)
+static uint32_t least_of(uint32_t a, size_t b)
 {
 	return a < b ? a : (uint32_t)b;
 }
@@ -161,7 +162,7 @@ static enum step write_segment(struct iw_qp *q, struct iw_cursor *c, struct seg 
 	s->ddp.stag = w->rkey;
 	s->ddp.to = w->remote_addr + c->off;
 	s->off = c->off;
-	s->len = least(w->length - c->off, q->mulpdu - DDP_TAGGED_LEN);
+	s->len = least_of(w->length - c->off, q->mulpdu - DDP_TAGGED_LEN);
 	s->ddp.last = c->off + s->len == w->length;
 	c->off += s->len;
 	if (s->ddp.last)
@@ -196,7 +197,7 @@ static enum step send_segment(struct iw_qp *q, struct iw_cursor *c, struct seg *
 	s->ddp.msn = c->msn[0];
 	s->ddp.mo = c->off;
 	s->off = c->off;
-	s->len = least(w->length - c->off, q->mulpdu - DDP_UNTAGGED_LEN);
+	s->len = least_of(w->length - c->off, q->mulpdu - DDP_UNTAGGED_LEN);
 	s->ddp.last = c->off + s->len == w->length;
 	c->off += s->len;
 	if (s->ddp.last) {
@@ -317,12 +318,12 @@ static enum step may_begin(struct iw_qp *q, struct iw_cursor *c, const struct sw
 	case SEND_LOCAL:
 		return local_work(q, c, now);
 	case SEND_BAD_OP:
-		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		return refuse_request(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	case SEND_TOO_LONG:
-		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+		return refuse_request(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	}
 	if (wqe_is_atomic(w) && w->length != 8)
-		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+		return refuse_request(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	return wqe_is_read(w) && !send_may_read(&q->src, &c->s, &limits) ? STEP_WAIT
 									 : STEP_SEG;
 }
@@ -346,7 +347,7 @@ enum step iw_req_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 			return step;
 	}
 	if (wqe_resolve(qp, c->s.cur, &work->memory) != 0)
-		return refuse(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+		return refuse_request(q, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	s->span = &work->memory.span;
 	if (!send_has_begun(&c->s))
 		send_begin(&c->s, w, w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? 2 : 1);

@@ -32,7 +32,7 @@ void iw_rsp_reset(struct iw_qp *q)
 	q->first = true;
 }
 
-static void refuse(struct iw_qp *q, const struct in *in, enum rdmap_error error)
+static void refuse_message(struct iw_qp *q, const struct in *in, enum rdmap_error error)
 	REQUIRES(q->qp->lock)
 {
 	iw_terminate(q, error, &in->d, in->ulpdu, NULL, IBV_EVENT_QP_REQ_ERR, in->now);
@@ -50,11 +50,11 @@ static void no_recv(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 		return;
 	q->msn[0] = msn;
 	q->mo[0] = mo;
-	refuse(q, in, TERM_DDP_NO_BUFFER);
+	refuse_message(q, in, TERM_DDP_NO_BUFFER);
 }
 
-/* As refuse(), for an error of the receive: its completion reports the error, so no event
- * does. */
+/* As refuse_message(), for an error of the receive: its completion reports the error, so
+ * no event does. */
 static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
 	REQUIRES(q->qp->lock)
 {
@@ -74,7 +74,7 @@ static void refuse_recv(struct iw_qp *q, const struct in *in, enum refusal why)
 
 /* --- queue 0: SEND, immediate data --------------------------------------- */
 
-static enum refusal fill(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
+static enum refusal fill_recv(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	enum refusal why = ACCEPTED;
 
@@ -92,7 +92,7 @@ static enum refusal fill(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->l
 static void send_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	struct cqe cqe = { .now = in->now, .opcode = IBV_WC_RECV };
-	enum refusal why = fill(q, in);
+	enum refusal why = fill_recv(q, in);
 
 	if (why) {
 		refuse_recv(q, in, why);
@@ -179,11 +179,12 @@ static bool has_resource(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->l
 		n--;
 	if (n < q->p.ird || is_rtr(q, in, MPA_RTR_READ))
 		return true;
-	refuse(q, in, TERM_DDP_NO_BUFFER);
+	refuse_message(q, in, TERM_DDP_NO_BUFFER);
 	return false;
 }
 
-static void note(struct iw_qp *q, const struct in *in, const struct iw_resource *o)
+static void keep_resource(struct iw_qp *q, const struct in *in,
+			  const struct iw_resource *o)
 {
 	struct iw_resource *to = &q->resources.v[q->resources.tail++ % DEPTH];
 
@@ -207,7 +208,7 @@ static void read_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock
 	if (why)
 		refuse_memory(q, in, why, in->at);
 	else
-		note(q, in, &o);
+		keep_resource(q, in, &o);
 }
 
 /* RFC 7306, 5.1: no carry leaves a bit that is set in the mask. */
@@ -218,8 +219,8 @@ static uint64_t masked_add(uint64_t a, uint64_t b, uint64_t mask)
 	return ((a & ~top) + (b & ~top)) ^ ((a ^ b) & top);
 }
 
-static enum refusal execute(struct qp *qp, const struct rdmap_atomic *a, uint64_t *at,
-			    uint64_t *orig)
+static enum refusal execute_atomic(struct qp *qp, const struct rdmap_atomic *a,
+				   uint64_t *at, uint64_t *orig)
 {
 	enum refusal why;
 	uint64_t seen, put;
@@ -263,16 +264,16 @@ static void atomic_came(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lo
 				   IBV_ACCESS_REMOTE_ATOMIC, &host);
 	if (!why && ((a.op != RDMAP_FETCH_ADD && a.op != RDMAP_CMP_SWAP) || a.to & 7 ||
 		     (uintptr_t)host & 7)) {
-		refuse(q, in, TERM_RDMAP_OPERATION);
+		refuse_message(q, in, TERM_RDMAP_OPERATION);
 		return;
 	}
 	o.a.id = a.id;
 	if (!why)
-		why = execute(q->qp, &a, (uint64_t *)(void *)host, &o.a.orig);
+		why = execute_atomic(q->qp, &a, (uint64_t *)(void *)host, &o.a.orig);
 	if (why)
 		refuse_memory(q, in, why, NULL);
 	else
-		note(q, in, &o);
+		keep_resource(q, in, &o);
 }
 
 /* --- tagged -------------------------------------------------------------- */
@@ -304,12 +305,12 @@ static void tagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 /* --- untagged ------------------------------------------------------------ */
 
 /* Does the opcode belong to this queue, and does it continue the message? */
-static bool fits(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
+static bool opcode_fits(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
 	if (in->op->queue == in->d.qn && (in->d.qn != 0 || !q->op || q->op == in->op) &&
 	    (!in->op->body || (in->len == in->op->body && in->d.last)))
 		return true;
-	refuse(q, in, TERM_RDMAP_OPCODE);
+	refuse_message(q, in, TERM_RDMAP_OPCODE);
 	return false;
 }
 
@@ -322,7 +323,7 @@ static bool is_rtr_send(const struct iw_qp *q, const struct in *in)
 
 static void untagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 {
-	if (!fits(q, in))
+	if (!opcode_fits(q, in))
 		return;
 	q->mo[in->d.qn] += in->len;
 	if (in->d.last) {
@@ -363,7 +364,7 @@ static void untagged(struct iw_qp *q, const struct in *in) REQUIRES(q->qp->lock)
 
 /* Checks a header's general rules and returns the error, 0: none.  DDP's rules first (RFC
  * 5041, 7.1: segments come in order, and messages on each queue). */
-static unsigned judge(const struct iw_qp *q, const struct in *in)
+static unsigned header_error(const struct iw_qp *q, const struct in *in)
 {
 	const struct ddp *d = &in->d;
 
@@ -385,7 +386,8 @@ static unsigned judge(const struct iw_qp *q, const struct in *in)
 /* A segment of the peer's program may answer our last message, whose completion waited
  * for it: that is made first.  A response to a READ or atomic comes from the peer's NIC
  * and does not count.  Returns false if the completion has failed the QP. */
-static bool answered(struct iw_qp *q, unsigned opcode, uint64_t now) REQUIRES(q->qp->lock)
+static bool release_answered(struct iw_qp *q, unsigned opcode, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	if (opcode == RDMAP_READ_RESPONSE || opcode == RDMAP_ATOMIC_RESPONSE)
 		return true;
@@ -411,11 +413,11 @@ void iw_rsp_segment(struct iw_qp *q, const uint8_t *ulpdu, size_t n, uint64_t no
 	in.op = rdmap_op(rdmap_opcode(in.d.ulp));
 	in.at = ulpdu + hdr;
 	in.len = (uint32_t)(n - (size_t)hdr);
-	if (!answered(q, rdmap_opcode(in.d.ulp), now))
+	if (!release_answered(q, rdmap_opcode(in.d.ulp), now))
 		return;
-	error = judge(q, &in);
+	error = header_error(q, &in);
 	if (error)
-		refuse(q, &in, (enum rdmap_error)error);
+		refuse_message(q, &in, (enum rdmap_error)error);
 	else if (in.d.tagged)
 		tagged(q, &in);
 	else

@@ -19,8 +19,9 @@ static enum step atomic_answer(const struct iw_resource *o, struct iw_cursor *c,
 
 /* Finds the payload's memory.  The region may have gone since the READ was requested:
  * then a Terminate is sent. */
-static bool resolve(struct iw_qp *q, const struct iw_resource *o, uint32_t off,
-		    uint32_t len, struct work *work, uint64_t now) REQUIRES(q->qp->lock)
+static bool resolve_memory(struct iw_qp *q, const struct iw_resource *o, uint32_t off,
+			   uint32_t len, struct work *work, uint64_t now)
+	REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
 	uint8_t read[RDMAP_READ_LEN];
@@ -62,7 +63,7 @@ enum step iw_rsp_next(struct iw_qp *q, struct iw_cursor *c, struct seg *s,
 		return atomic_answer(o, c, s);
 	left = o->r.len - c->resource_off;
 	len = left < most ? left : (uint32_t)most;
-	if (!resolve(q, o, c->resource_off, len, work, now))
+	if (!resolve_memory(q, o, c->resource_off, len, work, now))
 		return STEP_STOP;
 	s->len = len;
 	s->ddp.tagged = true;

@@ -42,7 +42,7 @@ static void put_hello(struct iw_setup *s, const struct mpa_hello *h)
 
 /* --- ends ---------------------------------------------------------------- */
 
-static void fail(struct iw_setup *s, enum iw_why why)
+static void fail_setup(struct iw_setup *s, enum iw_why why)
 {
 	s->state = IW_FAILED;
 	s->why = why;
@@ -74,7 +74,7 @@ static void fail_terminate(struct iw_setup *s, enum iw_why why, uint16_t error)
 		mpa_crc_put(mpa_crc(MPA_CRC_START, s->out, s->out_len), crc);
 	memcpy(s->out + s->out_len, crc, sizeof(crc));
 	s->out_len += sizeof(crc);
-	fail(s, why);
+	fail_setup(s, why);
 }
 
 /* --- offers -------------------------------------------------------------- */
@@ -129,9 +129,9 @@ static void request_came(struct iw_setup *s)
 	const struct mpa_hello *h = &s->peer;
 
 	if (h->reply) {
-		fail(s, IW_WHY_GARBAGE);
+		fail_setup(s, IW_WHY_GARBAGE);
 	} else if (h->revision != 1 && h->revision != 2) {
-		fail(s, IW_WHY_REVISION);
+		fail_setup(s, IW_WHY_REVISION);
 	} else {
 		s->agreed.revision = h->revision;
 		s->state = IW_REQUEST;
@@ -252,7 +252,7 @@ static void reply_came(struct iw_setup *s)
 	struct iw_params *a = &s->agreed;
 
 	if (!h->reply) {
-		fail(s, IW_WHY_GARBAGE);
+		fail_setup(s, IW_WHY_GARBAGE);
 		return;
 	}
 	if (h->flags & MPA_REJECT) {
@@ -260,7 +260,7 @@ static void reply_came(struct iw_setup *s)
 		return;
 	}
 	if (h->revision != s->offer.revision) {
-		fail(s, IW_WHY_REVISION);
+		fail_setup(s, IW_WHY_REVISION);
 		return;
 	}
 	a->revision = h->revision;
@@ -287,7 +287,7 @@ void iw_setup_received(struct iw_setup *s, size_t n)
 	if (need > s->in_len)
 		return;
 	if (mpa_hello_parse(&s->peer, s->in, s->in_len) != 0)
-		fail(s, IW_WHY_GARBAGE);
+		fail_setup(s, IW_WHY_GARBAGE);
 	else if (s->agreed.initiator)
 		reply_came(s);
 	else

@@ -18,7 +18,7 @@ void iw_nudge(struct iw_qp *q, uint64_t now)
 			      : NEVER;
 }
 
-static enum step nudge(struct iw_cursor *c, struct seg *s)
+static enum step nudge_segment(struct iw_cursor *c, struct seg *s)
 {
 	c->nudge_due = false;
 	s->ddp.tagged = s->ddp.last = true;
@@ -44,7 +44,7 @@ static enum step next_message(struct iw_qp *q, struct iw_cursor *c, struct seg *
 		step = iw_rsp_next(q, c, s, work, now);
 	if (step == STEP_WAIT && !c->answered)
 		step = iw_req_next(q, c, s, work, now);
-	return step == STEP_WAIT && c->nudge_due ? nudge(c, s) : step;
+	return step == STEP_WAIT && c->nudge_due ? nudge_segment(c, s) : step;
 }
 
 /* A Terminate is the last message.  Responses to earlier requests go before it, as long
@@ -104,7 +104,7 @@ static void fault(struct iw_qp *q, const struct iw_cursor *c, uint64_t now)
 	}
 }
 
-static void plan(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
+static void plan_segments(struct iw_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct iw_cursor c = q->c;
 	struct work work;
@@ -144,7 +144,7 @@ static void plan_tail(struct iw_qp *q)
 		(struct iovec){ q->tail + q->tail_at, q->tail_end - q->tail_at };
 }
 
-static bool sends(const struct iw_qp *q)
+static bool may_send(const struct iw_qp *q)
 {
 	return q->life == LIFE_OPEN || q->life == LIFE_LAST;
 }
@@ -154,17 +154,17 @@ unsigned iwarp_output(struct qp *qp, const struct iovec **iov, uint64_t now)
 	struct iw_qp *q = iw_qp(qp);
 
 	qp_is_held(q->qp);
-	if (!sends(q))
+	if (!may_send(q))
 		return 0;
 	no_plan(q);
 	if (q->tail_at < q->tail_end) {
 		plan_tail(q);
 	} else {
-		plan(q, now);
+		plan_segments(q, now);
 		iw_settle(q, now);
 		/* A step may have failed the QP: plans its Terminate. */
 		if (!q->iw->plans && q->c.term_due)
-			plan(q, now);
+			plan_segments(q, now);
 	}
 	if (!q->iw->pieces && q->life == LIFE_LAST && !q->c.term_due) {
 		q->life = LIFE_FIN;

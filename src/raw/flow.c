@@ -23,16 +23,16 @@ enum {
 /* --- rules --------------------------------------------------------------- */
 
 /* Copies a spec's value and mask to the rule's fields at offset `at`. */
-static void put(struct flow_rule *r, size_t at, const void *value, const void *mask,
-		size_t n)
+static void put_field(struct flow_rule *r, size_t at, const void *value, const void *mask,
+		      size_t n)
 {
 	memcpy((uint8_t *)&r->value + at, value, n);
 	memcpy((uint8_t *)&r->mask + at, mask, n);
 }
 
 #define PUT(r, to, s, from)                                                              \
-	put(r, offsetof(struct flow_fields, to), &(s)->val.from, &(s)->mask.from,        \
-	    sizeof((s)->val.from))
+	put_field(r, offsetof(struct flow_fields, to), &(s)->val.from, &(s)->mask.from,  \
+		  sizeof((s)->val.from))
 
 static void add_eth(struct flow_rule *r, const struct ibv_flow_spec *spec)
 {
@@ -183,7 +183,7 @@ int flow_rule_parse(struct flow_rule *out, const struct ibv_flow_attr *attr)
 
 /* --- frames -------------------------------------------------------------- */
 
-static unsigned get16(const uint8_t *at)
+static unsigned load_be16(const uint8_t *at)
 {
 	return (unsigned)(at[0] << 8 | at[1]);
 }
@@ -217,7 +217,7 @@ static void ipv4_of(struct flow_frame *out, const uint8_t *at, size_t n)
 	out->f.proto = at[9];
 	memcpy(out->f.src4, at + 12, 4);
 	memcpy(out->f.dst4, at + 16, 4);
-	if (!(get16(at + 6) & 0x1fff)) /* a later fragment has no TCP or UDP header */
+	if (!(load_be16(at + 6) & 0x1fff)) /* a later fragment has no TCP or UDP header */
 		ports_of(out, at[9], at + head, n - head);
 }
 
@@ -247,7 +247,7 @@ void flow_frame_parse(struct flow_frame *out, const uint8_t *at, size_t n)
 	memcpy(out->f.dst_mac, at, 6);
 	memcpy(out->f.src_mac, at + 6, 6);
 	for (int tags = 0; tags < 2; tags++) {
-		type = get16(at + head - 2);
+		type = load_be16(at + head - 2);
 		if ((type != TYPE_VLAN && type != TYPE_QINQ) || n - head < VLAN_TAG)
 			break;
 		if (!(out->has & FLOW_VLAN))
@@ -256,7 +256,7 @@ void flow_frame_parse(struct flow_frame *out, const uint8_t *at, size_t n)
 		head += VLAN_TAG;
 	}
 	memcpy(out->f.ether_type, at + head - 2, 2);
-	type = get16(at + head - 2);
+	type = load_be16(at + head - 2);
 	if (type == TYPE_IPV4)
 		ipv4_of(out, at + head, n - head);
 	else if (type == TYPE_IPV6)

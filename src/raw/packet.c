@@ -116,15 +116,15 @@ static int packet_enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 /* --- out ------------------------------------------------------------------- */
 
 /* Fails the oldest work request, and the QP with it. */
-static void fail(struct qp *qp, enum ibv_wc_status status, enum verr verr, uint64_t now)
-	REQUIRES(qp->lock)
+static void fail_oldest(struct qp *qp, enum ibv_wc_status status, enum verr verr,
+			uint64_t now) REQUIRES(qp->lock)
 {
 	sq_complete(qp, status, verr, now);
 	qp_fail(qp, false, -1, now);
 }
 
 /* Returns the time in ns that len bytes take at the QP's rate limit. */
-static uint64_t pace(const struct qp *qp, uint32_t len)
+static uint64_t frame_time(const struct qp *qp, uint32_t len)
 {
 	return qp->attr.rate_limit ? pace_ns(len, qp->attr.rate_limit) : 0;
 }
@@ -150,7 +150,7 @@ static bool gather(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->l
 
 		if (at > now)
 			break;
-		at += pace(qp, len);
+		at += frame_time(qp, len);
 		if (span_of_wqe(qp, sq->tail + f->n, 0, s))
 			return false;
 		f->msg[f->n].msg_hdr = (struct msghdr){
@@ -164,19 +164,19 @@ static bool gather(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->l
 }
 
 /* Handles the refusal of the oldest frame with err. */
-static void refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
+static void frame_refused(struct qp *qp, int err, uint64_t now) REQUIRES(qp->lock)
 {
 	struct packet_qp *q = packet_qp_of(qp);
 
 	switch (err) {
 	case EFAULT:
-		fail(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
+		fail_oldest(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT, now);
 		return;
 	case EMSGSIZE:
-		fail(qp, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH, now);
+		fail_oldest(qp, IBV_WC_LOC_LEN_ERR, VERR_LOCAL_LENGTH, now);
 		return;
 	case EINVAL: /* no Ethernet header */
-		fail(qp, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		fail_oldest(qp, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 		return;
 	default:
 		break;
@@ -217,14 +217,14 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 			return false;
 		}
 		if (rc < 0) {
-			refused(qp, errno, now);
+			frame_refused(qp, errno, now);
 			done++;
 			continue;
 		}
 		for (int i = 0; i < rc && qp->state == IBV_QPS_RTS; i++) {
 			const uint32_t len = sq_at(&qp->sq, qp->sq.tail)->length;
 
-			q->next_at = may_begin(q, now) + pace(qp, len);
+			q->next_at = may_begin(q, now) + frame_time(qp, len);
 			if (echoes != ECHO_NONE)
 				echo_keep(p, qp, &f->span[done + (unsigned)i], len);
 			sq_complete(qp, IBV_WC_SUCCESS, VERR_NONE, now);
@@ -249,7 +249,7 @@ static bool packet_output(struct qp *qp, struct batch *b, uint64_t now)
 		return false;
 	qp->core->round.spent += f->n;
 	if (!well)
-		fail(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
+		fail_oldest(qp, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY, now);
 	return well && qp->sq.tail != qp->sq.head && q->next_at <= now;
 }
 
@@ -264,7 +264,7 @@ static uint64_t packet_run(struct qp *qp, uint64_t now)
 
 /* --- in -------------------------------------------------------------------- */
 
-static void drop(struct packet_qp *q, uint32_t len, const char *why)
+static void drop_frame(struct packet_qp *q, uint32_t len, const char *why)
 {
 	q->dropped++;
 	if (log_level >= LOG_INFO && log_allowed(&q->said_dropped))
@@ -318,7 +318,7 @@ static void choose(struct scattered *out, const struct frame_in *in, uint32_t fl
 	cqe->byte_len = out->len;
 }
 
-static void fill(struct qp *qp, const struct frame_in *frame, uint64_t now)
+static void fill_recv(struct qp *qp, const struct frame_in *frame, uint64_t now)
 	REQUIRES(qp->lock)
 {
 	struct packet_qp *q = packet_qp_of(qp);
@@ -327,12 +327,12 @@ static void fill(struct qp *qp, const struct frame_in *frame, uint64_t now)
 	struct scattered s;
 
 	if (target_take_recv(qp, t)) {
-		drop(q, frame->len, "no receive is posted");
+		drop_frame(q, frame->len, "no receive is posted");
 		return;
 	}
 	choose(&s, frame, qp->create_flags, &cqe);
 	if (s.len > t->recv.length) {
-		drop(q, s.len, "it is longer than the receive");
+		drop_frame(q, s.len, "it is longer than the receive");
 		return;
 	}
 	for (unsigned i = 0; i < s.pieces; i++) {
@@ -355,7 +355,7 @@ void packet_deliver(struct qp *qp, const struct frame_in *frame, uint64_t now)
 			     ->qp;
 	lock_take(&qp->lock);
 	if (receives(qp))
-		fill(qp, frame, now);
+		fill_recv(qp, frame, now);
 	lock_give(&qp->lock);
 }
 

@@ -27,7 +27,7 @@ struct input {
 	unsigned n;
 };
 
-static void add(struct input *in, bool wanted, const uint8_t *at, unsigned n)
+static void add_bytes(struct input *in, bool wanted, const uint8_t *at, unsigned n)
 {
 	if (!wanted)
 		return;
@@ -42,20 +42,20 @@ uint32_t rss_hash(const struct rss *rss, const struct flow_frame *frame)
 	struct input in = { .n = 0 };
 
 	if (frame->has & FLOW_IPV4) {
-		add(&in, want & IBV_RX_HASH_SRC_IPV4, f->src4, 4);
-		add(&in, want & IBV_RX_HASH_DST_IPV4, f->dst4, 4);
+		add_bytes(&in, want & IBV_RX_HASH_SRC_IPV4, f->src4, 4);
+		add_bytes(&in, want & IBV_RX_HASH_DST_IPV4, f->dst4, 4);
 	}
 	if (frame->has & FLOW_IPV6) {
-		add(&in, want & IBV_RX_HASH_SRC_IPV6, f->src6, 16);
-		add(&in, want & IBV_RX_HASH_DST_IPV6, f->dst6, 16);
+		add_bytes(&in, want & IBV_RX_HASH_SRC_IPV6, f->src6, 16);
+		add_bytes(&in, want & IBV_RX_HASH_DST_IPV6, f->dst6, 16);
 	}
 	if (frame->has & FLOW_TCP) {
-		add(&in, want & IBV_RX_HASH_SRC_PORT_TCP, f->src_port, 2);
-		add(&in, want & IBV_RX_HASH_DST_PORT_TCP, f->dst_port, 2);
+		add_bytes(&in, want & IBV_RX_HASH_SRC_PORT_TCP, f->src_port, 2);
+		add_bytes(&in, want & IBV_RX_HASH_DST_PORT_TCP, f->dst_port, 2);
 	}
 	if (frame->has & FLOW_UDP) {
-		add(&in, want & IBV_RX_HASH_SRC_PORT_UDP, f->src_port, 2);
-		add(&in, want & IBV_RX_HASH_DST_PORT_UDP, f->dst_port, 2);
+		add_bytes(&in, want & IBV_RX_HASH_SRC_PORT_UDP, f->src_port, 2);
+		add_bytes(&in, want & IBV_RX_HASH_DST_PORT_UDP, f->dst_port, 2);
 	}
 	return rss_toeplitz(rss->key, in.at, in.n);
 }

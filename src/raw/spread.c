@@ -11,13 +11,13 @@
 #include "verbs/core.h"
 #include "verbs/qp.h"
 
-static int refuse(int rc, const char *what)
+static int refuse_qp(int rc, const char *what)
 {
 	log_info("create_qp refused: a QP with an indirection table must have %s", what);
 	return rc;
 }
 
-static int check(const struct ibv_qp_init_attr_ex *a)
+static int check_attr(const struct ibv_qp_init_attr_ex *a)
 {
 	const struct ibv_rx_hash_conf *h = &a->rx_hash_conf;
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -26,20 +26,21 @@ static int check(const struct ibv_qp_init_attr_ex *a)
 				IBV_QP_INIT_ATTR_RX_HASH;
 
 	if (~a->comp_mask & needed || !a->pd || !a->rwq_ind_tbl)
-		return refuse(-EINVAL, "a PD, the table and rx_hash_conf");
+		return refuse_qp(-EINVAL, "a PD, the table and rx_hash_conf");
 	if (a->comp_mask & ~known)
-		return refuse(-EOPNOTSUPP, "nothing else in comp_mask");
+		return refuse_qp(-EOPNOTSUPP, "nothing else in comp_mask");
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && a->create_flags)
-		return refuse(-EOPNOTSUPP, "no create_flags");
+		return refuse_qp(-EOPNOTSUPP, "no create_flags");
 	if (a->cap.max_send_wr)
-		return refuse(-EOPNOTSUPP, "no send queue");
+		return refuse_qp(-EOPNOTSUPP, "no send queue");
 	if (a->cap.max_recv_wr || a->cap.max_recv_sge || a->srq)
-		return refuse(-EINVAL, "no receive queue of its own");
+		return refuse_qp(-EINVAL, "no receive queue of its own");
 	if (h->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
 	    h->rx_hash_fields_mask & ~(uint64_t)RSS_FIELDS)
-		return refuse(-EOPNOTSUPP, "Toeplitz's hash of IP addresses and ports");
+		return refuse_qp(-EOPNOTSUPP,
+				 "Toeplitz's hash of IP addresses and ports");
 	if (h->rx_hash_key_len != RSS_KEY || !h->rx_hash_key)
-		return refuse(-EINVAL, "a key of 40 bytes");
+		return refuse_qp(-EINVAL, "a key of 40 bytes");
 	return 0;
 }
 
@@ -54,7 +55,7 @@ int spread_create(struct context *ctx, const struct ibv_qp_init_attr_ex *attr,
 	};
 	struct wq_table *table;
 	struct spread *spread;
-	int rc = check(attr);
+	int rc = check_attr(attr);
 
 	if (rc)
 		return rc;

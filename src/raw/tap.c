@@ -72,7 +72,7 @@ struct flow *flow_of(struct ibv_flow *ibv)
 
 /* --- rules ----------------------------------------------------------------- */
 
-static unsigned rank(const struct flow_rule *r)
+static unsigned rank_of(const struct flow_rule *r)
 {
 	switch (r->type) {
 	case IBV_FLOW_ATTR_SNIFFER:
@@ -87,11 +87,11 @@ static unsigned rank(const struct flow_rule *r)
 	return UINT16_MAX + 3;
 }
 
-static void insert(struct tap *tap, struct entry *e)
+static void insert_entry(struct tap *tap, struct entry *e)
 {
 	list_for(n, &tap->rules)
 	{
-		if (rank(&entry_of(n)->rule) > rank(&e->rule)) {
+		if (rank_of(&entry_of(n)->rule) > rank_of(&e->rule)) {
 			list_add_tail(n, &e->node); /* before n */
 			return;
 		}
@@ -195,7 +195,7 @@ static void close_tap(struct packets *p, struct tap *tap)
 
 /* --- input ----------------------------------------------------------------- */
 
-static void prepare(struct input *in, unsigned i)
+static void prepare_msg(struct input *in, unsigned i)
 {
 	in->iov[i][0] = (struct iovec){ &in->vnet[i], sizeof(in->vnet[i]) };
 	in->iov[i][1] = (struct iovec){ in->buf[i], BUF };
@@ -213,7 +213,7 @@ static int need_input(struct packets *p)
 	if (!p->in)
 		return -ENOMEM;
 	for (unsigned i = 0; i < MSGS; i++)
-		prepare(p->in, i);
+		prepare_msg(p->in, i);
 	return 0;
 }
 
@@ -291,7 +291,7 @@ static void parse_with(struct flow_frame *out, const uint8_t *at, size_t n,
 
 /* Describes the frame of n bytes at `at`. tag: what the kernel has taken out of it, or
  * NULL. */
-static void describe(struct frame_in *f, uint8_t *at, size_t n, uint8_t *tag)
+static void describe_frame(struct frame_in *f, uint8_t *at, size_t n, uint8_t *tag)
 {
 	size_t rest = MACS; /* where it goes on after the tag */
 
@@ -325,7 +325,7 @@ static void steer(struct tap *tap, const struct context *from, uint8_t *at, size
 
 	if (n < MACS)
 		return;
-	describe(&frame, at, n, tag);
+	describe_frame(&frame, at, n, tag);
 	list_for(node, &tap->rules)
 	{
 		struct entry *e = entry_of(node);
@@ -361,7 +361,7 @@ static int take_in(struct packets *p, struct tap *tap, uint64_t now)
 			steer(tap, NULL, in->buf[i], n,
 			      tag_of(&in->msg[i].msg_hdr, tag) ? tag : NULL, now);
 		}
-		prepare(in, i);
+		prepare_msg(in, i);
 	}
 	return got;
 }
@@ -403,7 +403,7 @@ void tap_echo(struct packets *p, uint32_t ifindex, const struct context *from,
 
 /* --- for verbs ------------------------------------------------------------- */
 
-static int add(struct packets *p, struct qp *qp, struct entry *e)
+static int add_entry(struct packets *p, struct qp *qp, struct entry *e)
 {
 	int rc = need_input(p);
 
@@ -419,7 +419,7 @@ static int add(struct packets *p, struct qp *qp, struct entry *e)
 	}
 	e->qp = qp;
 	qp->users++;
-	insert(e->tap, e);
+	insert_entry(e->tap, e);
 	listen_for(e, true);
 	return 0;
 }
@@ -440,7 +440,7 @@ int flow_create(struct qp *qp, const struct ibv_flow_attr *attr, struct flow **o
 	rc = flow_rule_parse(&e->rule, attr);
 	if (!rc) {
 		turn_take(&core->turn);
-		rc = add(packets_of(core), qp, e);
+		rc = add_entry(packets_of(core), qp, e);
 		turn_give(&core->turn);
 	}
 	if (rc) {

@@ -42,7 +42,7 @@ static int check_flags(uint32_t flags)
 	return -EOPNOTSUPP;
 }
 
-static int check(const struct context *ctx, const struct ibv_wq_init_attr *a)
+static int check_attr(const struct context *ctx, const struct ibv_wq_init_attr *a)
 {
 	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) ||
 	    a->wq_type != IBV_WQT_RQ)
@@ -65,7 +65,7 @@ static void fill_ibv(struct wq *wq, const struct ibv_wq_init_attr *a)
 }
 
 /* Whatever happens to its QP, the queue fails. */
-static void raise(struct qp *qp, enum ibv_event_type type)
+static void raise_event(struct qp *qp, enum ibv_event_type type)
 {
 	struct wq *wq = qp->ex.qp_base.qp_context;
 
@@ -87,7 +87,7 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 					: 0,
 	};
 	struct wq *wq;
-	int rc = check(ctx, attr);
+	int rc = check_attr(ctx, attr);
 
 	if (rc) {
 		log_info("create_wq refused: type %d, %u entries, comp_mask 0x%x",
@@ -105,7 +105,7 @@ int wq_create(struct context *ctx, const struct ibv_wq_init_attr *attr, struct w
 	/* Programs cannot name the QP, which ends with the queue. */
 	live_del(&wq->qp->live);
 	wq->qp->ex.qp_base.qp_context = wq;
-	wq->qp->raise = raise;
+	wq->qp->raise = raise_event;
 	fill_ibv(wq, attr);
 	live_add(&wq->live, LIVE_WQ, ctx->ibv);
 	*out = wq;
@@ -121,7 +121,7 @@ static int to(struct wq *wq, enum ibv_qp_state state, int more, uint64_t now)
 
 /* Legal moves: RESET to RDY, RDY to ERR, and to RESET from any state; or none.  As with
  * QPs, RESET to ERR is none. */
-static int enter(struct wq *wq, enum ibv_wq_state state, uint64_t now)
+static int enter_state(struct wq *wq, enum ibv_wq_state state, uint64_t now)
 {
 	int rc;
 
@@ -168,8 +168,9 @@ int wq_modify(struct wq *wq, const struct ibv_wq_attr *attr, uint64_t now)
 		return -EOPNOTSUPP;
 	if (!(attr->attr_mask & ~known) && !(attr->attr_mask & IBV_WQ_ATTR_CURR_STATE &&
 					     attr->curr_wq_state != wq->ibv.state))
-		rc = attr->attr_mask & IBV_WQ_ATTR_STATE ? enter(wq, attr->wq_state, now)
-							 : 0;
+		rc = attr->attr_mask & IBV_WQ_ATTR_STATE
+			     ? enter_state(wq, attr->wq_state, now)
+			     : 0;
 	if (rc) {
 		log_info(
 			"work queue 0x%06x: modify_wq refused: state %d to %d, attr_mask 0x%x",

@@ -32,7 +32,7 @@ void msg_put_fds(struct msghdr *h, struct cmsghdr *at, const int *fds, unsigned 
 
 /* Errors that pass: the socket or the kernel has no room, or the receiver refuses
  * descriptors (EPERM). */
-static int failure(int error, unsigned nfds)
+static int send_failure(int error, unsigned nfds)
 {
 	switch (error) {
 	case EAGAIN:
@@ -64,7 +64,7 @@ static int send_parts(int fd, struct iovec *iov, unsigned n, const int *fds,
 	do
 		sent = sendmsg(fd, &m, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
 	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? failure(errno, nfds) : 0;
+	return sent < 0 ? send_failure(errno, nfds) : 0;
 }
 
 /* Makes sealed memory of the parts. Returns its descriptor, or -errno. */
