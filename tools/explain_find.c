@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alike.h"
 #include "explain.h"
 #include "verbs/timeout.h"
 #include "wire/aeth.h"
-#include "words.h"
 
 enum { TEXT = 512 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric.h"
 #include "fabric/port/address.h"
 #include "fabric/port/plug.h"
+#include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "sys/user.h"
 

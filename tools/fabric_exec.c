@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fabric.h"
 #include "fabric/port/plug.h"
 #include "fabric/port/server.h"
+#include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "program.h"
 #include "sys/clock.h"

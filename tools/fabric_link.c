@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric.h"
+#include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "urnic.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fabric.h"
 #include "fabric/port/plug.h"
+#include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "fabric_links.h"
 #include "show.h"

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric.h"
 #include "fabric/port/plug.h"
+#include "fabric_cmd.h"
 #include "urnic.h"
 
 enum { MESSAGE = 65536, AFTER_STOP = 256, ERF_HEAD = 16, LINKTYPE_ERF = 197, FAILED = 1 };

@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "fabric.h"
+#include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "fabric_links.h"
 #include "urnic.h"

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric.h"
 #include "fabric/port/plug.h"
+#include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
-#include "sysfs.h"
+#include "sysfs_cmd.h"
 #include "urnic.h"
 
 enum { FAILED = 1 };

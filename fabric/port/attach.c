@@ -20,10 +20,10 @@
 #include "net/adapter_ring.h"
 #include "sys/fd.h"
 #include "sys/log.h"
-#include "wire/gsi.h"
 #include "wire/ib_pkt.h"
 #include "wire/icrc.h"
 #include "wire/qpn.h"
+#include "wire/well_known.h"
 
 static_assert((int)ADAPTER_BUF == (int)FABRIC_DATA_MAX, "a packet of data");
 

@@ -21,9 +21,9 @@
 #include "fabric/port/serving_testing.h"
 #include "net/adapter_ring.h"
 #include "sys/rand.h"
-#include "wire/gsi.h"
 #include "wire/qpn.h"
 #include "wire/sa.h"
+#include "wire/well_known.h"
 
 static const char topology[] = "Switch 4 \"sw\"\n[1] \"H-a\"[1]\n[2] \"H-b\"[1]\n\n"
 			       "Ca 1 \"H-a\"\n\nCa 1 \"H-b\"\n";

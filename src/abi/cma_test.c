@@ -14,12 +14,12 @@
 
 #include "rdmacm/addrinfo.h"
 #include "rdmacm/bind.h"
+#include "rdmacm/cma_event.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/ep.h"
-#include "rdmacm/event.h"
 #include "rdmacm/group.h"
 #include "rdmacm/id.h"
-#include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
 /* Not in Debian 12's <rdma/rdma_cma.h>. */

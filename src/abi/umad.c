@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "fabric/port/plug.h"
 
 /* The layout equals that of struct umad_hdr of fabric/umad. Its header cannot be included

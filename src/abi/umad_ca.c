@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "fabric/port/plug.h"
 #include "sys/conf.h"
 #include "sys/ident.h"

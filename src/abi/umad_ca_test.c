@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "fabric/port/plug.h"
 
 static struct plug_ca the_ca;

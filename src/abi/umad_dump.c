@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 
 static int debug_level;
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "fabric/port/plug.h"
 
 enum { NAME_LEN = 20 }; /* UMAD_CA_NAME_LEN */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "fabric/port/plug.h"
 
 struct umad_ca_pair {

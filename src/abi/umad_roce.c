@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "driver/nic.h"
 #include "verbs/device.h"
 #include "verbs/rate.h"

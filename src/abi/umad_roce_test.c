@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "driver/nic.h"
 #include "verbs/test_ctx.h"
 

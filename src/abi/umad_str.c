@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 
 enum { ANY = 0, SM_LID = 0x01, SA = 0x03, CM = 0x07, SM_DR = 0x81 };
 

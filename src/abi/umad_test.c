@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "abi/umad.h"
+#include "abi/umad_own.h"
 #include "fabric/port/plug.h"
 
 enum { FD = 99, MAD = 256 };

@@ -17,8 +17,8 @@
 #include "sys/clock.h"
 #include "sys/list.h"
 #include "sys/log.h"
-#include "wire/gsi.h"
 #include "wire/qpn.h"
+#include "wire/well_known.h"
 
 enum {
 	/* receive calls that yield only other processes' datagrams */

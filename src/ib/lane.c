@@ -9,7 +9,7 @@
 #include "verbs/exports.h"
 #include "verbs/round.h"
 #include "wire/aeth.h"
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 enum {
 	ASK_EVERY = 32,	      /* messages without a completion that share one ACK */

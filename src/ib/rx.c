@@ -16,7 +16,7 @@
 #include "verbs/gsi.h"
 #include "verbs/transport.h"
 #include "wire/grh.h"
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 static void sender(const struct dgram *d, uint32_t src_qp, char text[INET6_ADDRSTRLEN])
 {

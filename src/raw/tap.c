@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "raw/counters.h"
 #include "raw/flow.h"
+#include "raw/flow_counters.h"
 #include "raw/packet.h"
 #include "raw/packet_own.h"
 #include "sys/fd.h"

@@ -8,9 +8,9 @@
 
 #include "rdmacm/addrinfo.h"
 #include "rdmacm/bind.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/group.h"
 #include "rdmacm/id.h"
-#include "rdmacm/qp.h"
 #include "sys/addr.h"
 #include "sys/sockaddr.h"
 

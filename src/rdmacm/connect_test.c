@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "rdmacm/event.h"
+#include "rdmacm/cma_event.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/fix.h"
-#include "rdmacm/qp.h"
 #include "sys/sockaddr.h"
 
 /* --- what programs ask for ----------------------------------------------- */

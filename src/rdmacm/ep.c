@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "rdmacm/bind.h"
+#include "rdmacm/cma_event.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/connect.h"
-#include "rdmacm/event.h"
 #include "rdmacm/group.h"
-#include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
 enum { RESOLVE_MS = 2000 }; /* as librdmacm */

@@ -16,9 +16,9 @@
 #include <cmocka.h>
 
 #include "rdmacm/bind.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
-#include "rdmacm/qp.h"
 #include "sys/held.h"
 
 static struct rdma_addrinfo *info(int flags)

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "rdmacm/event.h"
-#include "rdmacm/qp.h"
+#include "rdmacm/cma_event.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/resolve.h"
 #include "sys/addr.h"
 #include "sys/sockaddr.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "rdmacm/bind.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/id.h"
-#include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 #include "sys/addr.h"
 #include "sys/sockaddr.h"

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/connect.h"
 #include "rdmacm/fix.h"
-#include "rdmacm/qp.h"
 
 static struct sockaddr_in addr;
 static struct sockaddr *const name = (struct sockaddr *)&addr;

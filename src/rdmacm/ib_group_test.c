@@ -7,11 +7,11 @@
 
 #include <cmocka.h>
 
+#include "rdmacm/cma_event.h"
+#include "rdmacm/cma_qp.h"
 #include "rdmacm/connect.h"
-#include "rdmacm/event.h"
 #include "rdmacm/fix.h"
 #include "rdmacm/group.h"
-#include "rdmacm/qp.h"
 #include "rdmacm/resolve.h"
 
 static int begin(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* id.h - makes ids, sets their options, moves them between channels, destroys them; and
  * the line of the log about a call on an id that fails at once. (What fails later is an
- * event, and event.c logs it.) */
+ * event, and cma_event.c logs it.) */
 #ifndef RDMACM_ID_H
 #define RDMACM_ID_H
 

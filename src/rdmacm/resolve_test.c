@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "rdmacm/bind.h"
+#include "rdmacm/cma_event.h"
 #include "rdmacm/connect.h"
-#include "rdmacm/event.h"
 #include "rdmacm/fix.h"
 #include "sys/sockaddr.h"
 

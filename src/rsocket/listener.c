@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rsocket/service.h"
+#include "rsocket/service_thread.h"
 #include "rsocket/wait.h"
 #include "sys/sockaddr.h"
 

@@ -5,7 +5,7 @@
 #ifndef RSOCKET_LISTENER_H
 #define RSOCKET_LISTENER_H
 
-#include "rsocket/conn.h"
+#include "rsocket/streamep.h"
 
 /* --- ids and addresses --------------------------------------------------- */
 

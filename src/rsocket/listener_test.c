@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "rsocket/connect.h"
 #include "rsocket/fix.h"
 #include "rsocket/rsocket.h"
-#include "rsocket/service.h"
+#include "rsocket/service_thread.h"
+#include "rsocket/streamconn.h"
 
 /* --- ids and addresses --------------------------------------------------- */
 

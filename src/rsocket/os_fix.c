@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "rsocket/conn.h"
 #include "rsocket/fix.h"
 #include "rsocket/os.h"
 #include "rsocket/rsocket.h"
-#include "rsocket/service.h"
+#include "rsocket/service_thread.h"
+#include "rsocket/streamep.h"
 
 struct fix fix;
 

@@ -12,9 +12,9 @@
 #include <sys/resource.h>
 
 #include "rsocket/backlog.h"
-#include "rsocket/dgram.h"
+#include "rsocket/dgsock.h"
 #include "rsocket/listener.h"
-#include "rsocket/service.h"
+#include "rsocket/service_thread.h"
 #include "rsocket/streamsock.h"
 #include "rsocket/wait.h"
 #include "sys/held.h"

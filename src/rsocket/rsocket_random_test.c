@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "rsocket/stream.h"
+#include "rsocket/streamend.h"
 #include "sys/seeds_testing.h"
 
 enum { SEEDS = 300, STEPS = 10000000, FLIGHT = 64, MAPS = 2, MAP = 512 };

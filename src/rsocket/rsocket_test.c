@@ -17,7 +17,7 @@
 #include "rsocket/backlog.h"
 #include "rsocket/fix.h"
 #include "rsocket/os.h"
-#include "rsocket/service.h"
+#include "rsocket/service_thread.h"
 #include "rsocket/sock.h"
 #include "sys/held.h"
 

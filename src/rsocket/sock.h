@@ -122,7 +122,7 @@ struct rsock {
 	const struct rsock_kind *kind;
 	int domain, type;
 	struct rsock_waitq waitq; /* threads that sleep on the socket */
-	struct list closing;	  /* in service.c's list */
+	struct list closing;	  /* in service_thread.c's list */
 	pthread_mutex_t lock;
 	/* The fields below are under lock. */
 	enum rsock_state state;
@@ -171,10 +171,11 @@ struct rsock_kind {
 	int (*get_option)(struct rsock *rs, int level, int name, void *val,
 			  socklen_t *len);
 	int (*shutdown)(struct rsock *rs, int how);
-	/* Returns true if not all that was sent is acknowledged: service.c then waits. */
+	/* Returns true if not all that was sent is acknowledged: service_thread.c then
+	 * waits. */
 	bool (*close)(struct rsock *rs);
 
-	/* For service.c, called without the lock. NULL: nothing to do. */
+	/* For service_thread.c, called without the lock. NULL: nothing to do. */
 	enum rsock_after (*event)(struct rsock *rs, struct rdma_cm_event *ev);
 	void (*tick)(struct rsock *rs);	   /* called once a second */
 	bool (*is_over)(struct rsock *rs); /* after close(): is nothing more to do? */

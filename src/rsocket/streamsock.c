@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "rsocket/connect.h"
 #include "rsocket/listener.h"
 #include "rsocket/os.h"
-#include "rsocket/service.h"
+#include "rsocket/service_thread.h"
 #include "rsocket/sock.h"
+#include "rsocket/streamconn.h"
 #include "rsocket/wait.h"
 
 /* --- positions in buffers ------------------------------------------------ */

@@ -6,8 +6,8 @@
 
 #include <sys/types.h>
 
-#include "rsocket/conn.h"
 #include "rsocket/sock.h"
+#include "rsocket/streamep.h"
 
 /* --- sending and receiving ----------------------------------------------- */
 

@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "rsocket/conn.h"
 #include "rsocket/fix.h"
 #include "rsocket/os.h"
 #include "rsocket/rsocket.h"
+#include "rsocket/streamep.h"
 
 /* --- sending and receiving ----------------------------------------------- */
 

@@ -8,7 +8,7 @@
 
 #include "shm/shm_qp.h"
 #include "verbs/due.h"
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 static int open_qp(struct qp *qp)
 {

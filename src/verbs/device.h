@@ -162,8 +162,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 int device_query_port(struct device *dev, uint8_t port, struct ibv_port_attr *attr,
 		      size_t len);
 int device_gids(struct device *dev); /* length of the GID table */
-/* Returns the index of the port's P_Key that matches that of a packet (wire/gsi.h); -1
- * if the packet belongs to no partition of the port. */
+/* Returns the index of the port's P_Key that matches that of a packet
+ * (wire/well_known.h); -1 if the packet belongs to no partition of the port. */
 int device_find_pkey(struct device *dev, uint16_t pkey);
 unsigned device_pkeys(struct device *dev); /* length of the table */
 /* Returns 0 or -EINVAL. An unused index gives P_Key 0. */

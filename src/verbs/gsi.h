@@ -11,7 +11,7 @@
 #include "sys/list.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 struct link;
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 enum { GID_TABLE = 128, PKEY_TABLE = 128 };
 /* Where RoCE v1 is offered, index GID_V1 + n holds GID n as RoCE v1, for n below

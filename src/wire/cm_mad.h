@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 enum {
 	MAD_LEN = 256,

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "wire/be.h"
-#include "wire/gsi.h"
+#include "wire/well_known.h"
 
 enum { MAD_SIZE = 256, MAD_HEAD = 24, MAD_BASE_VERSION = 1 };
 

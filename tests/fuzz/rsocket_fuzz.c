@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "must.h"
-#include "rsocket/stream.h"
+#include "rsocket/streamend.h"
 
 enum { RBUF = 512, SBUF = 300, MAPS = 3 };
 
