@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 
 #include "cm/iw_int.h"
-#include "cm/iw_sock.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
 #include "sys/log.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "cm/iw_int.h"
-#include "cm/iw_sock.h"
 #include "sys/log.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* iw_sock.c - see iw_sock.h. */
-#include "cm/iw_sock.h"
+/* iw_sock.c - TCP sockets for iWARP's connections; see iw_int.h. */
+#include "cm/iw_int.h"
 
 #include <errno.h>
 #include <netinet/in.h>

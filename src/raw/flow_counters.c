@@ -4,7 +4,7 @@
  * that a program has attached say at which index of the array that it reads each sum
  * stands.
  */
-#include "raw/flow_counters.h"
+#include "raw/packet.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "raw/flow_counters.h"
+#include "raw/packet.h"
 #include "verbs/device.h"
 #include "verbs/test_ctx.h"
 

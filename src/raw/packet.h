@@ -96,6 +96,24 @@ int counters_attach(struct counters *c, const struct ibv_counter_attach_attr *at
 int counters_read(struct counters *c, uint64_t *values, uint32_t n, uint32_t flags);
 int counters_destroy(struct counters *c);
 
+/* The rest is called inside raw/ only. */
+
+/* Adds a rule that counts in ibv. Returns 0, or -EINVAL if the counters are not of ctx
+ * or have no points attached. Turn held, as for the calls below. */
+int counters_bind(struct ibv_counters *ibv, const struct context *ctx,
+		  struct counters **out);
+
+static inline void counters_unbind(struct counters *c)
+{
+	c->flows--;
+}
+
+static inline void counters_add(struct counters *c, uint32_t bytes)
+{
+	c->sum[IBV_COUNTER_PACKETS]++;
+	c->sum[IBV_COUNTER_BYTES] += bytes;
+}
+
 /* --- work queues, and QPs that spread frames over the queues of a table ----- */
 
 /* A work queue: a queue of receives. It is implemented by a raw packet QP that programs

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include "raw/flow.h"
-#include "raw/flow_counters.h"
 #include "raw/packet.h"
 #include "raw/packet_own.h"
 #include "sys/fd.h"

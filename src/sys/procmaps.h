@@ -39,4 +39,8 @@ bool procmaps_next(struct procmaps *m, struct procmap *out);
 bool procmaps_flags(struct procmaps *m, char flags[PROCMAP_FLAGS]);
 void procmaps_close(struct procmaps *m);
 
+/* Is all of [from, to), whole pages of which the first and the last are mapped, mapped,
+ * whatever its protection?  No page is touched. */
+bool mapped_all(uintptr_t from, uintptr_t to);
+
 #endif

@@ -9,7 +9,7 @@
 
 #include "sys/guard.h"
 #include "sys/log.h"
-#include "sys/mapped.h"
+#include "sys/procmaps.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/exports.h"

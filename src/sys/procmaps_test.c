@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "sys/fd.h"
-#include "sys/mapped.h"
+#include "sys/procmaps.h"
 
 enum { PAGE = 4096 };
 
@@ -71,7 +71,7 @@ static void what_is_mapped_may_be_of_any_kind(void **state)
 {
 	const size_t n = 3000;
 	uint8_t *p = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, anonymous, -1, 0);
-	int fd = fd_memory("mapped_test", (uint64_t)n * PAGE);
+	int fd = fd_memory("procmaps_test", (uint64_t)n * PAGE);
 
 	(void)state;
 	assert_ptr_not_equal(p, MAP_FAILED);
