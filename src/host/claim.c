@@ -6,11 +6,11 @@
  */
 #include "host/claim.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/nsfs.h>
+#include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <stdio.h>
@@ -25,10 +25,6 @@
 #include "sys/fd.h"
 #include "sys/rand.h"
 #include "wire/qpn.h"
-
-static_assert(sizeof(struct nlmsghdr) % NLMSG_ALIGNTO == 0 &&
-		      sizeof(struct unix_diag_msg) % NLMSG_ALIGNTO == 0,
-	      "nothing needs padding");
 
 enum {
 	LISTENS = 10,  /* TCP_LISTEN, which unix sockets use too */
@@ -165,32 +161,24 @@ static bool parse_name(const char *name, size_t len, struct claim *c)
 /* Reads a claim from the description of a socket. Returns false if it is no claim. */
 static bool parse_socket(const struct nlmsghdr *h, struct claim *c)
 {
-	const struct unix_diag_msg *m = (const void *)(h + 1);
-	size_t len = h->nlmsg_len - sizeof(*h);
-	const uint8_t *at = (const uint8_t *)(m + 1);
+	const struct unix_diag_msg *m = NLMSG_DATA(h);
 	bool named = false, owned = false;
+	unsigned left;
 
-	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || len < sizeof(*m) ||
-	    m->udiag_type != SOCK_SEQPACKET || m->udiag_state != LISTENS)
+	if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+	    h->nlmsg_len < NLMSG_SPACE(sizeof(*m)) || m->udiag_type != SOCK_SEQPACKET ||
+	    m->udiag_state != LISTENS)
 		return false;
 	c->ino = m->udiag_ino;
-	for (len -= sizeof(*m); len >= sizeof(struct nlattr);) {
-		const struct nlattr *n = (const void *)at;
-		size_t step = (n->nla_len + 3u) & ~(size_t)3;
-		size_t data = n->nla_len - sizeof(*n);
-
-		if (n->nla_len < sizeof(*n) || n->nla_len > len)
-			return false;
-		if (n->nla_type == UNIX_DIAG_NAME)
-			named = parse_name((const char *)(n + 1), data, c);
-		if (n->nla_type == UNIX_DIAG_UID && data == sizeof(c->uid)) {
-			memcpy(&c->uid, n + 1, data);
+	left = h->nlmsg_len - (unsigned)NLMSG_SPACE(sizeof(*m));
+	for (const struct rtattr *a = (const void *)(m + 1); RTA_OK(a, left);
+	     a = RTA_NEXT(a, left)) {
+		if (a->rta_type == UNIX_DIAG_NAME)
+			named = parse_name(RTA_DATA(a), RTA_PAYLOAD(a), c);
+		if (a->rta_type == UNIX_DIAG_UID && RTA_PAYLOAD(a) == sizeof(c->uid)) {
+			memcpy(&c->uid, RTA_DATA(a), sizeof(c->uid));
 			owned = true;
 		}
-		if (step >= len)
-			break;
-		at += step;
-		len -= step;
 	}
 	return named && owned;
 }
@@ -203,31 +191,23 @@ static int take_piece(int diag, claim_fn *fn, void *arg)
 {
 	_Alignas(struct nlmsghdr) uint8_t buf[PIECE];
 	ssize_t n = recv(diag, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
-	const uint8_t *at = buf;
+	const struct nlmsghdr *h = (const void *)buf;
+	unsigned left = (unsigned)n;
 	struct claim c;
+	int error = 0;
 
 	if (n <= 0 || (size_t)n > sizeof(buf))
 		return -EAGAIN;
-	for (size_t left = (size_t)n; left >= sizeof(struct nlmsghdr);) {
-		const struct nlmsghdr *h = (const void *)at;
-		size_t step = (h->nlmsg_len + 3u) & ~(size_t)3;
-		int error = 0;
-
-		if (h->nlmsg_len < sizeof(*h) || h->nlmsg_len > left)
-			return -EAGAIN;
+	for (; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
 		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR) {
-			if (h->nlmsg_len >= sizeof(*h) + sizeof(error))
-				memcpy(&error, h + 1, sizeof(error));
+			if (h->nlmsg_len >= NLMSG_LENGTH(sizeof(error)))
+				memcpy(&error, NLMSG_DATA(h), sizeof(error));
 			return error;
 		}
 		if (parse_socket(h, &c))
 			fn(arg, &c);
-		if (step >= left)
-			break;
-		at += step;
-		left -= step;
 	}
-	return MORE;
+	return left ? -EAGAIN : MORE;
 }
 
 int claim_list(claim_fn *fn, void *arg)

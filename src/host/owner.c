@@ -14,17 +14,26 @@
 #include "sys/closer.h"
 #include "sys/user.h"
 
-int host_reach(struct host *h, uint16_t slot)
+static int reach_since(struct host *h, uint16_t slot, uint64_t since)
 {
-	return slot > SLOT_NAMED ? reserve_connect(&h->reserve, slot, clock_ns())
+	return slot > SLOT_NAMED ? reserve_connect(&h->reserve, slot, since)
 				 : name_connect(slot);
 }
 
-/* Asks the kernel who listens on slot's name, by connecting to it. */
-static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
+int host_reach(struct host *h, uint16_t slot)
 {
-	int fd = name_connect(slot), rc;
+	return reach_since(h, slot, clock_ns());
+}
 
+/* Asks the kernel who listens for slot, by connecting to it. */
+static int ask_kernel(struct host *h, uint16_t slot, uint64_t since, uid_t *uid,
+		      pid_t *pid)
+{
+	int fd, rc;
+
+	if (slot < SLOT_FIRST || slot > SLOT_LAST)
+		return -ESRCH;
+	fd = reach_since(h, slot, since);
 	if (fd < 0)
 		return fd == -EAGAIN ? fd : -ESRCH;
 	rc = user_of_peer(fd, uid, pid);
@@ -35,11 +44,8 @@ static int ask_name(uint16_t slot, uid_t *uid, pid_t *pid)
 static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid,
 		       pid_t *pid)
 {
-	const struct host_conn *c;
+	const struct host_conn *c = slot <= SLOT_LAST ? h->by_slot[slot] : NULL;
 
-	if (slot < SLOT_FIRST || slot > SLOT_LAST)
-		return -ESRCH;
-	c = h->by_slot[slot];
 	/* An owner that has ended does not count, but what it sent last must be read
 	 * first. */
 	if (c && host_conn_has_ended(c))
@@ -49,8 +55,7 @@ static int owner_since(struct host *h, uint16_t slot, uint64_t since, uid_t *uid
 		*pid = c->pid;
 		return 0;
 	}
-	return slot > SLOT_NAMED ? reserve_owner(&h->reserve, slot, since, uid, pid)
-				 : ask_name(slot, uid, pid);
+	return ask_kernel(h, slot, since, uid, pid);
 }
 
 int host_cred(struct host *h, uint16_t slot, uid_t *uid, pid_t *pid)
@@ -70,10 +75,7 @@ bool host_is_free(struct host *h, uint16_t slot)
 	uid_t uid;
 	pid_t pid;
 
-	if (slot >= SLOT_FIRST && slot <= SLOT_NAMED)
-		return ask_name(slot, &uid, &pid) == -ESRCH;
-	return slot < SLOT_FIRST || slot > SLOT_LAST ||
-	       reserve_owner(&h->reserve, slot, clock_ns(), &uid, &pid) == -ESRCH;
+	return ask_kernel(h, slot, clock_ns(), &uid, &pid) == -ESRCH;
 }
 
 static bool is_ours(struct host *h, uint16_t slot, pid_t *pid)

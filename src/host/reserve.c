@@ -52,7 +52,6 @@ static void set_owner(struct number *n, const struct claim *c)
 {
 	n->owner = *c;
 	n->seen = true;
-	n->asked = false;
 }
 
 static void note_claim(void *arg, const struct claim *c)
@@ -280,39 +279,19 @@ int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since)
 	struct number *n = number_of(r, slot);
 	int rc, fd;
 	uid_t uid;
+	pid_t pid;
 
 	while ((rc = find_owner(r, slot, since)) == 0) {
 		fd = claim_connect(&n->owner);
 		if (fd < 0 && fd != -ESRCH)
 			return -EAGAIN;
-		if (fd >= 0 && !user_of_peer(fd, &uid, &n->pid) && uid == n->owner.uid) {
-			n->asked = true;
+		if (fd >= 0 && !user_of_peer(fd, &uid, &pid) && uid == n->owner.uid)
 			return fd;
-		}
 		if (fd >= 0)
 			closer_hang_up(fd);
 		drop_owner(n);
 	}
 	return rc;
-}
-
-int reserve_owner(struct reserve *r, uint16_t slot, uint64_t since, uid_t *uid,
-		  pid_t *pid)
-{
-	const struct number *n = number_of(r, slot);
-	int rc = find_owner(r, slot, since), fd;
-
-	if (rc)
-		return rc;
-	if (!n->asked) {
-		fd = reserve_connect(r, slot, since);
-		if (fd < 0)
-			return fd;
-		closer_hang_up(fd);
-	}
-	*uid = n->owner.uid;
-	*pid = n->pid;
-	return 0;
 }
 
 uint64_t reserve_due(const struct reserve *r)

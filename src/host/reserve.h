@@ -22,8 +22,6 @@ struct number {
 	struct claim next;  /* the second strongest claim in the last reading */
 	/* owner was confirmed, in the last reading or by claim_check() */
 	bool seen;
-	bool asked; /* `pid` was asked of the owner */
-	pid_t pid;
 };
 
 /* What one process knows about all numbers. */
@@ -43,14 +41,10 @@ void reserve_init(struct reserve *r, uid_t uid);
  * -EADDRNOTAVAIL: all are taken, or this process may not use the reserve. */
 int reserve_listen(struct reserve *r, uint16_t *slot);
 
-/* The owner of slot is found in a reading of the kernel's list of sockets that began at
- * time `since` or later. The reading is made now if allowed: readings may take only a
- * small part of the time. */
-
-/* Finds the owner of slot. Returns 0, -ESRCH, or -EAGAIN: not before reserve_due(). */
-int reserve_owner(struct reserve *r, uint16_t slot, uint64_t since, uid_t *uid,
-		  pid_t *pid);
-/* Connects to the owner of slot. Returns as name_connect() does. */
+/* Connects to the owner of slot, as a reading of the kernel's list of sockets shows it
+ * that began at time `since` or later. The reading is made now if allowed: readings may
+ * take only a small part of the time. Returns the descriptor, -ESRCH, or -EAGAIN: not
+ * before reserve_due(). */
 int reserve_connect(struct reserve *r, uint16_t slot, uint64_t since);
 uint64_t reserve_due(const struct reserve *r);
 

@@ -484,7 +484,7 @@ static void test_a_reading_that_lacks_the_owner(void **state)
  * since the last one. */
 static void test_before_the_next_reading(void **state)
 {
-	int root, own, other;
+	int root, own, other, fd;
 	uint64_t later;
 	pid_t pid;
 	uid_t uid;
@@ -505,15 +505,16 @@ static void test_before_the_next_reading(void **state)
 	assert_int_equal(reserve_connect(&known, 902, later), -EAGAIN);
 	assert_int_equal(reserve_connect(&known, 903, later), -EAGAIN);
 	assert_int_equal(reserve_connect(&known, 903, known.read_at), -ESRCH);
-	/* The owner of a number stays the same after setuid(), and an owner that has
-	 * told its user need not tell it again. */
+	/* The owner of a number stays the same after setuid(). */
 	assert_int_equal(seteuid(NOBODY), 0);
-	assert_int_equal(reserve_owner(&known, 901, later, &uid, &pid), 0);
-	assert_int_equal(reserve_owner(&known, 902, later, &uid, &pid), -EAGAIN);
+	assert_int_equal(uid_of(reserve_connect(&known, 901, later)), THIRD);
+	assert_int_equal(reserve_connect(&known, 902, later), -EAGAIN);
 	assert_int_equal(seteuid(0), 0);
-	assert_int_equal(reserve_owner(&known, 902, known.read_at, &uid, &pid), 0);
+	fd = reserve_connect(&known, 902, known.read_at);
+	assert_int_equal(user_of_peer(fd, &uid, &pid), 0);
 	assert_int_equal(uid, NOBODY);
 	assert_int_equal(pid, getpid());
+	close(fd);
 	close(root);
 	close(own);
 	close(other);
