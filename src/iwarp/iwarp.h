@@ -128,8 +128,6 @@ struct iwarp_user {
  * the stream still belongs to the caller. */
 int iwarp_attach(struct qp *qp, struct stream *stream, const struct iw_params *p,
 		 const struct iwarp_user *user, void *arg, uint64_t now);
-/* From now on user is not called any more. */
-void iwarp_forget_user(struct qp *qp);
 
 /* --- moving the bytes; turn and qp->lock held ---------------------------- */
 

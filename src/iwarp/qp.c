@@ -99,15 +99,6 @@ struct stream *iwarp_stream(struct qp *qp)
 	return iw_qp(qp)->stream;
 }
 
-void iwarp_forget_user(struct qp *qp)
-{
-	turn_take(&qp->core->turn);
-	lock_take(&qp->lock);
-	iw_qp(qp)->user = NULL;
-	lock_give(&qp->lock);
-	turn_give(&qp->core->turn);
-}
-
 /* --- attaching ----------------------------------------------------------- */
 
 /* Sets the connection's fields; nothing uses them before the QP is in RTS. */

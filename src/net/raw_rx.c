@@ -34,7 +34,6 @@ struct raw_rx {
 	uint16_t port;
 	unsigned got, next; /* m[next..got-1] are not given out yet */
 	struct raw_msg m[RX_MSGS];
-	uint64_t dropped;
 	uint8_t (*buf)[RX_BUF]; /* [RX_MSGS] */
 
 	/* For one system call. */
@@ -113,8 +112,6 @@ int raw_rx_fill(struct raw_rx *r, int fd)
 	for (unsigned i = 0; i < (unsigned)got; i++) {
 		if (read_msg(r, &r->m[r->got], i))
 			r->got++;
-		else
-			r->dropped++;
 		prepare(r, i);
 	}
 	return 0;
@@ -155,11 +152,6 @@ unsigned raw_rx_give(struct raw_rx *r, struct dgram *v, unsigned n)
 bool raw_rx_left(const struct raw_rx *r)
 {
 	return r->next < r->got;
-}
-
-uint64_t raw_rx_dropped(const struct raw_rx *r)
-{
-	return r->dropped;
 }
 
 struct raw_rx *raw_rx_new(uint16_t port)

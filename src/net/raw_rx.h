@@ -21,6 +21,5 @@ int raw_rx_fill(struct raw_rx *r, int fd);
 /* Gives out the next datagrams, at most n, valid until raw_rx_fill(). */
 unsigned raw_rx_give(struct raw_rx *r, struct dgram *v, unsigned n);
 bool raw_rx_left(const struct raw_rx *r); /* are there more to give out? */
-uint64_t raw_rx_dropped(const struct raw_rx *r);
 
 #endif

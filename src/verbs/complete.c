@@ -72,12 +72,6 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	return qp->hooks->ended(qp, w, status, verr, now);
 }
 
-void sq_reclaim(struct qp *qp)
-{
-	cq_return(qp->send_cq, &qp->sq.returned, qp->sq.uncovered);
-	qp->sq.uncovered = 0;
-}
-
 static void overrun(struct qp *qp, const char *which, uint64_t now) REQUIRES(qp->lock)
 {
 	if (qp->state == IBV_QPS_ERR)

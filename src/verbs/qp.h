@@ -374,10 +374,6 @@ static inline uint16_t sq_cover(struct sq *sq)
 	return (uint16_t)places;
 }
 
-/* Returns the places of requests that were completed without a completion. For queues
- * of urnic's own, whose completions nobody polls. */
-void sq_reclaim(struct qp *qp) REQUIRES(qp->lock);
-
 /* Completes the oldest work request, with a completion if it was signalled or failed.
  * verr: the reason, 0 on success. After a failure the transport calls qp_fail(). If
  * the CQ is full this fails the QP: look at qp->state. */

@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/aeth.h"
 
-/* clang-format off */
-static const char *const nak_name[NAK_CODES] = {
-	[NAK_PSN_SEQUENCE]       = "PSN sequence error",
-	[NAK_INVALID_REQUEST]    = "invalid request",
-	[NAK_REMOTE_ACCESS]      = "remote access error",
-	[NAK_REMOTE_OPERATIONAL] = "remote operational error",
-	[NAK_INVALID_RD_REQUEST] = "invalid RD request",
-};
-/* clang-format on */
-
 bool aeth_valid(uint8_t syndrome)
 {
 	if (syndrome & 0x80)
@@ -25,9 +15,4 @@ bool aeth_valid(uint8_t syndrome)
 		return aeth_value(syndrome) < NAK_CODES;
 	}
 	return false;
-}
-
-const char *nak_str(unsigned code)
-{
-	return code < NAK_CODES ? nak_name[code] : "reserved";
 }

@@ -40,7 +40,4 @@ static inline unsigned aeth_value(uint8_t syndrome)
 /* Returns false for the reserved bit, type and NAK codes: ignore such a packet. */
 bool aeth_valid(uint8_t syndrome);
 
-/* "PSN sequence error" and so on; "reserved" for codes without a meaning. */
-const char *nak_str(unsigned code);
-
 #endif
