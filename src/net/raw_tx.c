@@ -17,14 +17,15 @@
 
 #include "net/ip_addr.h"
 #include "net/raw_frame.h"
-#include "net/raw_probe.h"
 #include "net/raw_way.h"
+#include "sys/fd.h"
 #include "sys/log.h"
 
 enum {
 	TX_MSGS = 32,
 	TX_IOV = 1024, /* UIO_MAXIOV */
 	RUN_MAX = 64,  /* UDP_MAX_SEGMENTS of older kernels */
+	DISCARD = 9,   /* a port */
 	GSO_UDP_L4 = 5,
 	WAYS = 256,	      /* remembered destinations; a power of 2 */
 	FRESH_NS = 200000000, /* ns after which a way is looked up again */
@@ -53,8 +54,8 @@ struct known_way {
 };
 
 struct raw_tx {
-	int fd, ask; /* packet socket, netlink */
-	struct raw_probe probe;
+	int fd, ask;	/* packet socket, netlink */
+	int discard[2]; /* sockets of IPv4, IPv6; -1: not opened yet */
 	unsigned run_max;
 	uint64_t said_drop, dropped;
 	struct known_way ways[WAYS];
@@ -93,14 +94,53 @@ static unsigned hash_of(const struct link_addr *key)
 	return (h ^ h >> 16) % WAYS;
 }
 
+static int open_discard(bool v4)
+{
+	int hops = 1; /* past no router */
+	int fd = fd_socket(v4 ? AF_INET : AF_INET6,
+			   SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	fd = fd_raise(fd);
+	setsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_UNICAST_HOPS,
+		   &hops, sizeof(hops));
+	return fd;
+}
+
+/* Sends an empty datagram to the discard port (RFC 863) of a neighbour, which the kernel
+ * then resolves. */
+static void send_discard(struct raw_tx *r, const struct ip_addr *a)
+{
+	bool v4 = addr_is_v4(a->to.ip);
+	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(DISCARD) };
+	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(DISCARD),
+				    .sin6_scope_id = a->ifindex };
+	int *fd = &r->discard[!v4];
+
+	if (*fd < 0)
+		*fd = open_discard(v4);
+	memcpy(&to4.sin_addr, a->to.ip + 12, 4);
+	memcpy(&to6.sin6_addr, a->to.ip, 16);
+	/* The neighbour table decides whether the datagram is sent; only the look-up
+	 * matters. */
+	if (v4)
+		(void)sendto(*fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, (void *)&to4,
+			     sizeof(to4));
+	else
+		(void)sendto(*fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL, (void *)&to6,
+			     sizeof(to6));
+}
+
 /* Has the neighbour of a RoCE v1 packet probed. The kernel probes only neighbours that
  * it sends to, and it sends no RoCE v1. */
-static void probe(struct raw_tx *r, struct known_way *w, const struct ip_addr *a,
-		  uint64_t now)
+static void probe_neighbour(struct raw_tx *r, struct known_way *w,
+			    const struct ip_addr *a, uint64_t now)
 {
 	if (now < w->probe_at)
 		return;
-	raw_probe_send(&r->probe, a);
+	send_discard(r, a);
 	w->probe_at = now + FRESH_NS;
 }
 
@@ -121,7 +161,7 @@ static const struct raw_way *way_to(struct raw_tx *r, const struct ip_addr *a,
 	w->until = now + (w->found ? FRESH_NS : UNKNOWN_NS);
 	if (a->v1) {
 		if (!w->found || w->way.stale)
-			probe(r, w, a, now);
+			probe_neighbour(r, w, a, now);
 		return w->found ? &w->way : NULL;
 	}
 	/* A stale way is left to the kernel's UDP, which makes the kernel probe the
@@ -307,7 +347,7 @@ int raw_tx_open(struct raw_tx **out, int fd)
 		free(r);
 		return rc;
 	}
-	raw_probe_init(&r->probe);
+	r->discard[0] = r->discard[1] = -1;
 	r->fd = fd;
 	r->run_max = RUN_MAX;
 	*out = r;
@@ -320,8 +360,10 @@ void raw_tx_forked(struct raw_tx *r)
 		close(r->ask);
 	if (r->fd >= 0)
 		close(r->fd);
-	r->ask = r->fd = -1;
-	raw_probe_close(&r->probe);
+	for (int i = 0; i < 2; i++)
+		if (r->discard[i] >= 0)
+			close(r->discard[i]);
+	r->ask = r->fd = r->discard[0] = r->discard[1] = -1;
 }
 
 void raw_tx_close(struct raw_tx *r)
