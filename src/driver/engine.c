@@ -416,7 +416,9 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		e->piped = now;
 	if (hear)
 		have_heard(e, by_sockets || by_rings || sockets.news || rings.news);
-	wake_due_timers(e, now);
+	/* A timer that waits for that would only ask again, and there may be thousands. */
+	if (!e->core->round.must_hear)
+		wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_sockets(e, now)) {
 		/* The answer to what was just sent may have come; it is not older than

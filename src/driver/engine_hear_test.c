@@ -51,6 +51,26 @@ static void an_endless_stream_is_no_answer(void **state)
 	assert_true(t.fake[0].failed);
 }
 
+/* Many timers may have expired: they are not asked in each turn that reads input. */
+static void timers_are_asked_when_all_is_heard(void **state)
+{
+	const uint64_t at = 100 * US;
+	unsigned before;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	fails_if_silent(0, at);
+	t.waiting = 20 * LINK_RX;
+	engine_turn(t.e, at, false);
+	before = t.fake[0].runs;
+	while (t.waiting)
+		engine_turn(t.e, at, false);
+	assert_int_equal(t.fake[0].runs, before);
+	for (int i = 0; i < 3; i++)
+		engine_turn(t.e, at, false);
+	assert_true(t.fake[0].failed);
+}
+
 /* A turn that only posts reads no input, so it expires no such timer. */
 static void who_does_not_look_does_not_judge(void **state)
 {
@@ -75,6 +95,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(silence_is_judged_when_all_is_heard),
 		TEST(an_endless_stream_is_no_answer),
+		TEST(timers_are_asked_when_all_is_heard),
 		TEST(who_does_not_look_does_not_judge),
 	};
 
