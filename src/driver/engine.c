@@ -168,15 +168,6 @@ static bool wake(struct engine *e, struct source_got *got, uint64_t now)
 	return own;
 }
 
-/* A turn must not last as long as a thousand QPs want: the rest stay due. */
-static void put_off(struct engine *e, struct qp *qp) REQUIRES(e->core->turn)
-{
-	for (struct qp *next; qp; qp = next) {
-		next = qp->sched.next;
-		due_add(e->core, qp);
-	}
-}
-
 static void run_sources(struct engine *e, uint64_t now) REQUIRES(e->core->turn)
 {
 	each_source(s, &e->by.run) if (source_at(*s) <= now)(*s)->ops->run(*s, now);
@@ -206,20 +197,15 @@ static bool has_done(const struct engine *e, unsigned limit)
 	return e->out.batch.n + e->core->round.spent >= limit;
 }
 
-/* Serves QPs that are due. */
+/* Serves QPs that are due. A turn must not last as long as a thousand QPs want: the rest
+ * stay due. */
 static void serve_due(struct engine *e, uint64_t now, unsigned limit)
 	REQUIRES(e->core->turn)
 {
-	while (due_any(e->core) && !has_done(e, limit)) {
-		for (struct qp *qp = due_take(e->core), *next; qp; qp = next) {
-			next = qp->sched.next;
-			serve(e, qp, now);
-			if (has_done(e, limit)) {
-				put_off(e, next);
-				next = NULL;
-			}
-		}
-	}
+	struct qp *qp;
+
+	while (!has_done(e, limit) && (qp = due_next(e->core)))
+		serve(e, qp, now);
 	flush(e, now);
 }
 
@@ -416,7 +402,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		e->piped = now;
 	if (hear)
 		have_heard(e, by_sockets || by_rings || sockets.news || rings.news);
-	/* A timer that waits for that would only ask again, and there may be thousands. */
+	/* A timer that waits for that would only ask again, and there may be thousands.
+	 */
 	if (!e->core->round.must_hear)
 		wake_due_timers(e, now);
 	did = engine_output(e, NULL, now, ENGINE_TX);

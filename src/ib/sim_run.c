@@ -122,7 +122,7 @@ static void turn(struct sim_node *n)
 {
 	uint64_t now = n->sim->now;
 	struct dgram in[64];
-	struct qp *qp, *next;
+	struct qp *qp;
 	int got;
 
 	if (n->stopped)
@@ -139,8 +139,7 @@ static void turn(struct sim_node *n)
 			due_add(&n->core, n->qps[i]);
 	while (due_any(&n->core) ||
 	       (n->host && local_loopback(local_of(&n->core), now))) {
-		for (qp = due_take(&n->core); qp; qp = next) {
-			next = qp->sched.next;
+		while ((qp = due_next(&n->core))) {
 			plan(n, qp);
 			if (n->batch.n >= BATCH_MAX / 2)
 				flush(n);

@@ -397,12 +397,15 @@ static bool turn(struct sim_node *n, struct sim_conn *c, bool due, uint64_t now,
 	return moved;
 }
 
-static bool is_due(struct qp *list, const struct qp *qp)
+static bool take_due(struct sim_node *n, bool due[SIM_PAIRS])
 {
-	for (; list; list = list->sched.next)
-		if (list == qp)
-			return true;
-	return false;
+	struct qp *qp;
+	bool any = false;
+
+	for (; (qp = due_next(&n->core)); any = true)
+		for (int j = 0; j < SIM_PAIRS; j++)
+			due[j] |= n->conn[j].qp == qp;
+	return any;
 }
 
 /* Does everything that happens at this instant.  Returns false if nothing happened. */
@@ -413,15 +416,13 @@ static bool instant(struct sim *s, uint64_t *next)
 	*next = NEVER;
 	for (int i = 0; i < 2; i++) {
 		struct sim_node *n = &s->node[i];
-		struct qp *due;
+		bool due[SIM_PAIRS] = { false };
 
 		turn_take(&n->core.turn);
-		due = due_take(&n->core);
-		moved |= due != NULL;
+		moved |= take_due(n, due);
 		for (int j = 0; j < SIM_PAIRS; j++)
 			if (n->conn[j].qp)
-				moved |= turn(n, &n->conn[j], is_due(due, n->conn[j].qp),
-					      s->now, next);
+				moved |= turn(n, &n->conn[j], due[j], s->now, next);
 		turn_give(&n->core.turn);
 	}
 	return moved;

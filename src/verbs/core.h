@@ -28,12 +28,14 @@ enum { CORE_ROOMS = 8 /* rooms that may keep state here, plus 1 */ };
 
 /* A member whose type has a header of its own is used by means of that header. */
 struct core {
-	struct turn turn;	  /* see sys/turn.h */
-	struct lock lock;	  /* the lists below: adding, removing */
-	uint16_t slot;		  /* this NIC's number on the host, 1..1022 */
-	_Atomic(struct qp *) due; /* stack of QPs with work: verbs/due.h */
-	struct heap *timers;	  /* the engine's heap of qp->sched.timer, or NULL */
-	struct round round;	  /* under the turn */
+	struct turn turn; /* see sys/turn.h */
+	struct lock lock; /* the lists below: adding, removing */
+	uint16_t slot;	  /* this NIC's number on the host, 1..1022 */
+	/* QPs with work (verbs/due.h): a stack, and those taken from it, oldest first,
+	 * which only the turn's holder changes */
+	_Atomic(struct qp *) due, taken;
+	struct heap *timers; /* the engine's heap of qp->sched.timer, or NULL */
+	struct round round;  /* under the turn */
 
 	/* Objects: */
 	struct numbers qps, srqs; /* under the turn */

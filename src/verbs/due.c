@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* due.c - see due.h. A taker takes the whole stack, so there is no ABA problem. A QP
- * may be added again while the taker still walks its list, hence two links (due_link,
- * due_next).
- */
+/* due.c - see due.h. The whole stack is taken, so there is no ABA problem. */
 #include "verbs/due.h"
 
 #include "sys/clock.h"
@@ -22,26 +19,50 @@ void due_add(struct core *core, struct qp *qp)
 	} while (!atomic_compare_exchange_weak(&core->due, &head, qp));
 }
 
-struct qp *due_take(struct core *core)
+/* Takes the whole stack, oldest first, linked by qp->sched.below. */
+static struct qp *take_stack(struct core *core)
 {
 	struct qp *qp = atomic_exchange(&core->due, NULL), *oldest = NULL, *below;
 
 	for (; qp; qp = below) {
 		below = qp->sched.below;
-		qp->sched.next = oldest;
+		qp->sched.below = oldest;
 		oldest = qp;
-		/* From here on due_add() may write due_link. */
-		atomic_store(&qp->sched.due, false);
 	}
 	return oldest;
+}
+
+static struct qp *first_taken(const struct core *core)
+{
+	return atomic_load_explicit(&core->taken, memory_order_relaxed);
+}
+
+static void set_taken(struct core *core, struct qp *qp)
+{
+	atomic_store_explicit(&core->taken, qp, memory_order_relaxed);
+}
+
+struct qp *due_next(struct core *core)
+{
+	struct qp *qp = first_taken(core);
+
+	if (!qp)
+		qp = take_stack(core);
+	if (!qp)
+		return NULL;
+	set_taken(core, qp->sched.below);
+	/* From here on due_add() may write sched.below.  What it was called for is seen
+	 * from here on. */
+	(void)atomic_exchange(&qp->sched.due, false);
+	return qp;
 }
 
 bool due_any(struct core *core)
 {
 	/* Seq_cst like due_add()'s exchange and the turn's lock: so a thread that
 	 * gives the turn sees the QP of a thread that added it and then failed to get
-	 * the turn. */
-	return atomic_load(&core->due) != NULL;
+	 * the turn.  It has itself written core->taken. */
+	return atomic_load(&core->due) || first_taken(core);
 }
 
 void due_at(struct core *core, struct qp *qp, uint64_t at)
@@ -54,14 +75,18 @@ void due_at(struct core *core, struct qp *qp, uint64_t at)
 
 void due_forget(struct core *core, struct qp *qp)
 {
-	struct qp *next;
+	struct qp *first = first_taken(core), **at = &first;
 
 	if (core->timers)
 		heap_del(core->timers, &qp->sched.timer);
-
-	for (struct qp *p = due_take(core); p; p = next) {
-		next = p->sched.next;
-		if (p != qp)
-			due_add(core, p);
-	}
+	if (!atomic_load(&qp->sched.due))
+		return;
+	while (*at)
+		at = &(*at)->sched.below;
+	*at = take_stack(core);
+	for (at = &first; *at != qp;)
+		at = &(*at)->sched.below;
+	*at = qp->sched.below;
+	set_taken(core, first);
+	atomic_store(&qp->sched.due, false);
 }

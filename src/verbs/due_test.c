@@ -29,65 +29,67 @@ static int setup(void **state)
 
 static void oldest_first_and_each_once(void **state)
 {
-	struct qp *p;
-
 	(void)state;
 	turn_is_held(&core);
 	assert_false(due_any(&core));
-	assert_null(due_take(&core));
+	assert_null(due_next(&core));
 	for (int i = 0; i < N; i++) {
 		due_add(&core, &qp[i]);
 		due_add(&core, &qp[0]);
 	}
 	assert_true(due_any(&core));
-	p = due_take(&core);
-	assert_false(due_any(&core));
-	for (int i = 0; i < N; i++, p = p->sched.next) {
-		assert_ptr_equal(p, &qp[i]);
-		assert_false(atomic_load(&p->sched.due));
+	for (int i = 0; i < N; i++) {
+		assert_true(due_any(&core));
+		assert_ptr_equal(due_next(&core), &qp[i]);
+		assert_false(atomic_load(&qp[i].sched.due));
 	}
-	assert_null(p);
+	assert_false(due_any(&core));
+	assert_null(due_next(&core));
 }
 
-static void one_may_be_added_while_the_list_is_walked(void **state)
+/* One that is added while others wait comes behind them, and none is there twice. */
+static void one_may_be_added_while_others_are_served(void **state)
 {
-	struct qp *p;
-	int n = 0;
-
 	(void)state;
 	turn_is_held(&core);
 	for (int i = 0; i < N; i++)
 		due_add(&core, &qp[i]);
-	for (p = due_take(&core); p; p = p->sched.next) {
-		due_add(&core, &qp[N - 1 - n]);
+	for (int i = 0; i < 3 * N; i++) {
+		struct qp *p = due_next(&core);
+
+		assert_ptr_equal(p, &qp[i % N]);
+		due_add(&core, &qp[N - 1]); /* it is due, or it is p */
 		due_add(&core, p);
-		n++;
 	}
-	assert_int_equal(n, N);
-	for (n = 0, p = due_take(&core); p; p = p->sched.next)
-		n++;
-	assert_int_equal(n, N);
+	for (int i = 0; i < N; i++)
+		assert_ptr_equal(due_next(&core), &qp[i]);
+	assert_false(due_any(&core));
 }
 
+/* Wherever it is: in the stack, or among those that were taken from it. */
 static void a_forgotten_one_leaves_the_others_in_order(void **state)
 {
-	struct qp *p;
-
 	(void)state;
 	turn_is_held(&core);
-	for (int i = 0; i < N; i++)
-		due_add(&core, &qp[i]);
-	due_forget(&core, &qp[1]);
-	assert_false(atomic_load(&qp[1].sched.due));
-	p = due_take(&core);
-	assert_ptr_equal(p, &qp[0]);
-	assert_ptr_equal(p->sched.next, &qp[2]);
-	assert_ptr_equal(p->sched.next->sched.next, &qp[3]);
-	due_forget(&core, &qp[0]);
-	assert_null(due_take(&core));
+	for (int gone = 0; gone < N; gone++)
+		for (int taken = 0; taken <= gone; taken++) {
+			for (int i = 0; i < N; i++)
+				due_add(&core, &qp[i]);
+			for (int i = 0; i < taken; i++) {
+				assert_ptr_equal(due_next(&core), &qp[i]);
+				due_add(&core, &qp[i]);
+			}
+			due_forget(&core, &qp[gone]);
+			assert_false(atomic_load(&qp[gone].sched.due));
+			for (int i = taken; i < N + taken; i++)
+				if (i % N != gone)
+					assert_ptr_equal(due_next(&core), &qp[i % N]);
+			due_forget(&core, &qp[gone]);
+			assert_null(due_next(&core));
+		}
 }
 
-/* Work that exists before due_add() is seen by the due_take() that follows. */
+/* Work that exists before due_add() is seen when due_next() has returned the QP. */
 static _Atomic unsigned work[N];
 static unsigned seen[N];
 static atomic_int running;
@@ -105,13 +107,11 @@ static void *adder(void *arg)
 
 static void take_all(void)
 {
-	struct qp *next;
+	struct qp *p;
 
 	turn_is_held(&core);
-	for (struct qp *p = due_take(&core); p; p = next) {
-		next = p->sched.next;
+	while ((p = due_next(&core)))
 		seen[p - qp] = atomic_load_explicit(&work[p - qp], memory_order_relaxed);
-	}
 }
 
 static void no_work_is_lost_between_threads(void **state)
@@ -136,7 +136,7 @@ int main(void)
 	/* clang-format off */
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(oldest_first_and_each_once, setup),
-		cmocka_unit_test_setup(one_may_be_added_while_the_list_is_walked, setup),
+		cmocka_unit_test_setup(one_may_be_added_while_others_are_served, setup),
 		cmocka_unit_test_setup(a_forgotten_one_leaves_the_others_in_order, setup),
 		cmocka_unit_test_setup(no_work_is_lost_between_threads, setup),
 	};

@@ -138,9 +138,8 @@ struct qp_tp {
 
 /* The engine's schedule (verbs/due.h) */
 struct qp_sched {
-	atomic_bool due;	/* in core->due */
-	struct qp *below;	/* next below it in the stack */
-	struct qp *next;	/* next in due_take()'s list */
+	atomic_bool due;	/* in core->due or core->taken */
+	struct qp *below;	/* next in that list */
 	struct heap_node timer; /* under the turn */
 	bool planned;		/* has datagrams in the batch; under the turn */
 	uint64_t full_until;	/* a pipe was full until then; under the turn */
