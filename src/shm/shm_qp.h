@@ -156,6 +156,7 @@ struct shm_qp {
 	bool shown;		/* in the export table */
 	struct allowed allowed; /* copies by threads that post */
 	struct list starved;	/* in peer->starved */
+	uint16_t told_drop;	/* see tells_drop(): 1 << enum refusal */
 	struct {
 		uint32_t expected;
 		uint64_t says; /* the word for the peer's QP, without its lower 32 bits */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* target.c - segments that come in, and the word that says what became of them (IBTA
  * vol. 1, 9.7.5). */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -448,6 +449,20 @@ static void follow(struct shm_qp *q, uint8_t life) REQUIRES(q->qp->lock)
 	set_says(q);
 }
 
+/* Is the log told of a message that is dropped?  A peer of UC is not held up: so the
+ * first for each reason of a QP, and of all others one a second. */
+static bool tells_drop(struct shm_qp *q, enum refusal why)
+{
+	static_assert(REFUSALS <= 16, "a bit each");
+	const uint16_t bit = (uint16_t)(1u << why);
+
+	if (log_level < LOG_INFO ||
+	    (q->told_drop & bit && !log_allowed(&q->peer->l->said_dropped)))
+		return false;
+	q->told_drop |= bit;
+	return true;
+}
+
 /* UC: a message that is not whole, or is refused, is dropped (9.8.2). An error of the
  * receive itself also fails the QP. */
 static void drop(struct shm_qp *q, const struct rec *r, uint32_t len, enum refusal why,
@@ -460,8 +475,7 @@ static void drop(struct shm_qp *q, const struct rec *r, uint32_t len, enum refus
 	qp_is_held(qp);
 	shm_count(q, IB_RX_UC_DROPPED);
 	/* Of REFUSED_PLACE, the first segment that was dropped has told. */
-	if (why != REFUSED_PLACE && log_level >= LOG_INFO &&
-	    log_allowed(&q->peer->l->said_dropped))
+	if (why != REFUSED_PLACE && tells_drop(q, why))
 		log_info("QP 0x%06x: %s from QP 0x%06x, PSN %u, %u bytes: %s; dropped",
 			 qp->qpn, segment_name(r->opcode), qp->attr.dest_qp_num,
 			 r->psn & PSN_MASK, len, target_why(t, why, text));

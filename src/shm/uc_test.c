@@ -520,6 +520,21 @@ static void a_middle_without_a_begin(void **state)
 	fix_close(f);
 }
 
+/* Each reason of a QP is told at once. */
+static void each_reason_is_told(void **state)
+{
+	struct fix *f = uc_pair();
+	char text[4096];
+
+	(void)state;
+	LOGGED(text, "info", post_by(f, false, IBV_WR_SEND, 1, 0, 10); fix_quiet(f);
+	       fix_recv(f, 8, 0, 5); post_by(f, false, IBV_WR_SEND, 2, 0, 10);
+	       fix_quiet(f));
+	assert_non_null(strstr(text, "no receive is posted; dropped"));
+	assert_non_null(strstr(text, "longer than the receive"));
+	fix_close(f);
+}
+
 static void a_flood_does_not_fill_the_log(void **state)
 {
 	enum { FLOOD = 100, FEW = 10 };
@@ -598,6 +613,7 @@ int main(void)
 		cmocka_unit_test(another_service_is_refused),
 		cmocka_unit_test(what_uc_does_not_know),
 		cmocka_unit_test(a_middle_without_a_begin),
+		cmocka_unit_test(each_reason_is_told),
 		cmocka_unit_test(a_flood_does_not_fill_the_log),
 		cmocka_unit_test(sqd_and_back),
 		cmocka_unit_test(a_send_cq_that_is_full),
