@@ -44,7 +44,6 @@ static void set_says(struct shm_qp *q)
 static void tell_nak(struct shm_qp *q, enum aeth_type type, unsigned value)
 {
 	q->dst.count = (q->dst.count + 1) & COUNT_MASK;
-	shm_count(q, type == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 	set_says(q);
 	tell(q, aeth_syndrome(type, value), true);
 }
@@ -130,6 +129,7 @@ void dst_stop(struct shm_qp *q)
 static void say_rnr(struct shm_qp *q, uint64_t now)
 {
 	hint_no_recv(q, now);
+	shm_count(q, IB_TX_RNR);
 	tell_nak(q, AETH_RNR_NAK, q->qp->attr.min_rnr_timer);
 }
 
@@ -169,6 +169,7 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now)
 		return NEVER;
 	if (!qp_awaits_recv(qp) || (now >= q->dst.wait_until && qp_has_recv(qp))) {
 		end_wait(q);
+		shm_count(q, IB_TX_NAK);
 		ask_again(q);
 		return NEVER;
 	}
@@ -202,8 +203,10 @@ static void refuse(struct shm_qp *q, const struct rec *r, uint32_t len, enum ref
 		 segment_name(r->opcode), qp->attr.dest_qp_num, q->dst.expected, len,
 		 why_text(&q->dst.target, kind, why, text));
 	target_fail_recv(qp, &q->dst.target, why, now);
-	if (nak != NAK_CODES)
+	if (nak != NAK_CODES) {
+		shm_count(q, IB_TX_NAK);
 		tell_nak(q, AETH_NAK, nak);
+	}
 	qp_fail(qp, false, target_event(why), now);
 	shm_settle(q);
 }
@@ -552,6 +555,7 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		hint_number(q, r, now);
 	if (strange || (ahead > 0 && !(q->dst.odd & DST_GAP))) {
 		q->dst.odd |= DST_GAP;
+		shm_count(q, IB_TX_NAK);
 		ask_again(q);
 	}
 }
