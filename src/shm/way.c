@@ -12,7 +12,10 @@
 #include "verbs/round.h"
 
 enum {
-	USES = 16,   /* of a region, after which direct/ hears of them */
+	/* Requests by threads that post after which direct/ hears that a region is used,
+	 * for the first time and later. */
+	USES = 16,
+	USES_TOLD = 1024,
 	BEHIND = 16, /* see choose() */
 	ALONE = 32,
 	UNIT = 4096, /* bytes that count as one datagram of a turn's work */
@@ -72,29 +75,33 @@ static bool is_mapped(const struct shm_qp *q, uint32_t key)
 	return reach_is_mapped(&by, key);
 }
 
+/* Threads that post have no turn, so they count by themselves.  What was told is told
+ * again now and then, since a region may change and keep its key. */
 static void count_use(struct shm_qp *q, uint32_t key)
 {
-	if (key == q->src.way.told)
-		return;
 	q->src.way.key = key;
 	q->src.way.uses++;
 }
 
 bool way_has_uses(const struct shm_qp *q)
 {
-	return q->src.way.uses >= USES;
+	return q->src.way.uses >= (q->src.way.key == q->src.way.told ? USES_TOLD : USES);
+}
+
+static void use(struct shm_qp *q, uint32_t key)
+{
+	struct lane *l = &q->peer->lane;
+
+	if (l->reach->vm && reach_used(l->reach, key))
+		l->ops->borrow(l, key);
 }
 
 void way_tell_uses(struct shm_qp *q)
 {
-	struct lane *l = &q->peer->lane;
-	const uint32_t key = q->src.way.key;
-
 	q->src.way.uses = 0;
-	q->src.way.told = key;
-	for (int i = 0; l->reach->vm && i < USES; i++)
-		if (reach_used(l->reach, key))
-			l->ops->borrow(l, key);
+	q->src.way.told = q->src.way.key;
+	for (int i = 0; i < USES; i++)
+		use(q, q->src.way.key);
 }
 
 /* Nothing is outstanding.  A copy by the kernel needs no help by the peer, which may
@@ -205,6 +212,7 @@ static uint32_t copy(struct shm_qp *q, const struct swqe *w, const struct span *
 	if (!(w->opcode == IBV_WR_RDMA_READ ? reach_read(&by, &there, span, off, len)
 					    : reach_write(&by, &there, span, off, len)))
 		return 0;
+	use(q, w->rkey);
 	l->direct++;
 	l->direct_bytes += len;
 	q->qp->core->round.spent += len / UNIT + 1;
