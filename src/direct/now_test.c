@@ -137,7 +137,7 @@ static void another_domain_the_other_refuses(void **state)
 	(void)state;
 	assert_int_equal(pd_alloc(&b->core, &b->ibv, &other), 0);
 	s.f->p.qp[1]->pd = other;
-	lane_show(pair_q(s.f, 1));
+	pair_show(s.f, 1);
 	post(&s, IBV_WR_RDMA_WRITE, 1, 0, 0, 8);
 	fix_wc(s.f, 0, 1, IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(times(&s), before);
@@ -181,7 +181,7 @@ static void a_new_connection_is_looked_at_anew(void **state)
 
 	(void)state;
 	version = atomic_load(&b->qp[index].version);
-	assert_int_equal(pair_q(s.f, 0)->allowed.version, version);
+	assert_int_equal(pair_allowed(s.f, 0)->version, version);
 	pair_again(s.f, 0);
 	pair_again(s.f, 1);
 	assert_int_equal(qp_modify(s.f->p.qp[1], &none, IBV_QP_ACCESS_FLAGS, s.f->s->now),
@@ -293,7 +293,7 @@ static void what_the_qps_entry_says_is_heeded(void **state)
 		done(&s, i);
 		fix_quiet(s.f);
 		assert_int_equal(times(&s), before + (i == 3));
-		lane_show(pair_q(s.f, 1));
+		pair_show(s.f, 1);
 	}
 	unshare_(&s);
 }
@@ -400,5 +400,6 @@ int main(void)
 		cmocka_unit_test(what_was_not_lent_goes_another_way),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }

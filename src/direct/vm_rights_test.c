@@ -37,7 +37,7 @@ static void what_the_export_table_does_not_allow_the_peer_refuses(void **state)
 			break;
 		case 3:
 			f->p.qp[1]->attr.qp_access_flags = 0;
-			lane_show(pair_q(f, 1));
+			pair_show(f, 1);
 			break;
 		case 4:
 			mk->pd = pd;
@@ -115,6 +115,19 @@ static void a_key_that_is_gone_reaches_nothing(void **state)
 }
 
 /* A QP that takes no requests has none written past it. */
+/* Which QP A's requests say that they come from, and by which path. */
+static uint32_t *from_qpn(const struct fix *f)
+{
+	return pair_is_shm(f, 0) ? &shm_qp(f->p.qp[0])->head.src
+				 : &pair_q(f, 0)->from.qpn;
+}
+
+static uint32_t *from_path(const struct fix *f)
+{
+	return pair_is_shm(f, 0) ? &shm_qp(f->p.qp[0])->head.route
+				 : &pair_q(f, 0)->from.out;
+}
+
 static void a_qp_that_is_not_ready_is_not_reached(void **state)
 {
 	(void)state;
@@ -131,10 +144,10 @@ static void a_qp_that_is_not_ready_is_not_reached(void **state)
 			break;
 		case 2:
 			f->p.qp[0]->qpn++;
-			pair_q(f, 0)->from.qpn++;
+			(*from_qpn(f))++;
 			break; /* another asks */
 		case 3:
-			pair_q(f, 0)->from.out++;
+			(*from_path(f))++;
 			break;
 		case 4: /* its CQ is overrun */
 			f->p.cq[1]->overrun = true;
@@ -310,5 +323,6 @@ int main(void)
 		cmocka_unit_test(another_program_is_not_touched),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }

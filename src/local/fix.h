@@ -5,6 +5,7 @@
 #define LOCAL_FIX_H
 
 #include "ib/fix.h"
+#include "ib/on_lane.h"
 #include "local/peer.h"
 #include "shm/shm.h"
 #include "shm/shm_qp.h"
@@ -84,6 +85,22 @@ static inline struct fix *pair_strict(struct fix *f)
 	f->p.qp[0]->attr.rnr_retry = pair_source(f, 0)->rnr_left = 0;
 	f->p.qp[0]->attr.retry_cnt = pair_source(f, 0)->retry_left = 0;
 	return f;
+}
+
+/* Puts side's QP into the export table with the rights that it has now. */
+static inline void pair_show(struct fix *f, int side)
+{
+	if (pair_is_shm(f, side))
+		way_show(shm_qp(f->p.qp[side]));
+	else
+		lane_show(pair_q(f, side));
+}
+
+/* What side's QP remembers of the other's memory. */
+static inline const struct allowed *pair_allowed(const struct fix *f, int side)
+{
+	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->allowed
+				    : &pair_q(f, side)->allowed;
 }
 
 /* Opens a pair. If conf is NULL, all packets go through the pipe. */
