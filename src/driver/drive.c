@@ -136,10 +136,23 @@ static const struct transport *transport_of(const struct qp *qp)
 	return __atomic_load_n(&qp->transport, __ATOMIC_ACQUIRE);
 }
 
+/* Sends what was posted, with the turn if it is free. */
+static void post_by_turn(struct nic *nic, struct qp *qp)
+{
+	uint64_t next;
+
+	if (!turn_soon(nic))
+		due_add(&nic->core, qp);
+	else if (send_posted(nic, qp, &next))
+		posted_and_give(nic, qp, next);
+	else if (!prolonged(nic, qp))
+		return;
+	serve_due(nic);
+}
+
 void nic_post(struct nic *nic, struct qp *qp, bool nested)
 {
 	const struct transport *transport = transport_of(qp);
-	uint64_t next;
 
 	if (nested) {
 		due_add(&nic->core, qp);
@@ -156,13 +169,7 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 			return;
 		}
 	}
-	if (!turn_soon(nic))
-		due_add(&nic->core, qp);
-	else if (send_posted(nic, qp, &next))
-		posted_and_give(nic, qp, next);
-	else if (!prolonged(nic, qp))
-		return;
-	serve_due(nic);
+	post_by_turn(nic, qp);
 }
 
 /* Posts and sends the list with the turn held, and gives the turn. Returns as
@@ -225,7 +232,7 @@ int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 	}
 	rc = qp_post_send(qp, wr, bad);
 	if (rc <= 0)
-		nic_post(nic, qp, false);
+		post_by_turn(nic, qp); /* a post() has left it to the engine */
 	return rc > 0 ? 0 : rc;
 }
 
