@@ -317,6 +317,19 @@ static bool is_called(const struct engine *e)
 	       (e->thread.woken.by[SOURCE_RINGS] && !e->thread.watch[SOURCE_RINGS].left);
 }
 
+/* Is what was taken in, of input that the thread watches, followed by more? */
+static bool stays_for(struct engine *e, const struct engine_did *did, uint64_t now)
+	REQUIRES(e->core->turn)
+{
+	const struct watch *w = e->thread.watch;
+
+	bulk_took(&e->thread.bulk, did->socket, now);
+	if (did->one_sided && !w[SOURCE_RINGS].left)
+		bulk_took(&e->thread.bulk, BULK, now);
+	return bulk_goes_on(&e->thread.bulk, now) &&
+	       !(w[SOURCE_SOCKETS].left && w[SOURCE_RINGS].left);
+}
+
 /* Handles one wake-up; the engine's deadline says when the next is due. */
 static void wake_up(struct engine *e, const struct bed *b)
 {
@@ -340,9 +353,7 @@ static void wake_up(struct engine *e, const struct bed *b)
 	set_ready(b, false);
 	watch_all(e, &seen, did);
 	now = clock_ns();
-	bulk_took(&e->thread.bulk, did.socket, now);
-	e->thread.up = !e->thread.watch[SOURCE_SOCKETS].left &&
-		       bulk_goes_on(&e->thread.bulk, now);
+	e->thread.up = stays_for(e, &did, now);
 	/* The next look may take no turn before the thread sleeps. */
 	if (e->thread.up)
 		atomic_store_explicit(&e->thread.watching, watches_all(e),
