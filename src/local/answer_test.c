@@ -48,6 +48,7 @@ static void an_answer_is_heard_without_input(void **state)
 	struct local_ops tells = *ops;
 
 	(void)state;
+	woken = 0;
 	tells.sooner = wakes;
 	local_a(&s)->ops = &tells;
 	flush(&s);
@@ -144,5 +145,6 @@ int main(void)
 		cmocka_unit_test(no_answer_is_not_awaited_for_ever),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }

@@ -33,6 +33,7 @@ static struct two open_two(const struct sim_conf *conf)
 	if (conf)
 		c = *conf;
 	c.same_host = true;
+	c.segments |= *pair_segments();
 	t.s = sim_open(&c);
 	t.low = &t.s->node[t.s->node[0].core.slot > t.s->node[1].core.slot];
 	t.high = &t.s->node[t.low == t.s->node];
@@ -148,6 +149,7 @@ static void qps_wait_and_are_sent_away(void **state)
 	(void)state;
 	for (int off = 0; off < 2; off++) {
 		const struct sim_conf c = { .same_host = true,
+					    .segments = *pair_segments(),
 					    .off = { off == 0, off == 1 } };
 		const struct ibv_qp_cap cap = { .max_send_wr = 4 };
 		struct sim *s = sim_open(&c);
@@ -212,6 +214,7 @@ static void who_never_answers_is_silent(void **state)
 	const uint64_t timeout = 4096ull << 10;
 	const struct sim_conf c = {
 		.same_host = true,
+		.segments = *pair_segments(),
 		.pipe_only = true,
 		.timeout = 10,
 		.retry_cnt = 3,
@@ -290,11 +293,13 @@ static void the_other_process_is_named(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 	char want[IB_PEER_LEN], text[IB_PEER_LEN];
+	struct qp *qp = f->p.qp[0];
 
 	(void)state;
-	snprintf(want, sizeof(want), "QP 0x%06x at 10.0.0.2, process %d", f->p.qp[1]->qpn,
-		 (int)getpid());
-	assert_string_equal(ib_peer_text(pair_q(f, 0), text), want);
+	snprintf(want, sizeof(want), "QP 0x%06x at 10.0.0.2, process %d, PSN 0",
+		 f->p.qp[1]->qpn, (int)getpid());
+	qp->transport->peer(qp, text, sizeof(text));
+	assert_string_equal(text, want);
 	fix_close(f);
 }
 
@@ -592,5 +597,6 @@ int main(void)
 		cmocka_unit_test(an_export_table_that_is_not_one_is_not_used),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
+	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
 }
