@@ -218,11 +218,16 @@ static const char *maps_private(const struct conf *conf)
 {
 	const enum conf_local way = conf->local;
 
-	if ((way == CONF_LOCAL_MAP || way == CONF_LOCAL_AUTO) && conf->map_threads &&
-	    holds_stores())
-		return "; or by loads and stores where the region's memory is shared, or"
-		       " is private memory of a program that was started by `urnic run',"
-		       " with threads, too (userfaultfd; URNIC_MAP_THREADS is yes)";
+	if ((way == CONF_LOCAL_MAP || way == CONF_LOCAL_AUTO) && conf->map_threads)
+		return holds_stores()
+			       ? "; or by loads and stores where the region's memory is"
+				 " shared, or is private memory of a program that was"
+				 " started by `urnic run', with threads, too (userfaultfd;"
+				 " URNIC_MAP_THREADS is yes)"
+			       : "; or by loads and stores where the region's memory is"
+				 " shared, or is private memory of a program that has one"
+				 " thread and was started by `urnic run' (URNIC_MAP_THREADS"
+				 " is yes, but userfaultfd for all faults is not allowed)";
 	if (way == CONF_LOCAL_MAP)
 		return "; or by loads and stores where the region's memory is shared, or"
 		       " is private memory of a program that has one thread";

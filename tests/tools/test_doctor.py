@@ -242,6 +242,11 @@ def test_doctor_says_which_way(env, verdict, says):
     assert f["verdict"] == verdict and says in f["detail"], f
 
 
+def test_doctor_says_whether_memory_is_mapped_beside_threads():
+    f = findings(URNIC_MAP_THREADS="yes")[0]["same host"]
+    assert "(local is auto)" not in f["detail"] or "URNIC_MAP_THREADS is yes" in f["detail"], f
+
+
 @pytest.mark.parametrize("call,error,check,verdict,todo", [
     ("process_vm_readv", "EPERM", "process_vm_readv", "limited", "seccomp"),
     ("process_vm_writev", "EACCES", "process_vm_readv", "limited", "seccomp"),
