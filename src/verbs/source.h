@@ -236,8 +236,11 @@ static inline void send_succeeds(struct qp *qp, const struct swqe *w, uint64_t n
 
 /* Moves una past the part, and completes the request if that was the rest of it.  Returns
  * false if the QP is in ERR now: its CQ was overrun. */
-static inline bool send_took(struct qp *qp, struct send_source *s,
-			     const struct send_part *p, uint64_t now) REQUIRES(qp->lock)
+__attribute__((always_inline)) static inline bool send_took(struct qp *qp,
+							    struct send_source *s,
+							    const struct send_part *p,
+							    uint64_t now)
+	REQUIRES(qp->lock)
 {
 	s->una = psn_add(s->una, p->n);
 	if (p->from + p->n < p->w->npkts)
