@@ -107,6 +107,7 @@ enum request_way {
 	WAY_RING,
 	WAY_DIRECT, /* by the peer's memory */
 	WAY_WAIT,   /* the same, once all before it are executed */
+	WAY_NONE,   /* the QP has just failed */
 };
 
 struct shm_qp {

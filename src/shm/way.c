@@ -104,6 +104,12 @@ void way_tell_uses(struct shm_qp *q)
 		use(q, q->src.way.key);
 }
 
+/* What src_is_idle() has completed may have overrun its CQ.  Then all was flushed. */
+static bool has_failed(const struct shm_qp *q)
+{
+	return q->qp->state == IBV_QPS_ERR;
+}
+
 /* Nothing is outstanding.  A copy by the kernel needs no help by the peer, which may
  * sleep; for many requests the ring is faster, and both processes work.  So a request
  * that is alone is copied: one whose predecessors' completions have all been polled.  Of
@@ -139,6 +145,8 @@ static enum request_way choose(struct shm_qp *q, unsigned opcode, uint32_t key, 
 		return WAY_RING;
 	if (src_is_idle(q))
 		return is_mapped(q, key) ? WAY_DIRECT : choose_idle(q, more);
+	if (has_failed(q))
+		return WAY_NONE;
 	q->src.way.alone = 0;
 	if (!is_direct(sq_at(&q->qp->sq, q->src.at.cur - 1)->opcode))
 		q->src.way.behind = 0;
@@ -234,6 +242,7 @@ enum way_did way_step(struct shm_qp *q, struct swqe *w, struct wqe_memory *m,
 	struct reach *r = &q->peer->reach;
 	const struct send_cursor *at = &q->src.at;
 	uint32_t did;
+	bool idle;
 
 	if (!is_direct(w->opcode) || at->psn != w->psn || at->psn != at->max_psn ||
 	    w->done)
@@ -241,16 +250,17 @@ enum way_did way_step(struct shm_qp *q, struct swqe *w, struct wqe_memory *m,
 	q->reaches = can_reach(q);
 	if (!q->src.way.part && way_is_ring_for(q, w))
 		return WAY_BY_RING;
+	idle = src_is_idle(q);
+	if (has_failed(q))
+		return WAY_WAITS;
 	if (!r->vm || is_atomic(w->opcode) || !w->length) {
 		if (r->shut_out)
 			peer_ask_gate(q->peer, now);
 		return by_ring(q);
 	}
-	if (!src_is_idle(q)) {
-		q->src.way.waits = q->src.way.is == WAY_WAIT;
+	q->src.way.waits = !idle && q->src.way.is == WAY_WAIT;
+	if (!idle)
 		return q->src.way.waits ? WAY_WAITS : by_ring(q);
-	}
-	q->src.way.waits = false;
 	if (wqe_resolve(q->qp, at->cur, m))
 		return by_ring(q);
 	did = copy(q, w, &m->span, *left * RING_CHUNK);

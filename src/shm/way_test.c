@@ -194,6 +194,69 @@ static void what_was_executed_is_followed_at_once(void **state)
 	fix_close(f);
 }
 
+/* A's turn ends. */
+static void wake_peer(struct fix *f)
+{
+	struct core *core = &f->s->node[0].core;
+
+	turn_take(&core->turn);
+	peer_wrote(pair_peer(f, 0));
+	(void)local_flush(local_of(core));
+	turn_give(&core->turn);
+}
+
+/* Others may write to the ring meanwhile. */
+static void has_no_lock(struct qp *qp, enum ibv_event_type type)
+{
+	assert_int_equal(type, IBV_EVENT_QP_FATAL);
+	assert_false(atomic_load(&shm_qp(qp)->peer->writing.held));
+}
+
+/* The completion of a SEND, which a thread finds executed as it posts WRITEs, overruns
+ * its CQ: nothing that is posted then is sent, nor stays behind.  push: by ibv_wr_*(). */
+static void a_qp_that_fails_meanwhile(void **state)
+{
+	for (int push = 0; push < 2; push++) {
+		struct fix *f = direct_pair();
+		struct qp *qp = f->p.qp[0];
+		struct ibv_sge sge = sim_sge(f->mr[0], 5000, 8);
+		struct ibv_send_wr wr[2], *bad;
+		uint32_t before;
+
+		(void)state;
+		for (int i = 0; i < 2; i++) {
+			wr[i] = send_wr(2, &sge, 1, 0);
+			wr[i].opcode = IBV_WR_RDMA_WRITE;
+			wr[i].wr.rdma.remote_addr = f->mr[1]->mkey.base + 5000;
+			wr[i].wr.rdma.rkey = f->mr[1]->mkey.key;
+		}
+		wr[0].next = &wr[1];
+		memset(f->mem[0] + 5000, 0x55, 8);
+		memset(f->mem[1] + 5000, 0x66, 8);
+		recv_at(f, 1, 8, 0, 100);
+		pair_stop(f, 0);
+		post_at(f, 0, 1, 0, 8, 0);
+		wake_peer(f);
+		fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+		before = written(f);
+		f->p.cq[0]->overrun = true;
+		qp->raise = has_no_lock;
+		if (push) {
+			assert_int_equal(qp_post_send(qp, wr, &bad), 0);
+			(void)qp->transport->push(qp);
+		} else {
+			post_now(qp, wr);
+		}
+		assert_int_equal(qp->state, IBV_QPS_ERR);
+		assert_int_equal(qp->sq.tail, qp->sq.head);
+		assert_int_equal(written(f), before);
+		pair_go(f, 0);
+		fix_quiet(f);
+		assert_int_equal(f->mem[1][5000], 0x66);
+		fix_close(f);
+	}
+}
+
 /* The peer judges what its export table does not allow, and so the error is the same. */
 static void what_is_refused(void **state)
 {
@@ -430,6 +493,7 @@ int main(void)
 		cmocka_unit_test(without_completions),
 		cmocka_unit_test(nothing_is_overtaken),
 		cmocka_unit_test(what_was_executed_is_followed_at_once),
+		cmocka_unit_test(a_qp_that_fails_meanwhile),
 		cmocka_unit_test(what_is_refused),
 		cmocka_unit_test(a_qp_that_ends),
 		cmocka_unit_test(memory_that_is_lost),

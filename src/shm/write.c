@@ -342,7 +342,7 @@ enum post_left shm_push(struct qp *qp)
 {
 	struct shm_qp *q;
 	struct peer *p;
-	bool due;
+	bool due, by_ring;
 
 	lock_take(&qp->lock);
 	q = shm_qp(qp);
@@ -359,9 +359,16 @@ enum post_left shm_push(struct qp *qp)
 		const void *own = NULL;
 
 		if (!may_be_whole(w->opcode) || w->num_sge != 1 ||
-		    w->length > RING_CHUNK || w->flags & IBV_SEND_FENCE ||
-		    (is_direct(w->opcode) && !way_is_ring_for(q, w)))
+		    w->length > RING_CHUNK || w->flags & IBV_SEND_FENCE)
 			break;
+		if (is_direct(w->opcode)) {
+			/* It may complete the request before. */
+			brief_give(&p->writing);
+			by_ring = way_is_ring_for(q, w);
+			brief_take(&p->writing);
+			if (!by_ring)
+				break;
+		}
 		if (w->flags & IBV_SEND_INLINE)
 			own = (const void *)(uintptr_t)sge->addr;
 		if (!send_whole(q, w, own, sge))
