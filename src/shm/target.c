@@ -502,7 +502,8 @@ static void take_unreliable(struct shm_qp *q, const struct rec *r, const uint8_t
 	q->dst.life = r->syndrome;
 	if (first)
 		q->dst.odd = DST_UNRELIABLE;
-	if ((first || r->psn == q->dst.expected) && !segment_is_answered(r->opcode))
+	if ((first || r->psn == q->dst.expected) && !segment_is_answered(r->opcode) &&
+	    !(r->opcode & SEGMENT_INV))
 		why = place(q, r, payload, len);
 	q->dst.expected = psn_add(r->psn, 1);
 	q->dst.odd = DST_UNRELIABLE | (why || last ? 0 : inside(kind));

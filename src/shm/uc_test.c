@@ -501,6 +501,43 @@ static void what_uc_does_not_know(void **state)
 	fix_close(f);
 }
 
+/* Nor does a message of UC invalidate a window of the QP that it is for. */
+static void a_key_to_invalidate(void **state)
+{
+	struct fix *f = uc_pair();
+	struct sim_node *n = &f->s->node[1];
+	struct ibv_send_wr bind = { .wr_id = 1,
+				    .opcode = IBV_WR_BIND_MW,
+				    .send_flags = IBV_SEND_SIGNALED };
+	struct mr *mr;
+	struct mw *mw;
+
+	(void)state;
+	mr = sim_mr(f->s, 1, f->mem[1], 4096, FIX_ALL | IBV_ACCESS_MW_BIND);
+	assert_int_equal(mw_alloc(n->pd, IBV_MW_TYPE_2, &mw), 0);
+	bind.bind_mw.mw = &mw->ibv;
+	bind.bind_mw.rkey = mw->ibv.rkey + 1;
+	bind.bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = &mr->ibv,
+		.addr = mr->mkey.base,
+		.length = 64,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	post_now(f->p.qp[1], &bind);
+	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
+	recv_at(f, 1, 8, 0, 100);
+	stray_record(f, 0,
+		     (struct rec){ .opcode = SEGMENT_ONLY | SEGMENT_INV,
+				   .data = mw->ibv.rkey },
+		     REC_HEAD);
+	fix_quiet(f);
+	fix_no_wc(f, 1);
+	assert_true(mw->mkey.valid);
+	assert_int_equal(mw_dealloc(mw), 0);
+	assert_int_equal(mr_dereg(mr), 0);
+	fix_close(f);
+}
+
 /* What follows a message that is refused is no message. */
 static void a_middle_without_a_begin(void **state)
 {
@@ -612,6 +649,7 @@ int main(void)
 		cmocka_unit_test(what_came_before_rtr),
 		cmocka_unit_test(another_service_is_refused),
 		cmocka_unit_test(what_uc_does_not_know),
+		cmocka_unit_test(a_key_to_invalidate),
 		cmocka_unit_test(a_middle_without_a_begin),
 		cmocka_unit_test(each_reason_is_told),
 		cmocka_unit_test(a_flood_does_not_fill_the_log),
