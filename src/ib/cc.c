@@ -137,6 +137,7 @@ void cc_wake(struct cc_host *h)
 	if (!fits(h, q->req.want))
 		return;
 	list_del(&q->cc_node);
+	h->moved_at = q->ib->now;
 	q->req.quantum = q->req.promised = quantum(h);
 	q->req.called = true;
 	h->promised += q->req.promised;
@@ -179,7 +180,6 @@ void cc_acked(struct ib_qp *q, uint32_t cost)
 
 	q->req.flight -= cost;
 	h->flight -= cost;
-	h->moved_at = q->ib->now;
 	h->grown += cost;
 	if (h->grown >= h->window) {
 		h->grown = 0;

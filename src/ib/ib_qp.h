@@ -65,7 +65,7 @@ struct cc_host {
 	uint32_t promised;	 /* to woken QPs that have not sent yet: cc_answer() */
 	uint32_t grown;		 /* cost acknowledged since the window last grew */
 	uint64_t cut_at;	 /* when the window was last halved */
-	uint64_t moved_at;	 /* when something was last acknowledged */
+	uint64_t moved_at;	 /* when a QP was last woken */
 	struct list waiting;	 /* QPs, by q->cc_node */
 };
 
