@@ -268,6 +268,23 @@ static void small_window_never_waits_for_a_probe(void **state)
 	}
 }
 
+/* The link takes less than a burst, and not the packet that asks. */
+static void a_part_never_waits_for_a_probe(void **state)
+{
+	(void)state;
+	for (uint32_t w = CC_WINDOW_MIN; w <= CC_WINDOW_MAX; w += 1999) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+		host(f)->window = w;
+		f->s->take_every = 2;
+		f->s->take_but_last = true;
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 400000, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 0);
+		fix_close(f);
+	}
+}
+
 static void loss_halves_and_acks_open(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -355,6 +372,7 @@ int main(void)
 		cmocka_unit_test(a_list_asks_once),
 		cmocka_unit_test(an_error_behind_asks),
 		cmocka_unit_test(small_window_never_waits_for_a_probe),
+		cmocka_unit_test(a_part_never_waits_for_a_probe),
 		cmocka_unit_test(loss_halves_and_acks_open),
 		cmocka_unit_test(cnp_halves),
 		cmocka_unit_test(ecn_brings_a_cnp),

@@ -103,6 +103,7 @@ void emit_ask(struct ib_qp *q, struct batch *b)
 
 	bth->ackreq |= BTH_A;
 	plan->timed = plan->fresh;
+	plan->at.unasked = 0;
 	(void)batch_seal(b); /* all is in the batch's own memory */
 }
 

@@ -393,7 +393,6 @@ struct planning {
 	/* run: the last packet of the batch is one from the middle of the message at the
 	 * cursor, as emit describes it */
 	bool run;
-	bool silent; /* the last packet that was planned does not ask for an ACK */
 	struct emit emit;
 };
 

@@ -201,8 +201,8 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 	plan->fresh = is_fresh(p);
 	plan->timed = plan->fresh && (e->f.ackreq || wqe_is_read(w));
 	move_on(p, w, n);
+	p->at.unasked = q->qp->reliable && !e->f.ackreq;
 	plan->at = p->at;
-	p->silent = q->qp->reliable && !e->f.ackreq;
 	if (q->host)
 		cc_plan(q, cost);
 	spend(p, e->len);
@@ -232,18 +232,25 @@ static bool asks_for_ack(struct planning *p, bool last)
 	return p->at.burst != NO_BURST || (last && p->at.cur + 1 == q->qp->sq.head);
 }
 
-/* A lane has no window: cc.c does not limit it. */
-static inline bool admit(struct ib_qp *q, uint32_t cost)
+/* Has this output() planned anything? */
+static bool has_planned(const struct planning *p)
 {
-	return !q->host || cc_admit(q, cost);
+	return p->at.psn != p->q->req.at.psn;
 }
 
-static bool may_send(struct planning *p, uint32_t cost)
+/* A lane has no window: cc.c does not limit it.  Where the link took less than a burst,
+ * nothing that is in flight may ask for an ACK, so the next packet waits for none. */
+static inline bool admit(const struct planning *p, uint32_t cost)
 {
-	struct ib_qp *q = p->q;
+	return !p->q->host || (p->at.unasked && !has_planned(p)) || cc_admit(p->q, cost);
+}
+
+static bool may_send(const struct planning *p, uint32_t cost)
+{
+	const struct ib_qp *q = p->q;
 
 	return !q->qp->reliable ||
-	       (psn_off(p->at.psn, q->req.s.una) < PSN_WINDOW - 1 && admit(q, cost));
+	       (psn_off(p->at.psn, q->req.s.una) < PSN_WINDOW - 1 && admit(p, cost));
 }
 
 /* The cost of what this output() may send of w, of which i packets are sent; the next
@@ -358,7 +365,7 @@ static enum step send_read(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	struct emit e;
 
 	if (!may_read(p) || psn_off(p->at.psn, q->req.s.una) + n > PSN_WINDOW ||
-	    !admit(q, len + n * CC_PACKET))
+	    !admit(p, len + n * CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
 	e.f.opcode = ib_opcode(q->service, IB_READ, IB_ONLY, IB_NONE);
@@ -374,7 +381,7 @@ static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->
 	struct emit e;
 
 	if (!may_read(p) || psn_off(p->at.psn, q->req.s.una) >= PSN_WINDOW - 1 ||
-	    !admit(q, 8 + CC_PACKET))
+	    !admit(p, 8 + CC_PACKET))
 		return STEP_WAIT;
 	start(p, &e, w);
 	e.f.opcode =
@@ -515,11 +522,11 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	p.at = q->req.at;
 	p.now = now;
 	p.left = REQ_SHARE;
-	p.memory.resolved = p.run = p.silent = false;
+	p.memory.resolved = p.run = false;
 	q->req.full = false;
 	cc_answer(q);
 	more = plan_all(&p);
-	if (p.silent)
+	if (!q->qp->lane.via && has_planned(&p) && p.at.unasked)
 		emit_ask(q, b);
 	return more;
 }

@@ -66,8 +66,10 @@ struct sim {
 	/* Returns false to lose the packet.  NULL: all packets pass. */
 	bool (*tap)(void *arg, const struct sim_packet *p);
 	void *tap_arg;
-	/* a full link: one send in so many takes only half of the batch; 0: never */
+	/* a full link: one send in so many takes only half of the batch, or all but the
+	 * last; 0: never */
 	uint64_t take_every;
+	bool take_but_last;
 	uint64_t sends;
 	bool same_host;
 };

@@ -84,7 +84,7 @@ static void flush(struct sim_node *n)
 	if (b->n == 0)
 		return;
 	if (s->take_every && ++s->sends % s->take_every == 0)
-		taken = b->n / 2;
+		taken = s->take_but_last ? b->n - 1 : b->n / 2;
 	deliver(n, taken);
 	for (struct sim_part *p = n->part; p < n->part + n->parts; p++)
 		commit(n, p, taken);
