@@ -298,6 +298,7 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 		return -EINVAL;
 	atomic_store(&mk->moving, true);
 	mkeys_changed(&mr->core->mkeys);
+	pass_copies(mr->core); /* who reads the fields without the turn has ended */
 	rc = withdraw(mr->core, mk);
 	if (rc)
 		goto out;
@@ -311,8 +312,6 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	if (!rc)
 		change(mr, flags, pd, &new);
 	turn_give(&mr->core->turn);
-	if (!rc)
-		pass_copies(mr->core);
 	if (!rc && is_told(mr)) {
 		tell_removed(mr->core, &old);
 		tell_added(mr->core, mk);

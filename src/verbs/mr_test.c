@@ -371,6 +371,17 @@ static int look_inside(struct core *of, const struct mkey *mk)
 	return 0;
 }
 
+static struct mr *changing;
+static unsigned passed;
+
+/* A thread may be reading the region's fields up to here. */
+static void pass_readers(struct core *of)
+{
+	assert_int_equal(look(of, 1, 0), MR_INVALID);
+	assert_int_equal(changing->mkey.access, RW);
+	passed++;
+}
+
 static void who_has_no_turn_waits_for_a_rereg(void **state)
 {
 	static uint8_t buf[100];
@@ -386,8 +397,12 @@ static void who_has_no_turn_waits_for_a_rereg(void **state)
 	moving = mr->ibv.lkey;
 	assert_int_equal(look(&core, 100, IBV_ACCESS_LOCAL_WRITE), MR_OK);
 	assert_non_null(mr_again(&core, &found, moving, 0, 100, RW));
+	changing = mr;
+	core.region.pass = pass_readers;
 	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
 	assert_int_equal(asked, 1);
+	assert_int_equal(passed, 1);
+	core.region.pass = NULL;
 	assert_int_equal(look(&core, 1, 0), MR_OK);
 	assert_int_equal(look(&core, 1, IBV_ACCESS_LOCAL_WRITE), MR_ACCESS);
 	assert_int_equal(look(&core, 101, 0), MR_RANGE);
