@@ -55,7 +55,7 @@ static void meet(struct shm_qp *q)
 	way_meet(q);
 }
 
-static void leave(struct shm_qp *q)
+static void leave(struct shm_qp *q) REQUIRES(q->qp->lock)
 {
 	dst_close(q);
 	src_reset(q, 0);
@@ -70,8 +70,11 @@ static void leave(struct shm_qp *q)
 
 static void close_qp(struct qp *qp)
 {
-	leave(shm_qp(qp));
-	free(qp->tp.state);
+	struct shm_qp *q = shm_qp(qp);
+
+	qp_is_held(q->qp);
+	leave(q);
+	free(q);
 	qp->tp.state = NULL;
 }
 

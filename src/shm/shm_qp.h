@@ -288,9 +288,9 @@ void way_tell_uses(struct shm_qp *q);
 
 /* --- target.c ------------------------------------------------------------ */
 
-void dst_reset(struct shm_qp *q);
+void dst_reset(struct shm_qp *q) REQUIRES(q->qp->lock);
 /* The QP begins to receive. */
-void dst_open(struct shm_qp *q);
+void dst_open(struct shm_qp *q) REQUIRES(q->qp->lock);
 /* The QP receives no more: its word is for the next QP of its number. */
 void dst_close(struct shm_qp *q);
 /* The QP is in ERR. */

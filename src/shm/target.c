@@ -54,10 +54,20 @@ static void ask_again(struct shm_qp *q)
 	tell_nak(q, AETH_NAK, NAK_PSN_SEQUENCE);
 }
 
+static void end_wait(struct shm_qp *q) REQUIRES(q->qp->lock)
+{
+	if (!q->dst.wait_until)
+		return;
+	q->dst.wait_until = 0;
+	qp_is_held(q->qp);
+	qp_await_no_recv(q->qp);
+}
+
 void dst_reset(struct shm_qp *q)
 {
 	const uint32_t count = q->dst.count; /* a source may not be reset */
 
+	end_wait(q); /* its SRQ must not name a QP that ends */
 	memset(&q->dst, 0, sizeof(q->dst));
 	q->dst.count = count;
 	q->dst.odd = DST_CLOSED;
@@ -107,15 +117,6 @@ void dst_close(struct shm_qp *q)
 	word = atomic_load_explicit(q->word, memory_order_relaxed);
 	if (q->peer->lane.state != LANE_UP || !q->dst.life || write_word(q, word))
 		atomic_store(q->word, 0);
-}
-
-static void end_wait(struct shm_qp *q) REQUIRES(q->qp->lock)
-{
-	if (!q->dst.wait_until)
-		return;
-	q->dst.wait_until = 0;
-	qp_is_held(q->qp);
-	qp_await_no_recv(q->qp);
 }
 
 void dst_stop(struct shm_qp *q)

@@ -35,6 +35,44 @@ static void the_receive_comes_late(void **state)
 	fix_close(f);
 }
 
+/* A QP that waits for a receive of its SRQ is reset, or destroyed: the SRQ forgets it. */
+static void a_qp_that_leaves_its_srq(void **state)
+{
+	for (int destroyed = 0; destroyed < 2; destroyed++) {
+		struct fix *f = open_pair((struct sim_conf){ .timeout = 20 });
+		struct ibv_srq_init_attr a = { .attr = { .max_wr = 8, .max_sge = 1 } };
+		struct ibv_qp_cap cap = { .max_send_wr = 8, .max_send_sge = 1 };
+		struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+		struct ibv_sge sge = sim_sge(f->mr[1], 0, 100);
+		struct ibv_recv_wr wr = { .wr_id = 8, .sg_list = &sge, .num_sge = 1 };
+		struct ibv_recv_wr *bad;
+		struct sim_node *b = &f->s->node[1];
+		struct srq *srq;
+		struct qp *qp;
+
+		(void)state;
+		assert_int_equal(srq_create(&b->ctx, b->pd, &a, &srq), 0);
+		qp = sim_qp(f->s, 1, IBV_QPT_RC, f->p.cq[1], f->p.cq[1], srq, &cap);
+		sim_bring(f->s, qp, f->p.qp[0], &f->conf);
+		fix_modify(f, 0, IBV_QPS_RESET);
+		sim_bring(f->s, f->p.qp[0], qp, &f->conf);
+		post_at(f, 0, 1, 0, 50, 0);
+		pair_run(f, MS);
+		assert_false(list_empty(&srq->awaiting));
+		if (!destroyed)
+			assert_int_equal(qp_modify(qp, &reset, IBV_QP_STATE, f->s->now),
+					 0);
+		else
+			sim_destroy(f->s, qp);
+		assert_true(list_empty(&srq->awaiting));
+		assert_int_equal(srq_post(srq, &wr, &bad), 0);
+		if (!destroyed)
+			sim_destroy(f->s, qp);
+		assert_int_equal(srq_destroy(srq), 0);
+		fix_close(f);
+	}
+}
+
 /* What is sent twice is refused twice, and costs one retry. */
 static void two_rnr_naks_for_one_sending(void **state)
 {
@@ -318,6 +356,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_receive_comes_soon),
 		cmocka_unit_test(the_receive_comes_late),
+		cmocka_unit_test(a_qp_that_leaves_its_srq),
 		cmocka_unit_test(two_rnr_naks_for_one_sending),
 		cmocka_unit_test(the_receive_never_comes),
 		cmocka_unit_test(a_receive_that_is_short),
