@@ -49,7 +49,8 @@ bool local_send(struct local *l, uint16_t slot, const struct dgram *d, uint64_t 
 	struct rec *r;
 	uint8_t *at;
 
-	if (!p || p->state != PEER_UP || bytes > REC_HEAD + RING_CHUNK)
+	if (!p || p->state != PEER_UP || bytes > REC_HEAD + RING_CHUNK ||
+	    peer_stays_locked(p))
 		return true;
 	peer_lock(p);
 	r = ring_reserve(&p->out, bytes);

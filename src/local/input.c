@@ -15,7 +15,7 @@ void peer_admit(struct peer *p)
 {
 	bool room;
 
-	if (!peer_waits(p))
+	if (!peer_waits(p) || peer_stays_locked(p))
 		return;
 	peer_lock(p);
 	room = ring_has_room(&p->out);

@@ -160,6 +160,12 @@ static inline NO_TSA void peer_unlock(struct peer *p)
 		brief_give(&p->writing);
 }
 
+/* In exit(): is the lock held by the very thread that ends, which will not go on? */
+static inline bool peer_stays_locked(const struct peer *p)
+{
+	return p->l->core->leaving && p->segments && !brief_comes_free(&p->writing);
+}
+
 /* Tells the peer, which waits for it, that what `word` says was executed, and wakes it at
  * the turn's end if it sleeps. */
 static inline void peer_nudge(struct peer *p, uint64_t word)

@@ -633,6 +633,8 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 	/* A posting thread may have left the KICK to this turn. */
 	if (src_is_waiting(q) || !qp->reliable)
 		peer_wrote(q->peer);
+	if (peer_stays_locked(q->peer))
+		return false;
 	if (way_has_uses(q))
 		way_tell_uses(q);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||

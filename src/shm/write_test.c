@@ -137,6 +137,41 @@ static void a_full_ring(void **state)
 	fix_close(f);
 }
 
+/* The program ends in a signal handler that has interrupted a thread which writes to the
+ * ring: what other QPs have to send stays there, and nobody waits for the lock. */
+static void the_end_inside_the_ring(void **state)
+{
+	struct fix *f = plain_pair();
+	struct peer *p = pair_peer(f, 0);
+	struct core *core = &f->s->node[0].core;
+	struct qp *qp = f->p.qp[0];
+	const uint32_t before = p->out.head;
+	struct ibv_sge sge = sim_sge(f->mr[0], 0, 8);
+	struct ibv_send_wr wr = send_wr(1, &sge, 1, 0), *bad;
+	const struct dgram d = { .to_slot = f->s->node[1].core.slot };
+
+	(void)state;
+	assert_int_equal(qp_post_send(qp, &wr, &bad), 0);
+	turn_take(&core->turn);
+	brief_take(&p->writing);
+	core->leaving = true;
+	lock_take(&qp->lock);
+	qp_wait_for_lane(qp, true);
+	assert_false(shm_output(qp, NULL, f->s->now));
+	lock_give(&qp->lock);
+	peer_wrote(p);
+	(void)local_flush(local_of(core));
+	assert_true(local_send(local_of(core), d.to_slot, &d, f->s->now));
+	core->leaving = false;
+	brief_give(&p->writing);
+	turn_give(&core->turn);
+	assert_int_equal(p->out.head, before);
+	due_add(core, qp);
+	fix_recv(f, 8, 0, 8);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -146,6 +181,7 @@ int main(void)
 		cmocka_unit_test(long_messages),
 		cmocka_unit_test(many),
 		cmocka_unit_test(a_full_ring),
+		cmocka_unit_test(the_end_inside_the_ring),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
