@@ -9,6 +9,7 @@
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "verbs/core.h"
+#include "verbs/cq.h"
 #include "verbs/due.h"
 #include "verbs/event.h"
 #include "verbs/qp.h"
@@ -80,12 +81,18 @@ static void wake_due_timers(struct engine *e, uint64_t now) REQUIRES(e->core->tu
 	}
 }
 
+static bool stays_locked(const struct cq *cq)
+{
+	return cq && !brief_comes_free(&cq->lock);
+}
+
 /* The program ends, perhaps in the middle of a call: locks that it holds stay held, and
- * nobody wants completions any more. */
+ * nobody wants completions any more, though some output completes requests. */
 static void last_turn(struct engine *e, struct qp *qp, uint64_t now)
 	REQUIRES(e->core->turn)
 {
-	if (!lock_try(&qp->lock))
+	if (stays_locked(qp->send_cq) || stays_locked(qp->recv_cq) ||
+	    !lock_try(&qp->lock))
 		return;
 	(void)out_ask(&e->out, qp, now);
 	lock_give(&qp->lock);

@@ -318,6 +318,30 @@ static void at_the_end_a_locked_qp_stays(void **state)
 	assert_int_equal(t.fake[1].runs, 0);
 }
 
+/* Nor does anybody wait for the lock of a CQ, which a poll may have. */
+static void nor_does_a_qp_whose_cq_is_locked(void **state)
+{
+	struct cq cq;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	brief_init(&cq.lock);
+	brief_take(&cq.lock);
+	for (int recv = 0; recv < 2; recv++) {
+		struct qp *qp = &t.fake[recv].qp;
+
+		*(recv ? &qp->recv_cq : &qp->send_cq) = &cq;
+		wants(recv, 1);
+	}
+	wants(2, 1);
+	t.nic->core.leaving = true;
+	assert_int_equal(engine_flush(t.e, 0).output, 1);
+	assert_ptr_equal(t.wire[0].qp, &t.fake[2].qp);
+	for (int recv = 0; recv < 2; recv++)
+		t.fake[recv].qp.recv_cq = t.fake[recv].qp.send_cq = NULL;
+	brief_give(&cq.lock);
+}
+
 static void a_broken_link_is_the_end(void **state)
 {
 	(void)state;
@@ -552,6 +576,7 @@ int main(void)
 		TEST(a_flush_does_not_wait),
 		TEST(mads_go_out),
 		TEST(at_the_end_a_locked_qp_stays),
+		TEST(nor_does_a_qp_whose_cq_is_locked),
 		TEST(a_broken_link_is_the_end),
 		TEST(a_broken_link_is_the_end_for_mads),
 		TEST(pollers_glance),
