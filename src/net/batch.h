@@ -10,7 +10,6 @@
 enum {
 	BATCH_MAX = 128,	  /* datagrams */
 	BATCH_IOV = 512,	  /* a datagram of n SGEs takes n + 2 */
-	BATCH_HDR = 96,		  /* headers, pad and ICRC of one datagram */
 	BATCH_BOUNCE = 256 << 10, /* bytes for copies of payload that must not change */
 };
 
@@ -20,7 +19,6 @@ struct batch {
 	uint32_t run_bytes; /* bytes so far in the run that v[n - 1] belongs to */
 	struct dgram v[BATCH_MAX];
 	struct iovec iov[BATCH_IOV];
-	uint8_t hdr[BATCH_MAX][BATCH_HDR];
 	uint8_t bounce[BATCH_BOUNCE];
 };
 

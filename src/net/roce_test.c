@@ -28,6 +28,7 @@ static struct t {
 	bool ipv6;
 	unsigned bth, host; /* vary the BTH, and the receiver's address */
 	struct batch batch;
+	uint8_t hdr[BATCH_MAX][96]; /* header, pad and ICRC of each datagram */
 	uint8_t bytes[256];
 } t;
 
@@ -75,7 +76,7 @@ static int put(const struct iovec *payload, unsigned pieces, unsigned pad)
 {
 	struct batch *b = &t.batch;
 	struct dgram *d = batch_next(b);
-	uint8_t *hdr = b->hdr[b->n];
+	uint8_t *hdr = t.hdr[b->n];
 
 	fill(hdr, BTH + pad, 3 + t.bth);
 	d->iov[0] = (struct iovec){ hdr, BTH };
