@@ -69,11 +69,6 @@ static uint32_t room(const struct cc_host *h)
 	return used < h->window ? h->window - used : 0;
 }
 
-uint32_t cc_room(const struct ib_qp *q)
-{
-	return room(q->host);
-}
-
 /* A READ may cost more than a small window holds, so room for half of the window is
  * enough. */
 static bool fits(const struct cc_host *h, uint32_t cost)
@@ -88,6 +83,15 @@ static bool fits(const struct cc_host *h, uint32_t cost)
 static uint32_t quantum(const struct cc_host *h)
 {
 	return h->window / 2 < CC_BURST ? h->window / 2 : CC_BURST;
+}
+
+/* Where two bursts have no room, none follows one whose end is lost, and nothing would
+ * tell of it: so the second half of the window asks packet by packet. */
+bool cc_must_ask(const struct ib_qp *q, uint32_t cost)
+{
+	const struct cc_host *h = q->host;
+
+	return h->window < 2 * CC_BURST && room(h) <= h->window / 2 + cost;
 }
 
 /* A QP whose quantum is used up begins another one at once if no QP waits, so that its

@@ -285,6 +285,22 @@ static void a_part_never_waits_for_a_probe(void **state)
 	}
 }
 
+/* Where the window holds but one burst, the loss of its end shuts it. */
+static void the_end_of_a_small_window_is_lost(void **state)
+{
+	(void)state;
+	for (unsigned nth = 1; nth <= 40; nth++) {
+		struct fix *f = fix_open(IBV_QPT_RC, NULL);
+
+		host(f)->window = CC_WINDOW_MIN;
+		fix_lose(f, 0, "WRITE_MIDDLE", nth);
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100000, 0);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		assert_int_equal(ib_counter(&f->s->node[0].core, IB_TX_PROBE), 0);
+		fix_close(f);
+	}
+}
+
 static void loss_halves_and_acks_open(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, NULL);
@@ -373,6 +389,7 @@ int main(void)
 		cmocka_unit_test(an_error_behind_asks),
 		cmocka_unit_test(small_window_never_waits_for_a_probe),
 		cmocka_unit_test(a_part_never_waits_for_a_probe),
+		cmocka_unit_test(the_end_of_a_small_window_is_lost),
 		cmocka_unit_test(loss_halves_and_acks_open),
 		cmocka_unit_test(cnp_halves),
 		cmocka_unit_test(ecn_brings_a_cnp),

@@ -88,7 +88,8 @@ void cc_put(struct cc_host *h);
  * turn comes and the window is open.  A QP with nothing in flight may always send, unless
  * it waits already; where the line has not moved for CC_STILL_NS, then, too. */
 bool cc_admit(struct ib_qp *q, uint32_t cost);
-uint32_t cc_room(const struct ib_qp *q);
+/* May q have to wait behind a packet of this cost until it is acknowledged? */
+bool cc_must_ask(const struct ib_qp *q, uint32_t cost);
 void cc_plan(struct ib_qp *q, uint32_t cost);
 void cc_sent(struct ib_qp *q, uint32_t cost); /* cost of a planned packet that was sent */
 void cc_unplan(struct ib_qp *q);	      /* the rest of the plan is dropped */

@@ -426,6 +426,7 @@ static void one_seed(uint64_t seed, enum way way)
 		 c.rd_atomic, mtu_bytes(c.path_mtu));
 	t->s = sim_open(&c);
 	t->s->take_every = below(t, 3) ? 0 : 2 + below(t, 8);
+	t->s->take_but_last = below(t, 2);
 	t->pairs = 1 + below(t, PAIRS);
 	for (unsigned p = 0; p < t->pairs; p++) {
 		plan(t, t->side[p], mtu_bytes(c.path_mtu));

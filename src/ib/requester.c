@@ -221,15 +221,16 @@ static enum step put(struct planning *p, struct emit *e, const struct swqe *w, u
 }
 
 /* Does the next packet ask for an ACK?  Each one does while an answer is awaited (burst),
- * else the last one of an output(): the packets of one leave together.  If it turns out
- * to be the last only later, emit_ask() makes up for it. */
-static bool asks_for_ack(struct planning *p, bool last)
+ * and in a small window; else the last one of an output(): the packets of one leave
+ * together.  If it turns out to be the last only later, emit_ask() makes up for it. */
+static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
 	struct ib_qp *q = p->q;
 
 	if (q->qp->lane.via)
 		return lane_asks_for_ack(q, &p->at, current(p), last);
-	return p->at.burst != NO_BURST || (last && p->at.cur + 1 == q->qp->sq.head);
+	return p->at.burst != NO_BURST || cc_must_ask(q, cost) ||
+	       (last && p->at.cur + 1 == q->qp->sq.head);
 }
 
 /* Has this output() planned anything? */
@@ -277,7 +278,7 @@ static enum step send_next(struct planning *p, const struct swqe *w)
 	if (!may_send(p, cost))
 		return STEP_WAIT;
 	e->f.psn = p->at.psn;
-	e->f.ackreq = q->qp->reliable && asks_for_ack(p, false);
+	e->f.ackreq = q->qp->reliable && asks_for_ack(p, false, cost);
 	e->off += q->mtu;
 	return plan(p, emit_next(q, p->b, e), e, w, 1, cost);
 }
@@ -311,7 +312,7 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 		return STEP_WAIT;
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
-	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last);
+	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
 	if (q->qp->lane.via)
 		lane_by_ref(p, w, e);
 	p->run = i > 0 && !last && !q->qp->lane.via;
