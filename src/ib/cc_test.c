@@ -183,6 +183,37 @@ static void alone_it_sends_long_runs(void **state)
 	fix_close(f);
 }
 
+/* Where the kernel cuts no buffers, none is full: a burst is as long as elsewhere. */
+static void a_link_without_runs(void **state)
+{
+	static const struct sim_conf conf[] = {
+		{ .run_max = 1 },
+		{ .run_max = 1,
+		  .infiniband = true,
+		  .path_mtu = IBV_MTU_4096,
+		  .static_rate = { IBV_RATE_2_5_GBPS } },
+	};
+	static const unsigned most[] = { REQ_SHARE, PACED_SHARE };
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fix *f = fix_open(IBV_QPT_RC, &conf[i]);
+		struct batch *b = &f->s->node[0].batch;
+		struct qp *qp = f->p.qp[0];
+
+		fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, FIX_MEM, 0);
+		batch_reset(b);
+		lock_take(&qp->lock);
+		assert_true(qp->transport->output(qp, b, f->s->now));
+		assert_int_equal(b->n, most[i]);
+		qp->transport->commit(qp, 0, 0, f->s->now);
+		lock_give(&qp->lock);
+		batch_reset(b);
+		fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+		fix_close(f);
+	}
+}
+
 /* A stream of messages that the window does not hold: none is cut where the window ends,
  * and an ACK is asked for once in a burst. */
 static void bursts_end_with_messages(void **state)
@@ -384,6 +415,7 @@ int main(void)
 		cmocka_unit_test(a_dead_window),
 		cmocka_unit_test(others_leave_no_room),
 		cmocka_unit_test(alone_it_sends_long_runs),
+		cmocka_unit_test(a_link_without_runs),
 		cmocka_unit_test(bursts_end_with_messages),
 		cmocka_unit_test(a_list_asks_once),
 		cmocka_unit_test(an_error_behind_asks),

@@ -205,8 +205,9 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 	plan->at = p->at;
 	if (q->host)
 		cc_plan(q, cost);
-	spend(p, e->len);
-	if (plan->rate && p->left > PACED_SHARE)
+	if (!plan->rate)
+		spend(p, e->len);
+	else if (p->left > PACED_SHARE)
 		p->left = PACED_SHARE;
 	return STEP_SENT;
 }

@@ -59,7 +59,7 @@ bool batch_run_is_full(const struct batch *b)
 {
 	const struct dgram *last = &b->v[b->n - 1];
 
-	return !fits(b, last, last);
+	return last->seg && !fits(b, last, last);
 }
 
 static void append(struct batch *b, struct dgram *d, bool joined)

@@ -50,7 +50,7 @@ void batch_commit(struct batch *b, struct dgram *d);
 struct dgram *batch_again(struct batch *b);
 void batch_commit_again(struct batch *b, struct dgram *d);
 
-/* Would another datagram like the last one begin a new run? */
+/* Does the last datagram end a run that has no room for another one like it? */
 bool batch_run_is_full(const struct batch *b);
 
 /* Has the link write the trailer of the last datagram. Returns 0, or -EFAULT if a piece

@@ -201,6 +201,9 @@ static void t_full(void **state)
 	put(v4, 24);
 	put(v4, 24);
 	assert_true(batch_run_is_full(&b));
+	start(1);
+	put(v4, 24);
+	assert_false(batch_run_is_full(&b)); /* there are no runs */
 }
 
 int main(void)
