@@ -64,6 +64,7 @@ void rnr_0(struct ibv_qp_attr *a, bool is_b);
 void rnr_2(struct ibv_qp_attr *a, bool is_b);
 void rnr_7(struct ibv_qp_attr *a, bool is_b);
 void short_timeout(struct ibv_qp_attr *a, bool is_b);
+void half_a_second(struct ibv_qp_attr *a, bool is_b);
 void one_read_in(struct ibv_qp_attr *a, bool is_b);
 void no_read_in(struct ibv_qp_attr *a, bool is_b);
 void no_read_out(struct ibv_qp_attr *a, bool is_b);

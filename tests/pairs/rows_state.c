@@ -35,6 +35,15 @@ void short_timeout(struct ibv_qp_attr *a, bool is_b)
 	a->retry_cnt = 2;
 }
 
+/* For a peer that answers one request and not the next: it must get a processor before
+ * the other end gives up on both. */
+void half_a_second(struct ibv_qp_attr *a, bool is_b)
+{
+	(void)is_b;
+	a->timeout = 14; /* 67 ms */
+	a->retry_cnt = 7;
+}
+
 void one_read_in(struct ibv_qp_attr *a, bool is_b)
 {
 	a->max_rd_atomic = 8;

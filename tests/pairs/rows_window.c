@@ -80,7 +80,7 @@ const struct row bind_rows[] = {
 
 #define A_INVALIDATES .op = IBV_WR_LOCAL_INV
 #define REMOTE_INV .op = IBV_WR_SEND_WITH_INV
-#define BAD_INV .attr = short_timeout, RECV_FAILS("RETRY_EXC", "REM_INV_REQ")
+#define BAD_INV .attr = half_a_second, RECV_FAILS("RETRY_EXC", "REM_INV_REQ")
 #define INV "10.6.7, 9.9.3 class J"
 const struct row inv_rows[] = {
 	{ "inv_good", "A invalidates its window of type 2", "10.6.7", A_INVALIDATES, .win = WIN_2, NOTHING,
