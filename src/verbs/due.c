@@ -84,9 +84,10 @@ void due_forget(struct core *core, struct qp *qp)
 	while (*at)
 		at = &(*at)->sched.below;
 	*at = take_stack(core);
-	for (at = &first; *at != qp;)
+	for (at = &first; *at && *at != qp;)
 		at = &(*at)->sched.below;
-	*at = qp->sched.below;
+	if (*at) /* otherwise a thread is about to add it: the program posts to it */
+		*at = qp->sched.below;
 	set_taken(core, first);
 	atomic_store(&qp->sched.due, false);
 }
