@@ -148,26 +148,32 @@ static void swap_piece(const struct extent *e, struct wp *wp)
 	log_info("private memory is not shared with other processes: %s", strerror(-rc));
 }
 
-/* Can others' stores to the extent be made to wait? Then opens wp. */
-static bool can_wait(const struct extent *e, struct wp *wp)
+/* May the extent move beside other threads? */
+static bool is_held_by_none(const struct extent *e)
 {
 	unsigned resident;
 
 	if (!atomic_load(&share.threads) || !movable_beside_threads(e, &resident))
 		return false;
 	share.looked += resident;
-	return !wp_open(wp);
+	return true;
 }
 
-static void swap_pieces(struct core *core, const struct extent *r, struct wp *wp)
+/* The descriptor of wp is there only while signals are blocked: a child that a handler
+ * makes would have it, and it is for the parent's memory. */
+static void swap_pieces(struct core *core, const struct extent *r, bool alone)
 {
 	struct extent piece[PIECES];
 	unsigned n = movable_find(r, piece, PIECES);
+	struct wp wp = { .fd = -1 };
 	sigset_t old;
 
 	hold_still(core, &old);
+	if (!alone && wp_open(&wp))
+		n = 0;
 	for (unsigned i = 0; i < n; i++)
-		swap_piece(&piece[i], wp);
+		swap_piece(&piece[i], alone ? NULL : &wp);
+	wp_close(&wp);
 	go_on(core, &old);
 	if (n)
 		log_debug("memory region at %#" PRIx64 ": other processes may map its "
@@ -178,7 +184,6 @@ static void swap_pieces(struct core *core, const struct extent *r, struct wp *wp
 static void swap_region(struct core *core, const struct extent *region)
 {
 	struct extent r = pages_of(region);
-	struct wp wp;
 	bool alone;
 
 	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
@@ -186,12 +191,8 @@ static void swap_region(struct core *core, const struct extent *region)
 	    is_known(&r) || !share_is_the_programs(core, &r))
 		return;
 	alone = is_alone();
-	if (!alone && !can_wait(&r, &wp))
-		return;
-	if (room_for(runs_bytes() + 2 * (r.hi - r.lo)))
-		swap_pieces(core, &r, alone ? NULL : &wp);
-	if (!alone)
-		wp_close(&wp);
+	if ((alone || is_held_by_none(&r)) && room_for(runs_bytes() + 2 * (r.hi - r.lo)))
+		swap_pieces(core, &r, alone);
 }
 
 /* Buffers of SENDs, of which a program may have many, take at most half of what regions

@@ -7,11 +7,13 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -221,6 +223,70 @@ static void forks_exclude_registration(void **state)
 	dereg(mr);
 }
 
+/* Does this process have a userfaultfd? */
+static bool has_userfaultfd(void)
+{
+	char path[32], name[64];
+
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		name[n > 0 ? n : 0] = '\0';
+		if (strstr(name, "userfaultfd"))
+			return true;
+	}
+	return false;
+}
+
+static unsigned children, holders;
+
+static void fork_here(int sig)
+{
+	int saved = errno, status = 0;
+	/* fork() would wait for malloc(), which the handler may have interrupted. */
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	(void)sig;
+	if (!pid)
+		_exit(has_userfaultfd());
+	children += waitpid(pid, &status, 0) == pid;
+	holders += status != 0;
+	errno = saved;
+}
+
+/* It would be by the parent's memory that such a child makes stores wait, and go on. */
+static void no_child_of_a_handler_has_a_userfaultfd(void **state)
+{
+	enum { CHILDREN = 200, LATEST = 500 };
+	const struct itimerval never = { 0 };
+	struct itimerval once = { 0 };
+	sigset_t alarm;
+	struct busy b;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+	start(&b, 1, count);
+	signal(SIGALRM, fork_here);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	children = holders = 0;
+	while (children < CHILDREN) {
+		once.it_value.tv_usec = 1 + children * 7 % LATEST;
+		setitimer(ITIMER_REAL, &once, NULL);
+		dereg(reg(mem, LEN, RW));
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_IGN);
+	finish(&b, 1);
+	assert_int_equal(holders, 0);
+	dereg(reg(mem, LEN, RW));
+}
+
 /* Returns when the thread sleeps in a system call, other than to yield. */
 static void await_sleep(pid_t tid)
 {
@@ -313,6 +379,7 @@ int main(void)
 		T(what_is_emptied_meanwhile_is_empty),
 		T(it_stays_when_a_thread_begins),
 		T(forks_exclude_registration),
+		T(no_child_of_a_handler_has_a_userfaultfd),
 		T(not_where_a_thread_sleeps_by_the_page),
 		T(not_beside_direct_io),
 	};
