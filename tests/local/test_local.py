@@ -223,7 +223,7 @@ def test_daemon_that_becomes_another_user(run, way, mode):
 ASK_FOR_A_PIPE = """
 import re, socket, struct
 slot = int(re.search(r"@urnic/(\\d+)$", open("/proc/net/unix").read(), re.M)[1])
-mine = 768
+mine = 768 - (slot == 768)
 name = lambda n: b"\\0urnic/%d" % n
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listener.bind(name(mine))
