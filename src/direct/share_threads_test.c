@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -240,7 +239,7 @@ static bool has_userfaultfd(void)
 	return false;
 }
 
-static unsigned children, holders;
+static _Atomic unsigned children, holders;
 
 static void fork_here(int sig)
 {
@@ -256,12 +255,25 @@ static void fork_here(int sig)
 	errno = saved;
 }
 
+enum { CHILDREN = 200, LATEST = 500 };
+
+/* Sends the signals, each some time after the one before was handled. */
+UNSEEN static void *send_alarms(void *to)
+{
+	for (unsigned n = 0; n < CHILDREN; n = children) {
+		for (volatile unsigned i = 0; i < n * 7 % LATEST * 100; i++)
+			;
+		pthread_kill(*(pthread_t *)to, SIGALRM);
+		while (children == n)
+			sched_yield();
+	}
+	return NULL;
+}
+
 /* It would be by the parent's memory that such a child makes stores wait, and go on. */
 static void no_child_of_a_handler_has_a_userfaultfd(void **state)
 {
-	enum { CHILDREN = 200, LATEST = 500 };
-	const struct itimerval never = { 0 };
-	struct itimerval once = { 0 };
+	pthread_t self = pthread_self(), sender;
 	sigset_t alarm;
 	struct busy b;
 
@@ -272,15 +284,13 @@ static void no_child_of_a_handler_has_a_userfaultfd(void **state)
 	sigaddset(&alarm, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
 	start(&b, 1, count);
-	signal(SIGALRM, fork_here);
-	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
 	children = holders = 0;
-	while (children < CHILDREN) {
-		once.it_value.tv_usec = 1 + children * 7 % LATEST;
-		setitimer(ITIMER_REAL, &once, NULL);
+	signal(SIGALRM, fork_here);
+	assert_int_equal(pthread_create(&sender, NULL, send_alarms, &self), 0);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	while (children < CHILDREN)
 		dereg(reg(mem, LEN, RW));
-	}
-	setitimer(ITIMER_REAL, &never, NULL);
+	pthread_join(sender, NULL);
 	signal(SIGALRM, SIG_IGN);
 	finish(&b, 1);
 	assert_int_equal(holders, 0);
