@@ -397,7 +397,7 @@ static bool turn(struct sim_node *n, struct sim_conn *c, bool due, uint64_t now,
 	return moved;
 }
 
-static bool take_due(struct sim_node *n, bool due[SIM_PAIRS])
+static bool take_due(struct sim_node *n, bool due[SIM_PAIRS]) REQUIRES(n->core.turn)
 {
 	struct qp *qp;
 	bool any = false;
