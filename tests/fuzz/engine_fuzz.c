@@ -315,7 +315,7 @@ static void world_close(struct world *w)
 
 static void check_sent(const struct dgram *d)
 {
-	uint8_t bytes[BATCH_HDR + PKT_MAX];
+	uint8_t bytes[IB_HDR_MAX + PKT_MAX + 8]; /* pad and ICRC */
 	struct icrc_path path = { .sport = PORT_FROM, .dport = 4791 };
 	struct ib_pkt pkt;
 	size_t n = 0;
@@ -383,12 +383,13 @@ static void work(struct world *w, unsigned taken)
 {
 	turn_take(&w->core.turn);
 	for (int round = 0; round < 64 && due_any(&w->core); round++) {
-		struct qp *next;
+		struct qp *due[QPS];
+		unsigned n = 0;
 
-		for (struct qp *qp = due_take(&w->core); qp; qp = next) {
-			next = qp->sched.next;
-			plan(w, qp);
-		}
+		while (n < QPS && (due[n] = due_next(&w->core)))
+			n++;
+		for (unsigned i = 0; i < n; i++)
+			plan(w, due[i]);
 		flush(w, taken);
 		taken = UINT32_MAX;
 	}
