@@ -174,28 +174,26 @@ static bool is_allowed(void)
 }
 
 /* passes 0: the pages are being touched for the first time meanwhile. */
-static void no_store_is_lost(void **state)
+static void moves_beside_few_and_many(unsigned rounds, bool kernel)
 {
-	enum { ROUNDS = 4 };
 	static const unsigned n[] = { 1, 2, 16 };
 
-	(void)state;
 	if (!is_allowed())
 		skip();
-	for (unsigned i = 0; i < ROUNDS * 3; i++)
-		moves_beside(n[i % 3], false, true, i & 1);
+	for (unsigned i = 0; i < rounds * 3; i++)
+		moves_beside(n[i % 3], kernel, true, i & 1);
+}
+
+static void no_store_is_lost(void **state)
+{
+	(void)state;
+	moves_beside_few_and_many(4, false);
 }
 
 static void no_store_of_the_kernel_is_lost(void **state)
 {
-	enum { ROUNDS = 2 };
-	static const unsigned n[] = { 1, 2, 16 };
-
 	(void)state;
-	if (!is_allowed())
-		skip();
-	for (unsigned i = 0; i < ROUNDS * 3; i++)
-		moves_beside(n[i % 3], true, true, i & 1);
+	moves_beside_few_and_many(2, true);
 }
 
 /* Before Linux 6.4 the pages are touched first. */

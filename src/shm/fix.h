@@ -94,6 +94,27 @@ static inline void post_to(struct fix *f, int side, enum ibv_wr_opcode opcode,
 	post_now(f->p.qp[side], &wr);
 }
 
+/* WRITEs of data that lies in two pieces of memory, and inline. */
+static inline void write_pieces(struct fix *f)
+{
+	struct ibv_sge sge[2] = { sim_sge(f->mr[0], 100, 3), sim_sge(f->mr[0], 200, 5) };
+	struct ibv_send_wr wr = send_wr(1, sge, 2, 0);
+
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	wr.wr.rdma.remote_addr = f->mr[1]->mkey.base + 5000;
+	wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+	post_now(f->p.qp[0], &wr);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(f->mem[1] + 5000, f->mem[0] + 100, 3);
+	assert_memory_equal(f->mem[1] + 5003, f->mem[0] + 200, 5);
+	sge[0].addr = (uintptr_t)f->mem[0] + 300;
+	wr.num_sge = 1;
+	wr.send_flags |= IBV_SEND_INLINE;
+	post_now(f->p.qp[0], &wr);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(f->mem[1] + 5000, f->mem[0] + 300, 3);
+}
+
 /* More pairs of RC QPs between the two processes. */
 static inline void open_more(struct fix *f, struct sim_pair *p, unsigned n,
 			     struct sim_conf conf)

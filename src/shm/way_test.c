@@ -346,24 +346,10 @@ static void memory_that_is_lost(void **state)
 static void lists_of_sges(void **state)
 {
 	struct fix *f = direct_pair();
-	struct ibv_sge sge[2] = { sim_sge(f->mr[0], 100, 3), sim_sge(f->mr[0], 200, 5) };
-	struct ibv_send_wr wr = send_wr(1, sge, 2, 0);
 	const uint32_t before = written(f);
 
 	(void)state;
-	wr.opcode = IBV_WR_RDMA_WRITE;
-	wr.wr.rdma.remote_addr = f->mr[1]->mkey.base + 5000;
-	wr.wr.rdma.rkey = f->mr[1]->mkey.key;
-	post_now(f->p.qp[0], &wr);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_memory_equal(f->mem[1] + 5000, f->mem[0] + 100, 3);
-	assert_memory_equal(f->mem[1] + 5003, f->mem[0] + 200, 5);
-	sge[0].addr = (uintptr_t)f->mem[0] + 300;
-	wr.num_sge = 1;
-	wr.send_flags |= IBV_SEND_INLINE;
-	post_now(f->p.qp[0], &wr);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_memory_equal(f->mem[1] + 5000, f->mem[0] + 300, 3);
+	write_pieces(f);
 	assert_int_equal(written(f), before);
 	fix_close(f);
 }
