@@ -268,10 +268,18 @@ Summary of Failures:
 """
 
 PYTEST = """\
-tests/test_a.py::test_x FAILED
+tests/test_a.py::test_x[v6]@vm FAILED
+_________________________________ test_x[v4] __________________________________
+E       AssertionError: passed when it was tried again
+________________________________ test_x[v6] ___________________________________
+[gw0] linux -- Python 3.11.2 /usr/bin/python3
+>       assert rc == 0, out
 E       AssertionError: client: 1, server: no end
+E         the client's last line
+E       assert 1 == 0
+tests/test_a.py:7: AssertionError
 =========================== short test summary info ============================
-FAILED tests/test_a.py::test_x - AssertionError: client: 1, server: no end
+FAILED tests/test_a.py::test_x[v6]@vm - AssertionError: client: 1, server: no end
 ERROR tests/test_b.py::test_y - AssertionError: the namespace did not come up
 """
 
@@ -280,7 +288,8 @@ ERROR tests/test_b.py::test_y - AssertionError: the namespace did not come up
     (MESON, ["qp_test first: ../a.c:11: 0x1 != 0x2", "qp_test second: ../a.c:12: seed 3: lost",
              "mr_test third: AddressSanitizer: heap-use-after-free ../b.c:3 in bad",
              "cq_test fourth: TIMEOUT killed by signal 15 SIGTERM"]),
-    (PYTEST, ["tests/test_a.py::test_x - AssertionError: client: 1, server: no end",
+    (PYTEST, ["tests/test_a.py::test_x[v6]@vm - AssertionError: client: 1, server: no end | "
+              "the client's last line | assert 1 == 0",
               "tests/test_b.py::test_y - AssertionError: the namespace did not come up"]),
     ("[1/2] cc x.c\n../x.c:3:1: error: no such thing\nninja: stopped\n",
      ["../x.c:3:1: error: no such thing"]),
@@ -300,3 +309,12 @@ def test_failed_tests_is_short(tmp_path):
     done = subprocess.run([lab.ROOT / "scripts/failed-tests", tmp_path, "programs", "conformance"],
                           text=True, check=True, stdout=subprocess.PIPE)
     assert len(done.stdout.splitlines()) == 20 and "and 91 more in" in done.stdout
+
+
+def test_failed_tests_has_room_for_all_that_one_test_said(tmp_path):
+    said = [f"line {n} of what a server said" for n in range(500)]
+    (tmp_path / "programs.log").write_text("___ test_x ___\n" + "".join(f"E   {line}\n" for line in said)
+                                           + "FAILED tests/a.py::test_x - line 0\n")
+    done = subprocess.run([lab.ROOT / "scripts/failed-tests", tmp_path, "programs"],
+                          text=True, check=True, stdout=subprocess.PIPE)
+    assert " | line 90 of what" in done.stdout and len(done.stdout) < 3100
