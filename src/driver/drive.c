@@ -397,9 +397,9 @@ bool nic_poll(struct nic *nic)
 	return true;
 }
 
-/* Takes in what has come, and sends what is due. Returns false if another thread does so
- * now. */
-static bool look(struct nic *nic)
+/* Takes in what has come, and sends what is due. b: what the thread has slept on. Returns
+ * false if another thread does so now. */
+static bool look(struct nic *nic, const struct bed *b)
 {
 	struct engine *e = &nic->engine;
 	struct engine_did did;
@@ -412,38 +412,43 @@ static bool look(struct nic *nic)
 	now = clock_ns();
 	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
 	turn_is_held(e->core);
+	bed_ready(b, true);
 	did = engine_turn(e, now, false);
+	bed_ready(b, false);
 	turn_give(&nic->core.turn);
 	engine_settle(e, now, did.next);
 	return true;
 }
 
-/* Sleeps on fd and on the sockets until `until` (ns). Returns 0 or -errno. */
-static int sleep_on(const struct engine *e, int fd, uint64_t until)
+/* Sleeps on fd and on the sources' descriptors until `until` (ns). Returns 0 or -errno.
+ */
+static int sleep_on(const struct engine *e, struct bed *b, int fd, uint64_t until)
 {
 	uint64_t now = clock_ns(), most = until > now ? until - now : 0;
 	struct timespec t = { .tv_nsec = (long)most };
-	struct pollfd p[1 + SOURCES_MAX * SOURCE_FDS];
-	unsigned n = engine_sockets(e, p + 1);
 	struct inside in;
 	int rc;
 
-	p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	b->p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	b->p[1] = (struct pollfd){ .fd = -1 };
+	bed_make(b, e, false);
 	/* A signal handler may make any call: nothing is held. */
 	in = inside_pause();
-	rc = ppoll(p, n + 1, &t, NULL) < 0 ? -errno : 0;
+	rc = ppoll(b->p, b->n, &t, NULL) < 0 ? -errno : 0;
 	inside_resume(in);
 	return rc;
 }
 
 /* Looks for an event for a while, unless another thread looks. Returns has(arg). */
-static bool look_for(struct nic *nic, bool (*has)(void *arg), void *arg)
+static bool look_for(struct nic *nic, struct bed *b, bool (*has)(void *arg), void *arg)
 {
 	const uint64_t until = clock_ns() + WAKE_UP_NS;
 	bool alone;
 
 	do {
-		alone = look(nic);
+		alone = look(nic, b);
+		if (alone)
+			b->n = BED_SOURCES;
 		if (has(arg))
 			return true;
 	} while (alone && clock_ns() < until);
@@ -455,15 +460,17 @@ int nic_await(struct core *core, int fd, bool (*has)(void *arg), void *arg)
 	struct nic *nic = nic_of_core(core);
 	struct engine *e = &nic->engine;
 	const uint64_t until = clock_ns() + WATCH_LOOK_NS;
+	struct bed b;
 	int rc = 0;
 
+	b.n = BED_SOURCES;
 	for (;;) {
-		if (look_for(nic, has, arg))
+		if (look_for(nic, &b, has, arg))
 			return 1;
 		if (rc || clock_ns() >= until ||
 		    atomic_load_explicit(&e->broken, memory_order_relaxed))
 			break;
-		rc = sleep_on(e, fd, until);
+		rc = sleep_on(e, &b, fd, until);
 	}
 	nic_armed(nic);
 	return rc;

@@ -249,6 +249,62 @@ static void a_poller_at_a_full_link(void **state)
 	qp->transport = &fake_transport;
 }
 
+/* --- a call that waits for an event ---------------------------------------------- */
+
+/* A source whose input is read when its descriptor was readable, as a peer's messages
+ * are: host/ asks no socket in each turn. */
+static struct {
+	struct source source;
+	int fd[2];
+	unsigned heard;
+} bell;
+
+static unsigned bell_input(struct source *s, enum source_depth depth,
+			   struct source_got *got, uint64_t now)
+{
+	(void)depth;
+	(void)got;
+	(void)now;
+	bell.heard += s->ready == bell.fd[0];
+	return 0;
+}
+
+static unsigned bell_fds(struct source *s, struct source_fd *fd)
+{
+	(void)s;
+	*fd = (struct source_fd){ .fd = bell.fd[0], .is = SOURCE_KICK };
+	return 1;
+}
+
+static const struct source_ops bell_ops = { SOURCE_SOCKETS, .input = bell_input,
+					    .fds = bell_fds };
+
+static bool bell_was_heard(void *arg)
+{
+	(void)arg;
+	return bell.heard;
+}
+
+/* Whatever wakes a thread that waits, the thread takes it in: it does not spin until the
+ * engine's thread, which is not there, has done so. */
+static void a_call_that_waits_hears_what_woke_it(void **state)
+{
+	int rc = 0;
+
+	(void)state;
+	assert_int_equal(pipe(bell.fd), 0);
+	source_init(&bell.source, &bell_ops);
+	engine_add(&t.nic->engine, &bell.source);
+	assert_int_equal(write(bell.fd[1], "", 1), 1);
+	/* It waits for a moment only. */
+	for (int i = 0; i < 100 && !rc; i++)
+		rc = nic_await(&t.nic->core, -1, bell_was_heard, NULL);
+	assert_int_equal(rc, 1);
+	assert_int_equal(bell.source.ready, -1);
+	close(bell.fd[0]);
+	close(bell.fd[1]);
+}
+
 /* --- another thread's turn between reading the clock and taking the turn
  * --------------- */
 
@@ -381,6 +437,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(a_poller_at_a_full_link, begin, end),
 		cmocka_unit_test_setup_teardown(time_does_not_go_back, begin, end),
+		cmocka_unit_test_setup_teardown(a_call_that_waits_hears_what_woke_it,
+						begin, end),
 		cmocka_unit_test_setup_teardown(the_clock_is_read_in_the_turn, begin,
 						end),
 		cmocka_unit_test_setup_teardown(a_post_wakes_the_thread_in_time, begin,

@@ -442,3 +442,16 @@ void engine_settle(struct engine *e, uint64_t now, uint64_t next)
 	if (until > now && (next < until || due_any(e->core)))
 		engine_kick(e);
 }
+
+struct engine_did engine_whole_turn(struct engine *e, uint64_t now)
+{
+	const struct engine_did first = engine_turn(e, now, false);
+	struct engine_did did;
+
+	if (!e->core->round.must_hear)
+		return first;
+	did = engine_turn(e, now, false);
+	did.socket += first.socket;
+	did.one_sided |= first.one_sided;
+	return did;
+}

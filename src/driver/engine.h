@@ -5,6 +5,7 @@
 #ifndef DRIVER_ENGINE_H
 #define DRIVER_ENGINE_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -19,7 +20,6 @@
 #include "sys/source.h"
 #include "verbs/core.h"
 
-struct pollfd;
 struct qp;
 
 enum {
@@ -123,6 +123,10 @@ void engine_add(struct engine *e, struct source *s);
  */
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	REQUIRES(e->core->turn);
+/* The same for a thread that sleeps then, while pollers perhaps do not come: another turn
+ * follows if an expired timer, or a MAD, waits until all input has been read. */
+struct engine_did engine_whole_turn(struct engine *e, uint64_t now)
+	REQUIRES(e->core->turn);
 /* May a poller have a short turn, in which only rings are looked at, before the next
  * whole one?  The turn may be a brief one until there is output. */
 bool engine_may_glance(const struct engine *e) REQUIRES(e->core->turn);
@@ -146,9 +150,21 @@ struct engine_did engine_flush(struct engine *e, uint64_t now) REQUIRES(e->core-
  * deadline, that it does not know of. */
 void engine_settle(struct engine *e, uint64_t now, uint64_t next);
 
-/* Fills in the sockets by which input comes; returns their number, at most SOURCES_MAX
- * * SOURCE_FDS. Needs no turn. */
-unsigned engine_sockets(const struct engine *e, struct pollfd *p);
+/* The descriptors that a thread sleeps on: two of its own, and from BED_SOURCES on the
+ * sources'. */
+enum { BED_SOURCES = 2, BED_ALL = BED_SOURCES + SOURCES_MAX * SOURCE_FDS };
+struct bed {
+	struct pollfd p[BED_ALL];
+	struct source *source[BED_ALL];
+	struct source_fd fd[BED_ALL];
+	unsigned n;
+};
+
+/* Adds to b the sources' descriptors, but for those that do not wake the thread: `left'
+ * to others, or of a kind that only the engine's thread serves. Needs no turn. */
+void bed_make(struct bed *b, const struct engine *e, bool thread);
+/* Around the turn that follows the sleep: its sources' descriptors that were readable. */
+void bed_ready(const struct bed *b, bool ready);
 /* Returns when there is work without input, in ns. */
 uint64_t engine_deadline(struct engine *e) REQUIRES(e->core->turn);
 

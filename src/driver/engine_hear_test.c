@@ -90,6 +90,21 @@ static void who_does_not_look_does_not_judge(void **state)
 	assert_true(t.fake[0].failed);
 }
 
+/* The engine's thread, which may sleep next, leaves no timer to pollers. */
+static void the_thread_hears_all_at_once(void **state)
+{
+	const uint64_t at = 100 * US;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	fails_if_silent(0, at);
+	t.waiting = 1;
+	assert_int_equal(engine_whole_turn(t.e, at).socket, 1);
+	fails_if_silent(0, 2 * at);
+	engine_whole_turn(t.e, 2 * at);
+	assert_true(t.fake[0].failed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -97,6 +112,7 @@ int main(void)
 		TEST(an_endless_stream_is_no_answer),
 		TEST(timers_are_asked_when_all_is_heard),
 		TEST(who_does_not_look_does_not_judge),
+		TEST(the_thread_hears_all_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

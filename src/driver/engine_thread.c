@@ -37,30 +37,28 @@
 #include "verbs/due.h"
 #include "verbs/event.h"
 
-enum { P_KICK, P_ALARM, P_SOURCES, P_ALL = P_SOURCES + SOURCES_MAX * SOURCE_FDS };
+/* The thread's own descriptors. */
+enum { P_KICK, P_ALARM };
 
-/* The descriptors that the thread sleeps on, and those that were readable. */
-struct bed {
-	struct pollfd p[P_ALL];
-	struct source *source[P_ALL]; /* source that each descriptor belongs to */
-	struct source_fd fd[P_ALL];
-	unsigned n;
-};
+/* The thread leaves input to pollers; another that sleeps runs no errands. */
+static bool wakes(const struct engine *e, const struct source_fd *fd, bool thread)
+{
+	if (thread)
+		return fd->is != SOURCE_INPUT || !e->thread.watch[SOURCE_SOCKETS].left;
+	return fd->is != SOURCE_CALL;
+}
 
-static void make_bed(const struct engine *e, struct bed *b)
+void bed_make(struct bed *b, const struct engine *e, bool thread)
 {
 	struct source_fd fd[SOURCE_FDS];
 
-	b->p[P_KICK] = (struct pollfd){ .fd = e->thread.kick_rx, .events = POLLIN };
-	b->p[P_ALARM] = (struct pollfd){ .fd = e->thread.alarm, .events = POLLIN };
-	b->n = P_SOURCES;
+	b->n = BED_SOURCES;
 	each_source(s, &e->by.fds)
 	{
 		unsigned n = (*s)->ops->fds(*s, fd);
 
 		for (unsigned i = 0; i < n; i++) {
-			if (fd[i].is == SOURCE_INPUT &&
-			    e->thread.watch[SOURCE_SOCKETS].left)
+			if (!wakes(e, &fd[i], thread))
 				continue;
 			b->p[b->n] = (struct pollfd){ .fd = fd[i].fd, .events = POLLIN };
 			b->source[b->n] = *s;
@@ -69,21 +67,11 @@ static void make_bed(const struct engine *e, struct bed *b)
 	}
 }
 
-unsigned engine_sockets(const struct engine *e, struct pollfd *p)
+void bed_ready(const struct bed *b, bool ready)
 {
-	struct source_fd fd[SOURCE_FDS];
-	unsigned n = 0;
-
-	each_source(s, &e->by.fds)
-	{
-		unsigned all = (*s)->ops->fds(*s, fd);
-
-		for (unsigned i = 0; i < all; i++)
-			if (fd[i].is != SOURCE_CALL && fd[i].fd >= 0)
-				p[n++] = (struct pollfd){ .fd = fd[i].fd,
-							  .events = POLLIN };
-	}
-	return n;
+	for (unsigned i = BED_SOURCES; i < b->n; i++)
+		if (b->p[i].revents)
+			b->source[i]->ready = ready ? b->fd[i].fd : -1;
 }
 
 void engine_kick(struct engine *e)
@@ -150,7 +138,7 @@ static bool see_why(struct engine *e, const struct bed *b)
 	 * that all descriptors were closed. (Connections come and go.) */
 	for (unsigned i = 0; i < b->n; i++)
 		if (b->p[i].revents & (POLLNVAL | POLLHUP) &&
-		    (i < P_SOURCES || !b->fd[i].stream))
+		    (i < BED_SOURCES || !b->fd[i].stream))
 			return false;
 	memset(&e->thread.woken, 0, sizeof(e->thread.woken));
 	e->thread.woken.call = b->p[P_KICK].revents;
@@ -164,7 +152,7 @@ static bool see_why(struct engine *e, const struct bed *b)
 			return false;
 		atomic_store(&e->thread.kicked, false);
 	}
-	for (unsigned i = P_SOURCES; i < b->n; i++)
+	for (unsigned i = BED_SOURCES; i < b->n; i++)
 		if (b->p[i].revents)
 			was_rung(e, b->source[i], &b->fd[i]);
 	return true;
@@ -251,14 +239,16 @@ static bool nap(struct engine *e, struct bed *b)
 	uint64_t now = clock_ns(), until;
 	struct timespec none = { 0, 0 };
 
-	b->n = P_SOURCES;
+	b->n = BED_SOURCES;
 	if (e->thread.up && stays_up(e, now))
 		return true;
 	until = e->thread.up ? now : sleeps_until(e, now);
 	e->thread.slept = now;
 	if (until > now)
 		set_alarm(e, until);
-	make_bed(e, b);
+	b->p[P_KICK] = (struct pollfd){ .fd = e->thread.kick_rx, .events = POLLIN };
+	b->p[P_ALARM] = (struct pollfd){ .fd = e->thread.alarm, .events = POLLIN };
+	bed_make(b, e, true);
 	if (ppoll(b->p, b->n, until > now ? NULL : &none, NULL) < 0 && errno != EINTR)
 		return false;
 	atomic_store_explicit(&e->thread.sleeping, false, memory_order_relaxed);
@@ -268,20 +258,25 @@ static bool nap(struct engine *e, struct bed *b)
 	return !atomic_load(&e->broken) && see_why(e, b);
 }
 
+static void see_polls(struct engine *e, struct watch_seen *s)
+{
+	s->polled = atomic_load_explicit(&e->pollers.last, memory_order_relaxed);
+	/* A poll that only sets the flag reads no clock, but it came after the thread
+	 * went to sleep. */
+	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
+	    s->polled < e->thread.slept)
+		s->polled = e->thread.slept;
+}
+
 static struct watch_seen look_around(struct engine *e)
 {
 	struct watch_seen s = {
 		.now = clock_ns(),
 		.slept = e->thread.slept,
-		.polled = atomic_load_explicit(&e->pollers.last, memory_order_relaxed),
 		.armed = atomic_exchange(&e->thread.armed, false),
 	};
 
-	/* A poll that only sets the flag reads no clock, but it came after the thread
-	 * went to sleep. */
-	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
-	    s.polled < e->thread.slept)
-		s.polled = e->thread.slept;
+	see_polls(e, &s);
 	return s;
 }
 
@@ -299,14 +294,6 @@ static void watch_all(struct engine *e, const struct watch_seen *s, struct engin
 	e->thread.marked = false;
 	if (e->thread.watch[SOURCE_RINGS].left && !left)
 		(void)rings_sleep(e, false);
-}
-
-/* Around the turn that follows: which descriptors were readable. */
-static void set_ready(const struct bed *b, bool ready)
-{
-	for (unsigned i = P_SOURCES; i < b->n; i++)
-		if (b->p[i].revents)
-			b->source[i]->ready = ready ? b->fd[i].fd : -1;
 }
 
 /* Was the thread woken for something that pollers do not take in? */
@@ -344,13 +331,14 @@ static void wake_up(struct engine *e, const struct bed *b)
 		return;
 	}
 	if (!turn_try(&e->core->turn)) {
-		seen.polled = seen.now; /* another thread had the turn, so it polls */
+		/* If another thread had the turn because it polls, it has said so. */
 		turn_take(&e->core->turn);
+		see_polls(e, &seen);
 	}
 	atomic_store_explicit(&e->thread.serving, true, memory_order_relaxed);
-	set_ready(b, true);
-	did = engine_turn(e, clock_ns(), false);
-	set_ready(b, false);
+	bed_ready(b, true);
+	did = engine_whole_turn(e, clock_ns());
+	bed_ready(b, false);
 	watch_all(e, &seen, did);
 	now = clock_ns();
 	e->thread.up = stays_for(e, &did, now);
