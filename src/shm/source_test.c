@@ -252,10 +252,52 @@ static void a_first_nak_of_any_count(void **state)
 	fix_close(f);
 }
 
+/* Side's QP asks for all segments from the one that it has not got. */
+static void ask_again(struct fix *f, int side)
+{
+	struct core *core = &f->s->node[side].core;
+	struct shm_qp *q = shm_qp(f->p.qp[side]);
+	uint64_t word;
+
+	q->dst.count = (q->dst.count + 1) & COUNT_MASK;
+	word = shm_qp(f->p.qp[!side])->src.says |
+	       (uint64_t)q->dst.count << WORD_COUNT_AT |
+	       (uint64_t)aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE) << WORD_SYNDROME_AT |
+	       q->dst.expected;
+	atomic_store(q->word, word);
+	turn_take(&core->turn);
+	peer_nudge(q->peer, word);
+	local_flush(local_of(core));
+	turn_give(&core->turn);
+}
+
+/* Asking again costs nothing for as often as a peer may need it, and a retry after that.
+ */
+static void a_peer_that_asks_again_for_ever(void **state)
+{
+	struct fix *f = open_pair((struct sim_conf){ .retry_cnt = 3 });
+	unsigned n = 0;
+
+	(void)state;
+	f->p.qp[0]->attr.timeout = 0;
+	pair_stop(f, 1); /* it answers nothing but this */
+	post_at(f, 0, 1, 0, 8, 0);
+	pair_run(f, 10000);
+	for (; f->p.qp[0]->state == IBV_QPS_RTS && n < 10000; n++) {
+		ask_again(f, 1);
+		pair_run(f, 1000);
+	}
+	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_in_range(n, 1000, 1010);
+	pair_go(f, 1);
+	fix_close(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_queue_that_drains),
+		cmocka_unit_test(a_peer_that_asks_again_for_ever),
 		cmocka_unit_test(binds),
 		cmocka_unit_test(a_request_that_fails_here),
 		cmocka_unit_test(a_peer_that_is_stopped),
