@@ -121,14 +121,19 @@ RPING_LATE = re.compile(r"""(?=(.*\n)*(server|client)\ DISCONNECT\ EVENT)
                              |rdma_get_cm_event:\ Bad\ file\ descriptor\n)*""", re.X)
 
 
-def wait_end(proc, program, timeout):
-    """Return the program's exit status.  After the DISCONNECTED event, a thread of rping asks for
-    the next event of a channel that main() destroys meanwhile, and then ends the process with
-    255; this happens on any RNIC.  That status counts as 0 if rping has reported the disconnect
-    and no other error."""
-    rc = proc.wait(timeout)
-    late = program == "rping" and RPING_LATE.fullmatch(proc.out)
+def status(program, rc, out):
+    """The exit status of a program that has ended with rc.  After the DISCONNECTED event, a thread
+    of rping asks for the next event of a channel that main() destroys meanwhile, and then ends
+    the process with 255; this happens on any RNIC.  That status counts as 0 if rping has reported
+    the disconnect and no other error."""
+    late = program == "rping" and RPING_LATE.fullmatch(out)
     return 0 if rc == 255 and late else rc
+
+
+def wait_end(proc, program, timeout):
+    """Return the status() of a program once it has ended."""
+    rc = proc.wait(timeout)
+    return status(program, rc, proc.out)
 
 
 def run_pair(server_ns, client_ns, server, client, port, *, space=0x0106,

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import lab
-from test_cm import wait_end, wait_service
+from test_cm import status, wait_end, wait_service
 
 URNIC = {"v4": "10.77.1.1", "v6": "fd77:1::1"}
 FORM = {"v4": "ip", "v6": "ipv6"}
@@ -41,7 +41,7 @@ def test_urnic_serves(vm, row, family):
     ours = vm.start(*server.format(**words).split())
     wait_service(ours, port, space)
     rc, out = vm.guest("timeout 60 " + client.format(**words))
-    assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
+    assert status(client.split()[0], rc, out) == 0, f"rxe: {rc} {out}\n{ours.describe()}"
     assert wait_end(ours, server.split()[0], lab.HANGS) == 0, ours.describe()
 
 
@@ -100,7 +100,7 @@ def test_a_client_that_stands_still_stays_connected(vm, family):
                     env={"URNIC_LOG": "info"})
     wait_service(ours, port)
     rc, out = vm.guest(STANDS_STILL.format(ip=ip, port=port), MANY_ROUNDS)
-    assert rc == 0, f"rxe: {rc} {out}\n{ours.describe()}"
+    assert status("rping", rc, out) == 0, f"rxe: {rc} {out}\n{ours.describe()}"
     assert wait_end(ours, "rping", lab.HANGS) == 0, ours.describe()
     assert times_asked(ours) >= 2, ours.describe()
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import lab
-from test_cm import wait_end, wait_service
+from test_cm import status, wait_end, wait_service
 
 URNIC = {"v4": "10.77.2.1", "v6": "fd77:2::1"}
 SIW = {"v4": "10.77.2.11", "v6": "fd77:2::11"}
@@ -77,7 +77,7 @@ def test_urnic_serves(vm, row, family, crc):
     wait_service(ours, port)
     ours.wait_listening(port)
     rc, out = vm.guest(f"timeout 60 {client}")
-    assert is_well(rc, out), f"siw: {rc} {out}\n{ours.describe()}"
+    assert is_well(status(client.split()[0], rc, out), out), f"siw: {rc} {out}\n{ours.describe()}"
     assert wait_end(ours, server.split()[0], lab.HANGS) == 0, ours.describe()
 
 

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import lab
+from test_cm import status
 
 PEER = lab.ROOT / "build/obj/tests/iwarp/siw_peer"
 OURS, SIW = "10.77.2.1", "10.77.2.11"
@@ -41,7 +42,7 @@ def we_are_server(vm, rounds, size, *words):
                     env={"URNIC_LOG": "info"})
     ours.wait_listening(port)
     rc, out = vm.guest(f"timeout 60 rping -c -v -C {rounds} -S {size} -a {OURS} -p {port}")
-    assert rc == 0 and f"rdma-ping-{rounds - 1}" in out, out
+    assert status("rping", rc, out) == 0 and f"rdma-ping-{rounds - 1}" in out, out
     assert ours.wait(lab.HANGS) == 0, ours.describe()
     return ours.out
 
