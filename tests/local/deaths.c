@@ -90,6 +90,18 @@ static void begin(struct duo *d, unsigned point)
 		d->die_after = d->started + point;
 }
 
+/* A turn in which nothing may fail, before `end`. */
+static void turn_well(struct duo *d, bool post, double end)
+{
+	bool fine = duo_turn(d, post) && now_s() < end;
+
+	if (!fine)
+		say("round %u: %u requests done, %u under way; the QPs say %s and %s",
+		    sh->round, d->done, d->busy, ibv_wc_status_str(d->bad[0]),
+		    ibv_wc_status_str(d->bad[1]));
+	CHECK(fine);
+}
+
 static void be_victim(void *arg)
 {
 	const unsigned *point = arg;
@@ -114,16 +126,16 @@ static void be_victim(void *arg)
 	/* A QP that the survivor connects after the victim's death learns of it by
 	 * UDP. */
 	while (d.done < BEFORE || sh->survivor_joined < round)
-		CHECK(duo_turn(&d, true) && now_s() < end);
+		turn_well(&d, true, end);
 	begin(&d, *point);
 	/* A victim that is to be killed goes on until it dies. */
 	while (d.done < AFTER || (!spared && mode < START))
-		CHECK(duo_turn(&d, true) && now_s() < end);
+		turn_well(&d, true, end);
 	while (d.busy)
-		CHECK(duo_turn(&d, false) && now_s() < end);
+		turn_well(&d, false, end);
 	sh->victim_done = round;
 	while (sh->we_are_done < round)
-		CHECK(duo_turn(&d, false) && now_s() < end);
+		turn_well(&d, false, end);
 	duo_check_guards(&d);
 	duo_free(&d);
 	rig_close(&r);
