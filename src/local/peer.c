@@ -252,6 +252,7 @@ static void change_transport(struct peer *p)
 	struct list *qps = &p->lane.qps;
 	unsigned n = 0;
 
+	p->fresh = true;
 	list_for(node, qps) n++;
 	while (n--) {
 		struct list *first = qps->next;
@@ -261,6 +262,7 @@ static void change_transport(struct peer *p)
 		list_add_tail(qps, first);
 		p->l->ops->to_segments(p->l->arg, qp);
 	}
+	p->fresh = false;
 }
 
 void peer_up(struct peer *p)

@@ -74,6 +74,8 @@ struct peer {
 	 * threads write to the ring without the turn, and `writing` guards `out`,
 	 * lane.unanswered, `replies` and the counts; otherwise the turn does. */
 	bool segments;
+	/* It is just up, and what its ring has may be for QPs that have waited. */
+	bool fresh;
 	struct brief_lock writing;
 	uint64_t sent, sent_bytes; /* segments, and their payload */
 	/* Threads that post leave the ring alone: the peer is not up, or a QP waits for

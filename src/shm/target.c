@@ -98,9 +98,15 @@ void dst_open(struct shm_qp *q)
 		return;
 	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
 	q->dst.stale = end_of_ring(q->peer);
-	q->dst.odd = qp->reliable ? 0 : DST_UNRELIABLE;
-	if (qp->reliable)
+	if (qp->reliable) {
+		q->dst.odd = 0;
 		ask_again(q);
+		return;
+	}
+	/* It was ready before; and what UC has written is not asked for. */
+	if (q->peer->fresh)
+		q->dst.stale = q->peer->in.tail;
+	q->dst.odd = DST_UNRELIABLE;
 }
 
 /* The word will serve the next QP of this number, so what it says goes into the ring.  If

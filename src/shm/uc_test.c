@@ -427,6 +427,34 @@ static void what_came_before_rtr(void **state)
 	fix_close(f);
 }
 
+/* The handshake ends at one process before it ends at the other, whose QP waits in RTS.
+ */
+static void what_came_before_the_peer_was_up(void **state)
+{
+	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
+	struct fix *f = fix_open(IBV_QPT_UC, &conf);
+
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct ibv_sge sge = sim_sge(f->mr[side], 100, 8);
+		struct ibv_send_wr wr = send_wr(2, &sge, 1, 0);
+
+		recv_at(f, side, 1, 5000, 8);
+		sim_send(f->p.qp[side], &wr);
+	}
+	for (int side = 0; side < 2; side++) {
+		struct ibv_wc wc[2];
+
+		assert_true(sim_wait(f->s, f->p.cq[side], SEC, &wc[0]));
+		assert_true(sim_wait(f->s, f->p.cq[side], SEC, &wc[1]));
+		assert_int_equal(wc[0].wr_id + wc[1].wr_id, 3);
+		assert_int_equal(wc[0].status | wc[1].status, IBV_WC_SUCCESS);
+		assert_memory_equal(f->mem[side] + 5000, f->mem[!side] + 100, 8);
+		assert_true(pair_is_shm(f, side));
+	}
+	fix_close(f);
+}
+
 /* On a wire the opcode says which service a packet is of. */
 static void another_service_is_refused(void **state)
 {
@@ -647,6 +675,7 @@ int main(void)
 		cmocka_unit_test(receive_of_an_srq_ends_in_error),
 		cmocka_unit_test(one_end_begins_again),
 		cmocka_unit_test(what_came_before_rtr),
+		cmocka_unit_test(what_came_before_the_peer_was_up),
 		cmocka_unit_test(another_service_is_refused),
 		cmocka_unit_test(what_uc_does_not_know),
 		cmocka_unit_test(a_key_to_invalidate),
