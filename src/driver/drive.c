@@ -136,6 +136,30 @@ static const struct transport *transport_of(const struct qp *qp)
 	return __atomic_load_n(&qp->transport, __ATOMIC_ACQUIRE);
 }
 
+/* Are so many of qp's requests under way that what was just posted can wait for the next
+ * turn of a thread that polls?  Then it leaves in one buffer with what is posted until
+ * then. */
+static bool gathers(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
+{
+	uint32_t under_way, waiting;
+
+	if (atomic_load_explicit(&nic->engine.thread.watching, memory_order_relaxed) ||
+	    qp->transport->stream || qp->lane.via)
+		return false;
+	lock_take(&qp->lock);
+	under_way = qp->sched.asked - qp->sq.tail;
+	waiting = qp->sq.head - qp->sched.asked;
+	lock_give(&qp->lock);
+	return (int32_t)under_way >= GATHER_LEAST && waiting < GATHER_MOST;
+}
+
+static void gather_and_give(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)
+{
+	turn_is_held(nic->engine.core); /* tells clang that this is the NIC's turn */
+	engine_gather(&nic->engine, qp);
+	turn_give(&nic->core.turn);
+}
+
 /* Sends what was posted, with the turn if it is free. */
 static void post_by_turn(struct nic *nic, struct qp *qp)
 {
@@ -145,6 +169,8 @@ static void post_by_turn(struct nic *nic, struct qp *qp)
 		due_add(&nic->core, qp);
 	else if (send_posted(nic, qp, &next))
 		posted_and_give(nic, qp, next);
+	else if (gathers(nic, qp))
+		gather_and_give(nic, qp);
 	else if (!prolonged(nic, qp))
 		return;
 	serve_due(nic);
@@ -190,6 +216,8 @@ static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		posted_and_give(nic, qp, did.next);
 	else if (rc == -EAGAIN || did.idle)
 		turn_give(&nic->core.turn);
+	else if (gathers(nic, qp))
+		gather_and_give(nic, qp);
 	else if (!prolonged(nic, qp))
 		return rc;
 	serve_due(nic);

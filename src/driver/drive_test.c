@@ -18,6 +18,7 @@
 #include "driver/nic.h"
 #include "driver/nic_own.h"
 #include "driver/sources.h"
+#include "driver/tuning.h"
 #include "ib/ib.h"
 #include "local/local.h"
 #include "net/batch.h"
@@ -430,9 +431,90 @@ static void a_post_wakes_the_thread_in_time(void **state)
 	assert_int_equal(t.turns, 0);
 }
 
+/* --- posts that wait for a poll --------------------------------------------- */
+
+static unsigned outputs;
+
+static bool count_output(struct qp *qp, struct batch *b, uint64_t now)
+{
+	(void)qp;
+	(void)b;
+	(void)now;
+	outputs++;
+	return false;
+}
+
+static const struct transport plans = {
+	.name = "plans",
+	.output = count_output,
+	.commit = one_commit,
+	.run = one_run,
+};
+
+/* Posts n requests one by one; returns how often the QP was asked to send. */
+static unsigned post_each(struct qp *qp, unsigned n)
+{
+	outputs = 0;
+	for (unsigned i = 0; i < n; i++) {
+		qp->sq.head++;
+		nic_post(t.nic, qp, false);
+	}
+	return outputs;
+}
+
+static unsigned poll_sends(void)
+{
+	outputs = 0;
+	poll_once();
+	return outputs;
+}
+
+static void posts_gather(void **state)
+{
+	struct qp *qp = &t.qp[0];
+
+	(void)state;
+	assert_int_equal(heap_reserve(&t.nic->engine.timers, 1), 0);
+	qp->transport = &plans;
+	qp->sq.head = qp->sq.tail = (uint32_t)-2;
+	/* Few are under way: each goes out at once. */
+	assert_int_equal(post_each(qp, GATHER_LEAST), GATHER_LEAST);
+	assert_int_equal(poll_sends(), 0);
+	assert_int_equal(post_each(qp, GATHER_MOST - 1), 0);
+	assert_int_equal(poll_sends(), 1);
+	assert_int_equal(poll_sends(), 0);
+	assert_int_equal(post_each(qp, GATHER_MOST), 1);
+	qp->sq.tail = qp->sq.head; /* all are answered */
+	assert_int_equal(post_each(qp, 1), 1);
+}
+
+/* No poll is to be expected, or a request waits for nothing. */
+static void posts_do_not_gather(void **state)
+{
+	struct engine_thread *thread = &t.nic->engine.thread;
+	struct transport stream = plans;
+	struct qp *qp = &t.qp[0];
+
+	(void)state;
+	assert_int_equal(heap_reserve(&t.nic->engine.timers, 1), 0);
+	qp->transport = &plans;
+	thread->watching = true;
+	assert_int_equal(post_each(qp, 2 * GATHER_LEAST), 2 * GATHER_LEAST);
+	thread->watching = false;
+	assert_int_equal(post_each(qp, 1), 0);
+	outputs = 0;
+	nic_flush(t.nic);
+	assert_int_equal(outputs, 1);
+	stream.stream = true;
+	qp->transport = &stream;
+	assert_int_equal(post_each(qp, 1), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(posts_gather, begin, end),
+		cmocka_unit_test_setup_teardown(posts_do_not_gather, begin, end),
 		cmocka_unit_test_setup_teardown(a_poller_that_gets_completions, begin,
 						end),
 		cmocka_unit_test_setup_teardown(a_poller_at_a_full_link, begin, end),

@@ -342,6 +342,12 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	return did;
 }
 
+void engine_gather(struct engine *e, struct qp *qp)
+{
+	e->gathers = true;
+	due_at(e->core, qp, 0);
+}
+
 bool engine_takes_echo(const struct engine *e)
 {
 	return is_asleep(e);
@@ -394,6 +400,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 	const bool hear = e->core->round.must_hear;
 	const enum source_depth depth = hear ? SOURCE_ALL : SOURCE_TURN;
 	unsigned by_sockets = 0, by_rings;
+	bool gathered = false;
 	struct engine_did did;
 
 	if (atomic_load_explicit(&e->broken, memory_order_relaxed))
@@ -411,8 +418,11 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		have_heard(e, by_sockets || by_rings || sockets.news || rings.news);
 	/* A timer that waits for that would only ask again, and there may be thousands.
 	 */
-	if (!e->core->round.must_hear)
+	if (!e->core->round.must_hear) {
+		gathered = e->gathers;
+		e->gathers = false;
 		wake_due_timers(e, now);
+	}
 	did = engine_output(e, NULL, now, ENGINE_TX);
 	if (later && !skips_sockets(e, now)) {
 		/* The answer to what was just sent may have come; it is not older than
@@ -422,6 +432,7 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 				   did.output ? went_out(&e->core->round, now) : now);
 		did.next = is_asleep(e) ? engine_deadline(e) : NEVER;
 	}
+	did.gathered = gathered;
 	e->whole = now;
 	e->glances = e->glanceable && is_recent(e->piped, now) ? GLANCES : 0;
 	did.socket = by_sockets;

@@ -92,6 +92,7 @@ struct engine {
 	unsigned glances;   /* short turns that may follow before a whole one */
 	bool glanceable;    /* every source of rings does with brief turns */
 	bool own;	    /* output left some for this process, to be taken in */
+	bool gathers;	    /* posts wait for the next turn: engine_gather() */
 	uint64_t piped;	    /* ns; when a pipe last had input */
 	uint64_t whole;	    /* ns; when a turn last was no short one */
 	atomic_bool broken; /* the program has closed our descriptors */
@@ -103,6 +104,7 @@ struct engine_did {
 	unsigned socket;  /* datagrams, and connections with input, by sockets */
 	bool ring;	  /* input came by a ring, */
 	bool one_sided;	  /* or input came that the program need not poll for */
+	bool gathered;	  /* posts had waited for this turn */
 	unsigned output;  /* datagrams to be sent, */
 	unsigned refused; /* those of them that found no room */
 	/* ns; when there is work without input, for engine_settle(). Computed only while
@@ -177,6 +179,9 @@ bool engine_may_shortcut(const struct engine *e) REQUIRES(e->core->turn);
  * for engine_settle(); NEVER if it is awake. */
 uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
 	REQUIRES(e->core->turn);
+
+/* qp's posts go out with the next turn of a thread that polls, or of the thread. */
+void engine_gather(struct engine *e, struct qp *qp) REQUIRES(e->core->turn);
 
 /* Would the thread sleep over what this process has written to itself? */
 bool engine_takes_echo(const struct engine *e);

@@ -215,6 +215,23 @@ static uint64_t a_millisecond_later(void)
 
 /* The process is stopped between the beginning of the turn and the send: the QP's timer
  * starts when the packets have gone out. */
+/* What was posted waits for the next turn, which says so, and until when the thread may
+ * sleep. */
+static void gathered_posts_go_out_with_the_next_turn(void **state)
+{
+	(void)state;
+	turn_is_held(t.e->core);
+	t.fake[0].n = 3;
+	engine_gather(t.e, &t.fake[0].qp);
+	assert_int_equal(engine_deadline(t.e), 0);
+	engine_output(t.e, NULL, 50 * US, ENGINE_INLINE);
+	assert_int_equal(t.fake[0].sent, 0);
+	assert_true(engine_turn(t.e, 100 * US, false).gathered);
+	assert_int_equal(t.fake[0].sent, 3);
+	assert_false(engine_turn(t.e, 200 * US, false).gathered);
+	assert_int_equal(engine_deadline(t.e), NEVER);
+}
+
 static void timers_run_from_when_packets_went_out(void **state)
 {
 	(void)state;
@@ -571,6 +588,7 @@ int main(void)
 		TEST(so_is_one_of_small_portions),
 		TEST(no_thread_sleeps_over_its_own),
 		TEST(timers),
+		TEST(gathered_posts_go_out_with_the_next_turn),
 		TEST(timers_run_from_when_packets_went_out),
 		TEST(an_answer_is_not_before_its_question),
 		TEST(a_flush_does_not_wait),

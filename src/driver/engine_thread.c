@@ -284,9 +284,8 @@ static struct watch_seen look_around(struct engine *e)
 static void watch_all(struct engine *e, const struct watch_seen *s, struct engine_did did)
 	REQUIRES(e->core->turn)
 {
-	const bool late[SOURCE_KINDS] = {
-		[SOURCE_SOCKETS] = did.socket, [SOURCE_RINGS] = did.one_sided
-	};
+	const bool late[SOURCE_KINDS] = { [SOURCE_SOCKETS] = did.socket || did.gathered,
+					  [SOURCE_RINGS] = did.one_sided };
 	const bool left = e->thread.watch[SOURCE_RINGS].left;
 
 	for (int i = 0; i < SOURCE_KINDS; i++)

@@ -167,6 +167,7 @@ bool out_ask(struct outbox *o, struct qp *qp, uint64_t now)
 	bool more;
 
 	*p = (struct part){ .qp = qp, .first = o->batch.n };
+	qp->sched.asked = qp->sq.head;
 	more = qp->transport->output(qp, &o->batch, now);
 	p->n = o->batch.n - p->first;
 	qp->sched.planned = p->n > 0;

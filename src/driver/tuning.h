@@ -39,6 +39,10 @@ enum {
 	SPENT_BYTES = 4096,    /* bytes that count as the work of one datagram */
 	RETRY_PIPE_NS = 20000, /* until a full ring is tried again */
 	TURN_SPINS = 50,       /* a post looks so often for the turn: about 2 us */
+	/* Where so many requests of a QP are under way, and a thread polls, posts wait
+	 * for its next turn, or until GATHER_MOST of them wait. */
+	GATHER_LEAST = 4,
+	GATHER_MOST = 32,
 };
 
 /* --- when a poller lets go of its processor (watch.h) ------------------------- */

@@ -143,6 +143,7 @@ struct qp_sched {
 	struct heap_node timer; /* under the turn */
 	bool planned;		/* has datagrams in the batch; under the turn */
 	uint64_t full_until;	/* a pipe was full until then; under the turn */
+	uint32_t asked;		/* sq.head when output() was last asked; under the turn */
 };
 
 /* Tag matching (verbs/tm.h) */

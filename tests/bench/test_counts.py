@@ -49,6 +49,7 @@ ROWS = [
     ("send-pingpong-shm", "two_qps", "8", SHM, 3290, 0),
     ("send-list-shm", "two_qps", "-l 16 8", SHM, 810, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 3710, 0.3),
+    ("send-single-udp", "two_qps", "-1 -l 32 8", UDP, 4010, 0.3),
     ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 47700, 1),
 ]
 

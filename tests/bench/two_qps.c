@@ -3,10 +3,11 @@
  * together, in nanoseconds of the process's time on a processor (the median of 20
  * rounds).  Two processes cannot be counted so, since they wait for each other.
  *
- * two_qps [-w] [-l LIST] BYTES COUNT
+ * two_qps [-1w] [-l LIST] BYTES COUNT
  *	without -l: a ping-pong of COUNT rounds: two SENDs, two receives
  *	-l	COUNT SENDs to one side, so many in a list, the last signaled
  *	-w	with -l: WRITEs
+ *	-1	with -l: posted one by one
  *
  * URNIC_LOCAL=off sends them by UDP.  Instructions: callgrind --toggle-collect=measured,
  * 20 times COUNT of them.
@@ -25,7 +26,7 @@ static struct side {
 	struct ibv_qp *qp;
 } side[2];
 static uint32_t bytes;
-static bool writes;
+static bool writes, singly;
 
 static void make(struct side *s)
 {
@@ -60,16 +61,21 @@ static void send_list(struct side *s, int list)
 	struct ibv_sge sge = { (uintptr_t)mr->addr + MEMORY / 2, bytes, mr->lkey };
 	struct ibv_send_wr wr[LIST], *bad;
 
-	for (int i = 0; i < list; i++)
+	for (int i = 0; i < list; i++) {
 		wr[i] = (struct ibv_send_wr){
 			.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
 			.sg_list = &sge,
 			.num_sge = 1,
 			.send_flags = (i + 1 == list ? IBV_SEND_SIGNALED : 0u) |
 				      (bytes <= 64 ? IBV_SEND_INLINE : 0u),
-			.next = i + 1 < list ? &wr[i + 1] : NULL,
+			.next = i + 1 < list && !singly ? &wr[i + 1] : NULL,
 			.wr.rdma = { (uintptr_t)mr->addr, mr->rkey },
 		};
+		if (singly)
+			must(!ibv_post_send(s->qp, &wr[i], &bad), "post_send");
+	}
+	if (singly)
+		return;
 	must(!ibv_post_send(s->qp, wr, &bad), "post_send");
 }
 
@@ -135,13 +141,16 @@ int main(int argc, char **argv)
 	int list = 0, count, c;
 	void *at;
 
-	while ((c = getopt(argc, argv, "wl:")) != -1)
+	while ((c = getopt(argc, argv, "1wl:")) != -1)
 		if (c == 'w')
 			writes = true;
+		else if (c == '1')
+			singly = true;
 		else
 			list = c == 'l' ? atoi(optarg) : -1;
-	if (argc - optind != 2 || list < 0 || list > LIST || (writes && !list))
-		errx(2, "usage: two_qps [-w] [-l LIST] BYTES COUNT");
+	if (argc - optind != 2 || list < 0 || list > LIST ||
+	    ((writes || singly) && !list))
+		errx(2, "usage: two_qps [-1w] [-l LIST] BYTES COUNT");
 	bytes = (uint32_t)atoi(argv[optind]);
 	count = atoi(argv[optind + 1]);
 	ctx = open_device(NULL);
