@@ -65,6 +65,7 @@ struct run {
 	struct sim *s;
 	struct side side[PAIRS][2];
 	unsigned pairs;
+	uint32_t alike; /* most requests are SENDs of so many bytes; 0: they are not */
 };
 
 static uint64_t seed_now; /* printed when a test fails */
@@ -112,6 +113,10 @@ static void plan_op(struct run *t, struct side *me, struct side *peer, struct op
 
 	o->opcode = all[below(t, 9)];
 	o->len = some_length(t, mtu);
+	if (t->alike && below(t, 8)) {
+		o->opcode = IBV_WR_SEND;
+		o->len = t->alike;
+	}
 	o->imm = (uint32_t)rand_u64(&t->r);
 	o->at = *at;
 	*at += o->len;
@@ -428,6 +433,7 @@ static void one_seed(uint64_t seed, enum way way)
 	t->s->take_every = below(t, 3) ? 0 : 2 + below(t, 8);
 	t->s->take_but_last = below(t, 2);
 	t->pairs = 1 + below(t, PAIRS);
+	t->alike = below(t, 4) ? 0 : 4 * (1 + below(t, 16));
 	for (unsigned p = 0; p < t->pairs; p++) {
 		plan(t, t->side[p], mtu_bytes(c.path_mtu));
 		open_pair(t, t->side[p], &c);

@@ -479,8 +479,9 @@ static bool is_belated(const struct dgram *d, const struct dgram *next)
 
 /* --- runs ------------------------------------------------------------------ */
 
-/* Packets from the middle of one message, which differ in PSN, AckReq and payload only.
- * They mostly arrive together, and what does not differ is then checked once. */
+/* Packets from the middle of one message, or SENDs of one packet, which differ in PSN,
+ * AckReq and payload only.  They mostly arrive together, and what does not differ is then
+ * checked once. */
 struct run {
 	const struct dgram *v;
 	unsigned n;
@@ -515,23 +516,31 @@ static bool joins(struct run *r, const struct dgram *d)
 	return true;
 }
 
+/* May packets of this opcode form a run?  Their only header is the BTH. */
+static bool forms_runs(uint8_t opcode)
+{
+	const struct ib_op *op = ib_op(opcode);
+
+	return op && ib_exts(op, opcode) == 0 &&
+	       (op->place == IB_MIDDLE || (op->place == IB_ONLY && op->kind == IB_SEND));
+}
+
 /* Finds the run of RC or UC packets that v begins with. Returns false if there is none.
  */
 static bool find_run(struct run *r, const struct dgram *v, unsigned n)
 {
-	const struct ib_op *op;
+	unsigned most = n < RUN_MAX ? n : RUN_MAX;
 
-	if (n > RUN_MAX)
-		n = RUN_MAX;
 	if (n < 2 || !is_framed(v) || v->damaged || v->marked)
 		return false;
 	*r = (struct run){ .v = v, .n = 1, .first = read_bth(v) };
-	op = ib_op(r->first.opcode);
-	if (!op || op->place != IB_MIDDLE || ib_exts(op, r->first.opcode) != 0)
+	if (!forms_runs(r->first.opcode))
 		return false;
 	r->ackreq = bth_ack_requested(&r->first);
-	while (r->n < n && joins(r, &v[r->n]))
+	while (r->n < most && joins(r, &v[r->n]))
 		;
+	if (r->n < n && is_belated(&v[r->n - 1], &v[r->n]))
+		r->n--;
 	return r->n > 1;
 }
 

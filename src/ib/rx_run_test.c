@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets from the middle of a message that arrive together are taken in as one run. */
+/* Packets from the middle of a message, or small SENDs, that arrive together are taken in
+ * as one run. */
 #include "ib/fix.h"
 
 enum { PIECES = 8, PIECE = 1024 };
@@ -191,6 +192,172 @@ static void a_run_that_is_not_expected(void **state)
 	burst_close(b);
 }
 
+/* --- SENDs of one packet ---------------------------------------------------- */
+
+enum { SMALL = 8 };
+
+/* SENDs of SMALL bytes each that arrive together, from PSN 0 on. */
+struct sends {
+	struct fix *f;
+	struct ib_fields p;
+	struct fix_raw raw[PIECES];
+	struct dgram d[PIECES];
+};
+
+static void build_send(struct sends *s, unsigned i, uint32_t len)
+{
+	struct fix_raw *r = &s->raw[i];
+	const uint8_t pad = (uint8_t)(-len & 3);
+	size_t n;
+
+	memset(r, 0, sizeof(*r));
+	s->p.psn = i;
+	s->p.pad = pad;
+	n = ib_build(r->buf, &s->p);
+	memcpy(r->buf + n, s->f->mem[0] + i * SMALL, len);
+	fix_address(s->f, 0, n + len + pad, r);
+	s->d[i] = r->d;
+	s->d[i].seg = (uint16_t)i;
+}
+
+/* There are so many receives for them. */
+static struct sends *sends_open(unsigned receives)
+{
+	struct sends *s = calloc(1, sizeof(*s));
+
+	s->f = fix_open(IBV_QPT_RC, NULL);
+	s->p = (struct ib_fields){ .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY, IB_NONE),
+				   .pkey = 0xffff,
+				   .migreq = true,
+				   .dest_qp = s->f->p.qp[1]->qpn };
+	for (unsigned i = 0; i < receives; i++)
+		fix_recv(s->f, i, i * SMALL, SMALL);
+	for (unsigned i = 0; i < PIECES; i++)
+		build_send(s, i, SMALL);
+	return s;
+}
+
+/* They come in; n were executed. */
+static void sends_come_in(struct sends *s, unsigned n)
+{
+	struct core *core = &s->f->s->node[1].core;
+
+	turn_take(&core->turn);
+	ib_input_all(core, s->d, PIECES, s->f->s->now);
+	turn_give(&core->turn);
+	assert_int_equal(fix_ib(s->f, 1)->rsp.epsn, n);
+	assert_int_equal(fix_ib(s->f, 1)->rsp.msn, n);
+	assert_int_equal(ib_counter(core, IB_RX), PIECES);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(fix_wc(s->f, 1, i, IBV_WC_SUCCESS).byte_len, SMALL);
+	fix_no_wc(s->f, 1);
+	fix_same(s->f, 0, n * SMALL);
+}
+
+static void sends_close(struct sends *s)
+{
+	fix_close(s->f);
+	free(s);
+}
+
+/* Each completes its receive, and one ACK is for all. */
+static void small_sends(void **state)
+{
+	(void)state;
+	for (unsigned asks = 0; asks <= PIECES; asks++) {
+		struct sends *s = sends_open(PIECES);
+
+		if (asks > 0) {
+			s->p.ackreq = true;
+			build_send(s, asks - 1, SMALL);
+		}
+		sends_come_in(s, PIECES);
+		fix_quiet(s->f);
+		assert_int_equal(s->f->n, asks > 0);
+		if (asks > 0)
+			assert_int_equal(fix_saw(s->f, 0, 1, "ACK", PIECES - 1)->f.msn,
+					 PIECES);
+		sends_close(s);
+	}
+}
+
+/* One that is missing, shorter by its pad alone, of another opcode, from elsewhere, or
+ * damaged: the others are executed as they would be one by one. */
+static void small_sends_and_another(void **state)
+{
+	(void)state;
+	for (unsigned at = 0; at < PIECES; at++)
+		for (unsigned what = 0; what < 4; what++) {
+			struct sends *s = sends_open(PIECES);
+
+			if (what == 0)
+				s->raw[at].buf[11]++;
+			else if (what == 1)
+				s->raw[at].buf[0] = 0x20 | s->raw[at].buf[0]; /* UC */
+			else if (what == 2)
+				ip_of(&s->d[at])->from.ip[15] ^= 1;
+			else
+				s->d[at].damaged = true;
+			for (unsigned i = 0; i < PIECES; i++)
+				s->d[i].iov = &s->raw[i].iov;
+			sends_come_in(s, at);
+			sends_close(s);
+		}
+	for (unsigned at = 0; at < PIECES; at++) {
+		struct sends *s = sends_open(PIECES);
+		struct core *core = &s->f->s->node[1].core;
+
+		build_send(s, at, SMALL - 1);
+		turn_take(&core->turn);
+		ib_input_all(core, s->d, PIECES, s->f->s->now);
+		turn_give(&core->turn);
+		for (unsigned i = 0; i < PIECES; i++)
+			assert_int_equal(fix_wc(s->f, 1, i, IBV_WC_SUCCESS).byte_len,
+					 SMALL - (i == at));
+		sends_close(s);
+	}
+}
+
+/* The receives do not suffice: those that have one are executed. */
+static void small_sends_without_receives(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < PIECES; n++) {
+		struct sends *s = sends_open(n);
+
+		s->p.ackreq = true;
+		build_send(s, PIECES - 1, SMALL);
+		sends_come_in(s, n);
+		fix_quiet(s->f);
+		assert_int_equal(s->f->n, 1);
+		fix_saw(s->f, 0, 1, "ACK", n); /* acknowledges what is before, too */
+		assert_int_equal(aeth_type(s->f->log[0].f.syndrome), AETH_RNR_NAK);
+		sends_close(s);
+	}
+}
+
+/* An ACK behind the last one of their run was due before it, and is taken in first. */
+static void small_sends_and_a_belated_ack(void **state)
+{
+	struct sends *s = sends_open(PIECES);
+	struct core *core = &s->f->s->node[1].core;
+	struct ib_fields ack = s->p;
+	struct fix_raw *last = &s->raw[PIECES - 1];
+
+	(void)state;
+	ack.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE);
+	memset(last, 0, sizeof(*last));
+	fix_address(s->f, 0, ib_build(last->buf, &ack), last);
+	s->d[PIECES - 1] = last->d;
+	s->d[PIECES - 1].seg = PIECES - 1;
+	turn_take(&core->turn);
+	ib_input_all(core, s->d, PIECES, s->f->s->now);
+	turn_give(&core->turn);
+	assert_int_equal(fix_ib(s->f, 1)->rsp.epsn, PIECES - 1);
+	assert_true(fix_ib(s->f, 1)->rsp.ack.understood);
+	sends_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +367,10 @@ int main(void)
 		cmocka_unit_test(a_run_that_is_too_long),
 		cmocka_unit_test(a_run_without_a_region),
 		cmocka_unit_test(a_run_that_is_not_expected),
+		cmocka_unit_test(small_sends),
+		cmocka_unit_test(small_sends_and_another),
+		cmocka_unit_test(small_sends_without_receives),
+		cmocka_unit_test(small_sends_and_a_belated_ack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
