@@ -125,7 +125,7 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 		       const struct ibv_qp_attr *attr, int mask)
 {
 	struct gid_entry e;
-	int by_lane;
+	int near;
 
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
 	    qp->dev->kind->cm_only)
@@ -138,10 +138,10 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 			     attr->ah_attr.grh.sgid_index, &e) ||
 	    !e.used)
 		return 0;
-	by_lane = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
-			    mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
-	if (by_lane)
-		return by_lane < 0 ? by_lane : 0;
+	near = nic_route(a->nic, qp, attr->ah_attr.grh.dgid.raw,
+			 mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0);
+	if (near)
+		return near < 0 ? near : 0;
 	return nic_listen(a->nic, qp->dev, e.gid.raw);
 }
 

@@ -29,18 +29,15 @@ static void key_0_is_not_remembered(void **state)
 	unshare_(&s);
 }
 
-/* Nor after RESET, which ends what is remembered. */
+/* Nor by the next connection. */
 static void reset_forgets(void **state)
 {
 	struct shared s = mapped(FIX_ALL);
-	struct ib_qp *q = ib_qp(s.f->p.qp[0]);
+	struct shm_qp *q = pair_shm(s.f, 0);
 
 	(void)state;
 	assert_int_equal(q->allowed.far.key, s.mr->mkey.key);
-	assert_int_equal(qp_modify(s.f->p.qp[0],
-				   &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET },
-				   IBV_QP_STATE, s.f->s->now),
-			 0);
+	pair_again(s.f, 0);
 	assert_false(q->allowed.known);
 	assert_int_equal(q->allowed.far.key, 0);
 	assert_int_equal(q->allowed.far.serial, 0);

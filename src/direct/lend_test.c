@@ -378,6 +378,5 @@ int main(void)
 		cmocka_unit_test(private_memory_is_lent),
 	};
 
-	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

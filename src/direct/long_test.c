@@ -243,6 +243,5 @@ int main(void)
 		cmocka_unit_test(a_file_that_was_cut),
 	};
 
-	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

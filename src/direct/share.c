@@ -66,7 +66,7 @@ static bool is_of_use(const struct mkey *mk)
 {
 	const struct device *dev = pd_device(mk->pd);
 
-	return !dev || dev->kind->lanes;
+	return !dev || dev->kind->shares;
 }
 
 /* Does another region have some of these bytes? A peer may be using it now. */

@@ -115,7 +115,7 @@ static inline void done_at_once(struct shared *s, uint64_t wr_id)
 
 static inline uint64_t times(const struct shared *s)
 {
-	return pair_qp(s->f, 0)->lane.at_once;
+	return pair_qp(s->f, 0)->tp.done;
 }
 
 static inline struct reach *reach_of(const struct shared *s)

@@ -144,7 +144,7 @@ static bool gathers(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
 	uint32_t under_way, waiting;
 
 	if (atomic_load_explicit(&nic->engine.thread.watching, memory_order_relaxed) ||
-	    qp->transport->stream || qp->lane.via)
+	    qp->transport->stream)
 		return false;
 	lock_take(&qp->lock);
 	under_way = qp->sched.asked - qp->sq.tail;

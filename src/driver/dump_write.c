@@ -201,8 +201,7 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 		return;
 	}
 	fprintf(d->out, "{type=%s} {state=%s} on {device=%s}, {way=%s}", qp->kind->name,
-		qp_state_name(qp->state), qp->dev->ibv.name,
-		qp->lane.via ? "local" : qp->transport->name);
+		qp_state_name(qp->state), qp->dev->ibv.name, qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
 		fprintf(d->out, " to QP {peer_qp=0x%06x} at {peer=%s}",
 			qp->attr.dest_qp_num,

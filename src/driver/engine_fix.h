@@ -21,6 +21,7 @@
 #include "local/local.h"
 #include "net/batch.h"
 #include "net/ip_addr.h"
+#include "shm/shm.h"
 #include "sys/clock.h"
 #include "verbs/core.h"
 #include "verbs/due.h"
@@ -171,6 +172,12 @@ static const struct link_ops link_ops = {
 };
 
 static const struct nic_link_ops nl_ops = { .carries = NULL };
+static const struct local_ops rings = {
+	.segments = shm_segments,
+	.words = shm_words,
+	.news = shm_news,
+};
+
 static const struct source_ops nl_source = { .input = links_input };
 
 NO_TSA static int begin(void **state)
@@ -186,7 +193,8 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.nic->core.timers = &t.e->timers;
 	assert_int_equal(ib_open(&t.nic->core, 0), 0);
-	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, NULL, NULL), 0);
+	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, &rings, NULL),
+			 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, &site, 1), 0);
 	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };

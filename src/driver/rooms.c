@@ -174,13 +174,6 @@ static void on_refused(void *arg, struct qp *qp)
 	route_to_wire(arg, qp);
 }
 
-/* The other process has agreed on segments: the QP uses them from its first request on.
- */
-static void on_segments(void *arg, struct qp *qp)
-{
-	route_to_segments(arg, qp);
-}
-
 static void on_piped(void *arg, const struct dgram *d, uint64_t now)
 {
 	struct nic *nic = arg;
@@ -199,14 +192,10 @@ static void on_sooner(void *arg)
 
 static const struct local_ops local_ops = {
 	.refused = on_refused,
-	.packet = ib_lane_input,
-	.message = ib_lane_message,
-	.news = ib_lane_news,
-	.told = ib_lane_told,
+	.up = shm_up,
 	.segments = shm_segments,
-	.segment_words = shm_words,
-	.segment_news = shm_news,
-	.to_segments = on_segments,
+	.words = shm_words,
+	.news = shm_news,
 	.datagram = on_piped,
 	.sooner = on_sooner,
 };
@@ -271,8 +260,6 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		log_info("processes of this host are reached by UDP: %s", why);
 	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
 			&local_ops, nic);
-	if (!rc && conf->shm && !why)
-		local_use_segments(local_of(&nic->core));
 	if (rc || why || !nic->core.exports)
 		return rc;
 	why_private = share_private(&nic->core, conf);

@@ -26,14 +26,15 @@
 /* A link-local address belongs to the host on its own interface only. */
 bool same_host(struct device *dev, const uint8_t ip[16])
 {
-	if (addr_is_multicast(ip) || !dev->kind->lanes)
+	if (addr_is_multicast(ip) || !dev->kind->shares)
 		return false;
 	return device_has_ip(dev, ip) || (!addr_is_link_local(ip) && registry_has_ip(ip));
 }
 
 int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 {
-	struct lane *l = NULL;
+	const struct transport *to = &ib_transport;
+	struct peer *p = NULL;
 	bool near;
 	int rc = 0;
 
@@ -41,19 +42,17 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 		return 0;
 	near = same_host(qp->dev, dgid);
 	if (near && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
-		l = local_lane(local_of(&nic->core), qpn_slot(dest_qp));
+		p = local_peer(local_of(&nic->core), qpn_slot(dest_qp));
+	if (p)
+		to = &shm_transport;
 	lock_take(&qp->lock);
 	qp->same_host = near;
-	if (qp->transport == &shm_transport)
-		rc = qp_change_transport(qp, &ib_transport);
-	if (!rc && l && local_has_segments(l))
-		rc = qp_change_transport(qp, &shm_transport);
-	if (!rc && l)
-		local_connect(qp, l);
-	else
-		qp_leave_lane(qp);
+	if (qp->transport != to && (p || qp->transport == &shm_transport))
+		rc = qp_change_transport(qp, to);
+	if (!rc && p)
+		shm_connect(qp, p);
 	lock_give(&qp->lock);
-	return rc ? rc : l != NULL;
+	return rc ? rc : p != NULL;
 }
 
 void route_to_wire(struct nic *nic, struct qp *qp)
@@ -68,7 +67,8 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 		qp->path.link->ops->dest(&qp->path.addr, &dest);
 	rc = links_listen(&nic->links, qp->dev, known ? dest.gid : NULL);
 	lock_take(&qp->lock);
-	qp_leave_lane(qp);
+	if (!rc)
+		rc = qp_change_transport(qp, &ib_transport);
 	if (!rc)
 		rc = qp_enter_again(qp, now);
 	if (rc) {
@@ -79,26 +79,4 @@ void route_to_wire(struct nic *nic, struct qp *qp)
 	}
 	lock_give(&qp->lock);
 	cancel_let(was);
-}
-
-void route_to_segments(struct nic *nic, struct qp *qp)
-{
-	struct lane *l = qp->lane.via;
-	uint64_t now = clock_ns();
-	int rc;
-
-	(void)nic;
-	lock_take(&qp->lock);
-	rc = qp_change_transport(qp, &shm_transport);
-	if (!rc) {
-		local_connect(qp, l);
-		rc = qp_enter_again(qp, now);
-	}
-	if (rc) {
-		log_error("QP 0x%06x: it cannot use segments: %s; the QP fails", qp->qpn,
-			  strerror(-rc));
-		qp_fail(qp, false, IBV_EVENT_QP_FATAL, now);
-	}
-	due_add(qp->core, qp);
-	lock_give(&qp->lock);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* route.h - decides whether a connected QP reaches its peer by a lane or by its path.
+/* route.h - decides whether a connected QP reaches its peer by shared memory or by its
+ * path.
  * The turn must be held. */
 #ifndef DRIVER_ROUTE_H
 #define DRIVER_ROUTE_H
@@ -20,7 +21,5 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 /* Moves qp, which waits for a peer of this host, to the wire, keeping its state. If that
  * fails, the QP goes to ERR. */
 void route_to_wire(struct nic *nic, struct qp *qp);
-/* Moves qp, which waits for a peer of this host, to src/shm in the same way. */
-void route_to_segments(struct nic *nic, struct qp *qp);
 
 #endif

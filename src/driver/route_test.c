@@ -20,6 +20,7 @@
 #include "driver/registry.h"
 #include "ib/ib.h"
 #include "local/local.h"
+#include "shm/shm.h"
 #include "sys/netns_testing.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
@@ -208,11 +209,11 @@ static void test_what_is_of_the_same_host_on_another_interface(void **state)
 	close(tap);
 }
 
-static void expect_route(struct qp *qp, const uint8_t *dgid, uint32_t dest, bool lane,
+static void expect_route(struct qp *qp, const uint8_t *dgid, uint32_t dest, bool shm,
 			 bool near)
 {
-	assert_int_equal(nic_route(w.nic, qp, dgid, dest), lane);
-	assert_int_equal(qp->lane.via != NULL, lane);
+	assert_int_equal(nic_route(w.nic, qp, dgid, dest), shm);
+	assert_int_equal(qp->transport == &shm_transport, shm);
 	assert_int_equal(qp->same_host, near);
 }
 
@@ -224,7 +225,7 @@ static void test_the_way_is_chosen_anew(void **state)
 
 	(void)state;
 	assert_int_equal(qpn_slot(nobody), slot);
-	assert_null(w.qp[0]->lane.via);
+	assert_ptr_equal(w.qp[0]->transport, &ib_transport);
 	expect_route(w.qp[0], here, w.qp[1]->qpn, true, true);
 	begin_anew(w.qp[0]);
 	expect_route(w.qp[0], elsewhere, w.qp[1]->qpn, false, false);
@@ -325,7 +326,7 @@ static void test_in_each_state(void **state)
 		expect_delivery();
 		post_by(1, true);
 		expect_delivery();
-		assert_null(w.qp[0]->lane.via);
+		assert_ptr_equal(w.qp[0]->transport, &ib_transport);
 	}
 }
 
@@ -380,7 +381,7 @@ static void test_in_err(void **state)
 	move(w.qp[0], IBV_QPS_ERR);
 	to_wire(w.qp[0]);
 	assert_int_equal(w.qp[0]->state, IBV_QPS_ERR);
-	assert_null(w.qp[0]->lane.via);
+	assert_ptr_equal(w.qp[0]->transport, &ib_transport);
 }
 
 /* The UDP port cannot be had: the QP fails, and an event tells its program. */

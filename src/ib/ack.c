@@ -14,7 +14,6 @@
  * it, is taken for another kind of NIC and gets no more. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "verbs/core.h"
 #include "verbs/due.h"
 #include "wire/aeth.h"
@@ -38,8 +37,6 @@ void ack_ask(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	struct ib_ack *a = &q->rsp.ack;
 	bool waits;
 
-	if (q->qp->lane.via) /* lane_tell() */
-		return;
 	/* Of messages that came together only the last asks for an ACK. */
 	waits = ib_ends(pkt->op) && answers_ask(&a->answers, now);
 	if (!pkt->f.ackreq && !q->rsp.healed)
@@ -69,9 +66,7 @@ static int acknowledge(struct ib_qp *q, struct batch *b, const struct plan *plan
 		       .dest_qp = q->qp->attr.dest_qp_num,
 		       .opcode = ib_opcode(q->service, IB_ACK, IB_ONLY, IB_NONE),
 		       .syndrome = syndrome,
-		       .msn = q->rsp.msn,
-		       .by_value = plan->kind == PLAN_NAK && q->rsp.by_value,
-		       .again = plan->kind == PLAN_NAK && q->rsp.again },
+		       .msn = q->rsp.msn },
 		.path = &q->qp->path,
 	};
 
@@ -88,7 +83,7 @@ void ack_sent(struct ib_qp *q, const struct plan *p)
 		s->ack.tried += p->belated && !s->ack.understood;
 		return;
 	}
-	s->nak_due = s->by_value = s->again = false;
+	s->nak_due = false;
 	if (aeth_type(s->nak) != AETH_ACK)
 		count(q, aeth_type(s->nak) == AETH_RNR_NAK ? IB_TX_RNR : IB_TX_NAK);
 }
@@ -104,8 +99,8 @@ int ack_output(struct ib_qp *q, struct batch *b, bool answer, bool belated, uint
 
 	if (q->hooks && q->hooks->waits(q)) /* a READ response comes first */
 		return 0;
-	if (s->ack.due && (!answer || q->qp->lane.via) && !s->nak_due &&
-	    !q->qp->core->round.hurry && now < s->ack.wait_until)
+	if (s->ack.due && !answer && !s->nak_due && !q->qp->core->round.hurry &&
+	    now < s->ack.wait_until)
 		return 0;
 	if (s->ack.due && (s->healed || !s->nak_due))
 		rc = acknowledge(q, b, &ack, aeth_syndrome(AETH_ACK, AETH_NO_CREDITS));

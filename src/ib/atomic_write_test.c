@@ -13,7 +13,6 @@ static const struct way {
 	{ "with loss", { .fault = "drop=0.1,dup=0.1,seed=8" } },
 	{ "one host", { .same_host = true } },
 	{ "one host, pipe only", { .same_host = true, .pipe_only = true } },
-	{ "one host, segments", { .same_host = true, .segments = true } },
 };
 
 enum { AT = 4096 };

@@ -4,7 +4,6 @@
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "wire/aeth.h"
@@ -54,7 +53,6 @@ static void rnr_nak(struct ib_qp *q, unsigned timer, uint64_t now) REQUIRES(q->q
 	hang_rnr(q, now);
 	req_rewind(q, r->s.una);
 	r->at.burst = NO_BURST;
-	r->again_until = 0;
 	r->s.rnr_until = now + rnr_timer_ns(timer);
 }
 
@@ -259,10 +257,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		hang_heard(q);
 		return;
 	}
-	if ((pkt->f.by_value && lane_by_value(q, psn, now)) ||
-	    (pkt->f.again && lane_again(q, psn, now)))
-		hang_heard(q);
-	else if (pkt->op->kind == IB_ACK)
+	if (pkt->op->kind == IB_ACK)
 		acknowledge(q, psn, pkt->f.syndrome, now);
 	else
 		answer(q, pkt, psn, now);

@@ -56,18 +56,6 @@ void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 		r->s.rnr_left, s->epsn, s->msn, s->resources);
 }
 
-/* Appends the process of a QP on a lane. */
-static void add_process(const struct qp *qp, char text[IB_PEER_LEN])
-{
-	const struct reach *r = qp->lane.via->reach;
-	size_t n = strlen(text);
-
-	if (r->slot == qp->core->slot)
-		snprintf(text + n, IB_PEER_LEN - n, ", in this process");
-	else if (r->pid > 0)
-		snprintf(text + n, IB_PEER_LEN - n, ", process %d", (int)r->pid);
-}
-
 const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN])
 {
 	const struct qp *qp = q->qp;
@@ -83,8 +71,6 @@ const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN])
 	else
 		snprintf(text, IB_PEER_LEN, "QP 0x%06x at LID %u", qp->attr.dest_qp_num,
 			 ah->dlid);
-	if (qp->lane.via)
-		add_process(qp, text);
 	return text;
 }
 

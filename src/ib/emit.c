@@ -9,7 +9,6 @@
 
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "net/batch.h"
 #include "wire/ib_hdr.h"
 
@@ -110,15 +109,11 @@ void emit_ask(struct ib_qp *q, struct batch *b)
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
 		 const struct plan *plan)
 {
-	int rc = q->qp->lane.via ? lane_emit(q, e) : emit(q, b, e);
+	int rc = emit(q, b, e);
 	uint32_t len;
 
 	if (rc)
 		return rc;
-	if (q->qp->lane.via) {
-		plan_sent(q, plan, q->ib->now);
-		return 0;
-	}
 	len = emitted(q, b)->len;
 	*emitted(q, b) = *plan;
 	emitted(q, b)->len = len;

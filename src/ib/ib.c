@@ -5,7 +5,6 @@
 
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "sys/log.h"
 #include "verbs/device.h"
 #include "verbs/due.h"
@@ -74,9 +73,6 @@ static void let_go(struct ib_qp *q)
 static void close_qp(struct qp *qp)
 {
 	let_go(ib_qp(qp));
-	lane_hide(ib_qp(qp));
-	qp_leave_lane(qp);
-	lane_show(ib_qp(qp));
 	if (ib_qp(qp)->hooks)
 		ib_qp(qp)->hooks->close(ib_qp(qp));
 	rnr_end(ib_qp(qp));
@@ -105,7 +101,6 @@ void ib_fail(struct ib_qp *q, bool sq_only, int event, uint64_t now)
 		rnr_end(q);
 	}
 	qp_fail(q->qp, sq_only, event, now);
-	lane_show(q);
 }
 
 /* Finds the congestion window of the peer's host.  The host may be another one after
@@ -115,7 +110,7 @@ static int find_host(struct ib_qp *q)
 	struct qp *qp = q->qp;
 	struct cc_host *h;
 
-	if (!qp->reliable || qp->lane.via || (q->host && cc_is_of(q->host, &qp->path)))
+	if (!qp->reliable || (q->host && cc_is_of(q->host, &qp->path)))
 		return 0;
 	h = cc_get(q->ib, &qp->path);
 	if (!h)
@@ -130,9 +125,7 @@ static int enter_rtr(struct ib_qp *q)
 {
 	struct qp *qp = q->qp;
 
-	q->mtu = qp->lane.via ? LANE_PAYLOAD : qp->path.mtu;
-	if (qp->lane.via)
-		let_go(q);
+	q->mtu = qp->path.mtu;
 	rsp_reset(q, qp->attr.rq_psn);
 	return find_host(q);
 }
@@ -177,22 +170,18 @@ static void enter_err(struct ib_qp *q)
 
 void ib_settle(struct ib_qp *q)
 {
-	if (q->qp->state != IBV_QPS_ERR)
-		return;
-	enter_err(q);
-	lane_show(q);
+	if (q->qp->state == IBV_QPS_ERR)
+		enter_err(q);
 }
 
-static int change(struct ib_qp *q, enum ibv_qp_state from)
+static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 {
-	struct qp *qp = q->qp;
+	struct ib_qp *q = ib_qp(qp);
 
+	(void)now;
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 		let_go(q);
-		lane_hide(q);
-		qp_leave_lane(qp);
-		q->allowed = (struct allowed){ .known = false };
 		q->next_at = 0;
 		req_reset(q, 0);
 		rsp_reset(q, 0);
@@ -217,37 +206,21 @@ static int change(struct ib_qp *q, enum ibv_qp_state from)
 	return 0;
 }
 
-static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
-{
-	struct ib_qp *q = ib_qp(qp);
-	int rc = change(q, from);
-
-	(void)now;
-	if (qp->lane.via)
-		lane_find_route(q);
-	lane_show(q);
-	return rc;
-}
-
 /* An ACK that is due goes before the program's own request: a program that receives an
  * answer may rely on its own SEND being complete.  ack_goes_last() has the exception. */
 static bool output_rts(struct ib_qp *q, struct batch *b, uint64_t now)
 	REQUIRES(q->qp->lock)
 {
 	bool answer = q->req.at.cur != q->qp->sq.head,
-	     last = answer && !q->qp->lane.via && ack_goes_last(q, b);
+	     last = answer && ack_goes_last(q, b);
 	bool more = rsp_is_pending(q) && rsp_output(q, b, now);
 
 	if (!more && !last && ack_is_pending(q))
 		more = ack_output(q, b, answer, false, now) != 0;
 	/* A QP that cc_wake() has woken must send or decline, so req_output() is called
 	 * even if it has nothing to send. */
-	if (q->qp->lane.via && qp_waits_for_lane(q->qp) && !qp_may_write(q->qp)) {
-		if (answer && !q->req.s.failed && now >= q->req.s.rnr_until)
-			lane_is_full(q, now);
-	} else if (answer || q->req.called) {
+	if (answer || q->req.called)
 		more = req_output(q, b, now) || more;
-	}
 	if (!more && last)
 		more = ack_output(q, b, true, true, now) != 0;
 	return more;
@@ -274,13 +247,9 @@ static bool output_of(struct ib_qp *q, struct batch *b, uint64_t now)
 	return false;
 }
 
-/* A QP that waits for its lane becomes due when there is room.  If output() said that it
- * has more, it would be called again and again. */
 static bool output(struct qp *qp, struct batch *b, uint64_t now)
 {
 	struct ib_qp *q = ib_qp(qp);
-	bool turn, more;
-
 	q->ib->now = now;
 	if (now < q->next_at) { /* by its static rate; ib_run() returns when */
 		if (q->req.called) {
@@ -289,15 +258,7 @@ static bool output(struct qp *qp, struct batch *b, uint64_t now)
 		}
 		return false;
 	}
-	if (!qp->lane.via)
-		return output_of(q, b, now);
-	if (qp->lane.via->state != LANE_UP)
-		return false;
-	turn = qp_begin_turn(qp);
-	more = output_of(q, b, now);
-	if (turn && qp->lane.via)
-		qp_end_turn(qp);
-	return more && !qp_waits_for_lane(qp);
+	return output_of(q, b, now);
 }
 
 uint64_t ib_run(struct qp *qp, uint64_t now)
@@ -326,8 +287,6 @@ const struct transport ib_transport = {
 	.enter = enter,
 	.output = output,
 	.commit = ib_commit,
-	.at_once = lane_at_once,
-	.posted = lane_posted,
 	.run = ib_run,
 	.describe = ib_describe_qp,
 	.peer = ib_describe_peer,

@@ -16,9 +16,6 @@
 struct core;
 struct ib;
 struct ib_pkt;
-struct lane;
-struct lane_from;
-struct lane_short;
 
 /* Creates core's IB transport.  seed is unused: nothing in the protocol is random.
  * Returns 0 or -ENOMEM. */
@@ -31,25 +28,6 @@ void ib_close(struct core *core);
 void ib_input(struct core *core, const struct dgram *d, uint64_t now);
 /* Takes the n datagrams that one receive call of a link returned.  Needs the turn. */
 void ib_input_all(struct core *core, const struct dgram *v, unsigned n, uint64_t now);
-
-/* Completes the requests of qp that its peer has executed since the last look.  qp has a
- * lane.  Needs the turn. */
-void ib_lane_news(struct qp *qp, uint64_t now);
-/* Completes the requests of the QP that word names.  word was read from the peer's
- * lane->executed.  Needs the turn. */
-void ib_lane_told(struct core *core, const struct lane *l, uint64_t word, uint64_t now);
-/* Takes one packet from a lane.  QP src sent it; `in` is this process's number for the
- * route that it took.  Needs the turn. */
-void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
-		   uint32_t src, uint32_t in, uint64_t now);
-
-/* Takes a SEND in one packet by a shortcut, without building an ib_pkt.  The shortcut
- * covers the common case: the packet is the next one that the QP expects, and its
- * receive has one SGE.  Returns false if it is another case and nothing was done: then
- * use ib_lane_input().  Needs the turn. */
-bool ib_lane_message(struct core *core, const struct lane *l,
-		     const struct lane_from *from, const struct lane_short *s,
-		     const uint8_t *payload, uint32_t len, uint64_t now);
 
 /* Writes a datagram in words: "RC SEND_ONLY to QP 0x000a01, PSN 5, 1040 bytes". */
 void ib_describe(const struct dgram *d, char *buf, size_t size);

@@ -10,10 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "direct/direct.h"
 #include "net/batch.h"
 #include "net/dgram.h"
-#include "net/lane.h"
 #include "sys/clock.h"
 #include "sys/list.h"
 #include "verbs/answers.h"
@@ -42,7 +40,6 @@ enum {
 	 * n */
 	REQ_SHARE = 64,
 	REQ_PACKET = 1024,
-	REQ_UNIT = 4096, /* bytes on a lane that count as one packet */
 	RSP_SHARE = 32,	 /* response packets in one output() */
 	RUN_MAX = 64,	 /* packets that are taken in as one run */
 	HANG_DROPS = 4,	 /* QP numbers whose dropped packets are told apart */
@@ -108,9 +105,8 @@ void cc_answer(struct ib_qp *q); /* a woken q sends now, or declines */
 struct ib_req {
 	struct send_source s;
 	struct send_cursor at;
-	uint32_t asked;	  /* lane: the PSN behind the last packet that asked for an ACK */
-	uint32_t flight;  /* cost of [una, psn) */
-	uint32_t planned; /* cost of the packets planned behind psn */
+	uint32_t flight;	/* cost of [una, psn) */
+	uint32_t planned;	/* cost of the packets planned behind psn */
 	uint32_t want, quantum; /* cc.c: cost it waits to send; cost it may still send */
 	uint32_t promised;	/* cc.c: of the quantum, while called */
 	bool called;		/* cc.c: woken, and neither sent nor declined yet */
@@ -133,14 +129,6 @@ struct ib_req {
 	 * none. */
 	uint8_t nak;
 	uint32_t nak_psn; /* the PSN in that NAK */
-	/* For a QP on a lane (lane.c): */
-	bool full;		 /* the lane has no room */
-	bool by_packet;		 /* no direct copy for the work request at cur */
-	uint32_t direct;	 /* bytes of that request copied directly */
-	uint64_t by_value_until; /* until then SENDs carry their payload */
-	uint64_t again_until;	 /* until then "again" costs no retry; 0: not said */
-	uint32_t written;	 /* where this requester's last packet ends in the lane */
-	uint32_t seen, seen_in;	 /* lane->read and lane->got when the timers were set */
 };
 
 /* A pending answer.  The array of them is in PSN order. */
@@ -151,7 +139,6 @@ struct resource {
 	uint64_t va;
 	uint64_t orig; /* the result of an atomic */
 	bool atomic, replay;
-	bool copy; /* on a lane: copy the payload, an earlier response lent it */
 };
 
 /* The ACK that a responder owes (ack.c). */
@@ -167,7 +154,6 @@ struct ib_ack {
 /* A message with the expected PSN has come, and its receive has not (rnr.c). */
 struct ib_late {
 	uint64_t until; /* then an RNR NAK goes out; 0: there is no such message */
-	bool asked;	/* lane: the receive is posted, and the peer sends again */
 	bool followed;	/* packets behind the message were dropped */
 	bool behind;	/* when `until` was set last, the program had to poll */
 	uint64_t since; /* when it came first, */
@@ -191,9 +177,7 @@ struct ib_rsp {
 	unsigned resources;
 	struct ib_ack ack;
 	bool nak_due;
-	uint8_t nak;   /* syndrome */
-	bool by_value; /* lane: the next NAK asks for a SEND's payload in packets */
-	bool again;    /* lane: the next NAK costs the peer no retry */
+	uint8_t nak; /* syndrome */
 	struct ib_late late;
 	/* The first request with another PSN than the first that is expected. */
 	bool strayed;
@@ -246,12 +230,6 @@ struct ib_qp {
 	struct list cc_node;	      /* in host->waiting */
 	uint32_t mtu;
 	uint32_t read_chunk; /* packets of response that one READ request asks for */
-	uint32_t route_in;
-	struct lane_from from;
-	uint64_t tells, hears;	/* lane: words that q writes, reads, less the PSN */
-	bool shown;		/* the export table has, or had, an entry of it */
-	struct allowed allowed; /* lane: copies by the thread that posts */
-	struct mr_found into;	/* lane: region of the last receive */
 	struct ib_req req;
 	struct ib_rsp rsp;
 	uint64_t next_at;   /* static rate of the path: sends nothing before */
@@ -345,7 +323,6 @@ struct emit {
 	const struct path *path;
 	const struct span *span; /* payload, or NULL */
 	uint32_t off, len;
-	bool copy; /* on a lane: the packet was sent before, so its payload is copied */
 };
 
 /* Appends a datagram to the batch; the caller then fills its plan, emitted().  Returns
@@ -360,8 +337,7 @@ static inline struct plan *emitted(const struct ib_qp *q, const struct batch *b)
 {
 	return &q->ib->plan[b->n - 1];
 }
-/* Appends a datagram with this plan to the batch.  On a lane it writes the packet to
- * the lane and carries out the plan at once.  Returns as emit(). */
+/* Appends a datagram with this plan to the batch.  Returns as emit(). */
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
 		 const struct plan *plan);
 
@@ -397,13 +373,6 @@ struct planning {
 	struct emit emit;
 };
 
-/* Charges bytes on a lane to the QP's share: REQ_UNIT bytes count as a packet. */
-static inline void req_spend(struct planning *p, uint32_t bytes)
-{
-	uint32_t units = bytes / REQ_UNIT;
-
-	p->left -= units < p->left ? units : p->left - 1;
-}
 /* Fails the work request at the cursor once all packets before it have been sent:
  * STEP_FULL until then, STEP_WAIT after. */
 enum step req_refuse(struct planning *p, enum ibv_wc_status status, enum verr verr)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* plan.c - turns what output() has planned into what was sent, as far as the link has
- * taken the batch; on a lane each packet is sent at once. */
+ * taken the batch. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "verbs/due.h"

@@ -393,7 +393,7 @@ static void close_pair(struct run *t, struct side *pair)
 	}
 }
 
-enum way { A_WIRE, A_PIPE, ALL_OF_A_HOST, SEGMENTS };
+enum way { A_WIRE, A_PIPE, ALL_OF_A_HOST };
 
 static void one_seed(uint64_t seed, enum way way)
 {
@@ -423,8 +423,7 @@ static void one_seed(uint64_t seed, enum way way)
 	c.hide_ids = below(t, 2);
 	c.late = (uint64_t[]){ 0, 20000, RECV_WAIT_NS }[below(t, 3)];
 	c.same_host = way != A_WIRE;
-	c.segments = way == SEGMENTS;
-	c.pipe_only = way == A_PIPE || (c.segments && below(t, 2));
+	c.pipe_only = way == A_PIPE;
 	if (c.same_host)
 		c.fault = NULL;
 	log_info("seed %llu: %s, rd_atomic %u, MTU %u", (unsigned long long)seed, fault,
@@ -476,19 +475,12 @@ static void the_same_host(void **state)
 	seeds(ALL_OF_A_HOST);
 }
 
-static void segments(void **state)
-{
-	(void)state;
-	seeds(SEGMENTS);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bad_wire),
 		cmocka_unit_test(a_pipe),
 		cmocka_unit_test(the_same_host),
-		cmocka_unit_test(segments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,6 @@ static void read_again(struct ib_qp *q, const struct ib_pkt *pkt)
 		.msn = q->rsp.msn,
 		.srqn = rsp_srqn(pkt),
 		.replay = true,
-		.copy = true,
 	};
 
 	t.npkts = t.len ? (t.len - 1) / q->mtu + 1 : 1;
@@ -226,7 +225,6 @@ int rsp_bytes(struct ib_qp *q, const struct resource *t, struct rsp_bytes *out,
 static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned *left,
 			  uint64_t now) REQUIRES(q->qp->lock)
 {
-	/* A copy: on a lane the last packet removes resource[i] from the list at once. */
 	const struct resource t = q->rsp.resource[i];
 	const uint32_t from = t.sent;
 	enum refusal why;
@@ -257,7 +255,6 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 		e.off = (k - bytes.first) * q->mtu;
 		e.len = last ? t.len - k * q->mtu : q->mtu;
 		e.span = &bytes.span;
-		e.copy = t.copy;
 		rc = emit_planned(q, b, &e,
 				  &(struct plan){ .kind = PLAN_RESPONSE,
 						  .psn = t.psn,

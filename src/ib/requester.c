@@ -7,11 +7,9 @@
  *
  * output() moves a copy of the cursor and leaves the requester unchanged.  Each planned
  * packet carries the position that the cursor will have once the link has taken it
- * (plan.c), so a link that takes no packet of a batch changes nothing.  On a lane each
- * packet is sent at once, and the requester's cursor follows the copy. */
+ * (plan.c), so a link that takes no packet of a batch changes nothing. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "verbs/device.h"
 
 /* What each kind of work request is on the wire. */
@@ -125,7 +123,6 @@ static void start(const struct planning *p, struct emit *e, const struct swqe *w
 		       .rkey = w->rkey,
 		       .srqn = w->srqn },
 		.path = &qp->path,
-		.copy = !is_fresh(p),
 	};
 	if (qp->type != IBV_QPT_UD)
 		return;
@@ -143,34 +140,6 @@ static void move_on(struct planning *p, const struct swqe *w, uint32_t n)
 	send_move(&p->q->req.s, at, w, n);
 	if (at->burst != NO_BURST && at->burst > 0)
 		at->burst--;
-}
-
-/* Writes e, which takes n PSNs of w, to the lane. */
-static enum step put_on_lane(struct planning *p, const struct emit *e,
-			     const struct swqe *w, uint32_t n) REQUIRES(p->q->qp->lock)
-{
-	struct ib_req *r = &p->q->req;
-	int rc = lane_request(p->q, e);
-
-	if (rc == -ENOBUFS)
-		return STEP_WAIT;
-	if (rc)
-		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_FAULT);
-	if (!is_fresh(p))
-		count(p->q, IB_TX_RETRANSMIT);
-	move_on(p, w, n);
-	if (p->at.cur != r->at.cur) {
-		r->by_packet = false;
-		r->direct = 0;
-	}
-	r->at = p->at;
-	if (p->q->qp->reliable) {
-		req_arm(p->q, p->now);
-		if (e->f.ackreq)
-			lane_expects(p->q);
-	}
-	req_spend(p, e->f.by_ref ? 0 : e->len);
-	return STEP_SENT;
 }
 
 /* Packets of more than REQ_PACKET bytes use up more of the share than the one that
@@ -212,12 +181,10 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 	return STEP_SENT;
 }
 
-/* Appends e, which takes n PSNs of w, to the batch, or writes it to the lane. */
+/* Appends e, which takes n PSNs of w, to the batch. */
 static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
 		     uint32_t cost) REQUIRES(p->q->qp->lock)
 {
-	if (p->q->qp->lane.via)
-		return put_on_lane(p, e, w, n);
 	return plan(p, emit(p->q, p->b, e), e, w, n, cost);
 }
 
@@ -228,8 +195,6 @@ static bool asks_for_ack(struct planning *p, bool last, uint32_t cost)
 {
 	struct ib_qp *q = p->q;
 
-	if (q->qp->lane.via)
-		return lane_asks_for_ack(q, &p->at, current(p), last);
 	return p->at.burst != NO_BURST || cc_must_ask(q, cost) ||
 	       (last && p->at.cur + 1 == q->qp->sq.head);
 }
@@ -240,7 +205,7 @@ static bool has_planned(const struct planning *p)
 	return p->at.psn != p->q->req.at.psn;
 }
 
-/* A lane has no window: cc.c does not limit it.  Where the link took less than a burst,
+/* UC and UD have no window.  Where the link took less than a burst,
  * nothing that is in flight may ask for an ACK, so the next packet waits for none. */
 static inline bool admit(const struct planning *p, uint32_t cost)
 {
@@ -290,15 +255,13 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	const struct wr *wr = &wrs[w->opcode];
 	uint32_t i = psn_off(p->at.psn, w->psn), cost;
 	bool last = i + 1 == w->npkts;
-	bool written = wr->kind == IB_WRITE && w->done;
 	struct emit *e = &p->emit;
 
 	if (p->run && !last)
 		return send_next(p, w);
 	start(p, e, w);
 	e->off = i * q->mtu;
-	e->len = written ? 0 : last ? w->length - e->off : q->mtu;
-	e->f.written = written;
+	e->len = last ? w->length - e->off : q->mtu;
 	e->span = &p->memory.span;
 	e->f.opcode = ib_opcode(q->service, wr->kind, ib_place(i > 0, last),
 				last ? wr->tail : IB_NONE);
@@ -314,9 +277,7 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
-	if (q->qp->lane.via)
-		lane_by_ref(p, w, e);
-	p->run = i > 0 && !last && !q->qp->lane.via;
+	p->run = i > 0 && !last;
 	return put(p, e, w, 1, cost);
 }
 
@@ -441,17 +402,7 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	    (p->at.burst == 0 && p->at.psn != r->s.una))
 		return STEP_WAIT;
 	if (!send_has_begun(&p->at)) {
-		enum step s = qp->lane.via ? lane_send(p, w) : STEP_GO;
-
-		if (s != STEP_GO)
-			return s;
-		s = begin(p, w);
-
-		if (s != STEP_GO)
-			return s;
-	}
-	if (qp->lane.via) {
-		enum step s = lane_directly(p, w);
+		enum step s = begin(p, w);
 
 		if (s != STEP_GO)
 			return s;
@@ -483,8 +434,7 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
  * short run, which costs the kernel as much as a long one. */
 static bool ends_here(const struct planning *p)
 {
-	return p->left <= 4096 / REQ_PACKET && !p->q->qp->lane.via &&
-	       batch_run_is_full(p->b);
+	return p->left <= 4096 / REQ_PACKET && batch_run_is_full(p->b);
 }
 
 /* Returns true if the QP has more to send. */
@@ -525,10 +475,9 @@ bool req_output(struct ib_qp *q, struct batch *b, uint64_t now)
 	p.now = now;
 	p.left = REQ_SHARE;
 	p.memory.resolved = p.run = false;
-	q->req.full = false;
 	cc_answer(q);
 	more = plan_all(&p);
-	if (!q->qp->lane.via && has_planned(&p) && p.at.unasked)
+	if (has_planned(&p) && p.at.unasked)
 		emit_ask(q, b);
 	return more;
 }

@@ -3,7 +3,6 @@
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "verbs/event.h"
@@ -24,7 +23,6 @@ void rsp_nak(struct ib_qp *q, enum refusal why, uint64_t now)
 		s->nak_psn = psn_add(s->epsn, PSN_MASK);
 	}
 	s->nak_due = true;
-	s->by_value = s->again = false; /* what another NAK was to ask for */
 	ib_fail(q, false, target_event(why), now);
 	due_add(q->qp->core, q->qp);
 }
@@ -36,7 +34,6 @@ void rsp_rnr(struct ib_qp *q)
 	s->nak = aeth_syndrome(AETH_RNR_NAK, q->qp->attr.min_rnr_timer);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
-	s->by_value = s->again = false;
 	s->out_of_order = true; /* the packets that follow are no gap */
 	due_add(q->qp->core, q->qp);
 }
@@ -48,11 +45,6 @@ static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
 
 	if (why == REFUSED_NO_RECV) {
 		rnr_late(q, pkt, now);
-		return;
-	}
-	if (why == REFUSED_FETCH) {
-		q->rsp.by_value = true;
-		rsp_out_of_order(q); /* as if the packet were lost */
 		return;
 	}
 	log_info("QP 0x%06x: %s from %s, PSN %u, %zu bytes: %s", q->qp->qpn,
@@ -295,10 +287,6 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		rnr_came(q, !why);
 	if (why)
 		refuse(q, pkt, why, now);
-	else if (q->qp->lane.via &&
-		 q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
-		lane_tell(q, pkt->f.ackreq,
-			  pkt->op->kind != IB_SEND && pkt->op->kind != IB_WRITE);
 }
 
 /* Nothing has come to q yet with the PSN that is expected first: tells the log. If the

@@ -4,7 +4,6 @@
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "net/link.h"
 #include "sys/log.h"
 #include "verbs/due.h"
@@ -68,8 +67,6 @@ static void set_timers(struct ib_qp *q, uint64_t now)
 
 	q->req.timeout_at = ns ? now + ns : NEVER;
 	set_probe(q, now);
-	if (q->qp->lane.via)
-		lane_watch(q);
 }
 
 static void stop_timers(struct ib_req *r)
@@ -79,9 +76,8 @@ static void stop_timers(struct ib_req *r)
 
 void req_arm(struct ib_qp *q, uint64_t now)
 {
-	if (q->req.probe_at != NEVER)
-		return;
-	set_timers(q, q->qp->lane.via ? went_out(&q->qp->core->round, now) : now);
+	if (q->req.probe_at == NEVER)
+		set_timers(q, now);
 }
 
 /* --- forward ------------------------------------------------------------- */
@@ -117,9 +113,6 @@ static void progress(struct ib_qp *q, uint32_t start, uint32_t acked, uint64_t n
 		cc_acked(q, acked);
 	measure(r, now);
 	send_refill(q->qp, &r->s);
-	r->again_until = 0;
-	if (q->qp->lane.via) /* where nothing is timed */
-		r->probes = 0;
 	r->at.burst = NO_BURST;
 	r->implied = r->late = false;
 	if (r->at.psn == r->s.una)
@@ -156,7 +149,6 @@ void req_rewind(struct ib_qp *q, uint32_t psn)
 
 	if (!send_rewind(q->qp, &r->s, &r->at, psn))
 		return;
-	r->by_packet = false;
 	while (r->s.answered != r->at.reads &&
 	       psn_diff(r->rd[(r->at.reads - 1) % RD_MAX].end, psn) > 0)
 		r->at.reads--;
@@ -174,8 +166,6 @@ void req_stop(struct ib_qp *q)
 
 	stop_timers(r);
 	send_stop(q->qp, &r->s, &r->at);
-	r->full = r->by_packet = false;
-	r->direct = 0;
 	r->refused_at = r->stuck = 0;
 	cc_leave(q);
 }
@@ -223,24 +213,21 @@ bool req_retry(struct ib_qp *q, enum verr verr, uint64_t now)
 	return false;
 }
 
-/* Sends the oldest packets again, a few only.  Packets that lie in a lane are not lost,
- * so on a lane only what the peer has read and not accepted is sent again. */
+/* Sends the oldest packets again, a few only. */
 static void send_again(struct ib_qp *q)
 {
 	struct ib_req *r = &q->req;
 
-	if (q->qp->lane.via && !lane_is_read(q))
-		return;
 	req_rewind(q, r->s.una);
 	r->at.burst = PROBE_BURST;
 	r->implied = false;
 }
 
 /* Did this process not run when the timer expired?  Then it may itself have kept the
- * packet from leaving, or the answer from coming: its part of agreeing on a lane, a peer
- * that it had to wake, its own packets in its own socket, which it passes on to the
- * process that they are for.  So the time is given once more; but only once for each
- * retry, since a process that always runs late must not wait for ever. */
+ * packet from leaving, or the answer from coming: its own packets in its own socket,
+ * which it passes on to the process that they are for.  So the time is given once more;
+ * but only once for each retry, since a process that always runs late must not wait for
+ * ever. */
 static bool is_excused(struct ib_req *r, uint64_t now)
 {
 	r->late = !r->late && now - r->timeout_at > LATE_NS;
@@ -249,7 +236,7 @@ static bool is_excused(struct ib_req *r, uint64_t now)
 
 static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
-	if ((q->qp->lane.via && !lane_is_silent(q)) || is_excused(&q->req, now)) {
+	if (is_excused(&q->req, now)) {
 		set_timers(q, now);
 		return;
 	}
@@ -259,10 +246,7 @@ static void timed_out(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	cc_cut(q->host, now);
 	send_again(q);
 	q->req.probes = 0;
-	if (q->qp->lane.via)
-		set_timers(q, now);
-	else
-		stop_timers(&q->req); /* until the packets are sent: req_arm() */
+	stop_timers(&q->req); /* until the packets are sent: req_arm() */
 }
 
 /* Has the link of q taken anything since it refused a packet of q?  A QP whose packets
@@ -324,28 +308,21 @@ uint64_t req_run(struct ib_qp *q, uint64_t now)
 {
 	struct ib_req *r = &q->req;
 	struct qp *qp = q->qp;
-	uint64_t next;
 
 	qp_is_held(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER;
 	if (!qp->reliable)
 		unreliable_run(q, now);
-	else if (qp->lane.via && r->s.una != r->at.max_psn &&
-		 (now >= r->timeout_at || now >= r->probe_at || qp->sqd.draining ||
-		  qp->lane.via->state == LANE_DEAD))
-		(void)lane_hear(q, now);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return NEVER; /* its CQ was overrun */
 	if (send_is_drained(qp, &r->at, false))
 		qp_drained(qp);
-	if (qp->lane.via && lane_run(q, now, &next))
-		return next;
 	if (!qp->reliable)
 		return NEVER;
 	if (now < r->s.rnr_until)
 		return r->s.rnr_until;
-	if (r->at.psn == r->s.una && !(qp->lane.via && lane_waits(q))) {
+	if (r->at.psn == r->s.una) {
 		stop_timers(r);
 		return list_empty(&q->cc_node) ? NEVER : now + CC_STILL_NS;
 	}

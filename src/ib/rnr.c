@@ -5,15 +5,13 @@
  *
  * The packet that needs the receive is kept, and those behind it are dropped as behind a
  * gap.  When a receive is posted (verbs/await.h), the kept packet is executed, and a NAK
- * asks for what was dropped.  On a lane, where the payload may be 16 KiB, no packet is
- * kept: a NAK that costs the peer no retry asks for it again (REC_AGAIN). */
+ * asks for what was dropped. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "sys/log.h"
 #include "verbs/await.h"
 #include "verbs/cq.h"
@@ -40,8 +38,6 @@ static bool keep(struct ib_qp *q, const struct ib_pkt *pkt)
 {
 	struct kept *k = q->kept;
 
-	if (q->qp->lane.via)
-		return true;
 	if (pkt->payload_len > sizeof(k->payload))
 		return false;
 	if (!k)
@@ -111,7 +107,7 @@ static bool is_urged(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
 	struct ib_late *l = &q->rsp.late;
 
-	if (l->asked || (q->kept && pkt == &q->kept->pkt) || now - l->last < APART_NS)
+	if ((q->kept && pkt == &q->kept->pkt) || now - l->last < APART_NS)
 		return false;
 	l->last = now;
 	return ++l->again >= URGED && now - l->since < URGED_NS;
@@ -155,7 +151,6 @@ void rnr_late(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 		begin(q, pkt, now);
 	else
 		qp_await_recv(q->qp, true);
-	l->asked = false;
 	q->rsp.out_of_order = true;  /* the packets that follow are dropped */
 	due_add(q->qp->core, q->qp); /* sets the timer */
 }
@@ -168,19 +163,7 @@ static void ask_again(struct ib_qp *q)
 	s->nak = aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE);
 	s->nak_psn = s->epsn;
 	s->nak_due = true;
-	s->again = q->qp->lane.via;
 	due_add(q->qp->core, q->qp);
-}
-
-/* A receive was posted. */
-static void called(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock)
-{
-	if (q->qp->lane.via) {
-		q->rsp.late.asked = true;
-		ask_again(q);
-	} else {
-		rsp_expected(q, &q->kept->pkt, now);
-	}
 }
 
 /* The time is up. Has the QP not been called, although a receive is there? A QP that was
@@ -195,9 +178,9 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 	const struct ib_late *l = &q->rsp.late;
 
 	qp_is_held(q->qp);
-	if (l->until && !l->asked && (!qp_awaits_recv(q->qp) || is_left_one(q, now)))
-		called(q, now);
-	if (!l->until || l->asked)
+	if (l->until && (!qp_awaits_recv(q->qp) || is_left_one(q, now)))
+		rsp_expected(q, &q->kept->pkt, now); /* a receive was posted */
+	if (!l->until)
 		return NEVER;
 	if (is_over(q, now)) {
 		rnr_say(q, now);
@@ -208,8 +191,7 @@ uint64_t rnr_run(struct ib_qp *q, uint64_t now)
 
 void rnr_came(struct ib_qp *q, bool accepted)
 {
-	/* On a lane the message has come a second time, and with it what follows. */
-	const bool followed = q->rsp.late.followed && !q->qp->lane.via;
+	const bool followed = q->rsp.late.followed;
 
 	rnr_end(q);
 	if (!accepted || !followed || !qp_receives(q->qp))

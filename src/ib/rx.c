@@ -8,7 +8,6 @@
 #include "ib/hang.h"
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 #include "sys/addr.h"
 #include "sys/log.h"
 #include "verbs/device.h"
@@ -190,12 +189,8 @@ static void from_elsewhere(struct ib_qp *q, const struct dgram *d, uint32_t src,
 			   const struct ib_pkt *pkt, uint64_t now)
 {
 	drop(q, pkt,
-	     &(struct dropped){
-		     d, src, IB_RX_NO_ADDR,
-		     !d ? "the QP is connected to another QP"
-		     : q->qp->lane.via
-			     ? "the QP's peer is of this host, and reaches it by memory"
-			     : "the QP is connected to another address" },
+	     &(struct dropped){ d, src, IB_RX_NO_ADDR,
+				"the QP is connected to another address" },
 	     now);
 }
 
@@ -212,54 +207,10 @@ static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *p
 		another_partition(q, d, pkt, now);
 	else if (qp->type == IBV_QPT_UD)
 		datagram(q, d, pkt, now);
-	else if (qp->lane.via || !from_peer(qp, d))
+	else if (!from_peer(qp, d))
 		from_elsewhere(q, d, 0, pkt, now);
 	else
 		linked(q, d, pkt, now);
-	ib_settle(q);
-	lock_give(&qp->lock);
-}
-
-/* Completes what the peer's word acknowledges before taking the packet in, since that was
- * executed before the packet was sent.  After a response it looks again: requests
- * executed after a READ can complete only after the READ. */
-static void from_lane(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
-	REQUIRES(q->qp->lock)
-{
-	lane_hear_any(q, now);
-	if (!qp_receives(q->qp)) { /* overrunning a CQ may have failed the QP */
-		drop_state(q, pkt, NULL, q->qp->attr.dest_qp_num, now);
-		return;
-	}
-	connected(q, NULL, pkt, now);
-	if (!ib_is_request(pkt->op))
-		lane_hear_any(q, now);
-}
-
-/* The route includes the P_Key, so comparing `in` checks the partition as well. */
-void ib_lane_input(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
-		   uint32_t src, uint32_t in, uint64_t now)
-{
-	struct ib_qp *q;
-	struct qp *qp;
-
-	turn_is_held(core);
-	qp = qp_find(core, pkt->f.dest_qp);
-	q = qp && qp->transport == &ib_transport ? ib_qp(qp) : NULL;
-	if (!q) {
-		drop_no_qp(ib_of(core), pkt, NULL, src, now);
-		return;
-	}
-	/* exit() may run inside a call that holds this lock. */
-	if (!core->leaving)
-		lock_take(&qp->lock);
-	else if (!lock_try(&qp->lock))
-		return;
-	qp_is_held(q->qp);
-	if (qp->lane.via != l || src != qp->attr.dest_qp_num || in != q->route_in)
-		from_elsewhere(q, NULL, src, pkt, now);
-	else
-		from_lane(q, pkt, now);
 	ib_settle(q);
 	lock_give(&qp->lock);
 }
@@ -397,7 +348,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 	q = ib_qp(qp);
 	lock_take(&qp->lock);
 	qp_is_held(q->qp);
-	if (qp_receives(qp) && !qp->lane.via && from_peer(qp, d))
+	if (qp_receives(qp) && from_peer(qp, d))
 		rc_reserved(q, bth, now);
 	ib_settle(q);
 	lock_give(&qp->lock);
@@ -552,7 +503,7 @@ static unsigned take_run(struct ib_qp *q, struct ib_pkt *pkt, const struct run *
 	unsigned n;
 
 	if (!qp_receives(q->qp) || qp_hears(q->qp, pkt->f.pkey) < 0 ||
-	    q->qp->type == IBV_QPT_UD || q->qp->lane.via || !from_peer(q->qp, r->v))
+	    q->qp->type == IBV_QPT_UD || !from_peer(q->qp, r->v))
 		return 0;
 	pkt->f.ackreq = r->ackreq;
 	n = q->service == IB_RC && pkt->op->kind == IB_WRITE

@@ -70,30 +70,13 @@ static void on_refused(void *arg, struct qp *qp)
 	n->refused++;
 }
 
-static void on_segments(void *arg, struct qp *qp)
-{
-	struct lane *l = qp->lane.via;
-	struct sim_node *n = arg;
-
-	lock_take(&qp->lock);
-	MUST(qp_change_transport(qp, &shm_transport) == 0);
-	local_connect(qp, l);
-	MUST(qp_enter_again(qp, n->sim->now) == 0);
-	due_add(&n->core, qp);
-	lock_give(&qp->lock);
-}
-
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
 static const struct local_ops local_ops = {
 	.refused = on_refused,
-	.packet = ib_lane_input,
-	.message = ib_lane_message,
-	.news = ib_lane_news,
-	.told = ib_lane_told,
+	.up = shm_up,
 	.segments = shm_segments,
-	.segment_words = shm_words,
-	.segment_news = shm_news,
-	.to_segments = on_segments,
+	.words = shm_words,
+	.news = shm_news,
 	.datagram = on_piped,
 };
 
@@ -106,8 +89,6 @@ static void share_host(struct sim_node *n, const struct sim_conf *conf)
 	MUST(host_open(&n->host, &host_ops, n) == 0);
 	n->core.slot = host_slot(n->host);
 	MUST(local_open(&n->core, n->host, way, "it is off", &local_ops, n) == 0);
-	if (conf->segments)
-		local_use_segments(local_of(&n->core));
 }
 
 static void leave_host(struct sim_node *n)
@@ -327,16 +308,16 @@ static void modify(struct sim *s, struct qp *qp, struct ibv_qp_attr *a, int mask
 
 static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 {
-	struct lane *l;
+	struct peer *p;
 
 	(void)s;
 	turn_take(&qp->core->turn);
-	l = local_lane(local_of(qp->core), qpn_slot(peer->qpn));
-	MUST(l);
+	p = local_peer(local_of(qp->core), qpn_slot(peer->qpn));
+	MUST(p);
 	lock_take(&qp->lock);
-	if (local_has_segments(l) && qp->transport != &shm_transport)
+	if (qp->transport != &shm_transport)
 		MUST(qp_change_transport(qp, &shm_transport) == 0);
-	local_connect(qp, l);
+	shm_connect(qp, p);
 	lock_give(&qp->lock);
 	turn_give(&qp->core->turn);
 }

@@ -94,8 +94,6 @@ struct sim_conf {
 	bool same_host;
 	/* same_host: no copies between processes */
 	bool pipe_only;
-	/* same_host: RC SENDs by src/shm */
-	bool segments;
 	/* same_host: this node refuses every pipe */
 	bool off[2];
 	/* The receiver sees no IPv4 identifications, as with a socket */

@@ -3,7 +3,6 @@
  * responder (responder.c), UC, and stand-ins for target QPs of other processes
  * (carry.c). */
 #include "ib/ib_qp.h"
-#include "ib/on_lane.h"
 
 void rsp_complete(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 {
@@ -60,8 +59,6 @@ enum refusal rsp_send(struct ib_qp *q, const struct ib_pkt *pkt)
 
 	if (!rsp_length_ok(q, pkt))
 		return REFUSED_LENGTH;
-	if (pkt->f.by_ref)
-		return lane_fetch(q, pkt);
 	if (begins)
 		why = target_begin_send(q->qp, t, pkt->payload, n,
 					pkt->op->place == IB_ONLY, &skip);
@@ -97,8 +94,6 @@ enum refusal rsp_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	if (ib_has(pkt, IB_RETH))
 		why = target_begin_write(q->qp, t, pkt->f.rkey, pkt->f.va,
 					 pkt->f.dma_len);
-	if (!why && pkt->f.written) /* the peer has written the data directly */
-		t->write.left = 0;
 	if (!why && !write_length_ok(q, pkt))
 		why = REFUSED_LENGTH;
 	if (!why && ib_has(pkt, IB_IMMDT))

@@ -31,8 +31,6 @@ static const struct way {
 	{ "with loss", { .fault = "drop=0.03,seed=5", .rnr_retry = 7 } },
 	{ "one host", { .same_host = true } },
 	{ "one host, pipe only", { .same_host = true, .pipe_only = true } },
-	{ "one host, segments",
-	  { .same_host = true, .pipe_only = true, .segments = true } },
 };
 
 static inline struct tags *open_tags(const struct sim_conf *conf)

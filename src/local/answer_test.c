@@ -145,6 +145,5 @@ int main(void)
 		cmocka_unit_test(no_answer_is_not_awaited_for_ever),
 	};
 
-	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,7 @@ static bool is_trusted(struct peer *p)
 
 bool local_has_pipe(struct local *l, uint16_t slot)
 {
-	struct lane *lane = local_lane(l, slot);
-	struct peer *p = lane ? container_of(lane, struct peer, lane) : NULL;
+	struct peer *p = local_peer(l, slot);
 
 	return p && p->state == PEER_UP && is_trusted(p);
 }

@@ -22,14 +22,16 @@ static void take(void *arg, const struct dgram *d, uint64_t now)
 	memcpy(got.bytes, d->iov[0].iov_base, d->len);
 }
 
-static const struct local_ops ops = { .datagram = take };
-
 static struct fix *open_taker(void)
 {
+	static struct local_ops ops;
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
+	struct local *b = local_of(&f->s->node[1].core);
 
 	memset(&got, 0, sizeof(got));
-	local_of(&f->s->node[1].core)->ops = &ops;
+	ops = *b->ops;
+	ops.datagram = take;
+	b->ops = &ops;
 	return f;
 }
 

@@ -5,7 +5,6 @@
 #define LOCAL_FIX_H
 
 #include "ib/fix.h"
-#include "ib/on_lane.h"
 #include "local/peer.h"
 #include "shm/shm.h"
 #include "shm/shm_qp.h"
@@ -18,65 +17,39 @@ static inline struct peer *pair_peer(const struct fix *f, int side)
 	return l->by_slot[f->s->node[!side].core.slot];
 }
 
-static inline struct ib_qp *pair_q(const struct fix *f, int side)
-{
-	return ib_qp(f->p.qp[side]);
-}
-
 static inline struct qp *pair_qp(const struct fix *f, int side)
 {
 	return f->p.qp[side];
 }
 
-/* Does RC go by segments (docs/dev/shm.md) in the pairs that are opened, or by packets?
- */
-static inline bool *pair_segments(void)
+static inline struct shm_qp *pair_shm(const struct fix *f, int side)
 {
-	static bool on;
-
-	return &on;
-}
-
-/* A group's setup: its tests judge what a program sees by segments, too. */
-static inline int by_segments(void **state)
-{
-	(void)state;
-	*pair_segments() = true;
-	return 0;
-}
-
-static inline bool pair_is_shm(const struct fix *f, int side)
-{
-	return f->p.qp[side]->transport == &shm_transport;
+	assert_ptr_equal(f->p.qp[side]->transport, &shm_transport);
+	return shm_qp(f->p.qp[side]);
 }
 
 /* The source of side's requests. */
 static inline struct send_source *pair_source(const struct fix *f, int side)
 {
-	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->src.s
-				    : &pair_q(f, side)->req.s;
+	return &pair_shm(f, side)->src.s;
 }
 
 /* The word by which the peer says that all requests of side before number `to` were
  * executed. */
 static inline uint64_t pair_word(const struct fix *f, int side, uint32_t to)
 {
-	return (pair_is_shm(f, side) ? shm_qp(f->p.qp[side])->src.says
-				     : pair_q(f, side)->hears) |
-	       to;
+	return pair_shm(f, side)->src.says | to;
 }
 
 static inline struct send_cursor *pair_cursor(const struct fix *f, int side)
 {
-	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->src.at
-				    : &pair_q(f, side)->req.at;
+	return &pair_shm(f, side)->src.at;
 }
 
 /* The number of the request that side expects. */
 static inline uint32_t *pair_expected(const struct fix *f, int side)
 {
-	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->dst.expected
-				    : &pair_q(f, side)->rsp.epsn;
+	return &pair_shm(f, side)->dst.expected;
 }
 
 /* A has rnr_retry and retry_cnt 0: what had to be repeated would end its QP. */
@@ -90,20 +63,16 @@ static inline struct fix *pair_strict(struct fix *f)
 /* Puts side's QP into the export table with the rights that it has now. */
 static inline void pair_show(struct fix *f, int side)
 {
-	if (pair_is_shm(f, side))
-		way_show(shm_qp(f->p.qp[side]));
-	else
-		lane_show(pair_q(f, side));
+	way_show(pair_shm(f, side));
 }
 
 /* What side's QP remembers of the other's memory. */
 static inline const struct allowed *pair_allowed(const struct fix *f, int side)
 {
-	return pair_is_shm(f, side) ? &shm_qp(f->p.qp[side])->allowed
-				    : &pair_q(f, side)->allowed;
+	return &pair_shm(f, side)->allowed;
 }
 
-/* Opens a pair. If conf is NULL, all packets go through the pipe. */
+/* Opens a pair. If conf is NULL, all requests go through the pipe. */
 static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf *conf)
 {
 	struct sim_conf c = { .pipe_only = true };
@@ -112,7 +81,6 @@ static inline struct fix *pair_open(enum ibv_qp_type type, const struct sim_conf
 	if (conf)
 		c = *conf;
 	c.same_host = true;
-	c.segments |= *pair_segments();
 	f = fix_open(type, &c);
 	fix_quiet(f);
 	for (int i = 0; i < 2; i++) {
@@ -153,25 +121,6 @@ static inline unsigned pair_look(const struct fix *f, int side, struct rec *out,
 	return n;
 }
 
-/* Writes a packet of side's QP, with these header fields. */
-static inline void pair_write(struct fix *f, int side, const struct ib_fields *fields,
-			      const void *payload, uint32_t len)
-{
-	struct core *core = &f->s->node[side].core;
-	const struct qp *qp = f->p.qp[side];
-	struct ib_fields sent = *fields;
-	struct lane *l = &pair_peer(f, side)->lane;
-	const struct span span = { .v = { { (uint8_t *)(uintptr_t)payload, len } },
-				   .ours = true };
-
-	sent.dest_qp = qp->attr.dest_qp_num;
-	turn_take(&core->turn);
-	assert_int_equal(l->ops->send(l, &pair_q(f, side)->from, &sent, &span, 0, len),
-			 0);
-	local_flush(local_of(core));
-	turn_give(&core->turn);
-}
-
 /* Fills the ring until no request has room, or (answers) no answer either. */
 static inline void pair_fill_up(struct fix *f, int side, bool answers)
 {
@@ -182,8 +131,7 @@ static inline void pair_fill_up(struct fix *f, int side, bool answers)
 	turn_take(&core->turn);
 	while ((r = answers ? ring_reserve_answer(&p->out)
 			    : ring_reserve(&p->out, REC_HEAD)) != NULL) {
-		*r = (struct rec){ .kind = REC_PACKET,
-				   .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) };
+		*r = (struct rec){ .kind = REC_SEGMENT, .opcode = SEGMENT_ONLY };
 		ring_publish(&p->out, r, REC_HEAD);
 	}
 	peer_wrote(p);
@@ -197,7 +145,7 @@ static inline void pair_fill(struct fix *f, int side)
 	pair_fill_up(f, side, true);
 }
 
-/* The name of the packet, or of the kind of segment, in a record, such as "SEND_ONLY". */
+/* The name of the kind of segment in a record. */
 static inline const char *rec_name(const struct rec *r)
 {
 	static const char *const segments[KINDS] = {
@@ -205,9 +153,7 @@ static inline const char *rec_name(const struct rec *r)
 		[KIND_CMP_SWAP] = "CMP_SWAP",
 	};
 
-	if (r->kind == REC_SEGMENT)
-		return segments[segment_kind(r->opcode)];
-	return r->kind == REC_PACKET && ib_op(r->opcode) ? ib_op(r->opcode)->name : "";
+	return segments[segment_kind(r->opcode)];
 }
 
 /* The PSN of side's next request. */

@@ -98,26 +98,6 @@ static void who_never_makes_room_times_out(void **state)
 	fix_close(f);
 }
 
-/* The QP times out although it has an answer pending, too. */
-static void a_pending_answer_times_out_too(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, &quick);
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ };
-
-	(void)state;
-	pair_stop(f, 0);
-	sim_send(f->p.qp[1], &wr);
-	pair_run(f, 1000);
-	pair_stop(f, 1);
-	pair_fill(f, 0);
-	pair_go(f, 0);
-	pair_run(f, 1000); /* an answer is pending */
-	assert_true(pair_q(f, 0)->rsp.resources);
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
-	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
-	fix_close(f);
-}
-
 /* Waiting for a receive (RNR) does not count towards the timeout. */
 static void who_waits_for_a_receive_does_not_time_out(void **state)
 {
@@ -140,32 +120,6 @@ static void who_waits_for_a_receive_does_not_time_out(void **state)
 	pair_go(f, 1);
 	fix_recv(f, 8, 0, 100);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_close(f);
-}
-
-/* A QP that waited for room needs none any more, since its request was executed
- * directly: its timers stop. */
-static void who_was_done_directly_does_not_time_out(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC,
-				  &(struct sim_conf){ .timeout = 10, .retry_cnt = 3 });
-
-	(void)state;
-	pair_stop(f, 0);
-	sim_send(f->p.qp[1], &(struct ibv_send_wr){ .opcode = IBV_WR_RDMA_READ });
-	pair_run(f, 1000);
-	pair_stop(f, 1);
-	pair_fill(f, 0);
-	pair_go(f, 0);
-	pair_run(f, 1000);
-	assert_true(pair_q(f, 0)->rsp.resources);
-	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 8192, 0);
-	pair_run(f, 1000);
-	pair_go(f, 1);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	fix_same(f, 0, 8192);
-	fix_quiet(f);
-	assert_int_equal(f->p.qp[0]->state, IBV_QPS_RTS);
 	fix_close(f);
 }
 
@@ -214,7 +168,7 @@ static void answers_have_room_of_their_own(void **state)
 	fix_post(f, IBV_WR_RDMA_WRITE, 1, 0, 100, 0);
 	pair_go(f, 0);
 	pair_run(f, 1 * MS);
-	assert_false(list_empty(&pair_qp(f, 0)->lane.wait)); /* no room for the WRITE */
+	assert_true(line_has(&pair_shm(f, 0)->lists)); /* no room for the WRITE */
 	pair_stop(f, 0);
 	pair_go(f, 1);
 	fix_wc(f, 1, 2, IBV_WC_SUCCESS);
@@ -308,7 +262,7 @@ static void who_writes_rubbish_is_broken(void **state)
 	assert_true(sim_wait(f->s, p.cq[0], SEC, &wc));
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc.vendor_err, VERR_PEER_ENDED);
-	assert_null(local_lane(local_of(&f->s->node[0].core), f->s->node[1].core.slot));
+	assert_null(local_peer(local_of(&f->s->node[0].core), f->s->node[1].core.slot));
 	sim_unpair(f->s, &p);
 	fix_close(f);
 }
@@ -354,12 +308,9 @@ static void a_process_talks_to_itself(void **state)
 		qp[i] = sim_qp(f->s, 0, IBV_QPT_RC, f->p.cq[0], cq, NULL, &cap);
 	for (int i = 0; i < 2; i++) {
 		sim_bring(f->s, qp[i], qp[!i], &f->conf);
-		assert_ptr_equal(qp[i]->lane.via, &local_of(qp[i]->core)->self->lane);
+		assert_ptr_equal(shm_qp(qp[i])->peer, local_of(qp[i]->core)->self);
 		/* one address at both ends, as a real process has */
-		if (qp[i]->transport == &shm_transport)
-			shm_qp(qp[i])->route_in = shm_qp(qp[i])->head.route;
-		else
-			ib_qp(qp[i])->route_in = ib_qp(qp[i])->from.out;
+		shm_qp(qp[i])->route_in = shm_qp(qp[i])->head.route;
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		struct ibv_send_wr wr = {
@@ -468,13 +419,5 @@ int main(void)
 		cmocka_unit_test(what_was_executed_is_found_without_a_packet),
 	};
 
-	/* An answer by segments never waits. */
-	const struct CMUnitTest packets[] = {
-		cmocka_unit_test(a_pending_answer_times_out_too),
-		cmocka_unit_test(who_was_done_directly_does_not_time_out),
-	};
-
-	return cmocka_run_group_tests(packets, NULL, NULL) +
-	       cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

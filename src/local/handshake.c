@@ -38,8 +38,8 @@ static void take_side(struct peer *p, int side)
 	p->in.s = &p->pipe->ring[!side];
 	p->reach.inside = &p->pipe->inside[side].word;
 	p->reach.theirs = &p->pipe->inside[!side].word;
-	p->lane.executed = p->pipe->executed[side];
-	p->lane.theirs = p->pipe->executed[!side];
+	p->executed = p->pipe->executed[side];
+	p->theirs = p->pipe->executed[!side];
 	p->answers = &p->pipe->answered[side];
 	p->answered = &p->pipe->answered[!side];
 	reply_open(&p->replies, &p->pipe->reply[side]);
@@ -126,14 +126,6 @@ static void on_ask_map(struct peer *p, uint32_t key, const struct pipe_msg *m)
 			 p->slot, (int)p->reach.pid, key);
 }
 
-/* Only reliable QPs are told what was executed, which a copy by the posting thread
- * needs. */
-static void may_be_at_once(const struct peer *p, struct qp *qp)
-{
-	atomic_store(&qp->tp.at_once,
-		     p->mapped && qp->reliable && qp->transport->at_once);
-}
-
 static void on_map(struct peer *p, const struct host_said *s, const struct lent *lent)
 {
 	const bool is_lent = s->fd[0] >= 0;
@@ -151,9 +143,7 @@ static void on_map(struct peer *p, const struct host_said *s, const struct lent 
 				 p->slot, (int)p->reach.pid, lent->key);
 		return;
 	}
-	p->mapped = true;
-	list_for(n, &p->lane.qps)
-		may_be_at_once(p, container_of(n, struct qp, lane.node));
+	peer_is_mapped(p);
 	log_info("slot %u, process %d: its region of key 0x%08x is mapped: the thread "
 		 "that posts WRITEs, READs and atomics carries them out",
 		 p->slot, (int)p->reach.pid, lent->key);
@@ -176,20 +166,6 @@ static const char *may_not_try(struct peer *p, const struct nonce *nonce)
 	if (p->reach.pid <= 0)
 		return "that process is in another pid namespace";
 	return nonce->at ? NULL : "that process does not allow it";
-}
-
-bool local_has_segments(const struct lane *lane)
-{
-	const struct peer *p = container_of(lane, const struct peer, lane);
-
-	return p->state == PEER_UP && p->segments;
-}
-
-static void agree_on_segments(struct peer *p, bool theirs)
-{
-	p->segments = p->l->segments && theirs;
-	if (p->segments)
-		atomic_fetch_add(&p->l->nsegments, 1);
 }
 
 static void handshake_memory(struct peer *p, const struct nonce *nonce, int exports_fd)
@@ -236,20 +212,20 @@ static struct peer *self_open(struct local *l)
 		return NULL;
 	}
 	p->out.s = p->in.s = &p->pipe->ring[0];
-	p->lane.executed = p->pipe->executed[0];
-	p->lane.theirs = p->lane.executed;
+	p->executed = p->pipe->executed[0];
+	p->theirs = p->executed;
 	p->answers = &p->pipe->answered[0];
 	p->answered = p->answers;
 	reply_open(&p->replies, &p->pipe->reply[0]);
 	p->replied = p->replies.s;
 	p->state = PEER_UP;
-	p->lane.state = LANE_UP;
-	agree_on_segments(p, true);
+	p->open = true;
+	atomic_store(&p->closed, false);
 	l->self = p;
 	return p;
 }
 
-static struct peer *find(struct local *l, uint16_t slot)
+struct peer *local_peer(struct local *l, uint16_t slot)
 {
 	struct peer *p;
 	int rc;
@@ -270,19 +246,6 @@ static struct peer *find(struct local *l, uint16_t slot)
 		p = l->by_slot[slot];
 	}
 	return p && p->state != PEER_REFUSED && p->state != PEER_DEAD ? p : NULL;
-}
-
-struct lane *local_lane(struct local *l, uint16_t slot)
-{
-	struct peer *p = find(l, slot);
-
-	return p ? &p->lane : NULL;
-}
-
-void local_connect(struct qp *qp, struct lane *lane)
-{
-	qp_join_lane(qp, lane);
-	may_be_at_once(container_of(lane, struct peer, lane), qp);
 }
 
 static void on_ask(struct local *l, struct peer *p, uint16_t slot, bool same)
@@ -324,8 +287,6 @@ static void on_offer(struct local *l, struct peer *p, struct host_said *s,
 	if (yes)
 		yes = take_memory(p, s->fd[0], m->bytes) == 0;
 	if (yes)
-		agree_on_segments(p, m->segments == 1);
-	if (yes)
 		handshake_memory(p, &m->nonce, s->fd[1]);
 	else
 		peer_refuse(p,
@@ -344,7 +305,6 @@ static void on_answer(struct peer *p, const struct host_said *s, const struct pi
 	if (!we_offer(p))
 		return;
 	if (p->state == PEER_OPENING && p->pipe && yes) {
-		agree_on_segments(p, m->segments == 1);
 		handshake_memory(p, &m->nonce, s->fd[0]);
 		peer_up(p);
 		say_surely(p, SAY_CONFIRM, true);

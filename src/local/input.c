@@ -4,12 +4,7 @@
 #include "verbs/due.h"
 #include "verbs/qp.h"
 
-enum {
-	LOOKS = 16, /* rings that a turn looks at */
-	/* Bytes that a turn copies from a peer's memory count as many records as these
-	 * fill. */
-	FETCHED = 4096,
-};
+enum { LOOKS = 16 }; /* rings that a turn looks at */
 
 void peer_admit(struct peer *p)
 {
@@ -21,101 +16,47 @@ void peer_admit(struct peer *p)
 	room = ring_has_room(&p->out);
 	peer_unlock(p);
 	if (room)
-		qp_open_lane(p->l->core, &p->lane);
-}
-
-static bool take(struct peer *p, const struct rec *r, const uint8_t *payload,
-		 uint32_t len, uint64_t now)
-{
-	if (r->kind == REC_SEGMENT) /* from a peer that has not agreed on them */
-		return false;
-	if (r->kind == REC_PACKET && lane_input_short(p, r, payload, len, now))
-		return true;
-	local_prolong(p->l);
-	if (r->kind == REC_PACKET)
-		return lane_input(p, r, payload, len, now);
-	dgram_input(p, payload, len, now);
-	return true;
-}
-
-/* What a record takes of SERVE. */
-static unsigned cost_of(const struct rec *r)
-{
-	return 1 + (r->flags & REC_BY_REF ? r->len / FETCHED : 0);
-}
-
-static void ask_all(struct peer *p, uint64_t now)
-{
-	list_for_safe(n, &p->lane.unanswered)
-		p->l->ops->news(container_of(n, struct qp, lane.ack), now);
-}
-
-/* Completes what the words up to this count say. */
-static void hear_words(struct peer *p, uint32_t count, uint64_t now)
-{
-	uint64_t word[ANSWERS];
-	uint32_t n, i = 0;
-	const bool whole = peer_words(p, count, word, &n);
-
-	p->heard = count;
-	if (!whole) {
-		ask_all(p, now);
-		return;
-	}
-	do {
-		p->l->ops->told(p->l->core, &p->lane, word[i], now);
-	} while (++i < n);
+		line_open(p);
 }
 
 static inline void look_for_news(struct peer *p, uint64_t now)
 {
-	uint32_t count;
-
-	if (!peer_has_news(p))
-		return;
-	count = atomic_load_explicit(&p->answered->count, memory_order_acquire);
-	if (p->segments)
-		p->l->ops->segment_words(p, count, now);
-	else
-		hear_words(p, count, now);
-}
-
-/* Takes in records other than segments: all, or with `one` the next.  Returns how many,
- * or -EPROTO. */
-static inline int take_records(struct peer *p, bool one, unsigned *cost, uint64_t now)
-{
-	struct local *l = p->l;
-	const uint8_t *payload;
-	uint32_t len, bytes = 0;
-	struct rec rec;
-	int n = 0, rc = 0;
-
-	while (*cost < SERVE && (rc = ring_next(&p->in, &rec, &payload, &len)) > 0) {
-		if (!take(p, &rec, payload, len, now))
-			return -EPROTO;
-		ring_release(&p->in, &rec);
-		bytes += len;
-		*cost += cost_of(&rec);
-		n++;
-		if (one)
-			break;
-	}
-	l->count.in += (unsigned)n;
-	l->count.in_bytes += bytes;
-	return rc < 0 ? rc : n;
+	if (peer_has_news(p))
+		p->l->ops->words(p,
+				 atomic_load_explicit(&p->answered->count,
+						      memory_order_acquire),
+				 now);
 }
 
 /* Is the next record for shm/?  A pad is taken with the segment behind it. */
 static bool is_segment(const struct ring_in *in)
 {
-	const unsigned kind = ring_at(in)->kind;
+	const uint8_t kind = ring_at(in)->kind;
 
 	return kind == REC_SEGMENT || kind == REC_PAD;
 }
 
-/* Takes in all records of a peer that sends segments, too.  A record that its writer
- * keeps changing is neither a segment nor another, and costs something, too. */
-static int take_mixed(struct peer *p, uint64_t now)
+/* Takes in the next record, a datagram.  Returns 1, or -EPROTO. */
+static int take_datagram(struct peer *p, uint64_t now)
+{
+	struct local *l = p->l;
+	const uint8_t *payload;
+	struct rec rec;
+	uint32_t len;
+
+	if (ring_next(&p->in, &rec, &payload, &len) <= 0 || rec.kind != REC_DGRAM)
+		return -EPROTO;
+	local_prolong(l);
+	dgram_input(p, payload, len, now);
+	ring_release(&p->in, &rec);
+	l->count.in++;
+	l->count.in_bytes += len;
+	return 1;
+}
+
+/* Takes in SERVE records at most.  A record that its writer keeps changing is neither a
+ * segment nor a datagram, and costs something, too.  Returns how many, or -EPROTO. */
+static int take_records(struct peer *p, uint64_t now)
 {
 	unsigned n = 0;
 	int rc;
@@ -130,7 +71,7 @@ static int take_mixed(struct peer *p, uint64_t now)
 			break;
 		if (is_segment(&p->in)) /* came just now */
 			continue;
-		rc = take_records(p, true, &cost, now);
+		rc = take_datagram(p, now);
 		if (rc < 0)
 			return rc;
 		n += (unsigned)rc;
@@ -140,9 +81,8 @@ static int take_mixed(struct peer *p, uint64_t now)
 
 static unsigned serve(struct local *l, struct peer *p, uint64_t now)
 {
-	unsigned cost = 0;
 	bool kick;
-	int n = p->segments ? take_mixed(p, now) : take_records(p, false, &cost, now);
+	int n = take_records(p, now);
 
 	if (n < 0) {
 		local_prolong(l);
@@ -165,12 +105,8 @@ void peer_drain(struct peer *p)
 	for (unsigned n = 0; n <= RING_SLOTS && p->state == PEER_UP; n += SERVE)
 		if (!serve(p->l, p, p->l->now))
 			break;
-	if (p->state != PEER_UP)
-		return;
-	if (p->segments)
-		p->l->ops->segment_news(p, p->l->now);
-	else
-		ask_all(p, p->l->now);
+	if (p->state == PEER_UP)
+		p->l->ops->news(p, p->l->now);
 }
 
 unsigned local_loopback(struct local *l, uint64_t now)

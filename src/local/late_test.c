@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* On a lane a message that comes before its receive is asked for again, and nobody else
+/* A message that comes before its receive is asked for again, and nobody else
  * waits for it. */
 #include "local/fix.h"
 
@@ -102,30 +102,6 @@ static void the_peer_takes_its_time(void **state)
 	fix_close(f);
 }
 
-/* The message comes by the peer's own doing, before the peer has been asked, and is
- * refused: that answer is final. */
-static void it_is_refused_before_it_is_asked_for(void **state)
-{
-	struct fix *f = pair_strict(pair_open(IBV_QPT_RC, &by_pipe));
-	struct ib_qp *q = pair_q(f, 1);
-	const struct ib_fields comes = { .psn = pair_psn(f, 0),
-					 .opcode = ib_opcode(IB_RC, IB_SEND, IB_ONLY,
-							     IB_NONE),
-					 .ackreq = true };
-
-	(void)state;
-	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
-	pair_run(f, 10000);
-	fix_recv(f, 9, 0, 99);
-	qp_is_held(q->qp);
-	rnr_run(q, f->s->now);
-	assert_true(q->rsp.nak_due && q->rsp.again);
-	pair_write(f, 0, &comes, f->mem[0], 100);
-	fix_wc(f, 0, 1, IBV_WC_REM_INV_REQ_ERR);
-	fix_wc(f, 1, 9, IBV_WC_LOC_LEN_ERR);
-	fix_close(f);
-}
-
 /* Another QP of the same pair of processes. */
 static void nobody_else_waits(void **state)
 {
@@ -151,35 +127,6 @@ static void nobody_else_waits(void **state)
 	fix_close(f);
 }
 
-/* "Again" costs nothing for as long as a peer may need it, and a retry after that. */
-static void a_peer_says_it_for_ever(void **state)
-{
-	struct fix *f = pair_strict(pair_open(IBV_QPT_RC, &by_pipe));
-	const struct ib_fields again = {
-		.psn = pair_psn(f, 0),
-		.opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE),
-		.syndrome = aeth_syndrome(AETH_NAK, NAK_PSN_SEQUENCE),
-		.again = true,
-	};
-	uint64_t since = f->s->now;
-
-	(void)state;
-	ib_of(&f->s->node[1].core)->late_ns = 1000 * SEC;
-	f->p.qp[0]->attr.timeout = 0;
-	f->p.qp[1]->attr.timeout = 31;
-	pair_stop(f, 1); /* it answers nothing but this */
-	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
-	while (f->p.qp[0]->state == IBV_QPS_RTS && f->s->now - since < 10 * SEC) {
-		pair_run(f, 10 * MS);
-		pair_write(f, 1, &again, NULL, 0);
-		pair_run(f, 10000);
-	}
-	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
-	assert_in_range(f->s->now - since, SEC, 1100 * MS);
-	pair_go(f, 1);
-	fix_close(f);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -190,12 +137,5 @@ int main(void)
 		cmocka_unit_test(nobody_else_waits),
 	};
 
-	const struct CMUnitTest packets[] = {
-		cmocka_unit_test(it_is_refused_before_it_is_asked_for),
-		cmocka_unit_test(a_peer_says_it_for_ever),
-	};
-
-	return cmocka_run_group_tests(packets, NULL, NULL) +
-	       cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

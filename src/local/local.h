@@ -11,10 +11,6 @@
 #include "verbs/room.h"
 
 struct core;
-struct ib_pkt;
-struct lane;
-struct lane_from;
-struct lane_short;
 struct host;
 struct peer;
 struct host_said;
@@ -23,35 +19,18 @@ struct qp;
 struct source;
 
 struct local_ops {
-	/* The peer refuses the lane that qp has: qp must leave it and use its path's
-	 * link.  No QP is locked. */
+	/* The peer that qp leads to refuses shared memory: qp must use its path's link.
+	 * No QP is locked. */
 	void (*refused)(void *arg, struct qp *qp);
-	/* A packet came in on a lane, from QP src by this route.  It is valid during the
-	 * call. */
-	void (*packet)(struct core *core, const struct lane *l, const struct ib_pkt *pkt,
-		       uint32_t src, uint32_t route, uint64_t now);
-	/* A SEND in one packet without extension headers came in on a lane.  Returns
-	 * false if it did nothing: then packet() is called with it. */
-	bool (*message)(struct core *core, const struct lane *l,
-			const struct lane_from *from, const struct lane_short *s,
-			const uint8_t *payload, uint32_t len, uint64_t now);
-	/* The peer has executed more requests, perhaps some that this QP sent. */
-	void (*news)(struct qp *qp, uint64_t now);
-	/* The peer has executed requests of the QP that word names; word was read from
-	 * the peer. */
-	void (*told)(struct core *core, const struct lane *l, uint64_t word,
-		     uint64_t now);
-	/* Of a peer that lets RC go by segments (docs/dev/shm.md).
-	 * segments: takes in those that the ring has next, `most` at most.  Returns how
-	 * many, or -EPROTO if no urnic writes such a record.
-	 * segment_words: completes what its words up to this count say; segment_news:
-	 * what it has executed of all QPs. */
+	/* The peer that qp leads to is up.  No QP is locked. */
+	void (*up)(struct qp *qp, uint64_t now);
+	/* Takes in the segments that the ring has next, `most` at most.  Returns how
+	 * many, or -EPROTO if no urnic writes such a record. */
 	int (*segments)(struct peer *p, unsigned most, uint64_t now);
-	void (*segment_words)(struct peer *p, uint32_t count, uint64_t now);
-	void (*segment_news)(struct peer *p, uint64_t now);
-	/* The peer has agreed on segments: qp, an RC QP that waits on the lane, changes
-	 * its transport.  No QP is locked. */
-	void (*to_segments)(void *arg, struct qp *qp);
+	/* Completes what the peer's words up to this count say; what it has executed of
+	 * all QPs. */
+	void (*words)(struct peer *p, uint32_t count, uint64_t now);
+	void (*news)(struct peer *p, uint64_t now);
 	/* A datagram came in by a pipe.  It is valid during the call. */
 	void (*datagram)(void *arg, const struct dgram *d, uint64_t now);
 	/* The source's time has become earlier, by a control call, or messages were taken
@@ -77,19 +56,12 @@ static inline struct local *local_of(const struct core *core)
 /* off_why: the reason to log if way is LOCAL_OFF.  Returns 0 or -ENOMEM. */
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg);
-/* From now on peers are offered segments.  Before the first peer. */
-void local_use_segments(struct local *l);
 void local_close(struct core *core);
 void local_forked(struct core *core); /* in the child of a fork */
 
-/* The lane to the process of slot, which may be this process.  Asks the process for one
- * if there is none yet.  NULL: it was refused, or no process has the slot: use the
- * wire. */
-struct lane *local_lane(struct local *l, uint16_t slot);
-/* Have both processes agreed on segments? */
-bool local_has_segments(const struct lane *lane);
-/* Puts qp, which is locked, on the lane. */
-void local_connect(struct qp *qp, struct lane *lane);
+/* The process of slot, which may be this process.  Asks it for a pipe if there is none
+ * yet.  NULL: it refused, or no process has the slot: use the wire. */
+struct peer *local_peer(struct local *l, uint16_t slot);
 
 /* The rings as one source of the engine; what follows are its parts.  A ring is hot while
  * its writer relies on being polled, and cold while it sends a KICK. */

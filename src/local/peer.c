@@ -11,10 +11,12 @@
 
 #include "host/host.h"
 #include "local/peer.h"
+#include "net/ip_addr.h"
 #include "sys/cancel.h"
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
+#include "verbs/transport.h"
 
 /* ns after which it is looked again whether a peer's memory may be let go */
 enum { BURY_NS = 10000000 };
@@ -74,7 +76,7 @@ void peer_wrote(struct peer *p)
 
 bool peer_reads(struct peer *p, uint64_t now)
 {
-	const uint32_t tail = lane_mark(&p->out.tail);
+	const uint32_t tail = ring_mark(&p->out.tail);
 
 	peer_wrote(p); /* a peer that sleeps must be woken */
 	if (!p->full_since || p->full_at != tail) {
@@ -156,14 +158,82 @@ bool local_flush(struct local *l)
 	return l->self && !ring_empty(&l->self->in);
 }
 
+/* --- QPs that lead to a peer ---------------------------------------------- */
+
+static uint32_t hash(const uint8_t *from, const uint8_t *to)
+{
+	uint32_t h = 2166136261u;
+
+	for (int i = 0; i < 16; i++)
+		h = (h ^ from[i]) * 16777619u;
+	for (int i = 0; i < 16; i++)
+		h = (h ^ to[i]) * 16777619u;
+	return h;
+}
+
+/* Requests of other addresses than the QP's are refused, as on a wire: so a route is a
+ * hash of both. */
+struct peer_route peer_route(const struct link_addr *addr)
+{
+	const struct ip_addr *a = ip_addr(addr);
+
+	return (struct peer_route){ .out = hash(a->from.ip, a->to.ip),
+				    .in = hash(a->to.ip, a->from.ip) };
+}
+
+bool peer_look(struct peer *p)
+{
+	bool sound;
+
+	peer_lock(p);
+	sound = ring_look(&p->out);
+	peer_unlock(p);
+	if (!sound)
+		peer_broken(p, "it has read further than was written");
+	return sound;
+}
+
+/* Only reliable QPs are told what was executed, which a copy by the posting thread
+ * needs. */
+static void may_be_at_once(const struct peer *p, struct qp *qp)
+{
+	atomic_store(&qp->tp.at_once,
+		     p->mapped && qp->reliable && qp->transport->at_once);
+}
+
+void peer_is_mapped(struct peer *p)
+{
+	p->mapped = true;
+	list_for(n, &p->qps) may_be_at_once(p, container_of(n, struct peer_qp, node)->qp);
+}
+
+void peer_join(struct peer *p, struct peer_qp *q)
+{
+	list_add_tail(&p->qps, &q->node);
+	may_be_at_once(p, q->qp);
+}
+
+void peer_leave(struct peer *p, struct peer_qp *q)
+{
+	struct qp *qp = q->qp;
+	struct local *l = p->l;
+
+	list_del(&q->node);
+	line_leave(p, q);
+	atomic_store(&qp->tp.at_once, false);
+	p->at_once += qp->tp.done;
+	p->at_once_bytes += qp->tp.done_bytes;
+	qp->tp.done = qp->tp.done_bytes = 0;
+	peer_release(p);
+	if (!list_empty(&l->dead) && l->ops->sooner)
+		l->ops->sooner(l->arg);
+}
+
 /* --- states -------------------------------------------------------------- */
 
 static void set_state(struct peer *p, enum peer_state state)
 {
 	p->state = state;
-	p->lane.state = state == PEER_UP     ? LANE_UP
-			: state == PEER_DEAD ? LANE_DEAD
-					     : LANE_PENDING;
 	atomic_store(&p->closed, state != PEER_UP);
 }
 
@@ -180,15 +250,20 @@ struct peer *peer_new(struct local *l, uint16_t slot)
 	brief_init(&p->writing);
 	list_init(&p->node_up);
 	list_init(&p->dirty);
-	peer_make_lane(p);
+	list_init(&p->qps);
+	list_init(&p->line);
+	list_init(&p->unanswered);
+	list_init(&p->starved);
+	set_state(p, PEER_OPENING);
 	list_add_tail(&l->peers, &p->node);
 	l->by_slot[slot] = p;
+	atomic_fetch_add(&l->npeers, 1);
 	return p;
 }
 
 void peer_release(struct peer *p)
 {
-	if (!list_empty(&p->lane.qps) || p->l->by_slot[p->slot] == p)
+	if (!list_empty(&p->qps) || p->l->by_slot[p->slot] == p)
 		return;
 	peer_forget_unsaid(p);
 	ignore_ring(p);
@@ -202,21 +277,27 @@ void peer_release(struct peer *p)
 
 static void add_up(struct local_counters *c, const struct peer *p)
 {
-	const struct lane *l = &p->lane;
-
 	c->out += p->sent;
 	c->out_bytes += p->sent_bytes;
-	c->direct += l->direct;
-	c->direct_bytes += l->direct_bytes;
-	c->at_once += l->at_once;
-	c->at_once_bytes += l->at_once_bytes;
-	list_for(n, &l->qps)
+	c->direct += p->direct;
+	c->direct_bytes += p->direct_bytes;
+	c->at_once += p->at_once;
+	c->at_once_bytes += p->at_once_bytes;
+	list_for(n, &p->qps)
 	{
-		const struct qp *qp = container_of(n, struct qp, lane.node);
+		const struct qp *qp = container_of(n, struct peer_qp, node)->qp;
 
-		c->at_once += qp->lane.at_once;
-		c->at_once_bytes += qp->lane.at_once_bytes;
+		c->at_once += qp->tp.done;
+		c->at_once_bytes += qp->tp.done_bytes;
 	}
+}
+
+void peer_forget_pipe(struct peer *p)
+{
+	p->pipe = NULL;
+	p->executed = NULL;
+	p->theirs = NULL;
+	p->replies.s = p->replied = NULL;
 }
 
 static void bury(struct peer *p)
@@ -241,28 +322,8 @@ void local_bury(struct local *l)
 
 static void make_due(struct peer *p)
 {
-	list_for(n, &p->lane.qps)
-		due_add(p->l->core, container_of(n, struct qp, lane.node));
-}
-
-/* Nothing was sent by these QPs yet.  Each leaves the list and joins it again, so each is
- * taken from its head once. */
-static void change_transport(struct peer *p)
-{
-	struct list *qps = &p->lane.qps;
-	unsigned n = 0;
-
-	p->fresh = true;
-	list_for(node, qps) n++;
-	while (n--) {
-		struct list *first = qps->next;
-		struct qp *qp = container_of(first, struct qp, lane.node);
-
-		list_del(first);
-		list_add_tail(qps, first);
-		p->l->ops->to_segments(p->l->arg, qp);
-	}
-	p->fresh = false;
+	list_for(n, &p->qps)
+		due_add(p->l->core, container_of(n, struct peer_qp, node)->qp);
 }
 
 void peer_up(struct peer *p)
@@ -279,12 +340,12 @@ void peer_up(struct peer *p)
 		 r->vm ? "directly (process_vm_writev)" : "through shared memory, too: ",
 		 r->vm ? "" : r->why);
 	peer_heat(p);
-	make_due(p);
-	if (!p->segments)
-		return;
-	log_info("slot %u, process %d: RC goes by segments (URNIC_SHM)", p->slot,
-		 (int)r->pid);
-	change_transport(p);
+	p->full_since = 0;
+	p->open = true;
+	p->fresh = true;
+	list_for(n, &p->qps)
+		p->l->ops->up(container_of(n, struct peer_qp, node)->qp, p->l->now);
+	p->fresh = false;
 }
 
 /* pid: 0 if it is not known. */
@@ -299,8 +360,8 @@ static void refuse(struct peer *p, pid_t pid, const char *why)
 		snprintf(process, sizeof(process), ", process %d", (int)pid);
 	log_info("slot %u%s: messages go through UDP: %s", p->slot, process, why);
 	handshake_let_go(p);
-	list_for_safe(n, &p->lane.qps)
-		p->l->ops->refused(p->l->arg, container_of(n, struct qp, lane.node));
+	list_for_safe(n, &p->qps)
+		p->l->ops->refused(p->l->arg, container_of(n, struct peer_qp, node)->qp);
 }
 
 void peer_refuse(struct peer *p, const char *why)
@@ -430,6 +491,29 @@ struct source *local_source(struct local *l)
 
 struct room_key local_key;
 
+static void pass_writers(const struct list *peers)
+{
+	list_for(n, peers)
+	{
+		struct peer *p = container_of(n, struct peer, node);
+
+		peer_lock(p);
+		peer_unlock(p);
+	}
+}
+
+static void pass(struct core *core)
+{
+	struct local *l = local_of(core);
+
+	if (!atomic_load(&l->npeers))
+		return;
+	turn_take(&core->turn);
+	pass_writers(&l->peers);
+	pass_writers(&l->dead);
+	turn_give(&core->turn);
+}
+
 int local_open(struct core *core, struct host *host, enum local_way way,
 	       const char *off_why, const struct local_ops *ops, void *arg)
 {
@@ -454,38 +538,10 @@ int local_open(struct core *core, struct host *host, enum local_way way,
 	list_init(&l->dirty);
 	list_init(&l->dead);
 	room_put(core, &local_key, l);
+	core->region.pass = pass;
 	if (way == LOCAL_VM)
 		prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	return 0;
-}
-
-static void pass_writers(const struct list *peers)
-{
-	list_for(n, peers)
-	{
-		struct peer *p = container_of(n, struct peer, node);
-
-		peer_lock(p);
-		peer_unlock(p);
-	}
-}
-
-static void pass(struct core *core)
-{
-	struct local *l = local_of(core);
-
-	if (!atomic_load(&l->nsegments))
-		return;
-	turn_take(&core->turn);
-	pass_writers(&l->peers);
-	pass_writers(&l->dead);
-	turn_give(&core->turn);
-}
-
-void local_use_segments(struct local *l)
-{
-	l->segments = true;
-	l->core->region.pass = pass;
 }
 
 void local_close(struct core *core)

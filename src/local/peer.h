@@ -12,7 +12,7 @@
 #include "local/local.h"
 #include "local/reply.h"
 #include "local/ring.h"
-#include "net/lane.h"
+#include "net/dgram.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -37,9 +37,9 @@ enum { ANSWERS = 4 }; /* a power of 2 */
 enum { PEER_DROPS = 4 };
 
 /* The ACKs of one process: how many requests that asked for an ACK it has executed, and
- * the last words (net/lane.h) that say so.  The peer may poll this memory cheaply, since
- * it changes only then.  Aligned to two cache lines, because processors fetch lines in
- * pairs. */
+ * the last words (shm/shm_qp.h) that say so.  The peer may poll this memory cheaply,
+ * since it changes only then.  Aligned to two cache lines, because processors fetch lines
+ * in pairs. */
 struct answered {
 	_Alignas(2 * SLOT) _Atomic uint32_t count;
 	_Atomic uint64_t word[ANSWERS]; /* the n-th is at n % ANSWERS */
@@ -53,8 +53,21 @@ struct pipe_shared {
 		_Alignas(SLOT) _Atomic uint64_t word; /* direct/direct.h */
 	} inside[2];
 	struct answered answered[2];
-	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES]; /* net/lane.h */
+	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES]; /* struct peer */
 	struct reply_shared reply[2];
+};
+
+/* The path of a QP's requests, as numbers that both ends compute alike for both
+ * directions. */
+struct peer_route {
+	uint32_t out, in;
+};
+
+/* What local/ knows of a QP that leads to a peer. */
+struct peer_qp {
+	struct qp *qp;
+	struct list node; /* in peer->qps; turn */
+	struct list wait; /* in peer->line; turn */
 };
 
 struct peer {
@@ -67,15 +80,14 @@ struct peer {
 		PEER_REFUSED, /* the QPs that lead to it use the wire */
 		PEER_DEAD,    /* takes no new QPs */
 	} state;
-	struct lane lane; /* the lane is up or dead as the peer is */
+	struct list qps;     /* of struct peer_qp */
+	uint64_t dead_since; /* ns; when a QP first found the peer dead; 0: none has */
 	struct pipe_shared *pipe;
 	int fd; /* memory of an offer that was not sent yet; or -1 */
-	/* Both processes let RC go by segments (docs/dev/shm.md).  Then posting
-	 * threads write to the ring without the turn, and `writing` guards `out`,
-	 * lane.unanswered, `replies` and the counts; otherwise the turn does. */
-	bool segments;
 	/* It is just up, and what its ring has may be for QPs that have waited. */
 	bool fresh;
+	/* Posting threads write to the ring without the turn: this lock guards `out`,
+	 * `unanswered`, `replies` and the counts. */
 	struct brief_lock writing;
 	uint64_t sent, sent_bytes; /* segments, and their payload */
 	/* Threads that post leave the ring alone: the peer is not up, or a QP waits for
@@ -83,6 +95,16 @@ struct peer {
 	atomic_bool closed;
 	struct ring_out out;
 	struct ring_in in;
+	/* QPs that wait for room (line.c).  While the line is open, the first is due. */
+	struct list line;
+	bool open;
+	/* What is left of RING_SHARE for the first since out.head was turn_at. */
+	uint32_t left, turn_at;
+	struct list unanswered; /* QPs that have asked for an ACK (shm/) */
+	/* What each QP has executed, by the QP's index (wire/qpn.h): ours for the other
+	 * process to read, and its own. */
+	_Atomic uint64_t *executed;
+	const _Atomic uint64_t *theirs;
 	struct reply_room replies;    /* where the peer answers */
 	struct reply_shared *replied; /* where it is answered */
 	struct list starved;	      /* QPs that wait for a place for an answer; turn */
@@ -104,11 +126,14 @@ struct peer {
 	bool is_hot;	     /* the ring is polled, so its writer sends no KICK */
 	struct list dirty;   /* in local->dirty if it was written to */
 	struct hang drops[PEER_DROPS]; /* segments for QPs that take none (shm/hint.c) */
+	uint64_t direct, direct_bytes; /* copies to and from the peer's memory */
+	/* Requests carried out by the threads that posted them, of QPs that have left. */
+	uint64_t at_once, at_once_bytes;
 };
 
 struct local_counters {
 	uint64_t out, in, out_bytes, in_bytes; /* records, and bytes of payload */
-	/* Of peers that have ended: the counts of lane.direct and lane.at_once. */
+	/* of peers that have ended */
 	uint64_t direct, direct_bytes, at_once, at_once_bytes;
 };
 
@@ -120,8 +145,7 @@ struct local {
 	const struct local_ops *ops;
 	void *arg;
 	enum local_way way;
-	bool segments;		    /* are offered to peers */
-	_Atomic unsigned nsegments; /* peers that ever had agreed on them */
+	_Atomic unsigned npeers; /* that there ever were */
 	const char *off_why;
 	struct list peers, dirty, dead;
 	struct list hot, cold; /* lists of peers that are up */
@@ -152,20 +176,18 @@ static inline void local_prolong(struct local *l)
 /* Around every use of p->out. */
 static inline NO_TSA void peer_lock(struct peer *p)
 {
-	if (p->segments)
-		brief_take(&p->writing);
+	brief_take(&p->writing);
 }
 
 static inline NO_TSA void peer_unlock(struct peer *p)
 {
-	if (p->segments)
-		brief_give(&p->writing);
+	brief_give(&p->writing);
 }
 
 /* In exit(): is the lock held by the very thread that ends, which will not go on? */
 static inline bool peer_stays_locked(const struct peer *p)
 {
-	return p->l->core->leaving && p->segments && !brief_comes_free(&p->writing);
+	return p->l->core->leaving && !brief_comes_free(&p->writing);
 }
 
 /* Tells the peer, which waits for it, that what `word` says was executed, and wakes it at
@@ -214,15 +236,29 @@ void peer_release(struct peer *p); /* buried once its last QP has left */
 void local_bury(struct local *l);  /* frees released peers */
 /* The peer's ring was written to: the peer will be woken at the turn's end. */
 void peer_wrote(struct peer *p);
-/* p's ring is full.  Returns false if the peer has read nothing for STALL_NS. */
+/* p's ring is full, or not there yet.  Returns false if the peer has read nothing for
+ * STALL_NS. */
 bool peer_reads(struct peer *p, uint64_t now);
 void peer_heat(struct peer *p);
 void peer_cool(struct peer *p);
 void peer_kick(struct peer *p);
+/* Are the words there, of a peer that is up or was? */
+static inline bool peer_has_met(const struct peer *p)
+{
+	return p->executed && (p->state == PEER_UP || p->state == PEER_DEAD);
+}
+/* Reads how far the peer has read.  False: it says what cannot be, and is broken now. */
+bool peer_look(struct peer *p);
+struct peer_route peer_route(const struct link_addr *addr);
+/* The QP, which is locked, leads to the peer; or does no more. */
+void peer_join(struct peer *p, struct peer_qp *q);
+void peer_leave(struct peer *p, struct peer_qp *q);
+/* Some of the peer's memory is mapped here: threads that post may use it. */
+void peer_is_mapped(struct peer *p);
 /* Does any QP wait for room in p's ring? */
 static inline bool peer_waits(const struct peer *p)
 {
-	return lane_is_awaited(&p->lane);
+	return !p->open && !list_empty(&p->line);
 }
 /* Does the peer poll its ring, and so the ring from it, without a KICK? */
 bool peer_looks(const struct peer *p);
@@ -232,25 +268,42 @@ void peer_drain(struct peer *p);
 /* Has the peer executed requests that our QPs wait for? */
 static inline bool peer_has_news(const struct peer *p)
 {
-	return (p->segments || !list_empty(&p->lane.unanswered)) &&
-	       atomic_load_explicit(&p->answered->count, memory_order_acquire) !=
-		       p->heard;
+	return atomic_load_explicit(&p->answered->count, memory_order_acquire) !=
+	       p->heard;
 }
 /* Makes QPs that wait for room due, if there is room. */
 void peer_admit(struct peer *p);
 
-/* --- what is in the rings (lane.c, dgram.c) ------------------------------ */
-
-void peer_make_lane(struct peer *p);
 /* The pipe is unmapped, so nothing may point into it. */
 void peer_forget_pipe(struct peer *p);
-/* Takes in a packet if it is a SEND in one packet and nothing else is to be done.  For
- * any turn, also a brief one. */
-bool lane_input_short(struct peer *p, const struct rec *r, const uint8_t *payload,
-		      uint32_t len, uint64_t now);
-/* Takes in a packet.  Returns false if no urnic writes such a record. */
-bool lane_input(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len,
-		uint64_t now);
+
+/* --- the line (line.c) --------------------------------------------------- */
+
+/* QPs that find no room in the ring stand in line.  While the line is open, the first
+ * takes a share of the room and goes to the line's end if it has more to write; whoever
+ * comes stands behind the others.  All with the turn held.
+ *
+ * May the QP write now?  (In exit() locked QPs are passed over.) */
+bool line_lets(const struct peer *p, const struct peer_qp *q);
+/* Puts the QP at the end of the line if it was its turn or it was in none.  full: the
+ * ring has no room, which shuts the line; otherwise it is not the QP's turn, or no
+ * longer.
+ */
+void line_wait(struct peer *p, struct peer_qp *q, bool full);
+void line_leave(struct peer *p, struct peer_qp *q);
+/* Around the output of a QP: begins its turn, if it is its turn.  If it was, the end
+ * calls the next. */
+bool line_begin(struct peer *p, struct peer_qp *q);
+void line_end(struct peer *p, struct peer_qp *q);
+/* There is room again for the first in line, which becomes due. */
+void line_open(struct peer *p);
+static inline bool line_has(const struct peer_qp *q)
+{
+	return !list_empty(&q->wait);
+}
+
+/* --- datagrams (dgram.c) ------------------------------------------------- */
+
 void dgram_input(struct peer *p, const uint8_t *payload, uint32_t len, uint64_t now);
 
 /* --- the handshake (handshake.c) ----------------------------------------- */

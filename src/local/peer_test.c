@@ -33,7 +33,6 @@ static struct two open_two(const struct sim_conf *conf)
 	if (conf)
 		c = *conf;
 	c.same_host = true;
-	c.segments |= *pair_segments();
 	t.s = sim_open(&c);
 	t.low = &t.s->node[t.s->node[0].core.slot > t.s->node[1].core.slot];
 	t.high = &t.s->node[t.low == t.s->node];
@@ -45,14 +44,14 @@ static struct peer *seen_by(const struct sim_node *n, const struct sim_node *oth
 	return local_of(&n->core)->by_slot[other->core.slot];
 }
 
-static struct lane *handshake(struct sim_node *n, const struct sim_node *other)
+static struct peer *handshake(struct sim_node *n, const struct sim_node *other)
 {
-	struct lane *l;
+	struct peer *p;
 
 	turn_take(&n->core.turn);
-	l = local_lane(local_of(&n->core), other->core.slot);
+	p = local_peer(local_of(&n->core), other->core.slot);
 	turn_give(&n->core.turn);
-	return l;
+	return p;
 }
 
 /* Connects the two hosts, so that descriptors are accepted. */
@@ -149,7 +148,6 @@ static void qps_wait_and_are_sent_away(void **state)
 	(void)state;
 	for (int off = 0; off < 2; off++) {
 		const struct sim_conf c = { .same_host = true,
-					    .segments = *pair_segments(),
 					    .off = { off == 0, off == 1 } };
 		const struct ibv_qp_cap cap = { .max_send_wr = 4 };
 		struct sim *s = sim_open(&c);
@@ -157,7 +155,10 @@ static void qps_wait_and_are_sent_away(void **state)
 		struct cq *cq = sim_cq(s, !off, 10);
 		struct qp *qp = sim_qp(s, !off, IBV_QPT_RC, cq, cq, NULL, &cap);
 
-		local_connect(qp, handshake(n, &s->node[off]));
+		lock_take(&qp->lock);
+		assert_int_equal(qp_change_transport(qp, &shm_transport), 0);
+		shm_connect(qp, handshake(n, &s->node[off]));
+		lock_give(&qp->lock);
 		assert_int_equal(n->refused, 0);
 		assert_true(sim_run(s, SEC));
 		assert_int_equal(n->refused, 1);
@@ -181,11 +182,11 @@ static void nobody_lives_there(void **state)
 		 "info: slot %u: messages go through UDP: no process of this host has "
 		 "that slot (any more)\n",
 		 nobody);
-	LOGGED(text, "info", assert_null(local_lane(l, nobody)));
+	LOGGED(text, "info", assert_null(local_peer(l, nobody)));
 	assert_non_null(strstr(text, want));
 	assert_null(l->by_slot[nobody]);
-	assert_null(local_lane(l, 0));
-	assert_null(local_lane(l, SLOT_LAST + 1));
+	assert_null(local_peer(l, 0));
+	assert_null(local_peer(l, SLOT_LAST + 1));
 	sim_close(t.s);
 }
 
@@ -214,7 +215,6 @@ static void who_never_answers_is_silent(void **state)
 	const uint64_t timeout = 4096ull << 10;
 	const struct sim_conf c = {
 		.same_host = true,
-		.segments = *pair_segments(),
 		.pipe_only = true,
 		.timeout = 10,
 		.retry_cnt = 3,
@@ -264,7 +264,7 @@ static void who_was_stopped_has_not_been_silent(void **state)
 		}
 		s->node[1].stopped = true;
 		sim_bring(s, qp[0], qp[1], &c);
-		qp[0]->attr.retry_cnt = ib_qp(qp[0])->req.s.retry_left = 0;
+		qp[0]->attr.retry_cnt = shm_qp(qp[0])->src.s.retry_left = 0;
 		sim_send(qp[0], &(struct ibv_send_wr){ .opcode = IBV_WR_SEND,
 						       .send_flags = IBV_SEND_SIGNALED });
 		sim_run(s, 1000);
@@ -292,7 +292,7 @@ static void who_was_stopped_has_not_been_silent(void **state)
 static void the_other_process_is_named(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
-	char want[IB_PEER_LEN], text[IB_PEER_LEN];
+	char want[PEER_TEXT], text[PEER_TEXT];
 	struct qp *qp = f->p.qp[0];
 
 	(void)state;
@@ -597,6 +597,5 @@ int main(void)
 		cmocka_unit_test(an_export_table_that_is_not_one_is_not_used),
 	};
 
-	return cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

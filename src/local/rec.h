@@ -10,11 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PIPE_VERSION = 7 };
+enum { PIPE_VERSION = 8 };
 
 enum rec_kind {
 	REC_PAD,     /* empty: fills the end of the ring */
-	REC_PACKET,  /* a packet of RC or UC: header values and payload */
 	REC_DGRAM,   /* a datagram of UD (dgram.c) */
 	REC_SEGMENT, /* of a request, or a QP's last word (shm/) */
 	REC_KINDS
@@ -24,25 +23,19 @@ enum rec_flag {
 	REC_WIDE = 1 << 0, /* the record has the second header */
 	REC_SE = 1 << 1,
 	REC_ACKREQ = 1 << 2,
-	REC_WRITTEN = 1 << 3, /* a WRITE whose data was written directly */
-	/* A SEND by reference: no payload follows, but the second header says where in
-	 * the writer's memory it lies, and how long it is (wire/ib_pkt.h). */
-	REC_BY_REF = 1 << 4,
-	REC_BY_VALUE = 1 << 5, /* a NAK of such a SEND */
-	REC_AGAIN = 1 << 6,    /* a NAK after which the receive is posted (ib/rnr.c) */
 };
 
 struct rec {
 	uint32_t stamp; /* as the ring defines it */
 	uint32_t bytes; /* length of the record: headers and payload */
 	uint8_t kind, flags;
-	uint8_t opcode, syndrome; /* of the BTH and the AETH */
-	uint32_t dst, src;	  /* QPNs */
+	uint8_t opcode, life; /* of a segment: shm/shm_qp.h */
+	uint32_t dst, src;    /* QPNs */
 	uint32_t psn;
-	uint32_t data; /* ImmDt in network byte order, IETH's rkey, FETH, or AETH's MSN */
-	uint32_t route; /* net/lane.h */
-	/* RETH, AtomicETH, AtomicAckETH: */
-	uint64_t va; /* or the value of AtomicAckETH */
+	uint32_t data;	/* ImmDt in network byte order, IETH's rkey, FETH, or a place */
+	uint32_t route; /* local/peer.h */
+	/* As in RETH and AtomicETH: */
+	uint64_t va;
 	uint32_t rkey, len;
 	uint64_t compare, swap_add;
 };

@@ -68,7 +68,7 @@ static void rnr_waits_and_counts(void **state)
 	assert_int_equal(fix_wc(f, 0, 1, IBV_WC_RNR_RETRY_EXC_ERR).vendor_err,
 			 VERR_RNR_RETRIES);
 	/* By segments the peer waits a little before it says RNR first. */
-	assert_took(f, since, 2 * 640000 + (pair_is_shm(f, 0) ? 2 * MS : 0));
+	assert_took(f, since, 2 * 640000 + 2 * MS);
 	assert_int_equal(pair_peer(f, 0)->out.head - before, 3);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
 	fix_close(f);
@@ -163,10 +163,7 @@ static void make_unready(struct fix *f, enum unready how)
 		f->p.qp[1]->attr.dest_qp_num++;
 		break;
 	case WRONG_PATH:
-		if (pair_is_shm(f, 1))
-			shm_qp(f->p.qp[1])->route_in++;
-		else
-			pair_q(f, 1)->route_in++;
+		pair_shm(f, 1)->route_in++;
 		break;
 	case DESTROYED:
 		sim_destroy(f->s, f->p.qp[1]);
@@ -261,86 +258,6 @@ static void what_a_process_asks_itself_is_no_answer(void **state)
 	fix_close(f);
 }
 
-/* --- an answer that waits ------------------------------------------------ */
-
-/* B has taken A's READ, and has no room for the answer.  Neither runs. */
-static struct fix *with_a_taken_read(void)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, &quick);
-
-	pair_stop(f, 1);
-	fix_post(f, IBV_WR_RDMA_READ, 1, 0, 10, 0);
-	pair_run(f, 1000);
-	pair_stop(f, 0);
-	pair_fill(f, 1);
-	pair_go(f, 1);
-	pair_run(f, 1000);
-	assert_int_equal(pair_q(f, 1)->rsp.resources, 1);
-	pair_stop(f, 1);
-	return f;
-}
-
-/* B's process writes a packet that is for no QP. */
-static void write_any(struct fix *f)
-{
-	struct core *core = &f->s->node[1].core;
-	struct peer *p = pair_peer(f, 1);
-	struct rec *r;
-
-	turn_take(&core->turn);
-	r = ring_reserve(&p->out, REC_HEAD);
-	assert_non_null(r);
-	*r = (struct rec){ .kind = REC_PACKET,
-			   .opcode = ib_opcode(IB_RC, IB_ACK, IB_ONLY, IB_NONE) };
-	ring_publish(&p->out, r, REC_HEAD);
-	peer_wrote(p);
-	local_flush(local_of(core));
-	turn_give(&core->turn);
-}
-
-/* The answer waits behind what the peer writes for others. */
-static void whose_answer_waits_does_not_time_out(void **state)
-{
-	struct fix *f = with_a_taken_read();
-	uint64_t since;
-
-	(void)state;
-	pair_go(f, 0);
-	pair_run(f, 1000);
-	for (unsigned i = 0; i < 50; i++) {
-		write_any(f);
-		pair_run(f, TIMEOUT_10);
-		fix_no_wc(f, 0);
-	}
-	since = f->s->now;
-	fix_wc(f, 0, 1, IBV_WC_RETRY_EXC_ERR);
-	assert_in_range(f->s->now - since, 3 * TIMEOUT_10, 5 * TIMEOUT_10 + 1000);
-	fix_close(f);
-}
-
-/* B's QP ends before it answers, and has no room to say so. */
-static void who_has_ended_answers_no_more(void **state)
-{
-	struct fix *f = with_a_taken_read();
-	uint64_t since;
-	struct ibv_wc wc;
-
-	(void)state;
-	sim_destroy(f->s, f->p.qp[1]);
-	f->p.qp[1] = NULL;
-	pair_go(f, 0);
-	pair_run(f, 1000);
-	since = f->s->now;
-	while (cq_poll(f->p.cq[0], 1, &wc) == 0) {
-		assert_in_range(f->s->now - since, 0, 100 * TIMEOUT_10);
-		write_any(f);
-		pair_run(f, MS);
-	}
-	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
-	assert_in_range(f->s->now - since, 3 * TIMEOUT_10, 5 * TIMEOUT_10 + MS);
-	fix_close(f);
-}
-
 static void who_becomes_ready_is_found(void **state)
 {
 	(void)state;
@@ -365,24 +282,6 @@ static void who_becomes_ready_is_found(void **state)
 		fix_same(f, 0, 3100);
 		fix_close(f);
 	}
-}
-
-/* Probes come after 1 ms, 2 ms more and so on; after each timeout from 1 ms again. */
-static void who_is_not_ready_is_asked_ever_less(void **state)
-{
-	static const uint64_t at[] = { 500, 1500, 3500, 4500, 5500, 7500 }; /* us */
-	struct fix *f = pair_open(IBV_QPT_RC,
-				  &(struct sim_conf){ .pipe_only = true, .timeout = 10 });
-	uint32_t before = pair_peer(f, 0)->out.head;
-
-	(void)state;
-	fix_modify(f, 1, IBV_QPS_RESET);
-	fix_post(f, IBV_WR_SEND, 1, 0, 10, 0);
-	for (unsigned i = 0; i < 6; i++) {
-		pair_run(f, (at[i] - (i ? at[i - 1] : 0)) * 1000);
-		assert_int_equal(pair_peer(f, 0)->out.head - before, i + 1);
-	}
-	fix_close(f);
 }
 
 /* --- time ---------------------------------------------------------------- */
@@ -577,14 +476,5 @@ int main(void)
 		cmocka_unit_test(an_end_waits_half_a_second_for_its_reader),
 	};
 
-	/* An answer by segments never waits, and nobody asks for it. */
-	const struct CMUnitTest packets[] = {
-		cmocka_unit_test(whose_answer_waits_does_not_time_out),
-		cmocka_unit_test(who_has_ended_answers_no_more),
-		cmocka_unit_test(who_is_not_ready_is_asked_ever_less),
-	};
-
-	return cmocka_run_group_tests(packets, NULL, NULL) +
-	       cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,12 @@ struct ring_in {
 	uint32_t tail, told; /* told: the value written to s->tail */
 };
 
+/* A position, of which other threads may be writing the next value. */
+static inline uint32_t ring_mark(const uint32_t *at)
+{
+	return __atomic_load_n(at, __ATOMIC_RELAXED);
+}
+
 /* The slots of a record; bytes is at most what a ring holds. */
 static inline uint32_t ring_slots(uint32_t bytes)
 {
@@ -105,7 +111,7 @@ static inline void ring_publish(struct ring_out *r, struct rec *rec, uint32_t by
 			     0))
 		__atomic_store_n(&next->stamp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&rec->stamp, ring_stamp(r->head), __ATOMIC_RELEASE);
-	/* Others read it without the writers' lock (net/lane.h, written). */
+	/* Others read it without the writers' lock: ring_mark(). */
 	__atomic_store_n(&r->head, end, __ATOMIC_RELAXED);
 }
 

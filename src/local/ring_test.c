@@ -37,7 +37,7 @@ static bool put_in(struct rec *r, uint32_t len, uint32_t number)
 {
 	if (!r)
 		return false;
-	r->kind = REC_PACKET;
+	r->kind = REC_SEGMENT;
 	r->flags = 0;
 	r->flags = 0;
 	r->psn = number;
@@ -64,7 +64,7 @@ static bool get(uint32_t len, uint32_t number)
 
 	if (ring_next(&in, &r, &at, &n) != 1)
 		return false;
-	assert_int_equal(r.kind, REC_PACKET);
+	assert_int_equal(r.kind, REC_SEGMENT);
 	assert_int_equal(r.psn, number);
 	assert_int_equal(n, len);
 	for (uint32_t i = 0; i < n; i++)
@@ -179,7 +179,7 @@ static void old_payload_is_no_record(void **state)
 	uint32_t n;
 
 	(void)state;
-	r->kind = REC_PACKET;
+	r->kind = REC_SEGMENT;
 	r->flags = 0;
 	r->flags = 0;
 	for (uint32_t i = 1; i < 4; i++)
@@ -201,8 +201,8 @@ static void garbage(void **state)
 {
 	/* clang-format off */
 	static const struct { uint32_t bytes; uint8_t kind, flags; } bad[] = {
-		{ 0, REC_PACKET, 0 }, { 31, REC_PACKET, 0 }, { 63, REC_PACKET, REC_WIDE },
-		{ REC_HEAD + RING_CHUNK + 1, REC_PACKET, 0 }, { UINT32_MAX, REC_PACKET, 0 },
+		{ 0, REC_SEGMENT, 0 }, { 31, REC_SEGMENT, 0 }, { 63, REC_SEGMENT, REC_WIDE },
+		{ REC_HEAD + RING_CHUNK + 1, REC_SEGMENT, 0 }, { UINT32_MAX, REC_SEGMENT, 0 },
 		{ 64, REC_KINDS, 0 }, { 64, 255, 0 }, { 0, REC_PAD, 0 },
 		{ SLOT * RING_SLOTS + 1, REC_PAD, 0 }, { UINT32_MAX, REC_PAD, 0 },
 	};
@@ -222,7 +222,7 @@ static void garbage(void **state)
 	/* A record that crosses the ring's end. */
 	in.tail = RING_SLOTS - 1;
 	r = (struct rec *)(void *)shared->slot[RING_SLOTS - 1];
-	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_PACKET, .bytes = 65 };
+	*r = (struct rec){ .stamp = in.tail << 1 | 1, .kind = REC_SEGMENT, .bytes = 65 };
 	assert_int_equal(ring_next(&in, &copy, &at, &n), -EPROTO);
 
 	/* A pad reaches the ring's end, and is never the whole ring. */

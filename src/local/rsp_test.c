@@ -194,73 +194,6 @@ static void a_receive_with_a_bad_key(void **state)
 	fix_close(f);
 }
 
-/* A record may say that the peer has written the data directly: only once, and with a
- * length that is allowed. */
-static void data_that_came_otherwise_has_no_payload(void **state)
-{
-	static const struct {
-		enum ib_place place;
-		uint32_t len, dma_len;
-	} row[] = {
-		{ IB_ONLY, 8, 8 },
-		{ IB_FIRST, 0, 8 },
-		{ IB_ONLY, 0, 0x80000001 },
-	};
-	static const uint8_t data[8];
-	struct rec rec[LOOK];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
-		struct fix *f = pair_open(IBV_QPT_RC, NULL);
-		const struct ib_fields w = {
-			.opcode = ib_opcode(IB_RC, IB_WRITE, row[i].place, IB_NONE),
-			.va = f->mr[1]->mkey.base,
-			.rkey = f->mr[1]->mkey.key,
-			.dma_len = row[i].dma_len,
-			.written = true,
-		};
-
-		pair_stop(f, 0);
-		pair_write(f, 0, &w, data, row[i].len);
-		pair_run(f, 1000);
-		assert_int_equal(pair_look(f, 1, rec, LOOK), 1);
-		assert_string_equal(rec_name(&rec[0]), "ACK");
-		assert_int_equal(rec[0].syndrome,
-				 aeth_syndrome(AETH_NAK, NAK_INVALID_REQUEST));
-		assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
-		fix_close(f);
-	}
-}
-
-/* A record of a WRITE that the peer has done directly needs the same rights as a
- * WRITE. */
-static void data_that_came_otherwise_needs_its_rights_too(void **state)
-{
-	struct ib_fields w = {
-		.opcode = ib_opcode(IB_RC, IB_WRITE, IB_ONLY, IB_IMM),
-		.dma_len = 100,
-		.written = true,
-	};
-
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		struct fix *f = pair_open(IBV_QPT_RC, NULL);
-
-		fix_recv(f, 8, 10000, 100);
-		w.va = f->mr[1]->mkey.base;
-		w.rkey = f->mr[1]->mkey.key ^ (i == 1 ? 0x100 : 0);
-		if (i == 2)
-			f->p.qp[1]->attr.qp_access_flags = 0;
-		pair_write(f, 0, &w, NULL, 0);
-		if (i == 0)
-			assert_int_equal(fix_wc(f, 1, 8, IBV_WC_SUCCESS).byte_len, 100);
-		else
-			fix_wc(f, 1, 8,
-			       i == 1 ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR);
-		fix_close(f);
-	}
-}
-
 /* --- a READ that fails in its middle ------------------------------------- */
 
 static void region_gone_under_a_read(void **state)
@@ -315,12 +248,5 @@ int main(void)
 		cmocka_unit_test(memory_gone_under_a_read),
 	};
 
-	const struct CMUnitTest packets[] = {
-		cmocka_unit_test(data_that_came_otherwise_has_no_payload),
-		cmocka_unit_test(data_that_came_otherwise_needs_its_rights_too),
-	};
-
-	return cmocka_run_group_tests(packets, NULL, NULL) +
-	       cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,6 @@ static int say(struct peer *p, enum say what, bool yes)
 		.version = PIPE_VERSION,
 		.what = (uint8_t)what,
 		.yes = yes,
-		.segments = p->l->segments,
 		.bytes = sizeof(struct pipe_shared),
 	};
 	int fd[MSG_FDS] = { -1, -1 }, exports_fd = direct_of(p->l->core)->exports_fd;

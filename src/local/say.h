@@ -23,8 +23,7 @@ enum say {
 };
 
 struct pipe_msg {
-	uint8_t version, what, yes;
-	uint8_t segments;   /* may RC go by segments? */
+	uint8_t version, what, yes, zero;
 	uint32_t bytes;	    /* size of the offered memory */
 	struct nonce nonce; /* at == 0: its memory must not be copied directly */
 };

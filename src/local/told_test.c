@@ -200,44 +200,6 @@ static void what_it_did_before_is_no_answer(void **state)
 
 /* --- the count and the last words ---------------------------------------- */
 
-static const struct lane_ops *real_ops;
-static unsigned nudges;
-
-/* A process that looks at once finds the word, and its receive has completed. */
-static void look_and_nudge(struct lane *l, uint64_t word)
-{
-	const struct peer *p = container_of(l, struct peer, lane);
-	unsigned here = 0;
-
-	for (unsigned i = 0; i < QPN_INDICES; i++)
-		here += atomic_load(&p->lane.executed[i]) == word;
-	assert_int_equal(here, 1);
-	list_for(n, &l->qps)
-		assert_false(cq_empty(container_of(n, struct qp, lane.node)->recv_cq));
-	nudges++;
-	real_ops->nudge(l, word);
-}
-
-static void told_before_the_news(void **state)
-{
-	struct fix *f = pair_open(IBV_QPT_RC, NULL);
-	struct lane *l = &pair_peer(f, 1)->lane;
-	struct lane_ops ops = *l->ops;
-
-	(void)state;
-	real_ops = l->ops;
-	ops.nudge = look_and_nudge;
-	l->ops = &ops;
-	nudges = 0;
-	fix_recv(f, 8, 0, 8);
-	fix_post(f, IBV_WR_SEND, 1, 0, 8, 0);
-	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
-	assert_int_equal(nudges, 1);
-	l->ops = real_ops;
-	fix_close(f);
-}
-
 /* If many requests are executed at once, the words are found beside the count, or by
  * looking at each QP. */
 static void news_of_any_number(void **state)
@@ -265,10 +227,9 @@ static void news_of_any_number(void **state)
 static void say_executed(struct fix *f, int side, uint64_t word)
 {
 	struct core *core = &f->s->node[side].core;
-	struct lane *l = &pair_peer(f, side)->lane;
 
 	turn_take(&core->turn);
-	l->ops->nudge(l, word);
+	peer_nudge(pair_peer(f, side), word);
 	local_flush(local_of(core));
 	turn_give(&core->turn);
 	pair_run(f, 1000);
@@ -312,15 +273,15 @@ static void news_of_another(void **state)
 static void news_that_was_written_over(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
-	struct lane *l = &pair_peer(f, 1)->lane;
+	struct peer *p = pair_peer(f, 1);
 	uint64_t right;
 
 	(void)state;
 	right = word_of_a_write(f);
-	atomic_store(&l->executed[qpn_index(pair_qp(f, 1)->qpn)], right);
-	l->ops->nudge(l, right);
+	atomic_store(&p->executed[qpn_index(pair_qp(f, 1)->qpn)], right);
+	peer_nudge(p, right);
 	for (unsigned i = 1; i < ANSWERS; i++)
-		l->ops->nudge(l, another(right));
+		peer_nudge(p, another(right));
 	say_executed(f, 1, another(right));
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_close(f);
@@ -400,11 +361,5 @@ int main(void)
 		cmocka_unit_test(quiet_or_not),
 	};
 
-	const struct CMUnitTest packets[] = {
-		cmocka_unit_test(told_before_the_news),
-	};
-
-	return cmocka_run_group_tests(packets, NULL, NULL) +
-	       cmocka_run_group_tests_name("packets", tests, NULL, NULL) +
-	       cmocka_run_group_tests_name("segments", tests, by_segments, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

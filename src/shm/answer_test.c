@@ -502,7 +502,7 @@ static void waiting_for_room_costs_no_retry(void **state)
 	recv_at(f, 1, 1, 0, 8);
 	post_at(f, 0, 1, 0, 8, 0);
 	pair_run(f, MS);
-	assert_true(qp_waits_for_lane(f->p.qp[0]));
+	assert_true(line_has(&shm_qp(f->p.qp[0])->lists));
 	for (unsigned i = 0; i < 10; i++) {
 		in->tail++;
 		(void)ring_tell(in);

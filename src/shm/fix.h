@@ -13,7 +13,6 @@ static inline struct fix *direct_segments(enum ibv_qp_type type, struct sim_conf
 {
 	struct fix *f;
 
-	conf.segments = true;
 	f = pair_open(type, &conf);
 	for (int i = 0; i < 2; i++)
 		assert_ptr_equal(f->p.qp[i]->transport, &shm_transport);
@@ -119,7 +118,7 @@ static inline void write_pieces(struct fix *f)
 static inline void open_more(struct fix *f, struct sim_pair *p, unsigned n,
 			     struct sim_conf conf)
 {
-	conf.same_host = conf.pipe_only = conf.segments = true;
+	conf.same_host = conf.pipe_only = true;
 	for (unsigned i = 0; i < n; i++)
 		p[i] = sim_pair(f->s, IBV_QPT_RC, &conf);
 	pair_run(f, MS);
@@ -154,7 +153,7 @@ static inline void stray_record(struct fix *f, int side, struct rec r, uint32_t 
 	struct rec *to;
 
 	r.kind = head->kind;
-	r.syndrome = head->syndrome;
+	r.life = head->life;
 	r.dst = head->dst;
 	r.src = head->src;
 	r.route = head->route;

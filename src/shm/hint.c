@@ -30,7 +30,8 @@ const char *segment_name(unsigned op)
 
 const char *peer_text(const struct qp *qp, char text[static PEER_TEXT])
 {
-	const struct reach *r = qp->lane.via ? qp->lane.via->reach : NULL;
+	const struct peer *p = shm_qp(qp)->peer;
+	const struct reach *r = p ? &p->reach : NULL;
 	char gid[INET6_ADDRSTRLEN], process[32] = "";
 
 	addr_text(qp->attr.ah_attr.grh.dgid.raw, gid);

@@ -8,6 +8,7 @@
 
 #include "shm/shm_qp.h"
 #include "verbs/due.h"
+#include "verbs/qp.h"
 #include "wire/well_known.h"
 
 static int open_qp(struct qp *qp)
@@ -19,35 +20,38 @@ static int open_qp(struct qp *qp)
 	q->qp = qp;
 	q->src.timeout_at = NEVER;
 	q->dst.odd = DST_CLOSED;
+	q->lists.qp = qp;
+	list_init(&q->lists.node);
+	list_init(&q->lists.wait);
+	list_init(&q->ack);
 	list_init(&q->starved);
 	qp->tp.state = q;
 	return 0;
 }
 
-/* The QP's lane is set: finds what depends on it and on the path. */
+/* Finds what depends on the peer and on the path. */
 static void meet(struct shm_qp *q)
 {
 	struct qp *qp = q->qp;
-	struct lane *l = qp->lane.via;
-	const bool words = l && l->executed && qp->reliable;
-	struct lane_route route;
+	const struct peer *p = q->peer;
+	const bool words = p && peer_has_met(p) && qp->reliable;
+	struct peer_route route;
 	uint32_t pkey;
 
-	q->peer = l ? container_of(l, struct peer, lane) : NULL;
-	q->word = words ? &l->executed[qpn_index(qp->qpn)] : NULL;
-	q->answer = words ? &l->theirs[qpn_index(qp->attr.dest_qp_num)] : NULL;
-	if (!l)
+	q->word = words ? &p->executed[qpn_index(qp->qpn)] : NULL;
+	q->answer = words ? &p->theirs[qpn_index(qp->attr.dest_qp_num)] : NULL;
+	if (!p)
 		return;
 	/* Segments of other addresses, of another partition, or of another service are
 	 * refused, as on a wire. */
-	route = l->ops->route(&qp->path.addr);
+	route = peer_route(&qp->path.addr);
 	pkey = (qp_pkey(qp) & (PKEY_FULL - 1u)) | (qp->reliable ? 0 : PKEY_FULL);
 	q->dest = qp->attr.dest_qp_num;
 	q->route_in = route.in ^ pkey;
 	q->head = (struct rec){
 		.kind = REC_SEGMENT,
 		.opcode = SEGMENT_ONLY,
-		.syndrome = q->head.syndrome, /* the life: src_reset() */
+		.life = q->head.life, /* the life: src_reset() */
 		.dst = q->dest,
 		.src = qp->qpn,
 		.route = route.out ^ pkey,
@@ -60,7 +64,8 @@ static void leave(struct shm_qp *q) REQUIRES(q->qp->lock)
 	dst_close(q);
 	src_reset(q, 0);
 	dst_reset(q);
-	qp_leave_lane(q->qp);
+	if (q->peer)
+		peer_leave(q->peer, &q->lists);
 	q->peer = NULL;
 	q->word = NULL;
 	q->answer = NULL;
@@ -122,6 +127,25 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 	return 0;
 }
 
+void shm_connect(struct qp *qp, struct peer *p)
+{
+	struct shm_qp *q = shm_qp(qp);
+
+	qp_is_held(q->qp);
+	leave(q);
+	q->peer = p;
+	peer_join(p, &q->lists);
+}
+
+/* Nothing was sent yet, nor taken in. */
+void shm_up(struct qp *qp, uint64_t now)
+{
+	lock_take(&qp->lock);
+	(void)qp_enter_again(qp, now); /* enter() cannot fail */
+	due_add(qp->core, qp);
+	lock_give(&qp->lock);
+}
+
 static uint64_t run(struct qp *qp, uint64_t now)
 {
 	struct shm_qp *q = shm_qp(qp);
@@ -153,7 +177,7 @@ static void describe_peer(const struct qp *qp, char *buf, size_t size)
 }
 
 const struct transport shm_transport = {
-	.name = "shm",
+	.name = "local",
 	.open = open_qp,
 	.close = close_qp,
 	.enter = enter,

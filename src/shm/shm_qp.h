@@ -70,7 +70,7 @@ static inline uint32_t segment_head(unsigned op)
 	return segment_is_wide(op) ? REC_HEAD_WIDE : REC_HEAD;
 }
 
-/* The word of a QP as target: what it says to its source (net/lane.h, executed).
+/* The word of a QP as target: what it says to its source.
  *
  *	index of the source's QP (14) | life (8) | count (10) | syndrome (8) | number (24)
  *
@@ -112,10 +112,12 @@ enum request_way {
 
 struct shm_qp {
 	struct qp *qp;
-	struct peer *peer;	 /* while the QP has a lane */
+	struct peer *peer;	 /* where the QP leads to; or NULL */
+	struct peer_qp lists;	 /* the peer's, that it is in */
+	struct list ack;	 /* in peer->unanswered, with the ring's lock */
 	struct rec head;	 /* of segments that leave: what is the same in all */
 	uint32_t dest, route_in; /* the peer's QPN; the route of what comes in */
-	/* This QP's word, and the peer's for it; NULL: no lane, or UC */
+	/* This QP's word, and the peer's for it; NULL: the peer is not up, or UC */
 	_Atomic uint64_t *word;
 	const _Atomic uint64_t *answer;
 	struct {
@@ -125,7 +127,7 @@ struct shm_qp {
 				 */
 		uint32_t heard; /* count of the last NAK that was heard, or HEARD_NONE */
 		unsigned agains; /* times that the peer has asked again at no cost */
-		bool listed;	 /* in lane.unanswered; UC: set, and never is */
+		bool listed;	 /* in peer->unanswered; UC: set, and never is */
 		/* A timer runs, or run() is about to set it. */
 		bool timed;
 		bool excused;	     /* the timeout was given once more */

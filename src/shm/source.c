@@ -36,15 +36,15 @@ void src_reset(struct shm_qp *q, uint32_t first)
 	asks_drop(q);
 	if (q->src.listed && q->peer) {
 		peer_lock(q->peer);
-		list_del(&qp->lane.ack);
+		list_del(&q->ack);
 		peer_unlock(q->peer);
 	}
 	memset(&q->src, 0, sizeof(q->src));
 	q->src.listed = !qp->reliable;
 	send_reset(qp, &q->src.s, &q->src.at, first);
 	q->src.way.of = q->src.at.cur - 1;
-	q->head.syndrome = next_life();
-	q->src.says = word_of(qp->qpn, q->head.syndrome);
+	q->head.life = next_life();
+	q->src.says = word_of(qp->qpn, q->head.life);
 	q->src.heard = HEARD_NONE;
 	q->src.timeout_at = q->src.probe_at = NEVER;
 }
@@ -385,7 +385,7 @@ static void ask(struct shm_qp *q, uint64_t now)
 	shm_settle(q);
 	brief_take(&q->peer->writing);
 	if (!src_is_waiting(q)) {
-		list_del(&qp->lane.ack);
+		list_del(&q->ack);
 		q->src.listed = false;
 	}
 	brief_give(&q->peer->writing);
@@ -395,11 +395,11 @@ static void ask(struct shm_qp *q, uint64_t now)
 /* Posting threads add to the list's end meanwhile; only the turn's holder removes. */
 void shm_news(struct peer *p, uint64_t now)
 {
-	struct list *head = &p->lane.unanswered, *n, *next;
+	struct list *head = &p->unanswered, *n, *next;
 
 	for (n = next_of(p, head); n != head; n = next) {
 		next = next_of(p, n);
-		ask(shm_qp(container_of(n, struct qp, lane.ack)), now);
+		ask(container_of(n, struct shm_qp, ack), now);
 	}
 }
 
@@ -428,26 +428,28 @@ static void set_timer(struct shm_qp *q, uint64_t now)
 
 	q->src.timeout_at = ns ? went_out(&q->qp->core->round, now) + ns : NEVER;
 	q->src.mark = q->src.s.una;
-	q->src.seen = lane_mark(q->peer->lane.read);
+	q->src.seen = ring_mark(&q->peer->out.tail);
 }
 
 /* Has the peer read all that this QP has written? */
 static bool is_read(struct shm_qp *q)
 {
-	struct lane *l = &q->peer->lane;
+	struct peer *p = q->peer;
 
-	return l->ops->look(l) && (int32_t)(q->src.written - lane_mark(l->read)) <= 0;
+	return p->state == PEER_UP && peer_look(p) &&
+	       (int32_t)(q->src.written - ring_mark(&p->out.tail)) <= 0;
 }
 
 /* Has the peer read anything since the timer was set?  Of a QP that has sent nothing, and
  * waits for room or places, it is not silent either if it has read all. */
 static bool peer_reads_on(struct shm_qp *q)
 {
-	const struct lane *l = &q->peer->lane;
-	const uint32_t read = lane_mark(l->read);
+	const struct peer *p = q->peer;
+	const uint32_t read = ring_mark(&p->out.tail);
 
-	return read != q->src.seen ||
-	       (!src_is_waiting(q) && read == lane_mark(l->written));
+	return p->state == PEER_UP &&
+	       (read != q->src.seen ||
+		(!src_is_waiting(q) && read == ring_mark(&p->out.head)));
 }
 
 /* What lies in the ring is not lost: it is sent again only if the peer has read it. */
@@ -496,14 +498,14 @@ static uint64_t run_timer(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 static uint64_t bereft(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct qp *qp = q->qp;
-	struct lane *l = &q->peer->lane;
+	struct peer *p = q->peer;
 
-	if (!l->dead_since)
-		l->dead_since = now;
+	if (!p->dead_since)
+		p->dead_since = now;
 	if (qp->sq.tail == qp->sq.head)
 		return NEVER;
 	if ((!cq_empty(qp->send_cq) || !cq_empty(qp->recv_cq)) &&
-	    now - l->dead_since < NEWS_NS)
+	    now - p->dead_since < NEWS_NS)
 		return now + NEWS_LOOK_NS;
 	fail(q, IBV_WC_RETRY_EXC_ERR, VERR_PEER_ENDED, now);
 	return NEVER;
@@ -532,7 +534,7 @@ static uint64_t run_unreliable(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->l
 		return NEVER;
 	if (send_is_drained(qp, &q->src.at, false))
 		qp_drained(qp);
-	if (!qp_waits_for_lane(qp)) {
+	if (!line_has(&q->lists)) {
 		q->src.timeout_at = NEVER;
 		return NEVER;
 	}
@@ -541,7 +543,7 @@ static uint64_t run_unreliable(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->l
 	if (!silent_until(&qp->core->round, q->src.timeout_at, now))
 		return q->src.timeout_at;
 	q->src.timeout_at = NEVER;
-	qp_leave_line(qp);
+	line_leave(q->peer, &q->lists);
 	due_add(qp->core, qp);
 	return NEVER;
 }
@@ -600,7 +602,7 @@ uint64_t src_run(struct shm_qp *q, uint64_t now)
 		return NEVER;
 	if (send_is_drained(qp, &q->src.at, false))
 		qp_drained(qp);
-	if (q->peer->lane.state == LANE_DEAD)
+	if (q->peer->state == PEER_DEAD)
 		return bereft(q, now);
 	if (q->src.s.rnr_until) {
 		if (now < q->src.s.rnr_until)

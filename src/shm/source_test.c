@@ -165,7 +165,7 @@ static void binds(void **state)
 static void more_words_than_are_kept(void **state)
 {
 	enum { MORE = 2 * ANSWERS };
-	struct sim_conf conf = { .same_host = true, .pipe_only = true, .segments = true };
+	struct sim_conf conf = { .same_host = true, .pipe_only = true };
 	struct fix *f = plain_pair();
 	struct sim_pair more[MORE];
 	struct ibv_wc wc;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tag matching by segments; ib's tests of it run over segments, too (ib/tm_fix.h). */
+/* Tag matching by the thread that posts; ib's tests of it run on one host, too
+ * (ib/tm_fix.h). */
 #include "ib/tm_fix.h"
 #include "shm/fix.h"
 
 static struct tags *open_segments(void)
 {
-	struct tags *t = open_tags(&(const struct sim_conf){
-		.same_host = true, .pipe_only = true, .segments = true });
+	struct tags *t = open_tags(
+		&(const struct sim_conf){ .same_host = true, .pipe_only = true });
 
 	for (int i = 0; i < 2; i++)
-		while (t->qp[i]->transport != &shm_transport)
+		while (shm_qp(t->qp[i])->peer->state != PEER_UP)
 			sim_run(t->f->s, MS);
 	return t;
 }

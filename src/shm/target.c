@@ -94,7 +94,7 @@ void dst_open(struct shm_qp *q)
 	const struct qp *qp = q->qp;
 
 	dst_reset(q);
-	if (!q->peer || !q->peer->lane.executed)
+	if (!q->peer || !peer_has_met(q->peer))
 		return;
 	q->dst.expected = qp->attr.rq_psn & PSN_MASK;
 	q->dst.stale = end_of_ring(q->peer);
@@ -121,7 +121,7 @@ void dst_close(struct shm_qp *q)
 	if (!q->word)
 		return;
 	word = atomic_load_explicit(q->word, memory_order_relaxed);
-	if (q->peer->lane.state != LANE_UP || !q->dst.life || write_word(q, word))
+	if (q->peer->state != PEER_UP || !q->dst.life || write_word(q, word))
 		atomic_store(q->word, 0);
 }
 
@@ -506,7 +506,7 @@ static void take_unreliable(struct shm_qp *q, const struct rec *r, const uint8_t
 	const unsigned kind = segment_kind(r->opcode);
 	enum refusal why = REFUSED_PLACE;
 
-	q->dst.life = r->syndrome;
+	q->dst.life = r->life;
 	if (first)
 		q->dst.odd = DST_UNRELIABLE;
 	if ((first || r->psn == q->dst.expected) && !segment_is_answered(r->opcode) &&
@@ -548,11 +548,11 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		take_unreliable(q, r, payload, len, now);
 		return;
 	}
-	if (q->dst.life && r->syndrome != q->dst.life)
-		follow(q, r->syndrome);
+	if (q->dst.life && r->life != q->dst.life)
+		follow(q, r->life);
 	ahead = psn_diff(r->psn & PSN_MASK, q->dst.expected);
 	if (ahead == 0) {
-		q->dst.life = r->syndrome;
+		q->dst.life = r->life;
 		set_says(q);
 		execute(q, r, payload, len, now);
 		return;
@@ -580,7 +580,7 @@ static inline bool take_plain(struct shm_qp *q, const struct rec *r,
 
 	qp_is_held(qp);
 	if (r->opcode != SEGMENT_ONLY || r->psn != q->dst.expected ||
-	    r->syndrome != q->dst.life || qp->state != IBV_QPS_RTS || q->dst.odd ||
+	    r->life != q->dst.life || qp->state != IBV_QPS_RTS || q->dst.odd ||
 	    !target_fill_first(qp, &q->dst.into, payload, len))
 		return false;
 	q->dst.expected = psn_add(q->dst.expected, 1);

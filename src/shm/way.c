@@ -90,10 +90,10 @@ bool way_has_uses(const struct shm_qp *q)
 
 static void use(struct shm_qp *q, uint32_t key)
 {
-	struct lane *l = &q->peer->lane;
+	struct reach *r = &q->peer->reach;
 
-	if (l->reach->vm && reach_used(l->reach, key))
-		l->ops->borrow(l, key);
+	if (r->vm && reach_used(r, key))
+		peer_ask_map(q->peer, key);
 }
 
 void way_tell_uses(struct shm_qp *q)
@@ -215,14 +215,13 @@ static uint32_t copy(struct shm_qp *q, const struct swqe *w, const struct span *
 	const struct range there = { w->remote_addr, w->rkey, w->length };
 	const uint32_t off = q->src.way.part, rest = w->length - off,
 		       len = rest < most ? rest : most;
-	struct lane *l = &q->peer->lane;
 
 	if (!(w->opcode == IBV_WR_RDMA_READ ? reach_read(&by, &there, span, off, len)
 					    : reach_write(&by, &there, span, off, len)))
 		return 0;
 	use(q, w->rkey);
-	l->direct++;
-	l->direct_bytes += len;
+	q->peer->direct++;
+	q->peer->direct_bytes += len;
 	q->qp->core->round.spent += len / UNIT + 1;
 	return len;
 }

@@ -51,7 +51,7 @@ static void one_request_needs_no_peer(void **state)
 	}
 	assert_int_equal(written(f), before);
 	assert_int_equal(atomic_load(want_kick), 1);
-	assert_true(pair_peer(f, 0)->lane.direct > 0);
+	assert_true(pair_peer(f, 0)->direct > 0);
 	fix_close(f);
 }
 
@@ -397,7 +397,7 @@ static void a_stream_whose_memory_is_mapped(void **state)
 	uint64_t posted = 0, done = 0;
 
 	(void)state;
-	while (f->p.qp[0]->lane.at_once < 10) {
+	while (f->p.qp[0]->tp.done < 10) {
 		assert_true(posted < 1000);
 		while (posted - done < DEPTH) {
 			const size_t at = posted % 1000 * 8;
@@ -428,7 +428,7 @@ static void writes_between_sends_wait_for_nobody(void **state)
 		fix_wc(f, 0, id++, IBV_WC_SUCCESS);
 		fix_quiet(f);
 	}
-	assert_true(f->p.qp[0]->lane.at_once > 0);
+	assert_true(f->p.qp[0]->tp.done > 0);
 	for (unsigned i = 0; i < PAIRS / 2; i++)
 		sim_recv(f->p.qp[1], 100 + i, &sge, 1);
 	pair_stop(f, 1);
@@ -466,7 +466,7 @@ static void atomics_too(void **state)
 		assert_int_equal(was, 3 * i);
 		fix_quiet(f);
 	}
-	assert_true(f->p.qp[0]->lane.at_once > 0);
+	assert_true(f->p.qp[0]->tp.done > 0);
 	close_file(f, &s);
 }
 

@@ -59,7 +59,7 @@ static inline void publish(struct shm_qp *q, struct rec *r, const struct swqe *w
 	q->src.written = p->out.head;
 	if (asks && !q->src.listed) {
 		q->src.listed = true;
-		list_add_tail(&p->lane.unanswered, &q->qp->lane.ack);
+		list_add_tail(&p->unanswered, &q->ack);
 	}
 }
 
@@ -459,11 +459,17 @@ static int copy_segment(struct shm_qp *q, unsigned op, const struct swqe *w,
 	return 0;
 }
 
-/* UC waits for nobody: is what finds no room lost? */
+/* UC waits for nobody: is what finds no room, or no peer yet, lost? */
 static bool is_lost(struct shm_qp *q, uint64_t now)
 {
 	return !q->qp->reliable &&
-	       (q->peer->lane.state != LANE_UP || !peer_reads(q->peer, now));
+	       (q->peer->state == PEER_DEAD || !peer_reads(q->peer, now));
+}
+
+/* May the QP write to the ring? */
+static bool may_write(const struct shm_qp *q)
+{
+	return q->peer->state == PEER_UP && line_lets(q->peer, &q->lists);
 }
 
 /* Writes the next segment of the request at the cursor. */
@@ -476,7 +482,7 @@ static enum next write_segment(struct shm_qp *q, const struct swqe *w,
 	const unsigned op = op_of(w, nth == 0, last);
 	int rc = wqe_resolve(q->qp, q->src.at.cur, m);
 
-	if (!rc && q->peer->lane.state != LANE_UP) {
+	if (!rc && q->peer->state != PEER_UP) {
 		rc = -ENOBUFS;
 	} else if (!rc) {
 		peer_lock(q->peer);
@@ -603,9 +609,9 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	unsigned left = SHARE;
 	bool turn, may = true;
 
-	turn = qp_begin_turn(qp);
+	turn = line_begin(p, &q->lists);
 	for (; next == NEXT_SENT && left && send_any(qp, &q->src.s, &q->src.at) &&
-	       (may = qp_may_write(qp) || is_lost(q, now));
+	       (may = may_write(q) || is_lost(q, now));
 	     left--)
 		next = write_next(q, &m, &left, now);
 	/* A peer that sleeps over a full ring must be woken, too, but none whose memory
@@ -613,10 +619,10 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 	if (src_is_waiting(q) || !qp->reliable || next == NEXT_FULL || !may)
 		peer_wrote(p);
 	if (next == NEXT_FULL || !may)
-		qp_wait_for_lane(qp, next == NEXT_FULL);
+		line_wait(p, &q->lists, next == NEXT_FULL);
 	if (turn)
-		qp_end_turn(qp);
-	atomic_store(&p->closed, p->lane.state != LANE_UP || !list_empty(&p->lane.line));
+		line_end(p, &q->lists);
+	atomic_store(&p->closed, p->state != PEER_UP || !list_empty(&p->line));
 	return next == NEXT_SENT && may && send_any(qp, &q->src.s, &q->src.at);
 }
 
@@ -628,7 +634,7 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 	(void)b;
 	qp_is_held(qp);
 	qp_is_held(q->qp);
-	if (!q->peer || (q->peer->lane.state != LANE_UP && qp->reliable))
+	if (!q->peer || (q->peer->state != PEER_UP && qp->reliable))
 		return false;
 	/* A posting thread may have left the KICK to this turn. */
 	if (src_is_waiting(q) || !qp->reliable)
@@ -639,13 +645,13 @@ bool shm_output(struct qp *qp, struct batch *b, uint64_t now)
 		way_tell_uses(q);
 	if ((qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) ||
 	    q->src.s.rnr_until) {
-		qp_leave_line(qp);
+		line_leave(q->peer, &q->lists);
 		return false;
 	}
 	if (send_any(qp, &q->src.s, &q->src.at))
 		more = write_all(q, now);
 	else
-		qp_leave_line(qp);
+		line_leave(q->peer, &q->lists);
 	shm_settle(q);
 	return more;
 }

@@ -156,7 +156,7 @@ static void the_end_inside_the_ring(void **state)
 	brief_take(&p->writing);
 	core->leaving = true;
 	lock_take(&qp->lock);
-	qp_wait_for_lane(qp, true);
+	line_wait(p, &shm_qp(qp)->lists, true);
 	assert_false(shm_output(qp, NULL, f->s->now));
 	lock_give(&qp->lock);
 	peer_wrote(p);

@@ -33,7 +33,6 @@ struct conf {
 	char identity[160];    /* URNIC_IDENTITY: a preset or key=value,... */
 	enum conf_local local; /* URNIC_LOCAL */
 	bool map_threads;      /* URNIC_MAP_THREADS */
-	bool shm;	       /* URNIC_SHM */
 	bool one_gid;	       /* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
 	uint16_t udp_port;     /* URNIC_UDP_PORT: 4791 */
 	enum conf_link link;   /* URNIC_LINK: packets by UDP or packet sockets */

@@ -212,7 +212,7 @@ static void t_table(void **state)
 		assert_int_equal(conf_check(k->key, k->dflt, err), 0);
 		assert_true(k->text[0] && k->type[0]);
 	}
-	assert_int_equal(n, 16);
+	assert_int_equal(n, 15);
 	assert_int_equal(conf_check("nonsense", "", err), -EINVAL);
 	assert_non_null(strstr(err, "nonsense"));
 }

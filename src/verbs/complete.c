@@ -56,11 +56,8 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 	const struct swqe *w = sq_at(&qp->sq, qp->sq.tail);
 
 	assert(qp->sq.tail != qp->sq.head);
-	if (status != IBV_WC_SUCCESS) {
-		if (qp->lane.via && qp->reliable)
-			exports_shut_qp(qp->core, qp->qpn);
+	if (status != IBV_WC_SUCCESS)
 		failure_of_send(qp, w, status, verr);
-	}
 	qp->sq.tail++;
 	if (!is_told(w, status)) {
 		qp->sq.uncovered++;
@@ -91,8 +88,8 @@ void sq_count_at_once(struct qp *qp, uint32_t n, uint64_t bytes)
 {
 	qp->sq.head += n;
 	qp->sq.tail += n;
-	qp->lane.at_once += n;
-	qp->lane.at_once_bytes += bytes;
+	qp->tp.done += n;
+	qp->tp.done_bytes += bytes;
 }
 
 void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,

@@ -42,7 +42,7 @@ struct device_kind {
 	const char *word;   /* the kind's name in tools */
 	bool named;	    /* made only where URNIC_DEVICES names it */
 	bool mac_gid;	    /* the GID table holds only the MAC, no IP addresses */
-	bool lanes;	    /* QPs of two processes of one host may use shared memory */
+	bool shares;	    /* QPs of two processes of one host may use shared memory */
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport;
 	unsigned qp_types; /* 1 << IBV_QPT_... */

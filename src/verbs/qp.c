@@ -39,9 +39,6 @@ void qp_init_nodes(struct qp *qp)
 {
 	lock_init(&qp->lock);
 	list_init(&qp->recv.node);
-	list_init(&qp->lane.node);
-	list_init(&qp->lane.wait);
-	list_init(&qp->lane.ack);
 }
 
 bool qp_receives(const struct qp *qp)

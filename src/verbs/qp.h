@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/lane.h"
 #include "sys/heap.h"
 #include "sys/lock.h"
 #include "verbs/core.h"
@@ -97,13 +96,6 @@ struct sq {
 /* Each of these structs is the part of a QP that belongs to one owner, which the comment
  * above it names: what others read or change of it is seen by its name. */
 
-/* The lane of a connected QP (verbs/lane.c) */
-struct qp_lane {
-	struct lane *via;		 /* used in place of path.link; or NULL */
-	struct list node, wait, ack;	 /* in the lane's lists; under the turn */
-	uint64_t at_once, at_once_bytes; /* work done in transport->at_once() */
-};
-
 /* The state SQD */
 struct qp_sqd {
 	bool draining;
@@ -134,6 +126,7 @@ struct qp_tp {
 	void *state;
 	/* Set by the transport when transport->at_once() may succeed. */
 	atomic_bool at_once;
+	uint64_t done, done_bytes; /* by transport->at_once() */
 };
 
 /* The engine's schedule (verbs/due.h) */
@@ -208,7 +201,6 @@ struct qp {
 	struct ibv_qp_init_attr init; /* as created, caps as granted */
 	struct path path;	      /* connected QP: to the peer */
 	bool same_host;		      /* the peer is on this host */
-	struct qp_lane lane;
 	struct sq sq;
 	struct rq rq; /* unused with an SRQ */
 	struct qp_sqd sqd;
@@ -283,36 +275,11 @@ bool qp_receives(const struct qp *qp) REQUIRES(qp->lock);
 /* Initialises the lock and the lists of a new QP. */
 void qp_init_nodes(struct qp *qp);
 
-/* Gives the QP another transport, before anything was sent or received, and takes it off
- * its lane. Returns 0, or the error of `to` when it opens. Turn held. */
+/* Gives the QP another transport, before anything was sent or received. Returns 0, or the
+ * error of `to` when it opens. Turn held. */
 int qp_change_transport(struct qp *qp, const struct transport *to) REQUIRES(qp->lock);
 /* Takes the transport through the states that the QP has already passed. */
 int qp_enter_again(struct qp *qp, uint64_t now) REQUIRES(qp->lock);
-
-/* Make the QP use lane l, or no lane. Turn held. */
-void qp_join_lane(struct qp *qp, struct lane *l);
-void qp_leave_lane(struct qp *qp);
-/* QPs that wait for room in a lane stand in line. While the lane is open, the first takes
- * a share of the room and goes to the line's end if it has more to write; whoever comes
- * stands behind the others. ACKs have room of their own. All with the turn held.
- *
- * May the QP write anything but an ACK now? (In exit() locked QPs are passed over.) */
-bool qp_may_write(const struct qp *qp);
-/* Puts the QP at the end of the line if it was its turn or it was in none. full: the lane
- * has no room, which shuts it; otherwise it is not the QP's turn, or no longer. */
-void qp_wait_for_lane(struct qp *qp, bool full);
-/* Takes the QP out of the line. */
-void qp_leave_line(struct qp *qp);
-/* Around the output of a QP on a lane that is up: begins its turn, if it is its turn. If
- * it was, the end calls the next. */
-bool qp_begin_turn(struct qp *qp);
-void qp_end_turn(struct qp *qp);
-/* There is room again for the first in line, which becomes due. */
-void qp_open_lane(struct core *core, struct lane *l);
-static inline bool qp_waits_for_lane(const struct qp *qp)
-{
-	return !list_empty(&qp->lane.wait);
-}
 
 /* Returns the QP with this number, or NULL. */
 struct qp *qp_find(struct core *core, uint32_t qpn) REQUIRES(core->turn);

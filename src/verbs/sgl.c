@@ -100,7 +100,16 @@ int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len)
 	return guard_call(do_copy, &c);
 }
 
-bool sge_next(struct sge_parts *p, struct ibv_sge *part)
+/* Bytes [off, off + len) of an SGE list, or what is left of them. */
+struct sge_parts {
+	const struct ibv_sge *sge;
+	unsigned n;
+	uint64_t off;
+	uint32_t len;
+};
+
+/* Takes the next part, which lies in one SGE. Returns false if there is none. */
+static bool sge_next(struct sge_parts *p, struct ibv_sge *part)
 {
 	uint32_t left;
 
@@ -129,23 +138,6 @@ static int check_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *
 	if (why != MR_OK)
 		refused(qp, sge, why);
 	return why == MR_OK ? 0 : -EACCES;
-}
-
-int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
-		 unsigned n, uint64_t off, uint32_t len, struct span *out)
-{
-	struct sge_parts parts = { sge, n, off, len };
-	struct ibv_sge part;
-	uint8_t *host;
-
-	out->n = 0;
-	out->ours = false;
-	while (sge_next(&parts, &part)) {
-		if (check_part(qp, pd, &part, &host))
-			return -EACCES;
-		out->v[out->n++] = (struct piece){ host, part.length };
-	}
-	return 0;
 }
 
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,

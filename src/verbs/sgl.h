@@ -32,35 +32,9 @@ struct span {
  * Returns 0, or -EACCES after logging the reason. */
 int span_of_wqe(struct qp *qp, uint32_t index, int access, struct span *out);
 
-/* Bytes [off, off + len) of an SGE list, or what is left of them. */
-struct sge_parts {
-	const struct ibv_sge *sge;
-	unsigned n;
-	uint64_t off;
-	uint32_t len;
-};
-
-/* Takes the next part, which lies in one SGE. Returns false if there is none. */
-bool sge_next(struct sge_parts *p, struct ibv_sge *part);
-
-/* Resolves bytes [off, off + len) of an SGE list that data is written to. Returns 0, or
- * -EACCES after logging the reason. */
-int span_of_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge,
-		 unsigned n, uint64_t off, uint32_t len, struct span *out);
-
 /* Fills iov with the pieces that hold bytes [off, off + len). Returns their number. */
 unsigned span_iov(const struct span *s, uint32_t off, uint32_t len, struct iovec *iov);
 int span_copy(void *dst, const struct span *s, uint32_t off, uint32_t len);
-/* span_copy() from offset 0, which is as a rule all in the first piece. */
-static inline int span_copy_first(void *dst, const struct span *s, uint32_t len)
-{
-	if (s->ours) {
-		memcpy(dst, s->v[0].host, len);
-		return 0;
-	}
-	return len <= s->v[0].len ? guard_copy(dst, s->v[0].host, len)
-				  : span_copy(dst, s, 0, len);
-}
 
 /* Copies len bytes to offset off of an SGE list. Returns 0, -EACCES or -EFAULT. */
 int scatter(struct qp *qp, const struct pd *pd, const struct ibv_sge *sge, unsigned n,

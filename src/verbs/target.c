@@ -36,7 +36,6 @@ static const struct {
 	ROW(TOO_MANY,   "more READs and atomics than max_dest_rd_atomic",      REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
 	ROW(KEY,        "the key does not allow the access",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR, NAK_REMOTE_ACCESS)
 	ROW(MEMORY,     "the region's memory is not mapped",                   LOC_ACCESS_ERR,  VERR_REQUEST_ACCESS,  IBV_EVENT_QP_ACCESS_ERR, NAK_REMOTE_OPERATIONAL)
-	ROW(FETCH,      "its payload cannot be fetched",                       SUCCESS,         VERR_NONE,            -1,                      NAK_CODES)
 	ROW(SRQ,        "the QP's domain has no SRQ of that number",           REM_INV_REQ_ERR, VERR_REQUEST_INVALID, IBV_EVENT_QP_REQ_ERR,    NAK_INVALID_REQUEST)
 #undef ROW
 };
@@ -75,22 +74,6 @@ enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 		return REFUSED_RECV_SGE;
 	}
 	t->filled += len;
-	return ACCEPTED;
-}
-
-enum refusal target_recv_span(struct qp *qp, struct target *t, uint32_t len,
-			      struct span *out)
-{
-	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
-	int rc;
-
-	if (len > t->recv.length - t->filled)
-		return REFUSED_RECV_SHORT;
-	rc = span_of_part(qp, pd, t->recv.sge, t->recv.num_sge, t->filled, len, out);
-	if (rc) {
-		t->refused.verr = verr_of(rc);
-		return REFUSED_RECV_SGE;
-	}
 	return ACCEPTED;
 }
 

@@ -33,10 +33,6 @@ enum refusal target_take_recv(struct qp *qp, struct target *t) REQUIRES(qp->lock
 /* Appends data to the receive. */
 enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 			      uint32_t len);
-/* Finds where the next len bytes of the receive belong: checks the keys as
- * target_fill_recv() does. The caller copies them there, and adds len to t->filled. */
-enum refusal target_recv_span(struct qp *qp, struct target *t, uint32_t len,
-			      struct span *out);
 /* Invalidates rkey, as the message that ends asks. REFUSED_INVALIDATE. */
 enum refusal target_invalidate(struct qp *qp, uint32_t rkey);
 /* Completes the receive. *cqe: opcode, flags, imm, byte_len and source. */

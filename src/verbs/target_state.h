@@ -27,7 +27,6 @@ enum refusal {
 	REFUSED_KEY,	    /* wrong rkey, range or rights: target.refused.why */
 	REFUSED_MEMORY,	    /* the region's memory is unmapped */
 	REFUSED_SRQ,	    /* the request names an SRQ that the QP may not use */
-	REFUSED_FETCH,	    /* the payload cannot be fetched from the sender's memory */
 	REFUSALS
 };
 

@@ -107,7 +107,6 @@ static void get_bth(const struct bth *h, struct ib_fields *f)
 	f->pkey = get_be16(h->pkey);
 	f->dest_qp = get_be24(h->dest_qp);
 	f->psn = get_be24(h->psn);
-	f->written = f->by_ref = f->by_value = f->again = false;
 }
 
 static void get_reth(const struct reth *h, struct ib_fields *f)

@@ -38,13 +38,6 @@ struct ib_fields {
 	uint32_t imm;
 	/* IETH */
 	uint32_t inv_rkey;
-	/* Only on a lane (net/lane.h): */
-	bool written; /* a WRITE whose data is already in its place */
-	/* A SEND whose payload stays in the sender's memory: dma_len bytes at va, where
-	 * rkey is the lkey of the sender's region. */
-	bool by_ref;
-	bool by_value; /* a NAK of such a SEND: the packet must carry its payload */
-	bool again;    /* a NAK that costs no retry: a receive has been posted */
 };
 
 struct ib_pkt {

@@ -21,7 +21,6 @@ ROUNDS = 20             # a run does ROUNDS times COUNT operations: tests/bench/
 FEW, MORE = 32, 512     # COUNT of the two runs; each is a multiple of the lists' lengths
 
 UDP = {"URNIC_LOCAL": "off"}
-SHM = {"URNIC_SHM": "yes"}
 
 # A row: name, program, its arguments, environment, and the most instructions and system calls
 # that one operation may take.  The limit is 5 % above what was counted, for other versions of
@@ -31,23 +30,15 @@ SHM = {"URNIC_SHM": "yes"}
 # one_sided: posting and polling in this process; the other process does nothing.  two_qps: both
 # ends together; a round of its ping-pong is two SENDs, a WRITE of 16 KiB is 16 packets.
 ROWS = [
-    ("write-mapped", "one_sided", "-s write 8", {}, 515, 0),
-    ("read-mapped", "one_sided", "-s read 8", {}, 537, 0),
-    ("add-mapped", "one_sided", "-s add 8", {}, 563, 0),
-    ("write-mapped-list", "one_sided", "-s -l 32 write 8", {}, 119, 0),
-    ("write", "one_sided", "write 8", {}, 2480, 1),
-    ("read", "one_sided", "read 8", {}, 2560, 1),
-    ("write-64K", "one_sided", "write 65536", {}, 2500, 1),
-    ("write-mapped-shm", "one_sided", "-s write 8", SHM, 602, 0),
-    ("read-mapped-shm", "one_sided", "-s read 8", SHM, 629, 0),
-    ("add-mapped-shm", "one_sided", "-s add 8", SHM, 656, 0),
-    ("write-mapped-list-shm", "one_sided", "-s -l 32 write 8", SHM, 126, 0),
-    ("write-shm", "one_sided", "write 8", SHM, 2750, 1),
-    ("read-shm", "one_sided", "read 8", SHM, 2850, 1),
-    ("send-pingpong", "two_qps", "8", {}, 5480, 0),
-    ("send-list", "two_qps", "-l 16 8", {}, 1260, 0),
-    ("send-pingpong-shm", "two_qps", "8", SHM, 3290, 0),
-    ("send-list-shm", "two_qps", "-l 16 8", SHM, 810, 0),
+    ("write-mapped", "one_sided", "-s write 8", {}, 602, 0),
+    ("read-mapped", "one_sided", "-s read 8", {}, 629, 0),
+    ("add-mapped", "one_sided", "-s add 8", {}, 656, 0),
+    ("write-mapped-list", "one_sided", "-s -l 32 write 8", {}, 126, 0),
+    ("write", "one_sided", "write 8", {}, 2750, 1),
+    ("read", "one_sided", "read 8", {}, 2850, 1),
+    ("write-64K", "one_sided", "write 65536", {}, 2800, 1),
+    ("send-pingpong", "two_qps", "8", {}, 3290, 0),
+    ("send-list", "two_qps", "-l 16 8", {}, 810, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 3510, 0.3),
     ("send-single-udp", "two_qps", "-1 -l 32 8", UDP, 3940, 0.3),
     ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 47700, 1),

@@ -3,10 +3,9 @@
  * between work requests and the passing of time, against an RC and a UC QP
  * that lead there.
  *
- * The input: a byte (bit 0: memory may be reached directly; bit 1: RC goes by segments,
- * docs/dev/shm.md), then a list of steps: a byte that says what (enum act, modulo), and
- * what that takes (STEP below).  Bytes that are missing are 0.  For each input there are
- * two new processes.
+ * The input: a byte (bit 0: memory may be reached directly), then a list of steps: a byte
+ * that says what (enum act, modulo), and what that takes (STEP below).  Bytes that are
+ * missing are 0.  For each input there are two new processes.
  *
  * Beside crashes it looks for: memory written that no peer may write, more
  * completions than requests, and harm to QPs that do not lead there. */
@@ -15,7 +14,6 @@
 #include <string.h>
 
 #include "ib/ib.h"
-#include "ib/ib_qp.h"
 #include "ib/sim.h"
 #include "input.h"
 #include "local/peer.h"
@@ -28,10 +26,10 @@
 #include "verbs/mr.h"
 
 enum act {
-	RECORD,	  /* how (enum how), opcode, flags, syndrome (of a segment: its life,
-		   * from what it is), PSN (1, signed, from what is expected), va, len (2
-		   * each), payload's length   in units of 16 (2), data */
-	RAW,	  /* bytes (4), then 16 bytes of a header, with a right stamp */
+	RECORD, /* how (enum how), opcode, flags, life (from what it is), PSN (1, signed,
+		 * from what is expected), va, len (2 each), payload's length   in units
+		 * of 16 (2), data */
+	RAW,	/* bytes (4), then 16 bytes of a header, with a right stamp */
 	SCRIBBLE, /* slot (2), then 16 bytes there */
 	WORD,	  /* which (modulo 4), value (1: from what it is; 4: as it is) */
 	RECV,	  /* bit 0: QP; rest: SGE length in units of 64 */
@@ -87,21 +85,6 @@ static void open_regions(struct world *w)
 	}
 }
 
-static bool is_shm(const struct qp *qp)
-{
-	return qp->transport == &shm_transport;
-}
-
-static void address_self(struct qp *qp, struct qp *other)
-{
-	if (is_shm(qp)) {
-		shm_qp(qp)->head.route = shm_qp(qp)->route_in;
-		return;
-	}
-	ib_qp(qp)->from.out = ib_qp(qp)->route_in;
-	ib_qp(qp)->hears = ib_qp(other)->tells;
-}
-
 static void open_qps(struct world *w)
 {
 	static const enum ibv_qp_type type[2] = { IBV_QPT_RC, IBV_QPT_UC };
@@ -127,10 +110,10 @@ static void open_qps(struct world *w)
 		sim_bring(w->s, w->self[i], w->self[!i], &w->conf);
 	}
 	for (int i = 0; i < 2; i++) /* the addresses are as in two processes */
-		address_self(w->self[i], w->self[!i]);
+		shm_qp(w->self[i])->head.route = shm_qp(w->self[i])->route_in;
 }
 
-static struct world *world_open(bool pipe_only, bool segments)
+static struct world *world_open(bool pipe_only)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -138,7 +121,6 @@ static struct world *world_open(bool pipe_only, bool segments)
 	w->conf = (struct sim_conf){
 		.same_host = true,
 		.pipe_only = pipe_only,
-		.segments = segments,
 		.path_mtu = IBV_MTU_256,
 		.rd_atomic = 4,
 		.timeout = 12,
@@ -150,10 +132,9 @@ static struct world *world_open(bool pipe_only, bool segments)
 	open_regions(w);
 	open_qps(w);
 	MUST(sim_run(w->s, 100 * SAY_AGAIN_NS));
-	w->ours = container_of(w->qp[0]->lane.via, struct peer, lane);
-	w->theirs = container_of(w->far[0]->lane.via, struct peer, lane);
+	w->ours = shm_qp(w->qp[0])->peer;
+	w->theirs = shm_qp(w->far[0])->peer;
 	MUST(w->ours->state == PEER_UP && w->theirs->state == PEER_UP);
-	MUST(is_shm(w->qp[0]) == segments);
 	w->s->node[1].stopped = true;
 	return w;
 }
@@ -244,26 +225,19 @@ static void step_record(struct world *w, struct input *in)
 	int uc = how & HOW_UC;
 	struct qp *qp = w->qp[uc];
 	struct rec r = {
-		.kind = REC_PACKET,
+		.kind = REC_SEGMENT,
 		.opcode = (uint8_t)take(in, 1),
 		.flags = (uint8_t)take(in, 1),
-		.syndrome = (uint8_t)take(in, 1),
+		.life = (uint8_t)take(in, 1),
 		.dst = qp->qpn,
 		.src = w->far[uc]->qpn,
 	};
 	uint32_t len;
 	struct rec *to;
 
-	if (is_shm(qp)) {
-		r.kind = REC_SEGMENT;
-		r.syndrome ^= shm_qp(w->far[uc])->head.syndrome;
-		r.route = shm_qp(qp)->route_in;
-		r.psn = how & HOW_ANSWER ? shm_qp(qp)->src.s.una
-					 : shm_qp(qp)->dst.expected;
-	} else {
-		r.route = ib_qp(qp)->route_in;
-		r.psn = how & HOW_ANSWER ? ib_qp(qp)->req.s.una : ib_qp(qp)->rsp.epsn;
-	}
+	r.life ^= shm_qp(w->far[uc])->head.life;
+	r.route = shm_qp(qp)->route_in;
+	r.psn = how & HOW_ANSWER ? shm_qp(qp)->src.s.una : shm_qp(qp)->dst.expected;
 	r.psn += (uint32_t)(int8_t)take(in, 1);
 	r.va = take(in, 2);
 	r.len = take(in, 2);
@@ -271,11 +245,8 @@ static void step_record(struct world *w, struct input *in)
 	r.data = take(in, 1);
 	len -= len ? r.data % 16 : 0;
 	r.rkey = (how & HOW_KEY) == HOW_KEY ? r.data : w->mr[how >> 3 & 3]->mkey.key;
-	if (r.kind == REC_SEGMENT && segment_is_answered(r.opcode))
+	if (segment_is_answered(r.opcode))
 		r.psn = (r.psn & PSN_MASK) | r.data % 8 << OUTSTANDING_AT;
-	/* An opcode of RC becomes the same operation of UC. */
-	if (uc && r.kind == REC_PACKET)
-		r.opcode ^= IB_UC << 5;
 	r.route += !!(how & HOW_STRANGER);
 	if (how & HOW_DGRAM)
 		r.kind = REC_DGRAM;
@@ -331,18 +302,16 @@ static void step_executed(struct world *w, struct input *in)
 {
 	unsigned how = take(in, 1);
 	struct qp *qp = w->qp[how & 1];
-	uint32_t psn = (is_shm(qp) ? shm_qp(qp)->src.s.una : ib_qp(qp)->req.s.una) +
-		       (uint32_t)(int8_t)take(in, 1);
-	uint64_t word =
-		(is_shm(qp) ? shm_qp(qp)->src.says : ib_qp(qp)->hears) | (psn & PSN_MASK);
+	uint32_t psn = shm_qp(qp)->src.s.una + (uint32_t)(int8_t)take(in, 1);
+	uint64_t word = shm_qp(qp)->src.says | (psn & PSN_MASK);
 
 	if (how & 2)
 		word ^= (uint64_t)take(in, 4) << 20;
-	atomic_store(&w->theirs->lane.executed[qpn_index(w->far[how & 1]->qpn)], word);
+	atomic_store(&w->theirs->executed[qpn_index(w->far[how & 1]->qpn)], word);
 	if (how & 8)
 		w->theirs->nudged += take(in, 1);
 	if (!(how & 4))
-		w->theirs->lane.ops->nudge(&w->theirs->lane, word);
+		peer_nudge(w->theirs, word);
 	wake(w);
 }
 
@@ -385,13 +354,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };
 	struct world *w;
-	unsigned ways;
 
 	if (size > 4096)
 		return 0;
 	log_level = LOG_ERROR;
-	ways = take(&in, 1);
-	w = world_open(!(ways & 1), ways & 2);
+	w = world_open(!(take(&in, 1) & 1));
 	while (in.at < in.end) {
 		switch ((enum act)(take(&in, 1) % STEPS)) {
 		case RECORD:

@@ -248,12 +248,15 @@ static void step_say(struct world *w, struct input *in)
 static void step_handshake(struct world *w)
 {
 	struct core *core = &w->a->core;
-	struct lane *l;
+	struct peer *p;
 
 	turn_take(&core->turn);
-	l = local_lane(local_of(core), w->b->core.slot);
-	if (l && !w->asked) {
-		local_connect(w->qp, l);
+	p = local_peer(local_of(core), w->b->core.slot);
+	if (p && !w->asked) {
+		lock_take(&w->qp->lock);
+		MUST(qp_change_transport(w->qp, &shm_transport) == 0);
+		shm_connect(w->qp, p);
+		lock_give(&w->qp->lock);
 		w->asked = true;
 	}
 	turn_give(&core->turn);

@@ -24,8 +24,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
 # URNIC_LOCAL for programs whose test leaves it at its default, "auto".
 LOCAL = os.environ.get("URNIC_TEST_LOCAL", "auto")
-# The same for URNIC_SHM; empty: its default.
-SHM = os.environ.get("URNIC_TEST_SHM", "")
 CAN_NAMESPACE = os.geteuid() == 0
 SECOND_USER = "games"
 HANGS = 60      # seconds; on the slowest machine, a step that takes longer hangs
@@ -270,8 +268,6 @@ class Namespace:
                "TMPDIR": str(self.stage.tmp)}
         if library:
             env["LD_LIBRARY_PATH"] = str(self.stage.lib)
-        if SHM:
-            env["URNIC_SHM"] = SHM
         env.update({**self.extra, **(extra or {})})
         if library and env.get("URNIC_LOCAL", "auto") == "auto" != LOCAL:
             env["URNIC_LOCAL"] = LOCAL

@@ -25,7 +25,7 @@ enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
 /* The values of local/say.h and local/peer.h, which other programs cannot include. */
 enum say { NOTHING, ASK, OFFER, ANSWER, CONFIRM, KICK, SAYS };
 struct pipe_msg {
-	uint8_t version, what, yes, segments;
+	uint8_t version, what, yes, zero;
 	uint32_t bytes;
 	uint64_t nonce[3];
 };
@@ -52,9 +52,8 @@ static struct {
 	struct pipe_shared *pipe;
 	unsigned side;
 	uint32_t head, tail, psn;
-	/* Has this process agreed on segments (docs/dev/shm.md)?  Then what it has read
-	 * of the victim's: their life, and the number behind the last one. */
-	bool segments;
+	/* What it has read of the victim's segments (docs/dev/shm.md): their life, and
+	 * the number behind the last one. */
 	uint32_t life, next;
 	uint64_t rng;
 } a;
@@ -154,7 +153,6 @@ static void tell(enum say what, bool yes, const int *fds, unsigned n)
 		.version = PIPE_VERSION,
 		.what = (uint8_t)what,
 		.yes = yes,
-		.segments = a.segments,
 		.bytes = sizeof(struct pipe_shared),
 	});
 
@@ -365,14 +363,6 @@ static uint32_t path(void)
 }
 
 /* Does the packet have an RETH, AtomicETH or AtomicAckETH? */
-static bool is_wide(uint8_t opcode)
-{
-	static const uint32_t wide = 1 << 0x06 | 1 << 0x0a | 1 << 0x0b | 1 << 0x0c |
-				     1 << 0x12 | 1 << 0x13 | 1 << 0x14;
-
-	return wide >> (opcode & 0x1f) & 1;
-}
-
 static void garbage(void)
 {
 	struct ring_shared *in = &a.pipe->ring[!a.side];
@@ -429,7 +419,7 @@ static void read_on(void)
 
 	while (__atomic_load_n(&r->stamp, __ATOMIC_ACQUIRE) == (a.tail << 1 | 1)) {
 		if (r->kind == REC_SEGMENT) {
-			a.life = r->syndrome;
+			a.life = r->life;
 			a.next = (r->psn + 1) & 0xffffff;
 		}
 		a.tail += r->bytes / SLOT + (r->bytes % SLOT != 0);
@@ -438,22 +428,6 @@ static void read_on(void)
 	atomic_store(&in->tail, a.tail);
 	if (atomic_exchange(&in->want_space, 0))
 		tell(KICK, true, NULL, 0);
-}
-
-/* What only a packet has. */
-static void make_packet(struct rec *r, uint32_t *len)
-{
-	r->kind = REC_PACKET;
-	r->opcode = (uint8_t)(rnd(2) << 5 | rnd(0x18));
-	r->flags = (uint8_t)(is_wide(r->opcode) || rnd(3) == 0 ? REC_WIDE : 0);
-	r->flags |= (uint8_t)(rnd(8) << 1 | (rnd(8) ? 0 : REC_BY_VALUE));
-	r->syndrome = (uint8_t)(rnd(2) ? 0x60 + rnd(6) : rnd(256));
-	if (rnd(6) == 0) { /* a SEND of memory that is not this process's own */
-		r->opcode = (uint8_t)rnd(6);
-		r->flags |= REC_WIDE | REC_BY_REF;
-		r->len = 1 + (uint32_t)rnd(RING_CHUNK);
-		*len = 0;
-	}
 }
 
 /* What may be true of the victim's segments. */
@@ -468,7 +442,7 @@ static uint64_t some_word(void)
 	       ((a.next - rnd(4)) & 0xffffff);
 }
 
-/* What only a segment has: the kind of message in the upper bits, the source's life, and
+/* The kind of message in the upper bits, the source's life, and
  * the number of READs and atomics that are outstanding. */
 static void make_segment(struct rec *r, uint32_t *len)
 {
@@ -482,7 +456,9 @@ static void make_segment(struct rec *r, uint32_t *len)
 	r->flags = (uint8_t)(answered || (kind == WRITE && r->opcode & 1) ? REC_WIDE : 0);
 	if (rnd(40) == 0)
 		r->flags = (uint8_t)rnd(256);
-	r->syndrome = (uint8_t)(rnd(8) ? LIFE : rnd(256));
+	if (rnd(80) == 0)
+		r->kind = (uint8_t)rnd(REC_KINDS + 1);
+	r->life = (uint8_t)(rnd(8) ? LIFE : rnd(256));
 	r->psn |= answered ? (uint32_t)rnd(20) << 24 : 0;
 	if (answered) {
 		r->data = (uint32_t)(rnd(8) ? rnd(REPLIES) : rnd(UINT32_MAX));
@@ -532,13 +508,10 @@ static void plausible(void)
 	r->rkey = one_of(a.victim.rkey, a.honest.rkey, 0);
 	r->len = rnd(2) ? len : (uint32_t)rnd(UINT32_MAX);
 	r->compare = r->swap_add = rnd(3);
-	if (a.segments && rnd(8))
-		make_segment(r, &len);
-	else
-		make_packet(r, &len);
+	make_segment(r, &len);
 	a.psn += rnd(2) ? len / RING_CHUNK + 1 : 0;
 	publish(r, rec_head(r) + (rnd(3) || !len ? len : 8));
-	if (a.segments && rnd(4) == 0)
+	if (rnd(4) == 0)
 		say_word();
 	if (rnd(4) == 0)
 		tell(KICK, true, NULL, 0);
@@ -553,7 +526,6 @@ static void attack(int sock, enum kind kind)
 	a.conn = a.fd = -1;
 	a.pipe = NULL;
 	a.head = a.tail = a.psn = a.life = a.next = 0;
-	a.segments = rnd(2);
 	take_slot(rnd(2));
 	CHECK(send(sock, &a.mine, sizeof(a.mine), 0) == sizeof(a.mine));
 	CHECK(recv(sock, &a.victim, sizeof(a.victim), MSG_WAITALL) == sizeof(a.victim));

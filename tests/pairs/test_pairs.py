@@ -85,8 +85,8 @@ def test_the_page_is_of_the_rows():
 
 
 @pytest.mark.parametrize("device, env", [
-    ("host", {"URNIC_LOCAL": "auto"}), ("host", {"URNIC_SHM": "yes"}), ("udp", {"URNIC_LOCAL": "off"}),
-], ids=["host", "shm", "udp"])
+    ("host", {"URNIC_LOCAL": "auto"}), ("udp", {"URNIC_LOCAL": "off"}),
+], ids=["host", "udp"])
 def test_one_process(host, program, device, env):
     compare(device, host.with_env(**env).run(program, *names(device), timeout=LIMIT).out)
 
@@ -110,12 +110,6 @@ def test_two_processes(shared_pair, program, place, gid):
         there, here = (ns.with_env(URNIC_SHARE="host") for ns in (there, here))
     compare("udp" if place in ("pair", "udp") else "host", together(
         there, here, lambda ns: (program, "-g", lab.Pair.GIDS[gid], "-d", ns.dev), there.ip4))
-
-
-def test_two_processes_by_segments(shared_pair, program):
-    there, here = (ns.with_env(URNIC_SHM="yes") for ns in shared_pair(1500).place("host"))
-    compare("host", together(
-        there, here, lambda ns: (program, "-g", lab.Pair.GIDS["v4"], "-d", ns.dev), there.ip4))
 
 
 PARTITIONS = """\

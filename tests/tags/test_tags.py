@@ -28,17 +28,6 @@ def test_two_processes(shared_pair, stage, place, gid):
     assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
 
 
-def test_two_processes_by_segments(shared_pair, stage):
-    port = lab.next_port()
-    there, here = (ns.with_env(URNIC_SHM="yes") for ns in shared_pair(1500).place("host"))
-    words = [stage.tool("tags/tags"), "-p", port]
-    b = there.start(*words, "-d", there.dev)
-    b.wait_listening(port)
-    a = here.start(*words, "-d", here.dev, "-c", there.ip4)
-    rcs = a.wait(90), b.wait(lab.HANGS)
-    assert rcs == (0, 0), f"{rcs}\na: {a.describe()}\nb: {b.describe()}"
-
-
 @pytest.mark.parametrize("fault", ["drop=0.02,seed=3", "reorder=0.05,dup=0.05,seed=4"])
 def test_with_loss(shared_pair, stage, fault):
     pair = shared_pair(1500)
