@@ -212,30 +212,15 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 		 uint32_t off, uint32_t len);
 bool reach_read(const struct by *by, const struct range *from, const struct span *span,
 		uint32_t off, uint32_t len);
-enum { FETCH_LEAST = 8 << 10 }; /* bytes; a copy by way of a ring is faster for less */
-
-/* Reads the memory of a SEND that the peer's QP has posted; from->key: its lkey. As
- * reach_read(), but the region needs no remote rights, and the peer has not taken away
- * the region or the QP meanwhile. */
-bool reach_fetch(const struct by *by, const struct range *from, const struct span *span);
-/* Would reach_read() or reach_write() be allowed now? */
-bool reach_may(const struct by *by, const struct range *to, bool read);
-/* Has the peer executed all of the QP's requests before psn? Its export table says so
- * before its ACK comes. */
-bool reach_executed(const struct by *by, uint32_t psn);
 
 /* --- memory that is shared already (map.c, lend.c) ----------------------- */
 
-/* Counts a use of a region by a copy or a message. True: it is time to ask the peer to
+/* Counts a use of a region by a request. True: it is time to ask the peer to
  * lend it. */
 bool reach_used(struct reach *r, uint32_t key);
 
 /* The peer does not lend the region, or what it lends cannot be mapped. */
 void reach_is_refused(struct reach *r, uint32_t key);
-
-/* Is it worth while to fetch from a region of the peer?  It is while the region is mapped
- * or may still be: without a mapping, a ring is faster. */
-bool reach_is_worth_fetching(const struct reach *r, uint32_t key);
 
 /* What a process lends of a region: a part of a file. */
 struct lent {
@@ -307,7 +292,5 @@ enum reach_did {
 enum reach_did reach_at_once(struct visit *v, const struct ibv_send_wr *wr, uint32_t len);
 /* Is the region mapped here?  Also without the turn. */
 bool reach_is_mapped(const struct by *by, uint32_t key);
-/* As reach_executed(), but without the turn. */
-bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn);
 
 #endif

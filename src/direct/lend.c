@@ -148,7 +148,8 @@ static bool note(struct reach *r, uint32_t key, uint32_t version, int fd, bool w
  * lent. */
 int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 {
-	const unsigned write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	const unsigned write = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+		       any = write | IBV_ACCESS_REMOTE_READ;
 	struct core *core = r->d->core;
 	struct exported_mr mr;
 	struct procmap run;
@@ -161,7 +162,7 @@ int reach_lend(struct reach *r, uint32_t key, struct lent *out)
 		return -1;
 	if (!core->exports || !r->exports || !r->told || !words_usable() ||
 	    !exports_get_mr(core->exports, key, &mr) || mr.key != key || !mr.length ||
-	    mr.access & IBV_ACCESS_ON_DEMAND ||
+	    mr.access & IBV_ACCESS_ON_DEMAND || !(mr.access & any) ||
 	    !find_run(mr.host, mr.host + mr.length, &run))
 		return -1;
 	lo = mr.host > run.lo ? mr.host : run.lo;

@@ -168,13 +168,6 @@ void reach_is_refused(struct reach *r, uint32_t key)
 		u->refused = true;
 }
 
-bool reach_is_worth_fetching(const struct reach *r, uint32_t key)
-{
-	const struct use *u = &r->use[map_place(key)];
-
-	return u->key != key || !u->refused;
-}
-
 /* May the file be mapped? Its pages must be present, or be made by the kernel alone.
  * *unit: the alignment of offsets. */
 static bool is_file(int fd, uint64_t end, uint64_t *unit)

@@ -236,14 +236,6 @@ static bool copy_span(const struct visit *v, const struct span *span, uint32_t o
 	return true;
 }
 
-/* A QP that sends may fail while its bytes are copied. Nobody waits for this thread then:
- * once the QP has failed, its program may use the memory again (exports_shut_qp()). */
-static bool sends_still(const struct visit *v)
-{
-	atomic_thread_fence(memory_order_acquire);
-	return goes_on(v);
-}
-
 /* A long copy releases qp->lock meanwhile, as in vm.c. The word is cleared before the
  * lock is taken again, so that no thread waits for this one while it waits for the
  * lock. */
@@ -256,7 +248,7 @@ static NO_TSA bool copy_and_leave(struct visit *v, const struct span *span, uint
 	if (let_go)
 		lock_give(&qp->lock);
 	did = copy_span(v, span, off, len, there, access != IBV_ACCESS_REMOTE_WRITE) &&
-	      counts(v) && (access || sends_still(v));
+	      counts(v);
 	visit_end(v);
 	if (let_go)
 		lock_take(&qp->lock);
@@ -293,23 +285,6 @@ bool reach_is_mapped(const struct by *by, uint32_t key)
 	m = mapping(by, key);
 	yes = m && m->lent.key == key && !atomic_load(&m->bad) &&
 	      atomic_load_explicit(m->version, memory_order_acquire) == m->lent.version;
-	words_leave(word);
-	return yes;
-}
-
-bool reach_executed_now(const struct by *by, uint32_t key, uint32_t psn)
-{
-	_Atomic uint64_t *word;
-	struct allowed a;
-	bool yes;
-
-	if (!mapping(by, key))
-		return false;
-	word = words_enter(by->qp->core, key, by->qp->attr.dest_qp_num);
-	if (!word)
-		return false;
-	yes = mapping(by, key) && look_again(*by, &a) &&
-	      exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
 	words_leave(word);
 	return yes;
 }

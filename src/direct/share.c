@@ -48,16 +48,12 @@ static struct extent pages_of(const struct extent *r)
 	return (struct extent){ (r->lo + page - 1) & ~(page - 1), r->hi & ~(page - 1) };
 }
 
-static bool has_remote_rights(const struct mkey *mk)
-{
-	return mk->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			     IBV_ACCESS_REMOTE_ATOMIC);
-}
-
-/* May another process use the memory: by its rights, or as the source of long SENDs? */
+/* May another process use the memory? */
 static bool is_reached(const struct mkey *mk)
 {
-	return mk->length && (mk->length >= FETCH_LEAST || has_remote_rights(mk));
+	return mk->length &&
+	       mk->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			     IBV_ACCESS_REMOTE_ATOMIC);
 }
 
 /* Can QPs of this region's device reach other processes by memory? iWARP's and those of a
@@ -195,18 +191,6 @@ static void swap_region(struct core *core, const struct extent *region)
 		swap_pieces(core, &r, alone);
 }
 
-/* Buffers of SENDs, of which a program may have many, take at most half of what regions
- * have that peers WRITE to and READ. */
-static bool leaves_half(const struct extent *r)
-{
-	struct rlimit lim;
-
-	return runs_count() < RUNS / 2 && !getrlimit(RLIMIT_NOFILE, &lim) &&
-	       runs_count() < lim.rlim_cur / 32 && share.moved < MOVED / 2 &&
-	       share.looked < LOOKED_MIB / 2 &&
-	       runs_bytes() + (r->hi - r->lo) <= MOST / 2;
-}
-
 /* Called before the region enters the export table. */
 static void added(struct core *core, const struct mkey *mk)
 {
@@ -215,8 +199,7 @@ static void added(struct core *core, const struct mkey *mk)
 	if (!is_reached(mk))
 		return;
 	lock_take(&share.lock);
-	if (!(mk->access & IBV_ACCESS_ON_DEMAND) && is_of_use(mk) &&
-	    (has_remote_rights(mk) || leaves_half(&r)))
+	if (!(mk->access & IBV_ACCESS_ON_DEMAND) && is_of_use(mk))
 		swap_region(core, &r);
 	if (share.n < REGIONS)
 		share.region[share.n++] = r;

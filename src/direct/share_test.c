@@ -66,7 +66,7 @@ static void whole_pages_only(void **state)
 
 static void not_what_others_may_not_reach(void **state)
 {
-	struct mr *mr = reg(mem, PAGE, IBV_ACCESS_LOCAL_WRITE);
+	struct mr *mr = reg(mem, LEN, IBV_ACCESS_LOCAL_WRITE);
 
 	(void)state;
 	expect_shared(0, 0);
@@ -74,38 +74,6 @@ static void not_what_others_may_not_reach(void **state)
 	mr = reg(mem, LEN, RW | IBV_ACCESS_ON_DEMAND);
 	expect_shared(0, 0);
 	dereg(mr);
-}
-
-/* Without remote rights, too: the peer fetches what long SENDs send. */
-static void what_long_sends_may_come_from(void **state)
-{
-	struct mr *mr = reg(mem, FETCH_LEAST, 0);
-
-	(void)state;
-	expect_shared(0, FETCH_LEAST / PAGE);
-	dereg(mr);
-	expect_shared(0, 0);
-	expect_content();
-}
-
-/* Many buffers of SENDs, which nobody has to map, leave room for a region that peers
- * WRITE to. */
-static void buffers_of_sends_take_no_room(void **state)
-{
-	enum { MANY = 100, EACH = 2 * FETCH_LEAST };
-	uint8_t *all = mmap(NULL, MANY * EACH, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct mr *mr[MANY], *window;
-
-	(void)state;
-	for (int i = 0; i < MANY; i++)
-		mr[i] = reg(all + i * EACH, FETCH_LEAST, IBV_ACCESS_LOCAL_WRITE);
-	window = reg(mem, LEN, RW);
-	expect_shared(0, 20);
-	dereg(window);
-	for (int i = 0; i < MANY; i++)
-		dereg(mr[i]);
-	munmap(all, MANY * EACH);
 }
 
 /* The first of two has its pages until both have gone. */
@@ -378,8 +346,6 @@ int main(void)
 		T(whole_pages_only),
 		T(no_directory_is_kept),
 		T(not_what_others_may_not_reach),
-		T(buffers_of_sends_take_no_room),
-		T(what_long_sends_may_come_from),
 		T(two_regions_of_the_same),
 		T(not_what_is_a_region_already),
 		T(what_is_unmapped_with_other_threads),

@@ -121,15 +121,7 @@ static bool is_open(const struct by *by, struct exported_qp *to)
 	       to->dest_qp == by->qp->qpn && to->path == by->path;
 }
 
-bool reach_executed(const struct by *by, uint32_t psn)
-{
-	struct exported_qp to;
-
-	return by->r->vm && is_open(by, &to) &&
-	       exports_get_executed(by->r->exports, by->qp->attr.dest_qp_num) == psn;
-}
-
-/* Judges the access as the peer would; access 0: its QP sends these bytes. */
+/* Judges the access as the peer would. */
 static bool is_allowed(const struct by *by, const struct range *at, unsigned access,
 		       struct grant *g)
 {
@@ -150,15 +142,6 @@ static bool is_allowed(const struct by *by, const struct range *at, unsigned acc
 	g->qp_version = to.version;
 	g->mr_version = mr.version;
 	return true;
-}
-
-bool reach_may(const struct by *by, const struct range *at, bool read)
-{
-	struct grant g;
-
-	return by->r->vm && at->len &&
-	       is_allowed(by, at, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
-			  &g);
 }
 
 /* --- copies -------------------------------------------------------------- */
@@ -281,12 +264,10 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 
 /* The peer does not wait for readers: what was read counts only if the export table is
  * unchanged afterwards. */
-__attribute__((always_inline)) static inline bool copy_here(const struct by *by,
-							    const struct range *from,
-							    const struct span *span,
-							    uint32_t off, uint32_t len,
-							    unsigned access)
+bool reach_read(const struct by *by, const struct range *from, const struct span *span,
+		uint32_t off, uint32_t len)
 {
+	const unsigned access = IBV_ACCESS_REMOTE_READ;
 	struct grant g, after;
 
 	if (!is_inside(from, off, len))
@@ -297,15 +278,4 @@ __attribute__((always_inline)) static inline bool copy_here(const struct by *by,
 	       get(by, span, off, len, g.host + off) &&
 	       is_allowed(by, from, access, &after) && after.qp_version == g.qp_version &&
 	       after.mr_version == g.mr_version;
-}
-
-bool reach_read(const struct by *by, const struct range *from, const struct span *span,
-		uint32_t off, uint32_t len)
-{
-	return copy_here(by, from, span, off, len, IBV_ACCESS_REMOTE_READ);
-}
-
-bool reach_fetch(const struct by *by, const struct range *from, const struct span *span)
-{
-	return by->r->vm && copy_here(by, from, span, 0, from->len, 0);
 }

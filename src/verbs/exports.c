@@ -75,30 +75,7 @@ void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *f
 	e->dest_qp = from->dest_qp;
 	e->path = from->path;
 	e->reads = from->reads;
-	/* Relaxed: end() releases it with the others. */
-	atomic_store_explicit(&e->executed, from->executed, memory_order_relaxed);
 	end(&e->version);
-}
-
-void exports_shut_qp(struct core *core, uint32_t qpn)
-{
-	struct exported_qp *e;
-
-	if (!core->exports)
-		return;
-	e = &core->exports->qp[qpn_index(qpn)];
-	if (!e->open)
-		return;
-	begin(&e->version);
-	e->open = 0;
-	end(&e->version);
-}
-
-void exports_set_executed(struct core *core, uint32_t qpn, uint32_t psn)
-{
-	if (core->exports)
-		atomic_store_explicit(&core->exports->qp[qpn_index(qpn)].executed, psn,
-				      memory_order_release);
 }
 
 /* --- reading ------------------------------------------------------------- */
@@ -136,10 +113,4 @@ const _Atomic uint32_t *exports_mr_version(const struct exports *b, uint32_t key
 const _Atomic uint32_t *exports_qp_version(const struct exports *b, uint32_t qpn)
 {
 	return &b->qp[qpn_index(qpn)].version;
-}
-
-uint32_t exports_get_executed(const struct exports *b, uint32_t qpn)
-{
-	return atomic_load_explicit(&b->qp[qpn_index(qpn)].executed,
-				    memory_order_acquire);
 }

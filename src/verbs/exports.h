@@ -46,12 +46,11 @@ struct exported_mr {
 
 struct exported_qp {
 	_Atomic uint32_t version;
-	uint32_t open;		   /* the QP takes requests */
-	uint32_t pd, access;	   /* qp_access_flags */
-	uint32_t dest_qp;	   /* the only QP it takes requests from */
-	uint32_t path;		   /* as local/ numbers it */
-	uint32_t reads;		   /* max_dest_rd_atomic */
-	_Atomic uint32_t executed; /* all before this PSN; without version */
+	uint32_t open;	     /* the QP takes requests */
+	uint32_t pd, access; /* qp_access_flags */
+	uint32_t dest_qp;    /* the only QP it takes requests from */
+	uint32_t path;	     /* as local/ numbers it */
+	uint32_t reads;	     /* max_dest_rd_atomic */
 };
 
 struct exports {
@@ -68,15 +67,6 @@ struct exports {
 void exports_put_mr(struct core *core, const struct mkey *mk);
 void exports_del_mr(struct core *core, uint32_t key);
 void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *e);
-/* The QP fails: another process that copies what the QP sends (docs/dev/lane.md) must not
- * use what it copied from now on.  Call it before the program learns of a failed request,
- * whose memory it may then use again. */
-void exports_shut_qp(struct core *core, uint32_t qpn);
-
-/* Publishes that all requests before psn have been executed; what they wrote is
- * visible before. */
-void exports_set_executed(struct core *core, uint32_t qpn, uint32_t psn);
-
 /* Copies an entry consistently; false: it is changing. The entry at key's place may
  * belong to another key. */
 bool exports_get_mr(const struct exports *b, uint32_t key, struct exported_mr *out);
@@ -84,6 +74,5 @@ bool exports_get_qp(const struct exports *b, uint32_t qpn, struct exported_qp *o
 /* The entry's version, which changes whenever the entry does. */
 const _Atomic uint32_t *exports_mr_version(const struct exports *b, uint32_t key);
 const _Atomic uint32_t *exports_qp_version(const struct exports *b, uint32_t qpn);
-uint32_t exports_get_executed(const struct exports *b, uint32_t qpn);
 
 #endif

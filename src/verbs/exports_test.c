@@ -112,7 +112,6 @@ static void a_qp_is_found_by_its_number(void **state)
 		.dest_qp = 4,
 		.path = 5,
 		.reads = 6,
-		.executed = 7,
 	};
 	struct exported_qp got;
 
@@ -121,12 +120,6 @@ static void a_qp_is_found_by_its_number(void **state)
 	assert_true(exports_get_qp(core.exports, 0x12 << QPN_INDEX_BITS | 7, &got));
 	got.version = 0;
 	assert_memory_equal(&got, &qp, sizeof(qp));
-	/* This is no change of the entry: its version stays. */
-	exports_set_executed(&core, 7, 8);
-	assert_int_equal(exports_get_executed(core.exports, 7), 8);
-	assert_true(exports_get_qp(core.exports, 7, &got));
-	assert_int_equal(got.version, 2);
-	assert_int_equal(exports_get_executed(core.exports, 8), 0);
 	assert_true(exports_get_qp(core.exports, 0x12 << QPN_INDEX_BITS | 8, &got));
 	assert_int_equal(got.open, 0);
 }
@@ -157,7 +150,6 @@ static void without_an_export_table_nothing_happens(void **state)
 	exports_put_mr(&core, &mk);
 	exports_del_mr(&core, mk.key);
 	exports_put_qp(&core, 1, &(struct exported_qp){ .open = 1 });
-	exports_set_executed(&core, 1, 5);
 	core.exports = exports;
 }
 
