@@ -34,36 +34,6 @@ static bool output_and_give(struct nic *nic, struct qp *first) RELEASES(nic->cor
 	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
-/* Gives the turn after qp's shortcut has sent what was posted. */
-static void posted_and_give(struct nic *nic, struct qp *qp, uint64_t next)
-	RELEASES(nic->core.turn)
-{
-	struct engine *e = &nic->engine;
-
-	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
-	next = engine_posted(e, qp, next);
-	turn_give(&nic->core.turn);
-	if (next != NEVER)
-		engine_settle(e, 0, next);
-}
-
-/* Sends the requests just posted to qp, if nothing else is to be done. Returns false if
- * more is to be done. *next: when qp is to run again, ns. */
-static bool send_posted(struct nic *nic, struct qp *qp, uint64_t *next)
-	REQUIRES(nic->core.turn)
-{
-	struct engine *e = &nic->engine;
-	bool sent;
-
-	turn_is_held(e->core); /* tells clang that this is the NIC's turn */
-	if (!qp->transport->posted || !engine_may_shortcut(e))
-		return false;
-	lock_take(&qp->lock);
-	sent = qp->transport->posted(qp, next);
-	lock_give(&qp->lock);
-	return sent;
-}
-
 /* Takes the turn, waiting a little for the thread to finish. (A program that spins on
  * memory posts its answer while the thread that wrote the question there still has the
  * turn.) */
@@ -163,12 +133,8 @@ static void gather_and_give(struct nic *nic, struct qp *qp) RELEASES(nic->core.t
 /* Sends what was posted, with the turn if it is free. */
 static void post_by_turn(struct nic *nic, struct qp *qp)
 {
-	uint64_t next;
-
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
-	else if (send_posted(nic, qp, &next))
-		posted_and_give(nic, qp, next);
 	else if (gathers(nic, qp))
 		gather_and_give(nic, qp);
 	else if (!prolonged(nic, qp))
@@ -198,32 +164,6 @@ void nic_post(struct nic *nic, struct qp *qp, bool nested)
 	post_by_turn(nic, qp);
 }
 
-/* Posts and sends the list with the turn held, and gives the turn. Returns as
- * qp_post_and_send(). */
-static int post_and_give(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
-			 struct ibv_send_wr **bad) RELEASES(nic->core.turn)
-{
-	struct engine *e = &nic->engine;
-	struct posted did = { .sent = false };
-	int rc;
-
-	/* Tell clang that this is the NIC's turn. */
-	turn_is_held(qp->core);
-	turn_is_held(e->core);
-	did.at_once = engine_may_shortcut(e);
-	rc = qp_post_and_send(qp, wr, bad, &did);
-	if (did.sent)
-		posted_and_give(nic, qp, did.next);
-	else if (rc == -EAGAIN || did.idle)
-		turn_give(&nic->core.turn);
-	else if (gathers(nic, qp))
-		gather_and_give(nic, qp);
-	else if (!prolonged(nic, qp))
-		return rc;
-	serve_due(nic);
-	return rc;
-}
-
 /* In a signal handler that has interrupted another call: the turn may be the thread's. */
 static int post_nested(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		       struct ibv_send_wr **bad)
@@ -234,7 +174,6 @@ static int post_nested(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 	return rc > 0 ? 0 : rc;
 }
 
-/* SENDs find the turn free as a rule. Other requests may need no turn at all. */
 int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		  struct ibv_send_wr **bad, bool nested)
 {
@@ -251,12 +190,6 @@ int nic_post_send(struct nic *nic, struct qp *qp, struct ibv_send_wr *wr,
 		serve_due(nic);
 		if (!wr)
 			return 0;
-	}
-	if (wr && wr->opcode == IBV_WR_SEND && transport && transport->posted &&
-	    turn_try_brief(&nic->core.turn)) {
-		rc = post_and_give(nic, qp, wr, bad);
-		if (rc != -EAGAIN)
-			return rc;
 	}
 	rc = qp_post_send(qp, wr, bad);
 	if (rc <= 0)

@@ -150,12 +150,6 @@ static bool is_asleep(const struct engine *e)
 	       atomic_load_explicit(&e->thread.watching, memory_order_relaxed);
 }
 
-bool engine_may_shortcut(const struct engine *e)
-{
-	return !e->core->leaving &&
-	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
-}
-
 /* Wakes the processes that output is for. Returns true if some of it is for this process;
  * got: takes that in. */
 static bool wake(struct engine *e, struct source_got *got, uint64_t now)
@@ -299,7 +293,8 @@ static bool skips_sockets(struct engine *e, uint64_t now)
 bool engine_may_glance(const struct engine *e)
 {
 	return e->glances && !due_any(e->core) && !e->core->round.must_hear &&
-	       !is_asleep(e) && engine_may_shortcut(e);
+	       !is_asleep(e) && !e->core->leaving &&
+	       !atomic_load_explicit(&e->broken, memory_order_relaxed);
 }
 
 bool engine_is_quiet(struct engine *e)
@@ -351,24 +346,6 @@ void engine_gather(struct engine *e, struct qp *qp)
 bool engine_takes_echo(const struct engine *e)
 {
 	return is_asleep(e);
-}
-
-/* A shortcut writes into rings only, so it changes no other source's deadline. While the
- * thread sleeps, perhaps no poller is there for what this process wrote to itself. */
-uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
-{
-	bool own;
-
-	due_at(e->core, qp, next);
-	own = wake(e, NULL, 0);
-	if (!is_asleep(e))
-		return NEVER;
-	if (own) {
-		const uint64_t at = engine_take_rings(e, clock_ns()).next;
-
-		next = next < at ? next : at;
-	}
-	return first_of(&e->by.input[SOURCE_RINGS], next);
 }
 
 /* Before a timer expires, all input that came before now must be read. So pollers also

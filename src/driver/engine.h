@@ -170,16 +170,6 @@ void bed_ready(const struct bed *b, bool ready);
 /* Returns when there is work without input, in ns. */
 uint64_t engine_deadline(struct engine *e) REQUIRES(e->core->turn);
 
-/* May a QP's shortcut send what was posted, in place of engine_output()? Not if the
- * program ends, or if our descriptors are gone. */
-bool engine_may_shortcut(const struct engine *e) REQUIRES(e->core->turn);
-/* qp's shortcut has sent what was posted, and qp is to run again by `next` (ns; NEVER:
- * not at all). While the thread sleeps, also takes in what lies in the rings, and sends
- * what follows, if a ring's deadline has passed. Returns when the thread has to be awake,
- * for engine_settle(); NEVER if it is awake. */
-uint64_t engine_posted(struct engine *e, struct qp *qp, uint64_t next)
-	REQUIRES(e->core->turn);
-
 /* qp's posts go out with the next turn of a thread that polls, or of the thread. */
 void engine_gather(struct engine *e, struct qp *qp) REQUIRES(e->core->turn);
 

@@ -517,66 +517,6 @@ static void not_all_turns_are_glances(void **state)
 	assert_int_equal(glances_after(now), 0);
 }
 
-/* After a QP's shortcut a thread that sleeps is told when it must be awake, and what the
- * process wrote to itself is taken in. */
-static void a_shortcut_leaves_nothing_to_a_thread_that_sleeps(void **state)
-{
-	struct qp *qp = &t.fake[0].qp;
-
-	(void)state;
-	turn_is_held(t.e->core);
-	add_ring(&ring_ops);
-	ring.waiting = 1;
-	assert_int_equal(engine_posted(t.e, qp, 700), NEVER);
-	assert_int_equal(ring.waiting, 1);
-	assert_int_equal(ring.flushed, 1);
-	assert_int_equal(qp->sched.timer.at, 700);
-
-	t.e->thread.sleeping = t.e->thread.watching = true;
-	ring.answers = true;
-	assert_int_equal(engine_posted(t.e, qp, 600), 600);
-	assert_int_equal(ring.waiting, 0);
-	assert_int_equal(t.fake[0].sent, 1);
-	assert_int_equal(qp->sched.timer.at, 600);
-
-	ring.asked = 0;
-	source_set(&ring.source, 500); /* that deadline is the thread's */
-	assert_int_equal(engine_posted(t.e, qp, 600), 500);
-	assert_int_equal(engine_posted(t.e, qp, 400), 400);
-	assert_int_equal(ring.asked, 0);
-	source_set(&ring.source, NEVER);
-	assert_int_equal(engine_posted(t.e, qp, NEVER), NEVER);
-}
-
-/* ... and of the deadline of a QP that answers what was taken in. */
-static void an_answer_has_a_deadline(void **state)
-{
-	const uint64_t next = NEVER - 1;
-
-	(void)state;
-	turn_is_held(t.e->core);
-	add_ring(&ring_ops);
-	ring.waiting = 1;
-	ring.answers = true;
-	t.fake[0].next = next;
-	t.e->thread.sleeping = t.e->thread.watching = true;
-	assert_int_equal(engine_posted(t.e, &t.fake[1].qp, NEVER), next);
-	assert_int_equal(t.fake[0].sent, 1);
-}
-
-static void not_every_post_may_take_a_shortcut(void **state)
-{
-	(void)state;
-	turn_is_held(t.e->core);
-	assert_true(engine_may_shortcut(t.e));
-	t.e->core->leaving = true;
-	assert_false(engine_may_shortcut(t.e));
-	t.e->core->leaving = false;
-	t.e->broken = true;
-	assert_false(engine_may_shortcut(t.e));
-	t.e->broken = false;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -599,9 +539,6 @@ int main(void)
 		TEST(a_broken_link_is_the_end_for_mads),
 		TEST(pollers_glance),
 		TEST(not_all_turns_are_glances),
-		TEST(a_shortcut_leaves_nothing_to_a_thread_that_sleeps),
-		TEST(an_answer_has_a_deadline),
-		TEST(not_every_post_may_take_a_shortcut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,29 +198,6 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	return 1;
 }
 
-int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-		     struct posted *did)
-{
-	int rc;
-
-	lock_take(&qp->lock);
-	if (qp->builder.active) { /* the turn does not wait for the program */
-		lock_give(&qp->lock);
-		return -EAGAIN;
-	}
-	rc = post_may_send(qp);
-	post_begin(qp);
-	if (!rc && (wr->next || !post_plain(qp, wr)))
-		rc = post_list(qp, &wr);
-	did->idle = post_commit(qp);
-	did->sent = !did->idle && did->at_once && qp->transport->posted &&
-		    qp->transport->posted(qp, &did->next);
-	lock_give(&qp->lock);
-	if (rc && bad)
-		*bad = wr;
-	return rc;
-}
-
 /* --- ibv_post_recv ------------------------------------------------------- */
 
 static int recv_one(struct qp *qp, const struct ibv_recv_wr *wr)

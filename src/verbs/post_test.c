@@ -413,60 +413,6 @@ static void all_are_signalled_if_the_qp_says_so(void **state)
 	fix_close(f);
 }
 
-static struct {
-	unsigned calls;
-	bool sends; /* answer of posted() */
-} posted;
-
-static bool fake_posted(struct qp *qp, uint64_t *next)
-{
-	qp_is_held(qp);
-	assert_int_not_equal(qp->sq.head, qp->sq.tail);
-	posted.calls++;
-	*next = 99;
-	return posted.sends;
-}
-
-/* With the turn, one call posts and sends; nobody waits with it for the program. */
-static NO_TSA void posting_and_sending_are_one(void **state)
-{
-	struct fix *f = fix_open(8);
-	struct qp *qp = ready(f, IBV_QPT_RC);
-	struct transport sends = fake_transport;
-	struct ibv_send_wr worse = { .wr_id = 2, .opcode = 99 },
-			   wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .next = &worse },
-			   *bad = NULL;
-	struct posted did = { .at_once = true };
-
-	(void)state;
-	sends.posted = fake_posted;
-	qp->transport = &sends;
-	posted.sends = true;
-	/* The requests before a refused one are sent. */
-	assert_int_equal(qp_post_and_send(qp, &wr, &bad, &did), -EINVAL);
-	assert_ptr_equal(bad, &worse);
-	assert_true(did.sent && !did.idle);
-	assert_int_equal(did.next, 99);
-	assert_int_equal(posted.calls, 1);
-	assert_int_equal(fix_last(qp)->wr_id, 1);
-	wr.next = NULL;
-	posted.sends = false;
-	assert_int_equal(qp_post_and_send(qp, &wr, &bad, &did), 0);
-	assert_true(!did.sent && !did.idle);
-	did.at_once = false;
-	assert_int_equal(qp_post_and_send(qp, &wr, &bad, &did), 0);
-	assert_true(!did.sent && !did.idle);
-	assert_int_equal(posted.calls, 2);
-	qp->builder.active = true;
-	assert_int_equal(qp_post_and_send(qp, &wr, &bad, &did), -EAGAIN);
-	qp->builder.active = false;
-	assert_int_equal(qp->sq.head - qp->sq.tail, 3);
-	fix_forget(qp);
-	qp->transport = &fake_transport;
-	assert_int_equal(qp_destroy(qp), 0);
-	fix_close(f);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -480,7 +426,6 @@ int main(void)
 		cmocka_unit_test(a_chain_is_taken_up_to_the_bad_one),
 		cmocka_unit_test(states_decide_who_may_post),
 		cmocka_unit_test(all_are_signalled_if_the_qp_says_so),
-		cmocka_unit_test(posting_and_sending_are_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,18 +245,6 @@ int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **b
  * receive, and the QP is due. */
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-struct posted {
-	bool at_once; /* in: may the transport send now, by posted()? */
-	bool idle;    /* all is done */
-	bool sent;    /* posted() has sent all; the QP's next deadline, ns: */
-	uint64_t next;
-};
-/* qp_post_send() for a list that begins with a SEND, and for a caller that has the turn:
- * so one hold of qp->lock does for posting and sending.  Returns -EAGAIN, and posts
- * nothing, while another thread builds requests. */
-int qp_post_and_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad,
-		     struct posted *did) REQUIRES(qp->core->turn);
-
 /* Returns the P_Key of the QP's packets. */
 uint16_t qp_pkey(const struct qp *qp);
 /* Returns the index in the port's table that matches the P_Key of a packet for the QP;

@@ -55,11 +55,6 @@ struct transport {
 	 * and inline data is where its SGE says. Called where qp->tp.at_once is set.
 	 * NULL: never possible. */
 	struct ibv_send_wr *(*at_once)(struct qp *qp, struct ibv_send_wr *wr);
-	/* Sends what was just posted, if the QP has nothing else to do, without being
-	 * told the time: what run() would find is found at a deadline or when the QP
-	 * is due. *next: the next deadline. Returns false if it sent not all: call
-	 * run() and output(). NULL: never possible. */
-	bool (*posted)(struct qp *qp, uint64_t *next);
 	/* Posts requests of a list and sends them without the turn, as far as that is
 	 * possible. Returns the first request that was not posted; NULL: all were. NULL:
 	 * never possible. Takes qp->lock. */
