@@ -4,8 +4,6 @@
 
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
-#include "sys/log.h"
-#include "verbs/wr_op.h"
 
 void hang_rnr(struct ib_qp *q, uint64_t now)
 {
@@ -15,11 +13,7 @@ void hang_rnr(struct ib_qp *q, uint64_t now)
 
 	qp_is_held(qp);
 	if (hang_seen(&r->rnr, r->s.una, now))
-		log_hint(
-			"QP 0x%06x: for 1 s the peer has had no receive for PSN %u (RNR), "
-			"and %u send requests wait here: does %s post receives?",
-			qp->qpn, r->s.una, qp->sq.head - qp->sq.tail,
-			ib_peer_text(q, to));
+		hang_tell_rnr(qp, r->s.una, ib_peer_text(q, to));
 }
 
 /* Where the timeout is long enough, or there is none, this comes before the failure.  A
@@ -35,13 +29,7 @@ void hang_silent(struct ib_qp *q, uint64_t now)
 	if (r->s.una != (qp->attr.sq_psn & PSN_MASK) && ack_timeout_ns(qp))
 		return;
 	if (hang_seen(&r->silent, r->s.una, now))
-		log_hint(
-			"QP 0x%06x: for 1 s nothing has come from %s, to which a request "
-			"(%s, PSN %u) was sent again and again: does its process run, "
-			"and are QP number, address and PSNs right?%s",
-			qp->qpn, ib_peer_text(q, to),
-			wr_op(sq_at(&qp->sq, qp->sq.tail)->opcode)->name, r->s.una,
-			ack_timeout_ns(qp) ? "" : " (timeout 0: this QP never gives up)");
+		hang_tell_silence(qp, r->s.una, ib_peer_text(q, to));
 }
 
 void hang_heard(struct ib_qp *q)
@@ -54,10 +42,7 @@ void hang_no_recv(struct ib_qp *q, uint64_t now)
 	char from[IB_PEER_LEN];
 
 	if (hang_seen(&q->rsp.no_recv, q->rsp.epsn, now))
-		log_hint(
-			"QP 0x%06x: for 1 s there has been no receive here for a message "
-			"(PSN %u, answered with RNR) from %s: post receives",
-			q->qp->qpn, q->rsp.epsn, ib_peer_text(q, from));
+		hang_tell_no_recv(q->qp, q->rsp.epsn, ib_peer_text(q, from));
 }
 
 void hang_psn(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
@@ -72,10 +57,7 @@ void hang_psn(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	    (s->late.refused && s->late.refused_psn == s->epsn))
 		return;
 	if (hang_seen(&q->rsp.astray, s->epsn, now))
-		log_hint(
-			"QP 0x%06x: for 1 s PSNs have been refused: %u is expected here, "
-			"and %u came from %s: is rq_psn here the peer's sq_psn?",
-			q->qp->qpn, s->epsn, pkt->f.psn, ib_peer_text(q, from));
+		hang_tell_number(q->qp, s->epsn, pkt->f.psn, ib_peer_text(q, from));
 }
 
 /* Datagrams are lost without harm, and their senders often outlive a peer. What is for a

@@ -8,7 +8,6 @@
 #include "sys/addr.h"
 #include "sys/log.h"
 #include "verbs/timeout.h"
-#include "verbs/wr_op.h"
 
 const char *segment_name(unsigned op)
 {
@@ -51,10 +50,7 @@ void hint_rnr(struct shm_qp *q, uint64_t now)
 
 	qp_is_held(qp);
 	if (hang_seen(&q->src.rnr, q->src.s.una, now))
-		log_hint("QP 0x%06x: for 1 s the peer has had no receive for PSN %u "
-			 "(RNR), and %u send requests wait here: does %s post receives?",
-			 qp->qpn, q->src.s.una, qp->sq.head - qp->sq.tail,
-			 peer_text(qp, to));
+		hang_tell_rnr(qp, q->src.s.una, peer_text(qp, to));
 }
 
 /* Where the timeout is long enough, or there is none, this comes before the failure. */
@@ -67,13 +63,7 @@ void hint_silent(struct shm_qp *q, uint64_t now)
 	if (q->src.s.una != (qp->attr.sq_psn & PSN_MASK) && ack_timeout_ns(qp))
 		return;
 	if (hang_seen(&q->src.silent, q->src.s.una, now))
-		log_hint("QP 0x%06x: for 1 s nothing has come from %s, to which a "
-			 "request (%s, PSN %u) was sent again and again: does its "
-			 "process run, and are QP number, address and PSNs right?%s",
-			 qp->qpn, peer_text(qp, to),
-			 wr_op(sq_at(&qp->sq, qp->sq.tail)->opcode)->name, q->src.s.una,
-			 ack_timeout_ns(qp) ? ""
-					    : " (timeout 0: this QP never gives up)");
+		hang_tell_silence(qp, q->src.s.una, peer_text(qp, to));
 }
 
 void hint_no_recv(struct shm_qp *q, uint64_t now)
@@ -81,9 +71,7 @@ void hint_no_recv(struct shm_qp *q, uint64_t now)
 	char from[PEER_TEXT];
 
 	if (hang_seen(&q->dst.no_recv, q->dst.expected, now))
-		log_hint("QP 0x%06x: for 1 s there has been no receive here for a "
-			 "message (PSN %u, answered with RNR) from %s: post receives",
-			 q->qp->qpn, q->dst.expected, peer_text(q->qp, from));
+		hang_tell_no_recv(q->qp, q->dst.expected, peer_text(q->qp, from));
 }
 
 /* A number that was agreed on wrongly shows before the first segment is taken. */
@@ -92,10 +80,8 @@ void hint_number(struct shm_qp *q, const struct rec *r, uint64_t now)
 	char from[PEER_TEXT];
 
 	if (hang_seen(&q->dst.astray, q->dst.expected, now))
-		log_hint("QP 0x%06x: for 1 s PSNs have been refused: %u is expected "
-			 "here, and %u came from %s: is rq_psn here the peer's sq_psn?",
-			 q->qp->qpn, q->dst.expected, r->psn & PSN_MASK,
-			 peer_text(q->qp, from));
+		hang_tell_number(q->qp, q->dst.expected, r->psn & PSN_MASK,
+				 peer_text(q->qp, from));
 }
 
 void hint_dropped(struct peer *p, const struct rec *r, const char *why, uint64_t now)

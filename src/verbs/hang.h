@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "verbs/qp.h"
+
 /* Zero at first. */
 struct hang {
 	uint32_t at; /* to what it happens: a PSN, or a QP number */
@@ -17,5 +19,16 @@ struct hang {
 
 /* It happens again. Returns true once, when it has for a second. */
 bool hang_seen(struct hang *h, uint32_t at, uint64_t now);
+
+/* The log is told what keeps qp waiting: the peer has no receive for number psn; nothing
+ * comes from it, to which the oldest request, of number psn, is sent again and again;
+ * there is no receive here for the peer's message psn; requests have other numbers than
+ * the one that is expected. peer: the QP at the other end, in words. */
+void hang_tell_rnr(const struct qp *qp, uint32_t psn, const char *peer)
+	REQUIRES(qp->lock);
+void hang_tell_silence(struct qp *qp, uint32_t psn, const char *peer) REQUIRES(qp->lock);
+void hang_tell_no_recv(const struct qp *qp, uint32_t psn, const char *peer);
+void hang_tell_number(const struct qp *qp, uint32_t expected, uint32_t got,
+		      const char *peer);
 
 #endif
