@@ -130,26 +130,12 @@ static int enter_rtr(struct ib_qp *q)
 	return find_host(q);
 }
 
-/* The fewer READs may be outstanding, the longer each request is. */
-static uint32_t read_chunk(const struct ib_qp *q)
-{
-	enum { LEAST = 16 << 10, ALL = 128 << 10 };
-	uint32_t max = q->qp->attr.max_rd_atomic, n = LEAST;
-
-	if (max)
-		n = ALL / max;
-
-	return (n > LEAST ? n : LEAST) / q->mtu;
-}
-
 static int enter_rts(struct ib_qp *q, enum ibv_qp_state from)
 {
 	struct qp *qp = q->qp;
 
-	if (from == IBV_QPS_RTR) {
+	if (from == IBV_QPS_RTR)
 		req_reset(q, qp->attr.sq_psn);
-		q->read_chunk = read_chunk(q);
-	}
 	if (from == IBV_QPS_SQE)
 		req_reset(q, q->req.at.max_psn);
 	due_add(qp->core, qp);

@@ -36,11 +36,10 @@ struct rsp_bytes;
 
 enum {
 	RD_MAX = 256, /* READs and atomics each way; as many duplicates */
-	/* Request packets in one output(); a packet of n times REQ_PACKET bytes counts as
-	 * n */
+	/* Request packets in one output(), of which one of n times REQ_PACKET bytes
+	 * counts as n; and response packets */
 	REQ_SHARE = 64,
 	REQ_PACKET = 1024,
-	RSP_SHARE = 32,	 /* response packets in one output() */
 	RUN_MAX = 64,	 /* packets that are taken in as one run */
 	HANG_DROPS = 4,	 /* QP numbers whose dropped packets are told apart */
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
@@ -229,7 +228,6 @@ struct ib_qp {
 	struct cc_host *host;	      /* its window; acknowledged QPs, from RTR on */
 	struct list cc_node;	      /* in host->waiting */
 	uint32_t mtu;
-	uint32_t read_chunk; /* packets of response that one READ request asks for */
 	struct ib_req req;
 	struct ib_rsp rsp;
 	uint64_t next_at;   /* static rate of the path: sends nothing before */

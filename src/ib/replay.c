@@ -310,7 +310,7 @@ void rsp_cnp(struct ib_qp *q, uint64_t now)
 bool rsp_output(struct ib_qp *q, struct batch *b, uint64_t now)
 {
 	struct ib_rsp *s = &q->rsp;
-	unsigned left = q->qp->path.rate ? PACED_SHARE : RSP_SHARE, i = 0, n;
+	unsigned left = q->qp->path.rate ? PACED_SHARE : REQ_SHARE, i = 0, n;
 	int rc;
 
 	if (s->cnp_due && cnp(q, b) != 0)

@@ -81,6 +81,20 @@ static inline struct send_limits limits_of(const struct ib_qp *q)
 	};
 }
 
+/* A long READ goes out as several requests, so that the window covers its responses, too:
+ * long ones, whose responses leave in few runs, but shorter ones after losses.  What one
+ * READ is cut into never changes: a request that is repeated must match one that the peer
+ * got before.  Returns how many packets of response a request asks for. */
+static uint32_t read_chunk(const struct ib_qp *q)
+{
+	enum { LEAST = 16 << 10, MOST = 64 << 10 };
+	const uint32_t parts = q->qp->attr.max_rd_atomic == 1 ? 1 : 2;
+	uint32_t n = q->host->window / 2 / parts;
+
+	n = n < LEAST ? LEAST : n > 2 * MOST / parts ? 2 * MOST / parts : n;
+	return n / q->mtu;
+}
+
 /* Checks the work request at the cursor, which has not begun, and gives it PSNs. */
 static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
 {
@@ -101,6 +115,8 @@ static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lo
 	}
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
+	if (w->opcode == IBV_WR_RDMA_READ)
+		w->chunk = read_chunk(q);
 	send_begin(&p->at, w, wqe_bytes(w) ? (wqe_bytes(w) - 1) / q->mtu + 1 : 1);
 	return STEP_GO;
 }
@@ -308,13 +324,10 @@ static enum step put_read(struct planning *p, struct emit *e, const struct swqe 
 	return s;
 }
 
-/* How many packets of response the request at packet i asks for.  A long READ goes out as
- * several requests, so that the window covers its responses, too.  The boundaries between
- * the requests never change: a request that is repeated must match one that the peer got
- * before. */
-static uint32_t read_chunk(const struct ib_qp *q, const struct swqe *w, uint32_t i)
+/* How many packets of response the request at packet i asks for. */
+static uint32_t read_npkts(const struct swqe *w, uint32_t i)
 {
-	uint32_t n = q->read_chunk - i % q->read_chunk;
+	uint32_t n = w->chunk - i % w->chunk;
 
 	return n < w->npkts - i ? n : w->npkts - i;
 }
@@ -323,7 +336,7 @@ static enum step send_read(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 {
 	struct ib_qp *q = p->q;
 	uint32_t i = psn_off(p->at.psn, w->psn), off = i * q->mtu;
-	uint32_t n = read_chunk(q, w, i);
+	uint32_t n = read_npkts(w, i);
 	uint32_t len = i + n == w->npkts ? w->length - off : n * q->mtu;
 	struct emit e;
 

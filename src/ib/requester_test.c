@@ -143,6 +143,46 @@ static void long_read_in_parts(void **state)
 	fix_close(f);
 }
 
+/* Posts a READ of len bytes; each of its requests ends where a part of it does. */
+static void read_in_parts(struct fix *f, uint32_t len, uint32_t part, unsigned requests)
+{
+	const unsigned before = f->n;
+	unsigned n = 0;
+
+	memset(f->mem[0], 0, len);
+	fix_post(f, IBV_WR_RDMA_READ, 1, 0, len, 0);
+	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_same(f, 0, len);
+	for (unsigned i = before; i < f->n; i++) {
+		const struct sim_packet *p = &f->log[i];
+		uint64_t end = p->f.va - f->mr[1]->mkey.base + p->f.dma_len;
+
+		if (p->side != 0)
+			continue;
+		assert_true(end % part == 0 || end == len);
+		n++;
+	}
+	assert_int_equal(n, requests);
+}
+
+/* A loss cuts the window: the READ that has begun keeps its parts, the next one has
+ * shorter ones. */
+static void read_in_shorter_parts(void **state)
+{
+	enum { LEN = 200000 };
+	struct fix *f = fix_open(IBV_QPT_RC, &conf);
+	struct cc_host *h = fix_ib(f, 0)->host;
+
+	(void)state;
+	read_in_parts(f, LEN, 64 << 10, 4);
+	fix_lose(f, 1, "READ_RESP_MIDDLE", 100);
+	read_in_parts(f, LEN, 64 << 10, 5);
+	assert_in_range(h->window, CC_WINDOW_MAX / 2, CC_WINDOW_MAX - 1);
+	h->window = CC_WINDOW_MIN;
+	read_in_parts(f, LEN, 16 << 10, 13);
+	fix_close(f);
+}
+
 static void atomics(void **state)
 {
 	struct fix *f = fix_open(IBV_QPT_RC, &conf);
@@ -446,6 +486,7 @@ int main(void)
 		cmocka_unit_test(write_imm),
 		cmocka_unit_test(read_advances_psn),
 		cmocka_unit_test(long_read_in_parts),
+		cmocka_unit_test(read_in_shorter_parts),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(nothing_at_all),
 		cmocka_unit_test(inline_needs_no_key),

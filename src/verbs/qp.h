@@ -57,6 +57,9 @@ struct swqe {
 					uint32_t feth;	 /* verbs/flush.h */
 					uint32_t length; /* of the range */
 				} flush;
+				/* READ: packets of response that one request asks
+				 * for; the transport's, from when it begins */
+				uint32_t chunk;
 			};
 			uint32_t srqn; /* the SRQ at the target, if it names one */
 		};
