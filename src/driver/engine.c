@@ -441,5 +441,6 @@ struct engine_did engine_whole_turn(struct engine *e, uint64_t now)
 	did = engine_turn(e, now, false);
 	did.socket += first.socket;
 	did.one_sided |= first.one_sided;
+	did.gathered |= first.gathered;
 	return did;
 }

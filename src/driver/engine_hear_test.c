@@ -105,6 +105,19 @@ static void the_thread_hears_all_at_once(void **state)
 	assert_true(t.fake[0].failed);
 }
 
+/* Posts had waited for a poller that did not come, also where a timer expires then. */
+static void the_thread_finds_posts_beside_a_timer(void **state)
+{
+	const uint64_t at = 100 * US;
+
+	(void)state;
+	turn_is_held(t.e->core);
+	fails_if_silent(0, at);
+	engine_gather(t.e, &t.fake[1].qp);
+	assert_true(engine_whole_turn(t.e, at).gathered);
+	assert_true(t.fake[0].failed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -113,6 +126,7 @@ int main(void)
 		TEST(timers_are_asked_when_all_is_heard),
 		TEST(who_does_not_look_does_not_judge),
 		TEST(the_thread_hears_all_at_once),
+		TEST(the_thread_finds_posts_beside_a_timer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
