@@ -120,7 +120,7 @@ static bool gathers(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
 	under_way = qp->sched.asked - qp->sq.tail;
 	waiting = qp->sq.head - qp->sched.asked;
 	lock_give(&qp->lock);
-	return (int32_t)under_way >= GATHER_LEAST && waiting < GATHER_MOST;
+	return (int32_t)under_way >= GATHER_LEAST && waiting && waiting < GATHER_MOST;
 }
 
 static void gather_and_give(struct nic *nic, struct qp *qp) RELEASES(nic->core.turn)

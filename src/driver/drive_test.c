@@ -506,6 +506,10 @@ static void posts_do_not_gather(void **state)
 	outputs = 0;
 	nic_flush(t.nic);
 	assert_int_equal(outputs, 1);
+	/* Its state has changed, and nothing was posted. */
+	outputs = 0;
+	nic_post(t.nic, qp, false);
+	assert_int_equal(outputs, 1);
 	stream.stream = true;
 	qp->transport = &stream;
 	assert_int_equal(post_each(qp, 1), 1);
