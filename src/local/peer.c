@@ -234,7 +234,7 @@ void peer_leave(struct peer *p, struct peer_qp *q)
 static void set_state(struct peer *p, enum peer_state state)
 {
 	p->state = state;
-	atomic_store(&p->closed, state != PEER_UP);
+	peer_let_posters(p);
 }
 
 struct peer *peer_new(struct local *l, uint16_t slot)
@@ -331,7 +331,7 @@ void peer_up(struct peer *p)
 	struct reach *r = &p->reach;
 	uid_t uid;
 
-	set_state(p, PEER_UP);
+	p->state = PEER_UP;
 	(void)host_cred(p->l->host, p->slot, &uid, &p->reach.pid);
 	p->same_user = host_is_ours(p->l->host, p->slot);
 	log_info("slot %u, process %d: messages go through shared memory%s; WRITE "
@@ -346,6 +346,8 @@ void peer_up(struct peer *p)
 	list_for(n, &p->qps)
 		p->l->ops->up(container_of(n, struct peer_qp, node)->qp, p->l->now);
 	p->fresh = false;
+	/* What a thread had posted earlier would be sent again by its QP's new states. */
+	peer_let_posters(p);
 }
 
 /* pid: 0 if it is not known. */

@@ -90,8 +90,8 @@ struct peer {
 	 * `unanswered`, `replies` and the counts. */
 	struct brief_lock writing;
 	uint64_t sent, sent_bytes; /* segments, and their payload */
-	/* Threads that post leave the ring alone: the peer is not up, or a QP waits for
-	 * room that they would take away. */
+	/* Threads that post leave the ring alone: the peer is not up, its QPs have not
+	 * heard of that yet, or a QP waits for room that they would take away. */
 	atomic_bool closed;
 	struct ring_out out;
 	struct ring_in in;
@@ -246,6 +246,11 @@ void peer_kick(struct peer *p);
 static inline bool peer_has_met(const struct peer *p)
 {
 	return p->executed && (p->state == PEER_UP || p->state == PEER_DEAD);
+}
+/* May threads that post write to the ring from now on? */
+static inline void peer_let_posters(struct peer *p)
+{
+	atomic_store(&p->closed, p->state != PEER_UP || !list_empty(&p->line));
 }
 /* Reads how far the peer has read.  False: it says what cannot be, and is broken now. */
 bool peer_look(struct peer *p);

@@ -480,6 +480,42 @@ static void what_came_before_the_peer_was_up(void **state)
 	fix_close(f);
 }
 
+static const struct local_ops *real_ops;
+
+static void post_as_it_comes_up(struct qp *qp, uint64_t now)
+{
+	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND };
+	struct ibv_sge none = { 0 };
+
+	wr.sg_list = &none;
+	wr.num_sge = 1;
+	post_now(qp, &wr);
+	real_ops->up(qp, now);
+}
+
+/* A thread that posts needs no turn: it may do so while the peer comes up, before the QP
+ * has. */
+static void what_is_posted_as_the_peer_comes_up(void **state)
+{
+	struct sim_conf conf = { .same_host = true, .pipe_only = true };
+	struct fix *f = fix_open(IBV_QPT_UC, &conf);
+	struct local *l = local_of(&f->s->node[0].core);
+	struct local_ops ops = *l->ops;
+
+	(void)state;
+	real_ops = l->ops;
+	ops.up = post_as_it_comes_up;
+	l->ops = &ops;
+	recv_at(f, 1, 8, 0, 8);
+	recv_at(f, 1, 9, 0, 8);
+	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
+	fix_quiet(f);
+	fix_no_wc(f, 1);
+	assert_true(pair_shm(f, 0)->peer->state == PEER_UP);
+	l->ops = real_ops;
+	fix_close(f);
+}
+
 /* On a wire the opcode says which service a packet is of. */
 static void another_service_is_refused(void **state)
 {
@@ -702,6 +738,7 @@ int main(void)
 		cmocka_unit_test(one_end_begins_again),
 		cmocka_unit_test(what_came_before_rtr),
 		cmocka_unit_test(what_came_before_the_peer_was_up),
+		cmocka_unit_test(what_is_posted_as_the_peer_comes_up),
 		cmocka_unit_test(another_service_is_refused),
 		cmocka_unit_test(what_uc_does_not_know),
 		cmocka_unit_test(a_key_to_invalidate),

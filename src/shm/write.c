@@ -622,7 +622,7 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		line_wait(p, &q->lists, next == NEXT_FULL);
 	if (turn)
 		line_end(p, &q->lists);
-	atomic_store(&p->closed, p->state != PEER_UP || !list_empty(&p->line));
+	peer_let_posters(p);
 	return next == NEXT_SENT && may && send_any(qp, &q->src.s, &q->src.at);
 }
 
