@@ -81,6 +81,23 @@ void make_all_private(void)
 	make_private(0, SIZE_MAX);
 }
 
+struct change begin_change(uintptr_t lo, size_t len)
+{
+	struct change c = { .o = told() };
+	int saved = errno;
+
+	if (c.o)
+		c.when = c.o->change(lo, len);
+	errno = saved;
+	return c;
+}
+
+void end_change(struct change c)
+{
+	if (c.o)
+		c.o->changed(c.when);
+}
+
 /* --- madvise and its like -------------------------------------------------- */
 
 /* Does the advice mean the same for a file's pages as for private memory, or have no
@@ -178,6 +195,13 @@ int do_madvise(madvise_fn *fn, void *at, size_t len, int advice)
 
 	if (o)
 		return advise_range(o, fn, at, len, advice);
+	if (!empties(advice) && advice != MADV_FREE && !is_harmless(advice)) {
+		struct change c = begin_change((uintptr_t)at, len);
+
+		rc = fn(at, len, advice);
+		end_change(c);
+		return rc;
+	}
 	rc = fn(at, len, advice);
 	if (empties(advice) && len && (!rc || errno == ENOMEM))
 		empty_late(at, len);
@@ -222,33 +246,65 @@ void *hooked_mremap(void *at, size_t len, size_t new_len, int flags, void *to)
 	return fn ? do_mremap(fn, at, len, new_len, flags, to) : MAP_FAILED;
 }
 
+PUBLIC int mprotect(void *at, size_t len, int prot)
+{
+	int (*fn)(void *, size_t, int), rc;
+	struct change c;
+
+	*(void **)&fn = libcs(CALLED_mprotect);
+	if (!fn)
+		return -1;
+	c = begin_change((uintptr_t)at, len);
+	rc = fn(at, len, prot);
+	end_change(c);
+	return rc;
+}
+
 PUBLIC int mlock(const void *at, size_t len)
 {
-	int (*fn)(const void *, size_t);
+	int (*fn)(const void *, size_t), rc;
+	struct change c;
 
 	make_private((uintptr_t)at, len);
 	*(void **)&fn = libcs(CALLED_mlock);
-	return fn ? fn(at, len) : -1;
+	if (!fn)
+		return -1;
+	c = begin_change((uintptr_t)at, len);
+	rc = fn(at, len);
+	end_change(c);
+	return rc;
 }
 
 PUBLIC int hooked_mlock2(const void *at, size_t len, unsigned flags) __asm__("mlock2");
 
 int hooked_mlock2(const void *at, size_t len, unsigned flags)
 {
-	int (*fn)(const void *, size_t, unsigned);
+	int (*fn)(const void *, size_t, unsigned), rc;
+	struct change c;
 
 	make_private((uintptr_t)at, len);
 	*(void **)&fn = libcs(CALLED_mlock2);
-	return fn ? fn(at, len, flags) : -1;
+	if (!fn)
+		return -1;
+	c = begin_change((uintptr_t)at, len);
+	rc = fn(at, len, flags);
+	end_change(c);
+	return rc;
 }
 
 PUBLIC int mlockall(int flags)
 {
-	int (*fn)(int);
+	int (*fn)(int), rc;
+	struct change c;
 
 	make_all_private();
 	*(void **)&fn = libcs(CALLED_mlockall);
-	return fn ? fn(flags) : -1;
+	if (!fn)
+		return -1;
+	c = begin_change(0, SIZE_MAX);
+	rc = fn(flags);
+	end_change(c);
+	return rc;
 }
 
 PUBLIC int hooked_pkey_mprotect(void *at, size_t len, int prot,
@@ -256,11 +312,17 @@ PUBLIC int hooked_pkey_mprotect(void *at, size_t len, int prot,
 
 int hooked_pkey_mprotect(void *at, size_t len, int prot, int key)
 {
-	int (*fn)(void *, size_t, int, int);
+	int (*fn)(void *, size_t, int, int), rc;
+	struct change c;
 
 	make_private((uintptr_t)at, len);
 	*(void **)&fn = libcs(CALLED_pkey_mprotect);
-	return fn ? fn(at, len, prot, key) : -1;
+	if (!fn)
+		return -1;
+	c = begin_change((uintptr_t)at, len);
+	rc = fn(at, len, prot, key);
+	end_change(c);
+	return rc;
 }
 
 /* After chroot() /proc may be missing, from which liburnic learns which memory is a
@@ -282,9 +344,51 @@ PUBLIC ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advi
 ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
 			       unsigned flags)
 {
-	ssize_t (*fn)(int, const void *, size_t, int, unsigned);
+	ssize_t (*fn)(int, const void *, size_t, int, unsigned), rc;
+	struct change c;
 
 	make_all_private();
 	*(void **)&fn = libcs(CALLED_process_madvise);
-	return fn ? fn(pid, v, n, advice, flags) : -1;
+	if (!fn)
+		return -1;
+	c = begin_change(0, SIZE_MAX);
+	rc = fn(pid, v, n, advice, flags);
+	end_change(c);
+	return rc;
+}
+
+/* --- closing all descriptors ------------------------------------------------ */
+
+/* While memory becomes a file's beside threads, one of these descriptors is by which they
+ * wait. */
+PUBLIC int hooked_close_range(unsigned from, unsigned to,
+			      int flags) __asm__("close_range");
+
+int hooked_close_range(unsigned from, unsigned to, int flags)
+{
+	int (*fn)(unsigned, unsigned, int), rc;
+	struct change c;
+
+	*(void **)&fn = libcs(CALLED_close_range);
+	if (!fn)
+		return -1;
+	c = begin_change(0, SIZE_MAX);
+	rc = fn(from, to, flags);
+	end_change(c);
+	return rc;
+}
+
+PUBLIC void hooked_closefrom(int from) __asm__("closefrom");
+
+void hooked_closefrom(int from)
+{
+	struct change c;
+	void (*fn)(int);
+
+	*(void **)&fn = libcs(CALLED_closefrom);
+	if (!fn)
+		return;
+	c = begin_change(0, SIZE_MAX);
+	fn(from);
+	end_change(c);
 }

@@ -7,6 +7,7 @@
 #include <linux/sched.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <threads.h>
 #include <unistd.h>
@@ -23,14 +24,71 @@ void before_thread(void)
 	errno = saved;
 }
 
+/* The program's own memory as a thread's stack: libc's control block lies there, too, and
+ * the kernel stores to that when the thread ends. */
+static bool has_stack(const pthread_attr_t *attr, uintptr_t *lo, size_t *len)
+{
+	void *at = NULL;
+
+	*len = 0;
+	if (!attr || pthread_attr_getstack(attr, &at, len) || !at)
+		return false;
+	*lo = (uintptr_t)at;
+	return *len > 0;
+}
+
+/* The call that says something of that memory lasts until libc has begun the thread. */
+struct begin {
+	struct change c;
+	void *(*run)(void *);
+	void *arg;
+};
+
+static void *begin(void *arg)
+{
+	struct begin b = *(struct begin *)arg;
+
+	free(arg);
+	end_change(b.c);
+	return b.run(b.arg);
+}
+
+typedef int create_fn(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
+		      void *arg);
+
+static int create_on_stack(create_fn *fn, pthread_t *t, const pthread_attr_t *attr,
+			   uintptr_t lo, size_t len, const struct begin *of)
+{
+	struct begin *b = malloc(sizeof(*b));
+	struct change c;
+	int rc;
+
+	if (!b)
+		return EAGAIN;
+	c = begin_change(lo, len);
+	*b = (struct begin){ c, of->run, of->arg };
+	rc = fn(t, attr, begin, b);
+	if (rc) {
+		end_change(c);
+		free(b);
+	}
+	return rc;
+}
+
 PUBLIC int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 			  void *arg)
 {
-	int (*fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	const struct begin of = { .run = run, .arg = arg };
+	create_fn *fn;
+	uintptr_t lo;
+	size_t len;
 
 	before_thread();
 	*(void **)&fn = libcs(CALLED_pthread_create);
-	return fn ? fn(t, attr, run, arg) : EAGAIN;
+	if (!fn)
+		return EAGAIN;
+	return has_stack(attr, &lo, &len) ? create_on_stack(fn, t, attr, lo, len, &of)
+					  : fn(t, attr, run, arg);
 }
 
 PUBLIC int thrd_create(thrd_t *t, thrd_start_t run, void *arg)

@@ -100,6 +100,31 @@ static __attribute__((noinline)) void before_call(long n, long a, long b)
 	}
 }
 
+/* Which memory does the call say something of, for as long as that is mapped? */
+static bool says(long n, long a, long b, uintptr_t *lo, size_t *len)
+{
+	*lo = (uintptr_t)a;
+	*len = (size_t)b;
+	switch (n) {
+	case SYS_mprotect:
+	case SYS_mlock:
+	case SYS_mlock2:
+	case SYS_mbind:
+	case SYS_pkey_mprotect:
+		return true;
+	case SYS_mlockall:
+	case SYS_process_madvise:
+#ifdef SYS_close_range
+	case SYS_close_range:
+#endif
+		*lo = 0;
+		*len = SIZE_MAX;
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* on: the function to call with the same arguments; NULL: the call has been made, and
  * result is its result. */
 struct handed {
@@ -113,13 +138,15 @@ static struct handed with_result(long result)
 }
 
 /* Runs before libc's syscall(); says what is left to call. */
-struct handed preload_syscall(long n, long a, long b, long c, long d, long e);
+struct handed preload_syscall(long n, long a, long b, long c, long d, long e, long f);
 
 __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long c,
-						    long d, long e)
+						    long d, long e, long f)
 {
 	const struct preload_ops *o = told();
 	syscall_fn *fn = real_syscall();
+	uintptr_t lo;
+	size_t len;
 
 	if (!fn)
 		return with_result(-1);
@@ -135,6 +162,13 @@ __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long
 			return with_result(by_fork(n, a, b, c, d, e));
 	}
 	before_call(n, a, b);
+	if (o && says(n, a, b, &lo, &len)) {
+		struct change change = begin_change(lo, len);
+		long rc = fn(n, a, b, c, d, e, f);
+
+		end_change(change);
+		return with_result(rc);
+	}
 	return (struct handed){ fn, 0 };
 }
 
@@ -156,7 +190,7 @@ __asm__(".pushsection .text\n"
 	"	push %rcx\n"
 	"	push %r8\n"
 	"	push %r9\n"
-	"	sub $8, %rsp\n"
+	"	push 56(%rsp)\n"
 	".cfi_adjust_cfa_offset 56\n"
 	"	call preload_syscall\n"
 	"	mov %rdx, %r11\n"
@@ -183,7 +217,7 @@ PUBLIC long hooked_syscall(long n, long a, long b, long c, long d, long e,
 
 long hooked_syscall(long n, long a, long b, long c, long d, long e, long f)
 {
-	struct handed h = preload_syscall(n, a, b, c, d, e);
+	struct handed h = preload_syscall(n, a, b, c, d, e, f);
 
 	return h.on ? h.on(n, a, b, c, d, e, f) : h.result;
 }

@@ -38,6 +38,15 @@ const struct preload_ops *who_knows_any(void);
 void make_private(uintptr_t lo, size_t len);
 void make_all_private(void);
 
+/* Around a call that says something of these pages for as long as they are mapped.  errno
+ * stays. */
+struct change {
+	const struct preload_ops *o;
+	unsigned when;
+};
+struct change begin_change(uintptr_t lo, size_t len);
+void end_change(struct change c);
+
 /* Do what madvise() and mremap() do for private memory; fn is libc's function, or another
  * way to make the same call. */
 int do_madvise(madvise_fn *fn, void *at, size_t len, int advice);

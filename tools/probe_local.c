@@ -18,7 +18,7 @@
 #include "probe.h"
 #include "sys/conf.h"
 #include "sys/fd.h"
-#include "sys/wp.h"
+#include "sys/vacant.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
@@ -205,11 +205,11 @@ static bool has_membarrier(void)
 /* May the stores of other threads be held back while private memory becomes a file's? */
 static bool holds_stores(void)
 {
-	struct wp wp;
-	int rc = wp_open(&wp);
+	struct vacant v;
+	int rc = vacant_open(&v);
 
 	if (!rc)
-		wp_close(&wp);
+		vacant_close(&v);
 	return !rc;
 }
 

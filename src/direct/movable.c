@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -151,6 +152,41 @@ static bool sleeps_there(int dir, const char *entry, const void *arg)
 	return addr >= e->lo && addr < e->hi && !(op & FUTEX_PRIVATE_FLAG);
 }
 
+/* libc's thread registers the head of its list of robust mutexes; the head lies in the
+ * thread's control block, 16 bytes behind the id that the kernel clears at the end of the
+ * thread. Returns the head; NULL: the thread has ended, or just begun. (A thread that has
+ * its stack in memory of the program's has registered its head by the end of the call
+ * that the preloaded library counts.) */
+static struct robust_list_head *list_of(pid_t tid)
+{
+	struct robust_list_head *head = NULL;
+	size_t len;
+
+	(void)syscall(SYS_get_robust_list, tid, &head, &len);
+	return head;
+}
+
+/* Does the extent have the thread's id, or the thread a robust mutex? */
+static bool ends_there(pid_t tid, const struct extent *e)
+{
+	enum { AROUND = 64 };
+	struct robust_list_head *at = list_of(tid), head;
+	struct iovec here = { &head, sizeof(head) }, there = { at, sizeof(head) };
+	const uint64_t addr = (uintptr_t)at;
+
+	if (!addr)
+		return false;
+	if (extents_meet(e, &(struct extent){ addr - AROUND, addr + AROUND }))
+		return true;
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof(head) &&
+	       (head.list.next != &at->list || head.list_op_pending);
+}
+
+static bool is_tied(int dir, const char *entry, const void *arg)
+{
+	return ends_there(atoi(entry), arg) || sleeps_there(dir, entry, arg);
+}
+
 static bool has_mapped(void)
 {
 	struct procmap m;
@@ -218,8 +254,12 @@ bool movable_beside_threads(const struct extent *e, unsigned *resident)
 {
 	return is_free(resident) && !has_mapped() && !has_open() &&
 	       !has_entry("/proc/thread-self/fd", NULL, stores_directly) &&
-	       !access("/proc/thread-self/syscall", R_OK) &&
-	       !has_entry("/proc/self/task", e, sleeps_there);
+	       !access("/proc/thread-self/syscall", R_OK) && movable_is_untied(e);
+}
+
+bool movable_is_untied(const struct extent *e)
+{
+	return !has_entry("/proc/self/task", e, is_tied);
 }
 
 bool movable_may_be_pinned(void)

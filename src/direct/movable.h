@@ -26,10 +26,13 @@ static inline bool extents_meet(const struct extent *a, const struct extent *b)
  * thread of the program exists, and no pages are pinned or locked. *resident: MiB in
  * memory. */
 bool movable_now(unsigned *resident);
-/* The same, but for other threads of the program, whose stores can be made to wait: may
- * the kernel store to the extent without waiting, for a system call of theirs that is
- * under way? And does a thread sleep there by the page and not by the address? */
+/* The same, but for other threads of the program, who can be made to wait: may the kernel
+ * store to the extent without waiting, for a system call of theirs that is under way? */
 bool movable_beside_threads(const struct extent *e, unsigned *resident);
+/* Is no thread that has begun tied to the extent in a way that outlasts waiting: it
+ * sleeps there by the page and not by the address; or the kernel stores there when the
+ * thread ends, as it cannot wait then. */
+bool movable_is_untied(const struct extent *e);
 /* The way back asks for less: is the calling thread the program's only one? */
 bool movable_is_only_thread(void);
 /* May the kernel or a device hold pages of this process, to write to them by itself? */

@@ -38,6 +38,13 @@ static bool make_private(uintptr_t lo, size_t len)
 	return good;
 }
 
+static unsigned change(uintptr_t lo, size_t len)
+{
+	struct extent e = extent_of(lo, len);
+
+	return runs_change(&e);
+}
+
 static void make_zero(uintptr_t lo, size_t len)
 {
 	struct extent e = extent_of(lo, len);
@@ -83,6 +90,8 @@ static void in_child(void)
 static const struct preload_ops ops = {
 	.meets = meets,
 	.make_private = make_private,
+	.change = change,
+	.changed = runs_changed,
 	.moved = runs_strayed,
 	.make_zero = make_zero,
 	.before_thread = before_thread,

@@ -65,12 +65,11 @@ static inline void dereg(struct mr *mr)
 	assert_int_equal(mr_dereg(mr), 0);
 }
 
-/* Checks that `pages` pages of mem from page `from` on are shared, and no others. */
-static inline void expect_shared(size_t from, size_t pages)
+/* Which pages of mem are shared? */
+static inline void find_shared(bool is[LEN / PAGE])
 {
 	struct procmap m;
 	struct procmaps maps;
-	bool is[LEN / PAGE] = { false };
 
 	procmaps_open(&maps);
 	while (procmaps_next(&maps, &m))
@@ -79,8 +78,26 @@ static inline void expect_shared(size_t from, size_t pages)
 			    (uintptr_t)mem + i * PAGE < m.hi)
 				is[i] = m.perms[3] == 's';
 	procmaps_close(&maps);
+}
+
+/* Checks that `pages` pages of mem from page `from` on are shared, and no others. */
+static inline void expect_shared(size_t from, size_t pages)
+{
+	bool is[LEN / PAGE] = { false };
+
+	find_shared(is);
 	for (size_t i = 0; i < LEN / PAGE; i++)
 		assert_int_equal(is[i], i >= from && i < from + pages);
+}
+
+/* Checks that all pages of mem but that one are shared. */
+static inline void expect_shared_but(size_t page)
+{
+	bool is[LEN / PAGE] = { false };
+
+	find_shared(is);
+	for (size_t i = 0; i < LEN / PAGE; i++)
+		assert_int_equal(is[i], i != page);
 }
 
 static inline void expect_content(void)

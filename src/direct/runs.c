@@ -2,6 +2,7 @@
 /* runs.c - see runs.h. */
 #include "direct/runs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sys/lock.h"
@@ -25,6 +27,15 @@ static struct {
 	uint64_t bytes;		    /* of all runs */
 	struct swap_run run[RUNS];
 } runs;
+
+/* What threads say of their memory while some is becoming a file's. */
+static struct {
+	atomic_uint calls; /* that are being made */
+	atomic_uint forks; /* `calls' counts those of this process only */
+	atomic_bool on;	   /* the extent is watched */
+	_Atomic uint64_t lo, hi;
+	atomic_bool seen; /* a call for it has begun since */
+} said;
 
 unsigned runs_count(void)
 {
@@ -128,15 +139,16 @@ static bool has_none(void)
 
 /* --- they come and go ---------------------------------------------------- */
 
-int runs_out(const struct extent *e, const struct wp *wp)
+int runs_out(const struct extent *e, const struct swap_beside *beside)
 {
 	unsigned n = runs_count();
 	struct swap_run *run = &runs.run[n];
 	int rc;
 
 	hold();
-	atomic_store(&runs.moving, wp != NULL);
-	rc = swap_out(e->lo, e->hi, run, wp);
+	atomic_store(&runs.moving, beside != NULL);
+	rc = beside && atomic_load(&said.seen) ? -EAGAIN
+					       : swap_out(e->lo, e->hi, run, beside);
 	if (!rc) {
 		runs.bytes += run->hi - run->lo;
 		atomic_store(&runs.n, n + 1);
@@ -364,6 +376,58 @@ void runs_zero(const struct extent *e)
 	let_go();
 }
 
+/* --- what the program says of its memory ----------------------------------- */
+
+enum { NAPS = 100, NAP_NS = 50000 };
+
+/* A call that runs_watch() does not wait for begins later, and finds `on'. */
+bool runs_watch(const struct extent *e)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
+
+	atomic_store(&said.seen, false);
+	atomic_store(&said.lo, e->lo);
+	atomic_store(&said.hi, e->hi);
+	atomic_store(&said.on, true);
+	for (unsigned i = 0; atomic_load(&said.calls); i++) {
+		if (i == NAPS) {
+			atomic_store(&said.on, false);
+			return false;
+		}
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	}
+	return true;
+}
+
+void runs_unwatch(void)
+{
+	atomic_store(&said.on, false);
+}
+
+/* Each of this and runs_out() stores first and then looks at what the other stores:
+ * either runs_out() gives up, or this waits. */
+unsigned runs_change(const struct extent *e)
+{
+	const unsigned when = atomic_load(&said.forks);
+
+	atomic_fetch_add(&said.calls, 1);
+	if (!atomic_load(&said.on) ||
+	    !extents_meet(e, &(struct extent){ said.lo, said.hi }))
+		return when;
+	atomic_store(&said.seen, true);
+	if (atomic_load(&runs.moving) && !is_mine()) {
+		hold();
+		let_go();
+	}
+	return when;
+}
+
+void runs_changed(unsigned when)
+{
+	if (when == atomic_load(&said.forks))
+		atomic_fetch_sub(&said.calls, 1);
+}
+
 /* --- fork ---------------------------------------------------------------- */
 
 void runs_beside_threads(void)
@@ -396,5 +460,8 @@ void runs_in_child(void)
 	atomic_store(&runs.n, 0);
 	places.state = NONE;
 	runs.bytes = 0;
+	atomic_fetch_add(&said.forks, 1);
+	atomic_store(&said.calls, 0);
+	atomic_store(&said.on, false);
 	let_go();
 }

@@ -23,11 +23,23 @@ unsigned runs_count(void);
 uint64_t runs_bytes(void);
 const struct swap_run *runs_at(unsigned i);
 
-/* swap_out(), and adds the run */
-int runs_out(const struct extent *e, const struct wp *wp);
+/* swap_out(), and adds the run. -EAGAIN, beside threads: something has been said of the
+ * memory since runs_watch(). */
+int runs_out(const struct extent *e, const struct swap_beside *beside);
 bool runs_in(unsigned i, unsigned how); /* swap_in(); the last run takes place i */
 void runs_forget(unsigned i);		/* drops the run's memory, which the program
 					 * has unmapped */
+
+/* Beside threads: what was learned of this memory between runs_watch() and runs_unwatch()
+ * is still so when runs_out() begins, as far as other threads say something of it by
+ * calls that begin with runs_change(). Waits briefly for calls that have begun. False:
+ * one lasts, and nothing is watched. One memory at a time. */
+bool runs_watch(const struct extent *e);
+void runs_unwatch(void);
+/* Around a call that says something of memory (mprotect, mlock ...): waits until the
+ * memory is not just becoming a file's. The second gets what the first has returned. */
+unsigned runs_change(const struct extent *e);
+void runs_changed(unsigned when);
 
 /* Is a part of the extent file pages, or was it when they were moved? Waits for pages
  * that are just becoming a file's. True also where

@@ -18,7 +18,6 @@
 #include "sys/log.h"
 #include "sys/procmaps.h"
 #include "sys/threads.h"
-#include "sys/wp.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/mkey.h"
@@ -124,57 +123,96 @@ static bool has_room(void)
 	       runs_count() < lim.rlim_cur / 16;
 }
 
-/* wp: for other threads' stores, or NULL: there are no others. */
-static void swap_piece(const struct extent *e, struct wp *wp)
+/* Has the try failed for a reason that may be gone by the next? What other threads do to
+ * the memory, beside which it was tried. */
+static bool is_passing(int rc)
+{
+	return rc == -EAGAIN || rc == -EBUSY || rc == -ENOENT || rc == -EFAULT;
+}
+
+/* beside: other threads, or NULL: there are none. */
+static int swap_piece(const struct extent *e, struct swap_beside *beside)
 {
 	int rc;
 
 	if (!has_room() || share.refused || runs_bytes() + (e->hi - e->lo) > MOST)
-		return;
-	if (wp && wp_add(wp, e->lo, e->hi - e->lo))
-		return;
+		return 0;
+	if (beside && vacant_add(&beside->place, e->lo, e->hi - e->lo))
+		return 0;
 	share.moved++;
 	memset(&share.tried[runs_count()], 0, sizeof(share.tried[0]));
-	rc = runs_out(e, wp);
-	if (wp)
-		wp_drop(wp);
-	if (!rc)
-		return;
+	rc = runs_out(e, beside);
+	if (beside)
+		vacant_drop(&beside->place);
+	if (!rc || (beside && is_passing(rc)))
+		return rc;
 	share.refused = true;
 	log_info("private memory is not shared with other processes: %s", strerror(-rc));
+	return rc;
 }
 
-/* May the extent move beside other threads? */
-static bool is_held_by_none(const struct extent *e)
+static void tell_swapped(const struct extent *r)
 {
-	unsigned resident;
-
-	if (!atomic_load(&share.threads) || !movable_beside_threads(e, &resident))
-		return false;
-	share.looked += resident;
-	return true;
+	log_debug("memory region at %#" PRIx64 ": other processes may map its pages",
+		  r->lo);
 }
 
-/* The descriptor of wp is there only while signals are blocked: a child that a handler
- * makes would have it, and it is for the parent's memory. */
-static void swap_pieces(struct core *core, const struct extent *r, bool alone)
+static void swap_alone(struct core *core, const struct extent *r)
 {
 	struct extent piece[PIECES];
 	unsigned n = movable_find(r, piece, PIECES);
-	struct wp wp = { .fd = -1 };
 	sigset_t old;
 
 	hold_still(core, &old);
-	if (!alone && wp_open(&wp))
-		n = 0;
 	for (unsigned i = 0; i < n; i++)
-		swap_piece(&piece[i], alone ? NULL : &wp);
-	wp_close(&wp);
+		(void)swap_piece(&piece[i], NULL);
 	go_on(core, &old);
 	if (n)
-		log_debug("memory region at %#" PRIx64 ": other processes may map its "
-			  "pages",
-			  r->lo);
+		tell_swapped(r);
+}
+
+static bool may_move_piece(uint64_t lo, uint64_t hi)
+{
+	return movable_is_untied(&(struct extent){ lo, hi });
+}
+
+/* The descriptor is there only while signals are blocked: a child that a handler makes
+ * would have it, and it is for the parent's memory. Returns -EAGAIN if another thread has
+ * said something of the memory meanwhile. */
+static int swap_pieces_beside(struct core *core, const struct extent *piece, unsigned n)
+{
+	struct swap_beside beside = { .may = may_move_piece };
+	sigset_t old;
+	int rc;
+
+	hold_still(core, &old);
+	rc = vacant_open(&beside.place);
+	for (unsigned i = 0; !rc && i < n; i++)
+		rc = swap_piece(&piece[i], &beside);
+	vacant_close(&beside.place);
+	go_on(core, &old);
+	return rc;
+}
+
+enum { TRIES = 3 };
+
+/* What the memory is must be learned without the turn, as that takes long; so it is
+ * watched that no other thread says something of it meanwhile. */
+static void swap_beside(struct core *core, const struct extent *r)
+{
+	struct extent piece[PIECES];
+	unsigned resident, n = 0;
+	int rc = -EAGAIN;
+
+	for (unsigned i = 0; i < TRIES && rc == -EAGAIN && runs_watch(r); i++) {
+		n = movable_beside_threads(r, &resident) ? movable_find(r, piece, PIECES)
+							 : 0;
+		share.looked += resident;
+		rc = n ? swap_pieces_beside(core, piece, n) : 0;
+		runs_unwatch();
+	}
+	if (n && !rc)
+		tell_swapped(r);
 }
 
 static void swap_region(struct core *core, const struct extent *region)
@@ -187,8 +225,13 @@ static void swap_region(struct core *core, const struct extent *region)
 	    is_known(&r) || !share_is_the_programs(core, &r))
 		return;
 	alone = is_alone();
-	if ((alone || is_held_by_none(&r)) && room_for(runs_bytes() + 2 * (r.hi - r.lo)))
-		swap_pieces(core, &r, alone);
+	if ((!alone && !atomic_load(&share.threads)) ||
+	    !room_for(runs_bytes() + 2 * (r.hi - r.lo)))
+		return;
+	if (alone)
+		swap_alone(core, &r);
+	else
+		swap_beside(core, &r);
 }
 
 /* Called before the region enters the export table. */
@@ -398,12 +441,12 @@ void share_start(struct core *core, bool noticed)
 
 int share_beside_threads(void)
 {
-	struct wp wp;
-	int rc = wp_open(&wp);
+	struct vacant v;
+	int rc = vacant_open(&v);
 
 	if (rc)
 		return rc;
-	wp_close(&wp);
+	vacant_close(&v);
 	runs_beside_threads();
 	atomic_store(&share.threads, true);
 	return 0;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +39,7 @@ static bool is_allowed(void)
 	return rc != -EPERM && rc != -ENOSYS;
 }
 
-/* ThreadSanitizer knows nothing of stores that wait. */
+/* ThreadSanitizer knows nothing of accesses that wait. */
 #define UNSEEN __attribute__((no_sanitize("thread")))
 
 static atomic_bool stop;
@@ -361,6 +362,223 @@ static void not_where_a_thread_sleeps_by_the_page(void **state)
 	expect_shared(0, 0);
 }
 
+/* One that begins to sleep when the other threads have been looked at. */
+static struct sleeper late;
+static pthread_t late_thread;
+static bool comes_late;
+
+void *mremap(void *at, size_t len, size_t to_len, int flags, ...)
+{
+	va_list more;
+	void *to;
+
+	va_start(more, flags);
+	to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+	va_end(more);
+	if (comes_late) {
+		comes_late = false;
+		assert_int_equal(pthread_create(&late_thread, NULL, sleep_there, &late),
+				 0);
+		while (!late.tid)
+			sched_yield();
+		await_sleep(late.tid);
+	}
+	return (void *)syscall(SYS_mremap, at, len, to_len, flags, to);
+}
+
+static void nor_where_one_has_just_begun_to_sleep(void **state)
+{
+	struct busy b;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(&b, 1, count);
+	late = (struct sleeper){ .at = (int *)(void *)(mem + 4 * PAGE),
+				 .op = FUTEX_WAIT };
+	*late.at = 0;
+	comes_late = true;
+	dereg(reg(mem, LEN, RW));
+	assert_false(comes_late);
+	expect_shared(0, 0);
+	*(volatile int *)late.at = 1;
+	syscall(SYS_futex, late.at, FUTEX_WAKE, 1, NULL, NULL, 0);
+	assert_int_equal(pthread_join(late_thread, NULL), 0);
+	wait_unlisted(late.tid);
+	finish(&b, 1);
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 0);
+}
+
+enum { STACK = 16 * PAGE };
+
+static atomic_bool there, leaves;
+
+static void *be_there(void *robust)
+{
+	const pid_t tid = gettid();
+
+	if (robust)
+		assert_int_equal(pthread_mutex_lock(robust), 0);
+	there = true;
+	while (!leaves)
+		sched_yield();
+	if (robust)
+		assert_int_equal(pthread_mutex_unlock(robust), 0);
+	return (void *)(intptr_t)tid;
+}
+
+/* The kernel clears a thread's id at its end, and marks its robust mutexes. */
+static void not_where_a_thread_may_end(void **state)
+{
+	pthread_mutexattr_t kind;
+	pthread_mutex_t robust;
+	pthread_attr_t attr;
+	void *tid;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstack(&attr, mem, STACK), 0);
+	pthread_mutexattr_init(&kind);
+	pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(&robust, &kind);
+	for (unsigned i = 0; i < 3; i++) {
+		uint8_t *other = mem + STACK;
+		pthread_t t;
+
+		there = leaves = false;
+		assert_int_equal(pthread_create(&t, i ? NULL : &attr, be_there,
+						i == 1 ? &robust : NULL),
+				 0);
+		while (!there)
+			sched_yield();
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, i == 2 ? 20 : 0);
+		if (i == 0) {
+			struct mr *mr = reg(other + PAGE, LEN - STACK - PAGE, RW);
+
+			expect_shared(17, 3);
+			dereg(mr);
+		}
+		leaves = true;
+		assert_int_equal(pthread_join(t, &tid), 0);
+		wait_unlisted((pid_t)(intptr_t)tid);
+		count_threads();
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, 0);
+	}
+	pthread_mutex_destroy(&robust);
+	pthread_attr_destroy(&attr);
+}
+
+/* Makes its page unwritable and writable as through the preloaded library. */
+static void *protect(void *arg)
+{
+	struct busy *b = arg;
+	uint8_t *page = mem + b->at / PAGE * PAGE, byte = 3;
+	struct iovec from = { &byte, 1 }, to = { page + 8, 1 };
+
+	b->tid = gettid();
+	for (; !stop && !b->wrong; b->n++) {
+		unsigned when = ops->change((uintptr_t)page, PAGE);
+
+		b->wrong = mprotect(page, PAGE, PROT_READ) != 0;
+		ops->changed(when);
+		for (unsigned i = 0; i < 10; i++)
+			b->wrong |=
+				process_vm_writev(getpid(), &from, 1, &to, 1, 0) != -1;
+		when = ops->change((uintptr_t)page, PAGE);
+		b->wrong |= mprotect(page, PAGE, PROT_READ | PROT_WRITE) != 0;
+		ops->changed(when);
+		b->wrong |= process_vm_writev(getpid(), &from, 1, &to, 1, 0) != 1;
+	}
+	return NULL;
+}
+
+static void what_is_said_meanwhile_stays_said(void **state)
+{
+	enum { ROUNDS = 20, N = 2 };
+	struct busy b[N];
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		start(b, N, protect);
+		dereg(reg(mem, LEN, IBV_ACCESS_REMOTE_READ));
+		finish(b, N);
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, 0);
+	}
+}
+
+static bool is_to_say;
+
+static void *say(void *page)
+{
+	const unsigned when = ops->change((uintptr_t)page, PAGE);
+
+	assert_int_equal(mprotect(page, PAGE, PROT_READ), 0);
+	ops->changed(when);
+	return page;
+}
+
+/* Called when the memory has been looked at, before its exchange begins. */
+int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	pthread_t t;
+
+	if (is_to_say) {
+		is_to_say = false;
+		assert_int_equal(pthread_create(&t, NULL, say, mem + 4 * PAGE), 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+	}
+	return (int)syscall(SYS_rt_sigprocmask, how, set, old, 8);
+}
+
+static void nor_what_is_said_after_the_look(void **state)
+{
+	struct busy b;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(&b, 1, count);
+	is_to_say = true;
+	dereg(reg(mem, LEN, RW));
+	assert_false(is_to_say);
+	expect_shared_but(4);
+	assert_int_equal(mprotect(mem + 4 * PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+	finish(&b, 1);
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 0);
+	expect_content_but(&b, 1);
+}
+
+/* A call that lasts. */
+static void not_while_something_is_being_said(void **state)
+{
+	struct busy b;
+	unsigned when;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(&b, 1, count);
+	when = ops->change((uintptr_t)mem, PAGE);
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 0);
+	ops->changed(when);
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 20);
+	finish(&b, 1);
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 0);
+	expect_content_but(&b, 1);
+}
+
 /* Direct I/O may be under way. */
 static void not_beside_direct_io(void **state)
 {
@@ -391,6 +609,11 @@ int main(void)
 		T(forks_exclude_registration),
 		T(no_child_of_a_handler_has_a_userfaultfd),
 		T(not_where_a_thread_sleeps_by_the_page),
+		T(nor_where_one_has_just_begun_to_sleep),
+		T(not_where_a_thread_may_end),
+		T(what_is_said_meanwhile_stays_said),
+		T(nor_what_is_said_after_the_look),
+		T(not_while_something_is_being_said),
 		T(not_beside_direct_io),
 	};
 

@@ -10,11 +10,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "sys/log.h"
-#include "sys/wp.h"
 
 enum { CHUNK = 64 << 10 };
 
@@ -91,34 +89,11 @@ static bool write_all(int fd, const void *from, size_t len, uint64_t to)
 	return pwrite(fd, from, len, (off_t)to) == (ssize_t)len;
 }
 
-/* Does the page have nothing but zeros? By a system call, as another thread may unmap it
- * meanwhile. */
-static bool is_zero(uint64_t addr, uint64_t page)
-{
-	static const uint8_t zeros[4096];
-	uint8_t got[sizeof(zeros)];
-	struct iovec here = { got, sizeof(got) }, there = { at(addr), sizeof(got) };
-
-	for (; page >= sizeof(got); page -= sizeof(got)) {
-		if (process_vm_readv(getpid(), &here, 1, &there, 1, 0) != sizeof(got) ||
-		    memcmp(got, zeros, sizeof(got)) != 0)
-			return false;
-		there.iov_base = (uint8_t *)there.iov_base + sizeof(got);
-	}
-	return !page;
-}
-
 /* May the page have content? word: of pagemap; its two highest bits say whether the page
- * is in memory, or in swap. The latter is also said of pages that were never touched and
- * are protected. */
-static bool has_content(uint64_t word, uint64_t addr, uint64_t page)
+ * is in memory, or in swap. */
+static bool has_content(uint64_t word)
 {
-	const uint64_t in_memory = UINT64_C(1) << 63, in_swap = UINT64_C(1) << 62,
-		       protected = UINT64_C(1) << 57;
-
-	if (word & in_memory || !(word & in_swap))
-		return word & in_memory;
-	return !(word & protected) || !is_zero(addr, page);
+	return word >> 62;
 }
 
 /* Copies pages to the file; untouched pages stay holes. pagemap: descriptor of
@@ -128,17 +103,15 @@ static bool write_pages(int fd, int pagemap, uint64_t lo, uint64_t len, uint64_t
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t word[CHUNK / 4096];
 	size_t n = len / page * sizeof(word[0]);
-	bool has[CHUNK / 4096];
 
 	if (n > sizeof(word) ||
 	    pread(pagemap, word, n, (off_t)(lo / page * sizeof(word[0]))) != (ssize_t)n)
 		return write_all(fd, at(lo), len, to);
-	for (uint64_t i = 0; i < len / page; i++)
-		has[i] = has_content(word[i], lo + i * page, page);
 	for (uint64_t i = 0, end; i < len / page; i = end) {
-		for (end = i + 1; end < len / page && has[end] == has[i];)
+		for (end = i + 1;
+		     end < len / page && has_content(word[end]) == has_content(word[i]);)
 			end++;
-		if (has[i] &&
+		if (has_content(word[i]) &&
 		    !write_all(fd, at(lo + i * page), (end - i) * page, to + i * page))
 			return false;
 	}
@@ -176,19 +149,34 @@ static int exchange(const struct swap_run *run, int pagemap, uint64_t lo, uint64
 	return replace(run, lo, hi);
 }
 
-/* Who stores to the pages waits for its return. */
-static int exchange_held(const struct swap_run *run, int pagemap, const struct wp *wp,
-			 uint64_t lo, uint64_t hi)
+/* A piece whose pages are `from` meanwhile; who touches their place waits. */
+static int exchange_vacant(const struct swap_run *run, int pagemap,
+			   const struct swap_beside *b, uint64_t lo, uint64_t len,
+			   uint64_t from)
 {
-	int rc = wp_protect(wp, lo, hi - lo);
+	int rc;
 
-	if (!rc && !write_range(run, pagemap, lo, hi))
-		rc = errno ? -errno : -ENOMEM;
-	if (!rc)
-		rc = wp_look(wp, lo, hi - lo);
-	if (!rc)
-		rc = replace(run, lo, hi);
-	wp_go_on(wp, lo, hi - lo);
+	if (!write_pages(run->fd, pagemap, from, len, lo - run->lo))
+		return errno ? -errno : -ENOMEM;
+	if (!b->may(lo, lo + len))
+		return -EBUSY;
+	rc = vacant_look(&b->place, lo, len);
+	return rc ? rc : replace(run, lo, lo + len);
+}
+
+static int exchange_beside(const struct swap_run *run, int pagemap,
+			   const struct swap_beside *b, uint64_t lo, uint64_t len)
+{
+	uint64_t from;
+	int rc = vacant_take(&b->place, lo, len, &from);
+
+	if (rc)
+		return rc;
+	rc = exchange_vacant(run, pagemap, b, lo, len, from);
+	if (rc)
+		vacant_put_back(&b->place, lo, len, from);
+	else
+		vacant_end(&b->place, lo, len, from);
 	return rc;
 }
 
@@ -201,9 +189,10 @@ static void cut(const struct swap_run *run)
 			(off_t)(APART - len));
 }
 
-int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run, const struct wp *wp)
+int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run,
+	     const struct swap_beside *beside)
 {
-	const uint64_t most = wp ? CHUNK : hi - lo;
+	const uint64_t most = beside ? CHUNK : hi - lo;
 	int rc, pagemap;
 
 	*run = (struct swap_run){ .lo = lo, .hi = lo, .fd = -1, .copy = MAP_FAILED };
@@ -214,8 +203,8 @@ int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run, const struct wp *wp
 	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	for (uint64_t n; !rc && run->hi < hi; run->hi += rc ? 0 : n) {
 		n = least(most, hi - run->hi);
-		rc = wp ? exchange_held(run, pagemap, wp, run->hi, run->hi + n)
-			: exchange(run, pagemap, run->hi, run->hi + n);
+		rc = beside ? exchange_beside(run, pagemap, beside, run->hi, n)
+			    : exchange(run, pagemap, run->hi, run->hi + n);
 	}
 	if (pagemap >= 0)
 		close(pagemap);

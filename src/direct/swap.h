@@ -12,6 +12,7 @@
 
 #include "sys/fd.h"
 #include "sys/procmaps.h"
+#include "sys/vacant.h"
 
 /* A range of file pages; [lo, hi) is where they were when they were moved. */
 struct swap_run {
@@ -27,13 +28,20 @@ struct swap_run {
 /* Is the mapping one of the run's file? */
 bool swap_has(const struct swap_run *run, const struct procmap *m);
 
-struct wp;
+/* For pages that other threads may touch meanwhile. */
+struct swap_beside {
+	struct vacant place; /* the pages have been added to it */
+	/* Nobody touches the pages now. May they be replaced, as far as it goes by what
+	 * other threads are doing? */
+	bool (*may)(uint64_t lo, uint64_t hi);
+};
 
 /* Turns whole pages of private anonymous memory, readable and writable, into file
- * pages. wp NULL: nothing may touch them meanwhile, not even a signal handler. Else the
- * pages have been added to it, and who stores to them waits (sys/wp.h); if some can not
- * be turned, the run ends before those. Returns 0, or -errno with the pages unchanged. */
-int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run, const struct wp *wp);
+ * pages. beside NULL: nothing may touch them meanwhile, not even a signal handler. Else
+ * who touches them waits (sys/vacant.h); if some can not be turned, the run ends before
+ * those. Returns 0, or -errno with the pages unchanged. */
+int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run,
+	     const struct swap_beside *beside);
 /* VmFlags of a mapping of the file that swap_in() gives to private memory in its place:
  * mlock (lf: with MLOCK_ONFAULT), MADV_DONTDUMP, MADV_DONTFORK. */
 #define SWAP_MARKS "lo lf dd dc "

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,7 +15,7 @@
 #include <sys/uio.h>
 
 #include "sys/hang_testing.h"
-#include "sys/wp.h"
+#include "sys/vacant.h"
 
 enum {
 	MOST = 16,	     /* threads of each kind */
@@ -23,7 +24,7 @@ enum {
 	PIECE = 64 << 10,    /* swap.c's */
 };
 
-/* ThreadSanitizer knows nothing of stores that wait. */
+/* ThreadSanitizer knows nothing of accesses that wait. */
 #define UNSEEN __attribute__((no_sanitize("thread")))
 
 static volatile uint64_t *mem;
@@ -130,28 +131,33 @@ static void expect_work(const volatile uint64_t *at, unsigned n)
 			assert_int_equal(at[i * WORDS + worker[k].word], worker[k].n);
 }
 
-static int open_wp(struct wp *wp, void *at, size_t len)
+static bool always(uint64_t lo, uint64_t hi)
 {
-	const int rc = wp_open(wp);
-
-	return rc ? rc : wp_add(wp, (uintptr_t)at, len);
+	return lo < hi;
 }
 
-static void moves_beside(unsigned n, bool kernel, bool untouched, unsigned passes)
+static int open_beside(struct swap_beside *b, void *at, size_t len)
+{
+	const int rc = vacant_open(&b->place);
+
+	b->may = always;
+	return rc ? rc : vacant_add(&b->place, (uintptr_t)at, len);
+}
+
+static void moves_beside(unsigned n, bool kernel, unsigned passes)
 {
 	const uint64_t lo = (uintptr_t)map(LEN);
+	struct swap_beside beside;
 	struct swap_run run;
 	uint64_t *other;
-	struct wp wp;
 
 	mem = (volatile uint64_t *)(uintptr_t)lo;
-	assert_int_equal(open_wp(&wp, (void *)lo, LEN), 0);
-	wp.untouched &= untouched;
+	assert_int_equal(open_beside(&beside, (void *)lo, LEN), 0);
 	begin_work(n, kernel);
 	await_work(n, passes);
-	assert_int_equal(swap_out(lo, lo + LEN, &run, &wp), 0);
+	assert_int_equal(swap_out(lo, lo + LEN, &run, &beside), 0);
 	assert_int_equal(run.hi, lo + LEN);
-	wp_close(&wp);
+	vacant_close(&beside.place);
 	await_work(n, 2);
 	end_work(n);
 	assert_int_equal(of_file(&run, (void *)lo, LEN), LEN);
@@ -166,10 +172,10 @@ static void moves_beside(unsigned n, bool kernel, bool untouched, unsigned passe
 
 static bool is_allowed(void)
 {
-	struct wp wp;
-	const int rc = wp_open(&wp);
+	struct vacant v;
+	const int rc = vacant_open(&v);
 
-	wp_close(&wp);
+	vacant_close(&v);
 	return rc != -EPERM && rc != -ENOSYS;
 }
 
@@ -181,7 +187,7 @@ static void moves_beside_few_and_many(unsigned rounds, bool kernel)
 	if (!is_allowed())
 		skip();
 	for (unsigned i = 0; i < rounds * 3; i++)
-		moves_beside(n[i % 3], kernel, true, i & 1);
+		moves_beside(n[i % 3], kernel, i & 1);
 }
 
 static void no_store_is_lost(void **state)
@@ -196,16 +202,61 @@ static void no_store_of_the_kernel_is_lost(void **state)
 	moves_beside_few_and_many(2, true);
 }
 
-/* Before Linux 6.4 the pages are touched first. */
-static void nor_where_untouched_pages_are_not_protected(void **state)
+/* Where the swap stands while the place of the pages is vacant. */
+static struct swap_beside here;
+static volatile uint64_t *given;
+
+/* Gives a page back as libc's malloc_trim() does, and uses it again. */
+UNSEEN static void *give_back(void *arg)
 {
-	enum { ROUNDS = 4 };
+	madvise((void *)(uintptr_t)given, PAGE, MADV_DONTNEED);
+	*given = 77;
+	return arg;
+}
+
+static pthread_t giver;
+static bool answer;
+
+/* Returns when the thread waits. */
+static bool beside_giver(uint64_t lo, uint64_t hi)
+{
+	struct uffd_msg msg;
+
+	assert_true(lo < hi);
+	assert_int_equal(pthread_create(&giver, NULL, give_back, NULL), 0);
+	assert_int_equal(read(here.place.fd, &msg, sizeof(msg)), sizeof(msg));
+	return answer;
+}
+
+/* The store that follows is not lost, whether or not the pages become a file's. */
+static void what_is_given_back_can_be_used_again(void **state)
+{
+	struct swap_run run;
+	uint8_t *p;
 
 	(void)state;
 	if (!is_allowed())
 		skip();
-	for (unsigned i = 0; i < ROUNDS; i++)
-		moves_beside(2, i & 1, false, i & 2);
+	for (unsigned i = 0; i < 2; i++) {
+		p = map(PIECE);
+		fill(p, PIECE, 1);
+		given = (volatile uint64_t *)(void *)(p + 3 * PAGE);
+		answer = i;
+		assert_int_equal(open_beside(&here, p, PIECE), 0);
+		here.may = beside_giver;
+		assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + PIECE, &run,
+					  &here),
+				 i ? 0 : -EBUSY);
+		assert_int_equal(pthread_join(giver, NULL), 0);
+		vacant_close(&here.place);
+		assert_int_equal(of_file(&run, p, PIECE), i ? PIECE : 0);
+		assert_int_equal(*given, 77);
+		expect(p, 3 * PAGE, 1);
+		if (i)
+			assert_true(swap_in(&run, SWAP_ALONE));
+		assert_int_equal(*given, 77);
+		munmap(p, PIECE);
+	}
 }
 
 static uint64_t file_takes(int fd)
@@ -219,9 +270,9 @@ static uint64_t file_takes(int fd)
 static void holes_stay_holes(void **state)
 {
 	enum { MUCH = 8 << 20 };
+	struct swap_beside beside;
 	struct swap_run run;
 	uint8_t *p;
-	struct wp wp;
 
 	(void)state;
 	if (!is_allowed())
@@ -230,14 +281,9 @@ static void holes_stay_holes(void **state)
 	madvise(p, MUCH, MADV_NOHUGEPAGE);
 	p[MUCH / 2] = 5;
 	(void)*(volatile uint8_t *)(p + MUCH / 4); /* has been looked at */
-	assert_int_equal(open_wp(&wp, p, MUCH), 0);
-	if (!wp.untouched) {
-		wp_close(&wp);
-		munmap(p, MUCH);
-		skip();
-	}
-	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + MUCH, &run, &wp), 0);
-	wp_close(&wp);
+	assert_int_equal(open_beside(&beside, p, MUCH), 0);
+	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + MUCH, &run, &beside), 0);
+	vacant_close(&beside.place);
 	assert_in_range(file_takes(run.fd), PAGE, 2 * PAGE);
 	assert_int_equal(p[MUCH / 2], 5);
 	assert_int_equal(p[3 * PAGE], 0);
@@ -248,22 +294,22 @@ static void holes_stay_holes(void **state)
 /* Another thread has unmapped the memory, and something else lies there. */
 static void other_memory_is_left_alone(void **state)
 {
+	struct swap_beside beside;
 	struct swap_run run;
 	uint8_t *p, *q, *more;
-	struct wp wp;
 
 	(void)state;
 	if (!is_allowed())
 		skip();
 	p = map(LEN);
 	fill(p, LEN, 1);
-	assert_int_equal(open_wp(&wp, p, LEN), 0);
+	assert_int_equal(open_beside(&beside, p, LEN), 0);
 	q = mmap(p + PIECE, PAGE, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	assert_ptr_equal(q, p + PIECE);
 	fill(q, PAGE, 2);
-	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run, &wp), 0);
-	wp_close(&wp);
+	assert_int_equal(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run, &beside), 0);
+	vacant_close(&beside.place);
 	assert_int_equal(run.hi, run.lo + PIECE);
 	assert_int_equal(of_file(&run, p, LEN), PIECE);
 	expect(p, PIECE, 1);
@@ -278,22 +324,22 @@ static void other_memory_is_left_alone(void **state)
 	munmap(q, LEN - PIECE);
 }
 
-/* The program has closed the descriptor by which stores wait. */
-static void it_fails_if_stores_do_not_wait(void **state)
+/* The program has closed the descriptor by which they wait. */
+static void it_fails_if_nobody_waits(void **state)
 {
+	struct swap_beside beside;
 	struct swap_run run;
 	uint8_t *p;
-	struct wp wp;
 
 	(void)state;
 	if (!is_allowed())
 		skip();
 	p = map(LEN);
 	fill(p, LEN, 1);
-	assert_int_equal(open_wp(&wp, p, LEN), 0);
-	close(wp.fd);
-	assert_true(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run, &wp) < 0);
-	wp_close(&wp);
+	assert_int_equal(open_beside(&beside, p, LEN), 0);
+	close(beside.place.fd);
+	assert_true(swap_out((uintptr_t)p, (uintptr_t)p + LEN, &run, &beside) < 0);
+	vacant_close(&beside.place);
 	assert_int_equal(of_file(&run, p, LEN), 0);
 	fill(p, LEN, 2);
 	munmap(p, LEN);
@@ -304,10 +350,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_store_is_lost),
 		cmocka_unit_test(no_store_of_the_kernel_is_lost),
-		cmocka_unit_test(nor_where_untouched_pages_are_not_protected),
+		cmocka_unit_test(what_is_given_back_can_be_used_again),
 		cmocka_unit_test(holes_stay_holes),
 		cmocka_unit_test(other_memory_is_left_alone),
-		cmocka_unit_test(it_fails_if_stores_do_not_wait),
+		cmocka_unit_test(it_fails_if_nobody_waits),
 	};
 
 	hang_fails();

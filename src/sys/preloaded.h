@@ -19,6 +19,11 @@ struct preload_ops {
 	 * false if not all of them could be, since another thread or process could touch
 	 * them meanwhile. */
 	bool (*make_private)(uintptr_t lo, size_t len);
+	/* Around a call that says something of these pages for as long as they are mapped
+	 * (mprotect, mlock, madvise): it waits until they are not just becoming a file's.
+	 * The second gets what the first has returned. */
+	unsigned (*change)(uintptr_t lo, size_t len);
+	void (*changed)(unsigned when);
 	/* mremap() has moved pages that make_private() had left a file's. */
 	void (*moved)(void);
 	/* Makes these pages read as zeros, as MADV_DONTNEED does with private memory. */
