@@ -102,11 +102,11 @@ PUBLIC int thrd_create(thrd_t *t, thrd_start_t run, void *arg)
 
 /* --- processes with a copy of this one's memory ----------------------------- */
 
-const struct preload_ops *before_fork(void)
+const struct preload_ops *before_fork(bool waits)
 {
 	const struct preload_ops *o = told();
 
-	return o && o->before_fork() ? o : NULL;
+	return o && o->before_fork(waits) ? o : NULL;
 }
 
 void after_fork(const struct preload_ops *o, long pid)
@@ -129,7 +129,7 @@ static _Thread_local const struct preload_ops *forking
 
 static void on_fork(void)
 {
-	forking = before_fork();
+	forking = before_fork(true);
 }
 
 static void on_parent(void)
@@ -157,7 +157,7 @@ pid_t hooked_Fork(void)
 	*(void **)&fn = libcs(CALLED__Fork);
 	if (!fn)
 		return -1;
-	o = before_fork();
+	o = before_fork(false);
 	pid = fn();
 	after_fork(o, pid);
 	return pid;
@@ -229,7 +229,7 @@ int hooked_clone(int (*run)(void *), void *stack, int flags, void *arg, void *a,
 		errno = ENOMEM;
 		return -1;
 	}
-	s.o = before_fork();
+	s.o = before_fork(false);
 	if (!s.o)
 		return fn(run, stack, flags, arg, a, b, c);
 	pid = fn(start_thread, stack, flags, &s, a, b, c);

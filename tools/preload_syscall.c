@@ -54,7 +54,7 @@ static bool is_fork(long n, long a, long b)
 static __attribute__((noinline)) long by_fork(long n, long a, long b, long c, long d,
 					      long e)
 {
-	const struct preload_ops *o = before_fork();
+	const struct preload_ops *o = before_fork(false);
 	long pid = real_syscall()(n, a, b, c, d, e, 0);
 
 	after_fork(o, pid);

@@ -57,8 +57,9 @@ void before_thread(void);
 /* Installs handlers for fork().  If no constructor has run before, they are the last ones
  * before a fork and the first ones after it. */
 void watch_forks(void);
-/* Returns what after_fork() needs; NULL: after_fork() has nothing to do. */
-const struct preload_ops *before_fork(void);
+/* waits: the call may wait for other threads' locks.  Returns what after_fork() needs;
+ * NULL: after_fork() has nothing to do. */
+const struct preload_ops *before_fork(bool waits);
 void after_fork(const struct preload_ops *o, long pid);
 /* Does a child of clone(2) with these flags have memory of its own? */
 bool has_own_memory(unsigned long flags);

@@ -68,13 +68,13 @@ static void before_thread(void)
 	cancel_let(cancel);
 }
 
-static bool before_fork(void)
+static bool before_fork(bool waits)
 {
 	int cancel = cancel_hold();
 	bool some;
 
 	share_leave_stack();
-	some = runs_before_fork();
+	some = runs_before_fork(waits);
 	cancel_let(cancel);
 	return some;
 }

@@ -297,7 +297,7 @@ static void call(unsigned op)
 		ops->make_zero((uintptr_t)mem, LEN);
 		return;
 	case 1:
-		if (ops->before_fork())
+		if (ops->before_fork(false))
 			ops->in_parent();
 		return;
 	case 2:
@@ -363,8 +363,9 @@ static void a_child_has_its_memory_as_it_was(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_true(ops->before_fork());
-	assert_false(ops->before_fork()); /* libc's fork() may call a hooked function */
+	assert_true(ops->before_fork(false));
+	assert_false(
+		ops->before_fork(false)); /* libc's fork() may call a hooked function */
 	assert_false(meets(0, 20));
 	pid = fork();
 	if (!pid) {

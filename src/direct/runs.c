@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "direct/still.h"
 #include "sys/lock.h"
 #include "sys/procmaps.h"
 
@@ -435,18 +436,29 @@ void runs_beside_threads(void)
 	atomic_store(&runs.beside_threads, true);
 }
 
-bool runs_before_fork(void)
+static struct {
+	bool on;
+	struct still still;
+} fork_of;
+
+bool runs_before_fork(bool waits)
 {
 	if ((has_none() && !atomic_load(&runs.beside_threads)) || is_mine())
 		return false;
 	hold();
+	fork_of.on = runs_count() && !movable_is_only_thread() &&
+		     !still_begin(&fork_of.still, runs.run, runs_count(), waits);
 	for (unsigned i = 0; i < runs_count(); i++)
 		swap_copy(&runs.run[i]);
+	if (fork_of.on)
+		still_copied(&fork_of.still);
 	return true;
 }
 
 void runs_in_parent(void)
 {
+	if (fork_of.on)
+		(void)still_end(&fork_of.still);
 	for (unsigned i = 0; i < runs_count(); i++)
 		swap_parent(&runs.run[i]);
 	let_go();
@@ -454,6 +466,8 @@ void runs_in_parent(void)
 
 void runs_in_child(void)
 {
+	if (fork_of.on)
+		still_in_child(&fork_of.still);
 	if (runs_count())
 		swap_child(runs.run, runs_count());
 	give_spare();

@@ -65,8 +65,9 @@ void runs_keep_spare(void);
 
 /* Called around a fork (swap.h). The lock is held from the first call until one of the
  * others, with signals blocked: so it is never that of a thread which a signal handler
- * that forks has interrupted. */
-bool runs_before_fork(void); /* false: there are no runs */
+ * that forks has interrupted. waits: the caller may wait for locks of libc's before it
+ * makes the process. False: there are no runs. */
+bool runs_before_fork(bool waits);
 void runs_in_parent(void);
 void runs_in_child(void);
 /* From now on runs may come while other threads make processes: so runs_before_fork()

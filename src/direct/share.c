@@ -520,7 +520,7 @@ NO_TSA void share_let_go(void)
 
 bool share_copy(void)
 {
-	return !share.noticed && runs_before_fork();
+	return !share.noticed && runs_before_fork(true);
 }
 
 void share_copied(void)

@@ -195,7 +195,7 @@ static void forks_exclude_registration(void **state)
 	(void)state;
 	if (!is_allowed())
 		skip();
-	assert_true(ops->before_fork());
+	assert_true(ops->before_fork(false));
 	pid = fork();
 	if (!pid) {
 		ops->in_child();
@@ -208,7 +208,7 @@ static void forks_exclude_registration(void **state)
 	mr = reg(mem, LEN, RW);
 	expect_shared(0, 20);
 	finish(&b, 1);
-	assert_true(ops->before_fork());
+	assert_true(ops->before_fork(false));
 	pid = fork();
 	if (!pid) {
 		ops->in_child();

@@ -30,10 +30,10 @@ struct preload_ops {
 	void (*make_zero)(uintptr_t lo, size_t len);
 	/* A thread is about to be started. */
 	void (*before_thread)(void);
-	/* Before and after a call that makes a process with a copy of this memory.  If
-	 * before_fork() returns false, there is nothing to do and the other two are not
-	 * called. */
-	bool (*before_fork)(void);
+	/* Before and after a call that makes a process with a copy of this memory. waits:
+	 * it may wait for other threads' locks before it does so.  If before_fork()
+	 * returns false, there is nothing to do and the other two are not called. */
+	bool (*before_fork)(bool waits);
 	void (*in_parent)(void);
 	void (*in_child)(void);
 	/* From now on no memory may be turned into file-backed memory. */

@@ -55,6 +55,10 @@ static int new_by_device(void)
 	return fd;
 }
 
+#ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+#define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12) /* Linux 5.19 */
+#endif
+
 static int agree(const struct vacant *v, uint64_t features)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = features };
@@ -70,6 +74,7 @@ static void *ptr(uint64_t addr)
 /* Write protection is what vacant_look() asks by. */
 int vacant_open(struct vacant *v)
 {
+	const uint64_t least = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
 	int rc = new_by_call();
 
 	*v = (struct vacant){ .fd = -1 };
@@ -78,7 +83,9 @@ int vacant_open(struct vacant *v)
 	if (rc < 0)
 		return rc;
 	v->fd = fd_raise(rc);
-	rc = agree(v, UFFD_FEATURE_PAGEFAULT_FLAG_WP);
+	rc = agree(v, least | UFFD_FEATURE_WP_HUGETLBFS_SHMEM);
+	if (rc == -EINVAL)
+		rc = agree(v, least);
 	if (rc)
 		vacant_close(v);
 	return rc;
@@ -117,6 +124,18 @@ int vacant_add(struct vacant *v, uint64_t lo, uint64_t len)
 	v->lo = lo;
 	v->len = len;
 	return 0;
+}
+
+int vacant_freeze(const struct vacant *v, uint64_t lo, uint64_t len)
+{
+	int rc = add(v, lo, len, 0);
+
+	return rc ? rc : protect(v, lo, len, UFFDIO_WRITEPROTECT_MODE_WP);
+}
+
+void vacant_thaw(const struct vacant *v, uint64_t lo, uint64_t len)
+{
+	drop(v, lo, len);
 }
 
 /* To take protection away where there is none changes nothing, and is refused in other

@@ -37,6 +37,10 @@ int vacant_look(const struct vacant *v, uint64_t lo, uint64_t len);
 void vacant_put_back(const struct vacant *v, uint64_t lo, uint64_t len, uint64_t at);
 /* Drops the pages at `at', and all go on. */
 void vacant_end(const struct vacant *v, uint64_t lo, uint64_t len, uint64_t at);
+/* Pages of a memfd, mapped shared: from its return on stores to them wait, until
+ * vacant_thaw(); loads go on. Returns 0 or -errno (Linux 5.19). */
+int vacant_freeze(const struct vacant *v, uint64_t lo, uint64_t len);
+void vacant_thaw(const struct vacant *v, uint64_t lo, uint64_t len);
 /* Nothing that was added waits any more. */
 void vacant_drop(struct vacant *v);
 /* With vacant_drop(). */
