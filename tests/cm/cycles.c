@@ -19,12 +19,16 @@ static long rss_kib(void)
 	return rss * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Sanitizers keep freed memory for a while. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { RSS_TOLD = 0 };
+/* Sanitizers keep freed memory for a while.  gcc and clang say differently that one is
+ * in use. */
+#if defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
 #else
-enum { RSS_TOLD = 1 };
+#define SANITIZED 0
 #endif
+enum { RSS_TOLD = !SANITIZED };
 
 /* The next request may come before the event that the earlier connection has ended:
  * events of two connections have no order. */
