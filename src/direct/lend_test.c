@@ -28,7 +28,7 @@ static void what_is_not_shared_is_not_lent(void **state)
 	}
 }
 
-/* Before a region is mapped, atomics go by packets, but count as uses of the region like
+/* Before a region is mapped, atomics go by segments, but count as uses of the region like
  * WRITEs. */
 static void atomics_are_uses(void **state)
 {

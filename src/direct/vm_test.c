@@ -51,8 +51,8 @@ static void the_peer_takes_no_part(void **state)
 	fix_close(f);
 }
 
-/* Data of at most one packet is not written ahead of its immediate, as on a wire. */
-static void data_and_immediate_of_one_packet_come_together(void **state)
+/* Data of one segment is not written ahead of its immediate, as on a wire. */
+static void data_and_immediate_of_one_segment_come_together(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &direct);
 	uint8_t before = f->mem[1][0];
@@ -67,8 +67,8 @@ static void data_and_immediate_of_one_packet_come_together(void **state)
 	fix_close(f);
 }
 
-/* A WRITE with immediate gets an RNR NAK: only its immediate is sent again, since the
- * data has arrived. */
+/* A WRITE with immediate gets an RNR NAK: only its last segment is sent again, since the
+ * data of the others has arrived. */
 static void an_immediate_waits_for_its_receive(void **state)
 {
 	for (unsigned way = 0; way < 2; way++) {
@@ -209,7 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_bytes_either_way),
 		cmocka_unit_test(the_peer_takes_no_part),
-		cmocka_unit_test(data_and_immediate_of_one_packet_come_together),
+		cmocka_unit_test(data_and_immediate_of_one_segment_come_together),
 		cmocka_unit_test(an_immediate_waits_for_its_receive),
 		cmocka_unit_test(nothing_is_overtaken),
 		cmocka_unit_test(blocks_and_messages_wait_for_nobody),

@@ -343,7 +343,7 @@ static void a_process_talks_to_itself(void **state)
 
 /* A QP is destroyed after it has executed a request, and its process has no room for the
  * last ACK: the requester finds the word. */
-static void what_was_executed_is_found_without_a_packet(void **state)
+static void what_was_executed_is_found_in_the_word(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, &quick);
 	struct sim_pair p = sim_pair(f->s, IBV_QPT_RC, &f->conf);
@@ -416,7 +416,7 @@ int main(void)
 		cmocka_unit_test(who_reads_what_was_not_written_is_broken),
 		cmocka_unit_test(the_dead_are_buried_without_input),
 		cmocka_unit_test(a_process_talks_to_itself),
-		cmocka_unit_test(what_was_executed_is_found_without_a_packet),
+		cmocka_unit_test(what_was_executed_is_found_in_the_word),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

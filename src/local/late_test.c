@@ -11,7 +11,7 @@ static uint64_t counted(const struct fix *f, int side, enum ib_counter c)
 	return ib_counter(&f->s->node[side].core, c);
 }
 
-/* 100,000 bytes are seven packets, or as many references. */
+/* 100,000 bytes are seven segments. */
 static void comes_late(const struct sim_conf *conf)
 {
 	struct fix *f = pair_strict(pair_open(IBV_QPT_RC, conf));

@@ -69,7 +69,7 @@ static void immediate_and_length(void **state)
 	fix_close(f);
 }
 
-/* Requests are acknowledged without packets. */
+/* Requests are acknowledged without records. */
 static void no_acks(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
@@ -116,7 +116,7 @@ static void who_is_answered_has_completed(void **state)
 
 /* The completion that the peer's word brings overruns the CQ, which fails the QP: then
  * the WRITE behind it is refused. */
-static void overrun_by_what_a_packet_shows(void **state)
+static void overrun_by_what_the_word_says(void **state)
 {
 	struct fix *f = pair_open(IBV_QPT_RC, NULL);
 	struct ibv_sge sge = sim_sge(f->mr[1], 16, 8);
@@ -351,7 +351,7 @@ int main(void)
 		cmocka_unit_test(immediate_and_length),
 		cmocka_unit_test(no_acks),
 		cmocka_unit_test(who_is_answered_has_completed),
-		cmocka_unit_test(overrun_by_what_a_packet_shows),
+		cmocka_unit_test(overrun_by_what_the_word_says),
 		cmocka_unit_test(who_leaves_has_told_what_it_did),
 		cmocka_unit_test(what_it_did_before_is_no_answer),
 		cmocka_unit_test(news_of_any_number),
