@@ -61,22 +61,21 @@ static void send_list(struct side *s, int list)
 	struct ibv_sge sge = { (uintptr_t)mr->addr + MEMORY / 2, bytes, mr->lkey };
 	struct ibv_send_wr wr[LIST], *bad;
 
-	for (int i = 0; i < list; i++) {
+	for (int i = 0; i < list; i++)
 		wr[i] = (struct ibv_send_wr){
 			.opcode = writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
 			.sg_list = &sge,
 			.num_sge = 1,
 			.send_flags = (i + 1 == list ? IBV_SEND_SIGNALED : 0u) |
 				      (bytes <= 64 ? IBV_SEND_INLINE : 0u),
-			.next = i + 1 < list && !singly ? &wr[i + 1] : NULL,
+			.next = i + 1 < list ? &wr[i + 1] : NULL,
 			.wr.rdma = { (uintptr_t)mr->addr, mr->rkey },
 		};
-		if (singly)
-			must(!ibv_post_send(s->qp, &wr[i], &bad), "post_send");
+	for (int i = 0; singly && i + 1 < list; i++) {
+		wr[i].next = NULL;
+		must(!ibv_post_send(s->qp, &wr[i], &bad), "post_send");
 	}
-	if (singly)
-		return;
-	must(!ibv_post_send(s->qp, wr, &bad), "post_send");
+	must(!ibv_post_send(s->qp, singly ? &wr[list - 1] : wr, &bad), "post_send");
 }
 
 /* Waits for n completions with this opcode. */
