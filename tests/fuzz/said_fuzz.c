@@ -23,6 +23,7 @@
 #include "local/say.h"
 #include "must.h"
 #include "same_host.h"
+#include "shm/shm.h"
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "verbs/exports.h"
