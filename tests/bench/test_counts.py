@@ -40,7 +40,6 @@ ROWS = [
     ("send-pingpong", "two_qps", "8", {}, 3290, 0),
     ("send-list", "two_qps", "-l 16 8", {}, 810, 0),
     ("send-list-udp", "two_qps", "-l 16 8", UDP, 3510, 0.3),
-    ("send-single-udp", "two_qps", "-1 -l 32 8", UDP, 3940, 0.3),
     ("write-16K-udp", "two_qps", "-w -l 16 16384", UDP, 47700, 1),
 ]
 
