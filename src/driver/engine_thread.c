@@ -258,25 +258,20 @@ static bool nap(struct engine *e, struct bed *b)
 	return !atomic_load(&e->broken) && see_why(e, b);
 }
 
-static void see_polls(struct engine *e, struct watch_seen *s)
-{
-	s->polled = atomic_load_explicit(&e->pollers.last, memory_order_relaxed);
-	/* A poll that only sets the flag reads no clock, but it came after the thread
-	 * went to sleep. */
-	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
-	    s->polled < e->thread.slept)
-		s->polled = e->thread.slept;
-}
-
 static struct watch_seen look_around(struct engine *e)
 {
 	struct watch_seen s = {
 		.now = clock_ns(),
 		.slept = e->thread.slept,
+		.polled = atomic_load_explicit(&e->pollers.last, memory_order_relaxed),
 		.armed = atomic_exchange(&e->thread.armed, false),
 	};
 
-	see_polls(e, &s);
+	/* A poll that only sets the flag reads no clock, but it came after the thread
+	 * went to sleep. */
+	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
+	    s.polled < e->thread.slept)
+		s.polled = e->thread.slept;
 	return s;
 }
 
@@ -330,9 +325,10 @@ static void wake_up(struct engine *e, const struct bed *b)
 		return;
 	}
 	if (!turn_try(&e->core->turn)) {
-		/* If another thread had the turn because it polls, it has said so. */
+		/* Another thread had the turn.  It posts, if it does not poll, and soon
+		 * polls as a rule. */
+		seen.polled = seen.now;
 		turn_take(&e->core->turn);
-		see_polls(e, &seen);
 	}
 	atomic_store_explicit(&e->thread.serving, true, memory_order_relaxed);
 	bed_ready(b, true);
