@@ -145,9 +145,21 @@ static int prepare_rtr(struct abi_context *a, struct qp *qp,
 	return nic_listen(a->nic, qp->dev, e.gid.raw);
 }
 
+/* A peer that has just come up has the engine set it meanwhile. */
+static enum ibv_qp_state state_of(struct qp *qp)
+{
+	enum ibv_qp_state state;
+
+	lock_take(&qp->lock);
+	state = qp->state;
+	lock_give(&qp->lock);
+	return state;
+}
+
 static int modify_fenced(struct abi_context *a, struct qp *qp, struct ibv_qp_attr *attr,
 			 int mask)
 {
+	enum ibv_qp_state state;
 	int rc, fenced = 0;
 
 	if (qp->xrc.opened)
@@ -158,13 +170,15 @@ static int modify_fenced(struct abi_context *a, struct qp *qp, struct ibv_qp_att
 	rc = prepare_rtr(a, qp, attr, mask);
 	if (!rc)
 		rc = qp_modify(qp, attr, mask, nic_now());
-	if (!rc && (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_ERR ||
-		    mask & IBV_QP_ACCESS_FLAGS))
+	if (rc)
+		return rc;
+	state = state_of(qp);
+	if (state == IBV_QPS_RESET || state == IBV_QPS_ERR || mask & IBV_QP_ACCESS_FLAGS)
 		fenced = nic_fence(a->nic, qp->qpn);
 	/* Sends requests that waited for the new state. */
-	if (!rc && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT)
+	if (state != IBV_QPS_RESET && state != IBV_QPS_INIT)
 		nic_post(a->nic, qp, inside_calls > 1);
-	return rc ? rc : fenced;
+	return fenced;
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
