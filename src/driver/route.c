@@ -41,6 +41,8 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 	if (qp->type == IBV_QPT_UD || qp->state != IBV_QPS_INIT)
 		return 0;
 	near = same_host(qp->dev, dgid);
+	if (near && nic->host)
+		host_look(nic->host, qpn_slot(dest_qp));
 	if (near && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
 		p = local_peer(local_of(&nic->core), qpn_slot(dest_qp));
 	if (p)

@@ -190,15 +190,20 @@ static struct host_conn *ended_unheard(struct host *h)
 	return NULL;
 }
 
+/* Its slot may be another process's now.  What c has still to read is dropped. */
+void host_let_slot_go(struct host *h, const struct host_conn *c)
+{
+	h->by_slot[c->slot] = NULL;
+	h->ops->gone(h->arg, c->slot);
+}
+
 /* Releases the slots of such connections, so that other processes may have them. */
 static void let_slots_go(struct host *h)
 {
 	struct host_conn *c;
 
-	while ((c = ended_unheard(h))) {
-		h->by_slot[c->slot] = NULL;
-		h->ops->gone(h->arg, c->slot);
-	}
+	while ((c = ended_unheard(h)))
+		host_let_slot_go(h, c);
 }
 
 void host_hear_again(struct host *h)

@@ -80,6 +80,11 @@ bool host_is_free(struct host *host, uint16_t slot);
  * to slot within this turn use it or fail. Returns 0, -EAGAIN, -ESRCH. */
 int host_connect(struct host *host, uint16_t slot);
 
+/* Before somebody relies on slot's process: if the connection to it has ended, which
+ * host_run() has not heard yet, its last messages are read and it is gone now.  Another
+ * process may have the slot already. */
+void host_look(struct host *host, uint16_t slot);
+
 /* Asks the kernel for the process at the other end of the connection to slot, which is
  * made if there is none, and for its user when it took the slot. Returns 0, -EAGAIN,
  * -ESRCH. */

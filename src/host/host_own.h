@@ -106,6 +106,8 @@ void host_conn_close(struct host *h,
 void host_conn_hang_up(struct host_conn *c); /* closes only c's descriptor */
 /* frees the connections in `dead` */
 void host_bury(struct host *h);
+/* c's slot may be another process's from now on. */
+void host_let_slot_go(struct host *h, const struct host_conn *c);
 /* Is the other end closed? Messages sent before may still be unread. */
 bool host_conn_has_ended(const struct host_conn *c);
 /* Adds fd to what makes host_fd() readable, or removes it. Returns false if epoll

@@ -235,6 +235,35 @@ static void test_cred(void **state)
 	host_close(b.host);
 }
 
+/* A process has ended, and nothing that its connection says was read since. */
+static void test_gone_when_looked_at(void **state)
+{
+	struct side a, b;
+	uint16_t slot;
+
+	(void)state;
+	need_netns();
+	begin(&a);
+	begin(&b);
+	slot = host_slot(b.host);
+	assert_int_equal(host_connect(a.host, slot), 0);
+	run(&b);
+	run(&a);
+	host_look(a.host, slot);
+	host_look(a.host, SLOT_LAST);
+	assert_int_equal(a.gone, 0);
+	assert_int_equal(forward(&b, host_slot(a.host), "last"), 0);
+	host_close(b.host);
+	host_look(a.host, slot);
+	assert_int_equal(a.gone, 1);
+	assert_int_equal(a.gone_slot, slot);
+	assert_int_equal(a.got, 1); /* its last words come first */
+	host_look(a.host, slot);
+	run(&a);
+	assert_int_equal(a.gone, 1);
+	host_close(a.host);
+}
+
 static void test_gone_and_back(void **state)
 {
 	struct side a, b;
@@ -378,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_last_words_to_one_who_writes),
 		cmocka_unit_test(test_no_such_slot),
 		cmocka_unit_test(test_cred),
+		cmocka_unit_test(test_gone_when_looked_at),
 		cmocka_unit_test(test_gone_and_back),
 		cmocka_unit_test(test_full_peer_does_not_block),
 		cmocka_unit_test(test_a_run_is_bounded),

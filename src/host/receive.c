@@ -266,3 +266,17 @@ bool host_run(struct host *h)
 	cancel_let(was);
 	return true;
 }
+
+void host_look(struct host *h, uint16_t slot)
+{
+	struct host_conn *c = slot <= SLOT_LAST ? h->by_slot[slot] : NULL;
+	int was;
+
+	if (!c || !host_conn_has_ended(c))
+		return;
+	was = cancel_hold();
+	conn_run(h, c); /* the last messages come first */
+	if (h->by_slot[slot] == c)
+		host_let_slot_go(h, c);
+	cancel_let(was);
+}
