@@ -18,6 +18,9 @@ PREFIX := /usr/local
 # Completion, below share/
 BASH := bash-completion/completions/urnic
 ZSH := zsh/site-functions/_urnic
+# The folder of the system's Wireshark for programs that capture, if it has PREFIX, too: packages name
+# it.  Others run `urnic extcap --install`.
+EXTCAP :=
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 
 # A space would divide a path in two, and install into the wrong place.
@@ -71,6 +74,8 @@ install: build
 	done
 	@install -m 644 -D tools/completion/urnic.bash $(addprefix $(DESTDIR)$(PREFIX)/share/,$(BASH))
 	@install -m 644 -D tools/completion/_urnic $(addprefix $(DESTDIR)$(PREFIX)/share/,$(ZSH))
+	@test -z "$(EXTCAP)" || { install -d $(DESTDIR)$(EXTCAP) && \
+		ln -sf $(PREFIX)/bin/urnic $(DESTDIR)$(EXTCAP)/urnic-extcap; }
 
 # Removes what `make install` with the same PREFIX and DESTDIR has installed.
 uninstall:
@@ -82,6 +87,7 @@ uninstall:
 	done
 	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(FOUND)/,$(BUILDERS))
 	@rm -f $(addprefix $(DESTDIR)$(PREFIX)/share/,$(BASH) $(ZSH))
+	@test -z "$(EXTCAP)" || rm -f $(DESTDIR)$(EXTCAP)/urnic-extcap
 	@rmdir $(DESTDIR)$(PREFIX)/lib/urnic $(DESTDIR)$(PREFIX)/$(FOUND)/cmake/urnic 2>/dev/null || true
 
 # The installed folder, with those libraries that it needs beside the C library: it works
@@ -90,7 +96,7 @@ tarball: build
 	@rm -rf build/tarball
 	@$(MAKE) --no-print-directory -o build install DESTDIR=build/tarball PREFIX=
 	@mkdir build/tarball/lib/urnic/deps
-	@ldd build/urnic | awk '/isal|jansson/ {print $$3}' | \
+	@ldd build/urnic | awk '/isal|jansson|ncurses|tinfo/ {print $$3}' | \
 		xargs cp -L -t build/tarball/lib/urnic/deps
 	@tar -C build/tarball/lib --owner=0 --group=0 -czf \
 		build/urnic-$(VERSION)-$$(uname -m).tar.gz urnic

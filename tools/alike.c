@@ -50,35 +50,3 @@ const char *words_within(const char *text, const char *head)
 	}
 	return after;
 }
-
-static unsigned least_of(unsigned a, unsigned b, unsigned c)
-{
-	unsigned ab = a < b ? a : b;
-
-	return ab < c ? ab : c;
-}
-
-/* The Levenshtein distance, computed row by row. */
-unsigned words_distance(const char *a, const char *b)
-{
-	enum { LONGEST = 64 };
-	unsigned row[LONGEST + 1], n = (unsigned)strlen(b);
-
-	if (n > LONGEST)
-		return LONGEST;
-	for (unsigned j = 0; j <= n; j++)
-		row[j] = j;
-	for (unsigned i = 0; a[i]; i++) {
-		unsigned corner = row[0]; /* the row before, one to the left */
-
-		row[0] = i + 1;
-		for (unsigned j = 0; j < n; j++) {
-			unsigned above = row[j + 1];
-
-			row[j + 1] =
-				least_of(above + 1, row[j] + 1, corner + (a[i] != b[j]));
-			corner = above;
-		}
-	}
-	return row[n];
-}

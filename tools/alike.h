@@ -16,7 +16,4 @@ const char *words_after(const char *text, const char *head);
 /* As words_after(), but head may be anywhere in text. */
 const char *words_within(const char *text, const char *head);
 
-/* The number of letters to insert, remove or change to turn a into b. */
-unsigned words_distance(const char *a, const char *b);
-
 #endif

@@ -66,17 +66,6 @@ static void whole_words_are_found(void **state)
 	assert_null(words_within("", "status"));
 }
 
-static void letters_that_differ_are_counted(void **state)
-{
-	(void)state;
-	assert_int_equal(words_distance("", ""), 0);
-	assert_int_equal(words_distance("retry", "retry"), 0);
-	assert_int_equal(words_distance("rety", "retry"), 1);
-	assert_int_equal(words_distance("exe", "exc"), 1);
-	assert_int_equal(words_distance("", "abc"), 3);
-	assert_int_equal(words_distance("abc", ""), 3);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -84,7 +73,6 @@ int main(void)
 		cmocka_unit_test(signs_stay),
 		cmocka_unit_test(texts_are_cut),
 		cmocka_unit_test(whole_words_are_found),
-		cmocka_unit_test(letters_that_differ_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

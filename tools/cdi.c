@@ -24,6 +24,7 @@
 #include "driver/nic.h"
 #include "environment.h"
 #include "fabric_control.h"
+#include "options.h"
 #include "sys/conf.h"
 #include "urnic.h"
 #include "verbs/netport.h"
@@ -162,12 +163,14 @@ static void add_mount(json_t *mounts, const char *from, const char *folder)
 /* Of the libraries that this process has loaded: those that urnic looks for in deps. */
 static int add_needed(struct dl_phdr_info *info, size_t size, void *mounts)
 {
+	static const char *const needed[] = { "/libisal.", "/libjansson.", "/libncurses.",
+					      "/libtinfo." };
 	const char *name = strrchr(info->dlpi_name, '/');
 
 	(void)size;
-	if (name && (strncmp(name, "/libisal.", 9) == 0 ||
-		     strncmp(name, "/libjansson.", 12) == 0))
-		add_mount(mounts, info->dlpi_name, FOLDER "/deps");
+	for (size_t i = 0; name && i < sizeof(needed) / sizeof(*needed); i++)
+		if (strncmp(name, needed[i], strlen(needed[i])) == 0)
+			add_mount(mounts, info->dlpi_name, FOLDER "/deps");
 	return 0;
 }
 
@@ -302,7 +305,7 @@ int cmd_cdi(int argc, char **argv)
 	json_t *j;
 	int rc = 0;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	if (!conf_get())
 		return EXIT_USAGE;
 	j = describe_device(&o);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "options.h"
 #include "settings.h"
 #include "show.h"
 #include "urnic.h"
@@ -93,7 +94,7 @@ int cmd_conf(int argc, char **argv)
 	struct conf conf;
 	bool json = false;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &json);
+	options_parse(&argp, argc, argv, 0, &json);
 	if (settings_read(&conf, &origin, err) != 0) {
 		fprintf(stderr, "urnic conf: %s\n", err);
 		return EXIT_USAGE;

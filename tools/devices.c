@@ -10,6 +10,7 @@
 
 #include "driver/nic.h"
 #include "loopback.h"
+#include "options.h"
 #include "show.h"
 #include "sys/addr.h"
 #include "sys/conf.h"
@@ -102,7 +103,7 @@ static void print_gid(struct row *row, int i, const struct gid_entry *e)
 	indent(row);
 	printf("%3d  %s%s\n", i, gid_text(row->dev, &e->gid, buf),
 	       row->dev->kind->mac_gid ? " (MAC)"
-	       : e->v1		       ? " (RoCE v1)"
+	       : gid_is_v1(e)	       ? " (RoCE v1)"
 	       : e->local_only	       ? " (reached from this host only)"
 				       : "");
 }
@@ -155,7 +156,7 @@ static void json_gid(struct row *row, int i, const struct gid_entry *e)
 			      json_pack("{si ss ss sb ss}", "index", i, "gid", raw,
 					"address", gid_text(row->dev, &e->gid, buf),
 					"local_only", (int)e->local_only, "type",
-					e->v1 ? "RoCE v1" : row->dev->kind->word));
+					gid_is_v1(e) ? "RoCE v1" : row->dev->kind->word));
 }
 
 static void json_address(struct row *row, const uint8_t ip[16])
@@ -210,7 +211,7 @@ int cmd_devices(int argc, char **argv)
 	bool json = false;
 	int n = 0, rc;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &json);
+	options_parse(&argp, argc, argv, 0, &json);
 	if (!conf_get())
 		return EXIT_USAGE;
 	rc = nic_devices(&dev, &n);

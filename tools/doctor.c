@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "probe.h"
 #include "show.h"
 #include "urnic.h"
@@ -108,7 +109,7 @@ int cmd_doctor(int argc, char **argv)
 	json_t *all = json_array();
 	bool json = false, well = true;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &json);
+	options_parse(&argp, argc, argv, 0, &json);
 	for (int i = 0; i < CHECKS; i++) {
 		struct finding f = { .verdict = OK, .cost = "", .todo = "" };
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "environment.h"
+#include "options.h"
 #include "show.h"
 #include "urnic.h"
 
@@ -101,7 +102,7 @@ int cmd_env(int argc, char **argv)
 	};
 	int form = 0;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &form);
+	options_parse(&argp, argc, argv, 0, &form);
 	if (environment_set("urnic env") != 0)
 		return EXIT_USAGE;
 	if (form == 'j')

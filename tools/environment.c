@@ -14,19 +14,37 @@
 #include "driver/netdev.h"
 #include "driver/pick.h"
 #include "fabric/port/plug.h"
+#include "fault_keys.h"
+#include "net/fault_spec.h"
 #include "settings.h"
 #include "sys/conf.h"
 #include "urnic.h"
+
+/* Options without a letter */
+enum { OPT_CHECK_EXIT = 256, OPT_CHECK_ABORT, OPT_CHECK_SUPPRESS };
 
 /* clang-format off */
 static const struct argp_option options[] = {
 	{ "pcap", 'p', "FILE", 0, "capture packets to FILE (pcapng); %p in it"
 	  " is the process id", 0 },
+	{ "check", 'C', "LIST", OPTION_ARG_OPTIONAL, "look for misuse of verbs:"
+	  " default (without LIST), all, or names of checks, e.g."
+	  " sq-overflow,stale-key; see urnic(1)", 0 },
+	{ "check-exit", OPT_CHECK_EXIT, NULL, 0, "exit with status 86 if a check"
+	  " has reported something", 0 },
+	{ "check-abort", OPT_CHECK_ABORT, NULL, 0, "abort at the first report of a"
+	  " check", 0 },
+	{ "check-suppress", OPT_CHECK_SUPPRESS, "FILE", 0, "leave out the reports"
+	  " that FILE names, a line CHECK:PATTERN each", 0 },
 	{ "fault", 'f', "SPEC", 0, "inject faults, e.g."
-	  " drop=0.01,reorder=0.001,seed=7; see urnic(1)", 0 },
+	  " drop=0.01,reorder=0.001,seed=7; see below", 0 },
 	{ "log", 'l', "LEVEL[:FILE]", 0, "error, warn, info or debug", 0 },
 	{ "devices", 'd', "LIST", 0, "comma-separated network interfaces that"
 	  " get a device, or devices, e.g. roce_eth0,iwarp_eth0", 0 },
+	{ "like", 'k', "DEVICE", 0, "keep the limits of mlx5, rxe, siw, irdma,"
+	  " bnxt or ionic (several: with commas), or strict: of all", 0 },
+	{ "order", 'o', "SPEC", 0, "orders that verbs allow and programs forget,"
+	  " e.g. write=1,swap=0.5,seed=7; see urnic.conf(5)", 0 },
 	{ "identity", 'i', "ID", 0, "urnic, connectx, or key=value,...; see"
 	  " urnic.conf(5)", 0 },
 	{ "local", 'L', "WAY", 0, "between processes of this host: off, pipe,"
@@ -43,10 +61,20 @@ static const struct {
 	int opt;
 	const char *key, *env;
 } settings[] = {
-	{ 'p', "pcap", "URNIC_PCAP" },	       { 'f', "fault", "URNIC_FAULT" },
-	{ 'l', "log", "URNIC_LOG" },	       { 'd', "devices", "URNIC_DEVICES" },
-	{ 'i', "identity", "URNIC_IDENTITY" }, { 'L', "local", "URNIC_LOCAL" },
-	{ 'H', "hca", "URNIC_HCA" },	       { 'F', "fabric", "URNIC_FABRIC" },
+	{ 'p', "pcap", "URNIC_PCAP" },
+	{ 'f', "fault", "URNIC_FAULT" },
+	{ 'l', "log", "URNIC_LOG" },
+	{ 'd', "devices", "URNIC_DEVICES" },
+	{ 'k', "like", "URNIC_LIKE" },
+	{ 'o', "order", "URNIC_ORDER" },
+	{ 'i', "identity", "URNIC_IDENTITY" },
+	{ 'L', "local", "URNIC_LOCAL" },
+	{ 'C', "check", "URNIC_CHECK" },
+	{ OPT_CHECK_EXIT, "check_exit", "URNIC_CHECK_EXIT" },
+	{ OPT_CHECK_ABORT, "check_abort", "URNIC_CHECK_ABORT" },
+	{ OPT_CHECK_SUPPRESS, "check_suppress", "URNIC_CHECK_SUPPRESS" },
+	{ 'H', "hca", "URNIC_HCA" },
+	{ 'F', "fabric", "URNIC_FABRIC" },
 };
 
 /* The program may change directory: file names become absolute. */
@@ -59,23 +87,42 @@ static const char *absolute(const char *file, char buf[PATH_MAX])
 	n = strlen(buf);
 	if (n + strlen(file) + 2 > PATH_MAX)
 		return file;
-	snprintf(buf + n, PATH_MAX - n, "/%s", file);
+	buf[n] = '/';
+	memcpy(buf + n + 1, file, strlen(file) + 1);
 	return buf;
 }
 
 static void set(struct argp_state *state, const char *key, const char *env,
 		const char *value)
 {
-	char err[CONF_ERR], path[PATH_MAX];
+	char err[CONF_ERR], path[PATH_MAX], spec[FAULT_TEXT_MAX];
 
-	if (strcmp(key, "pcap") == 0) {
+	if (strcmp(key, "fault") == 0) {
+		if (fault_rewrite(spec, sizeof(spec), value, FAULT_FILES_ABSOLUTE, err,
+				  sizeof(err)))
+			argp_error(state, "--fault: %s", err);
+		value = spec;
+	}
+	if (strcmp(key, "pcap") == 0 || strcmp(key, "check_suppress") == 0) {
 		if (!*value)
-			argp_error(state, "--pcap: no file is named");
+			argp_error(state, "--%s: no file is named", settings_option(key));
 		value = absolute(value, path);
 	}
+	if (strcmp(key, "check") == 0 && !*value)
+		argp_error(state, "--check: no check is named; the default ones are "
+				  "--check without =");
 	if (conf_check(key, value, err) != 0)
-		argp_error(state, "--%s: %s", key, err);
+		argp_error(state, "--%s: %s", settings_option(key), err);
 	setenv(env, value, 1);
+}
+
+/* An option that speaks of checks, though none may be asked for; or NULL. */
+static const char *about_checks;
+
+/* What an option means that is given without a value. */
+static const char *without_value(int opt)
+{
+	return opt == 'C' ? "default" : "yes";
 }
 
 static error_t parse_option(int opt, char *arg, struct argp_state *state)
@@ -90,14 +137,25 @@ static error_t parse_option(int opt, char *arg, struct argp_state *state)
 	}
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		if (settings[i].opt == opt) {
-			set(state, settings[i].key, settings[i].env, arg);
+			set(state, settings[i].key, settings[i].env,
+			    arg ? arg : without_value(opt));
+			if (opt >= OPT_CHECK_EXIT)
+				about_checks = settings[i].key;
 			return 0;
 		}
 	}
 	return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp environment_argp = { .options = options, .parser = parse_option };
+static char *add_help(int key, const char *text, void *input)
+{
+	(void)input;
+	return key == ARGP_KEY_HELP_EXTRA ? fault_keys_text() : (char *)(uintptr_t)text;
+}
+
+const struct argp environment_argp = { .options = options,
+				       .parser = parse_option,
+				       .help_filter = add_help };
 
 struct libs {
 	char dir[PATH_MAX], preload[PATH_MAX + 32], map[PATH_MAX + 32];
@@ -182,6 +240,17 @@ static void preload(const struct libs *libs, bool maps)
 	prepend("LD_PRELOAD", all, ':');
 }
 
+static bool have_checks(const char *list, const char *command)
+{
+	if (!about_checks || *list)
+		return true;
+	fprintf(stderr,
+		"%s: --%s without a check: write --check, too, for the default ones, or "
+		"--check=LIST\n",
+		command, settings_option(about_checks));
+	return false;
+}
+
 /* Does at least one of the devices exist that the user names?  The library itself warns
  * of each name without a device. */
 static bool have_devices(const char *list, const char *command)
@@ -253,6 +322,8 @@ int environment_set(const char *command)
 		fprintf(stderr, "%s: %s\n", command, err);
 		return -EINVAL;
 	}
+	if (!have_checks(conf.check, command))
+		return -EINVAL;
 	if (!have_devices(conf.devices, command) || !have_adapter(&conf, command))
 		return -ENODEV;
 	if (find_libs(&libs, command) != 0)

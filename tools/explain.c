@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "show.h"
 #include "urnic.h"
 
@@ -28,11 +29,12 @@ static void show_entry(const struct entry *e, bool full)
 		snprintf(code, sizeof(code), e->kind == NAK ? " 0x%02x" : " %d", e->code);
 
 	if (found) {
-		json_array_append_new(found, json_pack("{ss si ss ss ss ss}", "kind",
-						       explain_kind_name[e->kind], "code",
-						       e->code, "name", e->name, "text",
-						       explain_spoken(e), "what", e->what,
-						       "do", e->todo));
+		json_array_append_new(found,
+				      json_pack("{ss si ss ss ss ss ss*}", "kind",
+						explain_kind_name[e->kind], "code",
+						e->code, "name", e->name, "text",
+						explain_spoken(e), "what", e->what, "do",
+						e->todo, "example", e->example));
 		return;
 	}
 	if (!full) {
@@ -46,6 +48,8 @@ static void show_entry(const struct entry *e, bool full)
 	printf("  what:   %s\n", e->what);
 	if (e->todo[0])
 		printf("  to do:  %s\n", e->todo);
+	if (e->example)
+		printf("  as in:  %s\n", e->example);
 }
 
 static void show_full(const struct entry *e)
@@ -112,7 +116,7 @@ int cmd_explain(int argc, char **argv)
 		       " (ibv_wc.vendor_err), status (ibv_wc.status), event"
 		       " (asynchronous events), nak (AETH syndromes), counter,"
 		       " cm_event, cm_status, cm_counter (of rdma_cm), errno (of"
-		       " verbs calls) or log (lines of urnic's log). A number"
+		       " verbs calls), check (of `urnic run --check') or log (lines of urnic's log). A number"
 		       " is explained for every kind that has it. TEXT is what a"
 		       " program printed, such as `transport retry counter"
 		       " exceeded', or a line of a log. Case and punctuation make"
@@ -123,7 +127,7 @@ int cmd_explain(int argc, char **argv)
 
 	for (int i = 1; i < argc; i++)
 		argv[i] = no_option(argv[i]);
-	argp_parse(&argp, argc, argv, 0, NULL, &x);
+	options_parse(&argp, argc, argv, 0, &x);
 	if (x.json)
 		found = json_array();
 	if (x.text[0])

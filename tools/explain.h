@@ -15,6 +15,7 @@ enum kind {
 	CM_STATUS,
 	CM_COUNTER,
 	ERRNO,
+	CHECK,
 	LOG,
 	KINDS
 };
@@ -25,6 +26,7 @@ struct entry {
 	enum kind kind;
 	int code; /* ERRNO and some of CM_STATUS: a negative errno */
 	const char *name, *what, *todo;
+	const char *example; /* of a check; else NULL */
 };
 
 /* explain_table.c: the rows of all .def files; a kind's name in JSON, and for people. */

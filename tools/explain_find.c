@@ -8,6 +8,8 @@
 
 #include "alike.h"
 #include "explain.h"
+#include "sys/like.h"
+#include "sys/near.h"
 #include "verbs/timeout.h"
 #include "wire/aeth.h"
 
@@ -29,6 +31,7 @@ static const struct { const char *words; enum kind kind; } calls[] = {
 	{ "error", CM_STATUS },	/* rping's word */
 	{ "errno", ERRNO },
 	{ "cm counter", CM_COUNTER }, { "counter", COUNTER }, { "log", LOG },
+	{ "check", CHECK },
 	{ "aeth syndrome", NAK }, { "syndrome", NAK }, { "nak", NAK },
 };
 /* clang-format on */
@@ -69,6 +72,33 @@ static bool syndrome(int code)
 	}
 	show_entry(&e);
 	return true;
+}
+
+/* Shows a vendor_err of a device of another make, as programs print it there and with
+ * URNIC_LIKE. Those below OTHERS mean something of urnic's. */
+static int other_device(int code)
+{
+	enum { OTHERS = 0x20 };
+	int hits = 0;
+
+	for (unsigned d = 0; d < LIKE_DEVICES; d++)
+		for (unsigned v = 0; v < LIKE_VENDORS; v++) {
+			struct entry e = { .kind = VENDOR, .code = code };
+			char name[32], what[128], todo[64];
+
+			if (code < OTHERS || like_vendor_of(d, v) != (uint64_t)code)
+				continue;
+			snprintf(name, sizeof(name), "%s", like_vendor_status(v));
+			snprintf(what, sizeof(what), "what %s (%s) writes with IBV_WC_%s",
+				 like_device_name(d), like_device_text(d), name);
+			snprintf(todo, sizeof(todo), "see IBV_WC_%s", name);
+			e.name = name;
+			e.what = what;
+			e.todo = todo;
+			show_entry(&e);
+			hits++;
+		}
+	return hits;
 }
 
 static int show_once(int i)
@@ -121,6 +151,8 @@ static int show_code(int kind, int code)
 		if (is_coded(&explain_entries[i], kind, code))
 			hits += show_once(i);
 	}
+	if (kind == VENDOR || kind < 0)
+		hits += other_device(code);
 	/* A bare number below 0x20 is unlikely to be a syndrome. */
 	if (kind == NAK || (kind < 0 && code >= 0x20))
 		hits += syndrome(code);
@@ -140,7 +172,7 @@ static bool find_number(const char *text, bool goes_on, int *code)
 	if (*digits < '0' || *digits > '9')
 		return false;
 	v = strtoul(digits, &end, base);
-	if ((*end && !(goes_on && *end == ' ')) || v > UINT16_MAX)
+	if ((*end && !(goes_on && *end == ' ')) || v > 0xfffff)
 		return false;
 	*code = text == digits ? (int)v : -(int)v;
 	return true;
@@ -158,9 +190,16 @@ static bool numbered(const char *text, const char *words, int *code)
 
 /* The prefix of all names of a kind; the user may leave it out. */
 static const char *const prefix[KINDS] = {
-	[VENDOR] = "verr",  [STATUS] = "ibv wc",   [EVENT] = "ibv event",
-	[NAK] = "nak",	    [COUNTER] = "counter", [CM_EVENT] = "rdma cm event",
-	[CM_STATUS] = "cm", [CM_COUNTER] = "cm",   [ERRNO] = "",
+	[VENDOR] = "verr",
+	[STATUS] = "ibv wc",
+	[EVENT] = "ibv event",
+	[NAK] = "nak",
+	[COUNTER] = "counter",
+	[CM_EVENT] = "rdma cm event",
+	[CM_STATUS] = "cm",
+	[CM_COUNTER] = "cm",
+	[ERRNO] = "",
+	[CHECK] = "check",
 	[LOG] = "",
 };
 
@@ -258,6 +297,16 @@ static bool is_line(const struct entry *e, const char *text)
 	return text != NULL;
 }
 
+/* Is text the first line of a report of check e? */
+static bool is_report(const struct entry *e, const char *text)
+{
+	char name[TEXT], plain[TEXT];
+
+	snprintf(name, sizeof(name), "check %s", e->name);
+	words_plain(plain, sizeof(plain), name);
+	return words_within(text, plain) != NULL;
+}
+
 /* Does text contain e's name with its prefix, the text that programs print for e, or, of
  * a vendor_err, the text that urnic logs? */
 static bool quoted(const struct entry *e, const char *text)
@@ -272,6 +321,8 @@ static bool quoted(const struct entry *e, const char *text)
 		return false;
 	if (e->kind == LOG)
 		return is_line(e, text);
+	if (e->kind == CHECK)
+		return is_report(e, text);
 	for (int i = 0; i < 3 && !is; i++) {
 		words_plain(plain, sizeof(plain), in[i]);
 		is = *plain && words_within(text, plain) &&
@@ -359,7 +410,7 @@ int explain_find(const char *arg, void (*show)(const struct entry *e))
 	return hits ? hits : show_line(text);
 }
 
-/* Compares the names by words_distance(). */
+/* Compares the names by near_distance(). */
 const char *explain_closest(const char *arg)
 {
 	char text[TEXT], plain[TEXT];
@@ -378,7 +429,7 @@ const char *explain_closest(const char *arg)
 			unsigned d;
 
 			words_plain(plain, sizeof(plain), in[j]);
-			d = words_distance(bare(word, e->kind), bare(plain, e->kind));
+			d = near_distance(bare(word, e->kind), bare(plain, e->kind));
 			if (d < least) {
 				least = d;
 				best = e->name;

@@ -17,7 +17,9 @@
 #include "fabric/topo.h"
 #include "fabric_cmd.h"
 #include "fabric_control.h"
+#include "options.h"
 #include "sys/conf.h"
+#include "sys/near.h"
 #include "urnic.h"
 
 enum { FILE_MAX = 64 << 20, FAILED = 1 };
@@ -278,7 +280,7 @@ static int cmd_fabric_run(int argc, char **argv)
 	struct topo t;
 	int rc;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	o.name = fabric_named(o.name);
 	if (!o.name || fabric_read(&t, o.file, o.settings))
 		return EXIT_USAGE;
@@ -326,7 +328,7 @@ static int cmd_fabric_make(int argc, char **argv)
 	char *text;
 	int rc;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	text = make_text(o.file, &len);
 	if (!text)
 		return EXIT_USAGE;
@@ -345,6 +347,13 @@ static const struct {
 	{ "picture", cmd_fabric_picture },   { "pcap", cmd_fabric_pcap },
 	{ "sysfs", cmd_fabric_sysfs },
 };
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static const char *command_name(unsigned i)
+{
+	return i < COMMANDS ? commands[i].name : NULL;
+}
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
@@ -385,20 +394,21 @@ int cmd_fabric(int argc, char **argv)
 		       "  sysfs DIR      write what sysfs would show of its adapters\n\n"
 		       "`urnic fabric COMMAND --help' explains a command.",
 	};
-	char name[40];
+	char name[40], near[NEAR_HINT];
 	int at = 0;
 
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &at);
+	options_parse(&argp, argc, argv, ARGP_IN_ORDER, &at);
 	if (!at)
 		return fabric_list("urnic fabric", false);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+	for (size_t i = 0; i < COMMANDS; i++) {
 		if (strcmp(commands[i].name, argv[at]) != 0)
 			continue;
 		snprintf(name, sizeof(name), "urnic fabric %s", argv[at]);
 		argv[at] = name;
 		return commands[i].run(argc - at, argv + at);
 	}
-	fprintf(stderr, "urnic fabric: no command '%s'; try `urnic fabric --help'\n",
-		argv[at]);
+	near_hint(near, argv[at], command_name);
+	fprintf(stderr, "urnic fabric: no command '%s'%s; try `urnic fabric --help'\n",
+		argv[at], near);
 	return EXIT_USAGE;
 }

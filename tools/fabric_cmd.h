@@ -4,6 +4,8 @@
 #define TOOLS_FABRIC_CMD_H
 
 #include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 
 #include "fabric/topo.h"
 
@@ -26,6 +28,12 @@ const char *fabric_named(const char *option);
 int fabric_list(const char *who, bool json);
 /* Does a fabric of that name run here? */
 bool fabric_runs(const char *name);
+
+/* Writes the packets that cross the link at `port` of `node` to a file ("-": standard
+ * output) of ERF records.  port 0: all links of the node; node "": all of the fabric;
+ * max 0: until a signal comes, or the fabric ends.  Returns the exit status. */
+int fabric_capture(const char *who, const char *fabric, const char *node, uint32_t port,
+		   const char *file, unsigned long max);
 
 int cmd_fabric_counters(int argc, char **argv);
 int cmd_fabric_exec(int argc, char **argv);

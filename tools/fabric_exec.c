@@ -19,6 +19,7 @@
 #include "fabric/port/server.h"
 #include "fabric_cmd.h"
 #include "fabric_control.h"
+#include "options.h"
 #include "program.h"
 #include "sys/clock.h"
 #include "urnic.h"
@@ -325,7 +326,7 @@ int cmd_fabric_exec(int argc, char **argv)
 	struct job j = { 0 };
 	int status;
 
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &j);
+	options_parse(&argp, argc, argv, ARGP_IN_ORDER, &j);
 	if (fabric_read(&j.t, j.file, j.settings))
 		return EXIT_USAGE;
 	status = prepare_job(&j) ? run_job(&j) : FAILED;

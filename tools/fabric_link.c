@@ -8,6 +8,7 @@
 
 #include "fabric_cmd.h"
 #include "fabric_control.h"
+#include "options.h"
 #include "urnic.h"
 
 struct options {
@@ -60,7 +61,7 @@ int cmd_fabric_link(int argc, char **argv)
 	long port;
 	json_t *j;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	up = strcmp(o.word[0], "up") == 0;
 	port = strtol(o.word[2], &end, 10);
 	if ((!up && strcmp(o.word[0], "down") != 0) || *end || end == o.word[2]) {

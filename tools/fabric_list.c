@@ -82,7 +82,7 @@ struct sought {
 	bool found;
 };
 
-static void compare(void *ctx, const char *fabric)
+static void compare_fabric(void *ctx, const char *fabric)
 {
 	struct sought *s = ctx;
 
@@ -93,6 +93,6 @@ bool fabric_runs(const char *name)
 {
 	struct sought s = { name, false };
 
-	plug_each_running(compare, &s);
+	plug_each_running(compare_fabric, &s);
 	return s.found;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fabric_pcap.c - urnic fabric pcap: writes the packets that cross links of a running
- * fabric to a pcap file, with link type ERF, since tshark does not read InfiniBand's. */
+ * fabric to a pcapng file, with link type ERF, since tshark does not read InfiniBand's.
+ */
 #include <argp.h>
 #include <errno.h>
 #include <poll.h>
@@ -12,9 +13,12 @@
 
 #include "fabric/port/plug.h"
 #include "fabric_cmd.h"
+#include "net/pcapng.h"
+#include "options.h"
 #include "urnic.h"
+#include "wire/erf.h"
 
-enum { MESSAGE = 65536, AFTER_STOP = 256, ERF_HEAD = 16, LINKTYPE_ERF = 197, FAILED = 1 };
+enum { MESSAGE = 65536, AFTER_STOP = 256, FAILED = 1 };
 
 struct options {
 	const char *name, *word[3];
@@ -63,30 +67,21 @@ static error_t parse_option(int opt, char *arg, struct argp_state *state)
 	}
 }
 
-/* Writes the pcap header: this host's byte order, times in ns. */
-static void file_head(FILE *to)
+static void write_head(FILE *to)
 {
-	const struct {
-		uint32_t magic;
-		uint16_t major, minor;
-		uint32_t zone, figures, snap, type;
-	} head = { 0xa1b23c4d, 2, 4, 0, 0, MESSAGE, LINKTYPE_ERF };
+	uint8_t head[PCAPNG_SECTION_MAX + PCAPNG_INTERFACE_MAX];
+	size_t n = pcapng_section(head);
 
-	fwrite(&head, sizeof(head), 1, to);
+	n += pcapng_interface(head + n, PCAPNG_IB, NULL);
+	fwrite(head, n, 1, to);
 }
 
-static void write_record(FILE *to, const uint8_t *erf, uint32_t len)
+static void write_record(FILE *to, const struct erf *h, const uint8_t *bytes)
 {
-	uint64_t time;
-	uint32_t head[4];
+	static uint8_t block[MESSAGE + PCAPNG_EPB_MORE];
 
-	memcpy(&time, erf, sizeof(time));
-	time = le64toh(time);
-	head[0] = (uint32_t)(time >> 32);
-	head[1] = (uint32_t)((time & UINT32_MAX) * 1000000000u >> 32);
-	head[2] = head[3] = len;
-	fwrite(head, sizeof(head), 1, to);
-	fwrite(erf, len, 1, to);
+	fwrite(block, pcapng_record(block, bytes, get_be16(h->rlen), 0, erf_time(h)), 1,
+	       to);
 }
 
 /* A capture's counts; lost: packets for which the fabric had no room. */
@@ -98,15 +93,18 @@ struct done {
 static bool write_records(FILE *to, const uint8_t *msg, size_t n, struct done *done)
 {
 	while (n && (!done->max || done->packets < done->max)) {
-		size_t len = n < ERF_HEAD ? 0 : (size_t)(msg[10] << 8 | msg[11]);
+		struct erf h;
 
-		if (len < ERF_HEAD || len > n)
+		if (n < sizeof(h))
 			return false;
-		write_record(to, msg, (uint32_t)len);
+		memcpy(&h, msg, sizeof(h));
+		if (get_be16(h.rlen) < sizeof(h) || get_be16(h.rlen) > n)
+			return false;
+		write_record(to, &h, msg);
 		done->packets++;
-		done->lost += (unsigned long)(msg[12] << 8 | msg[13]);
-		msg += len;
-		n -= len;
+		done->lost += get_be16(h.lost);
+		msg += get_be16(h.rlen);
+		n -= get_be16(h.rlen);
 	}
 	return fflush(to) == 0;
 }
@@ -142,33 +140,40 @@ static int capture(int fd, int stop, FILE *to, struct done *done)
 	return 0;
 }
 
-static int capture_packets(const struct options *o, uint32_t port)
+int fabric_capture(const char *who, const char *fabric, const char *node, uint32_t port,
+		   const char *file, unsigned long max)
 {
-	const char *node = o->words > 1 ? o->word[1] : "", *file = o->word[0];
-	struct done done = { .max = o->count };
-	int stop = fabric_stop_signals(), rc, fd = plug_capture(o->name, node, port);
+	struct done done = { .max = max };
+	int stop = fabric_stop_signals(), rc, fd = plug_capture(fabric, node, port);
 	FILE *to;
 
 	if (fd < 0) {
-		fprintf(stderr, "urnic fabric pcap: fabric %s: %s\n", o->name,
-			fabric_why(fd));
+		fprintf(stderr, "%s: fabric %s: %s\n", who, fabric, fabric_why(fd));
 		return FAILED;
 	}
 	to = strcmp(file, "-") == 0 ? stdout : fopen(file, "we");
 	if (!to) {
-		fprintf(stderr, "urnic fabric pcap: %s: %s\n", file, strerror(errno));
+		fprintf(stderr, "%s: %s: %s\n", who, file, strerror(errno));
 		return FAILED;
 	}
-	file_head(to);
+	write_head(to);
 	fflush(to);
-	fprintf(stderr, "urnic fabric pcap: the capture has begun; Ctrl-C ends it\n");
+	fprintf(stderr, "%s: the capture has begun; Ctrl-C ends it\n", who);
 	rc = stop < 0 ? -errno : capture(fd, stop, to, &done);
 	if (fclose(to) && !rc)
 		rc = -errno;
 	close(fd);
-	fprintf(stderr, "urnic fabric pcap: %lu packets, %lu lost%s%s\n", done.packets,
-		done.lost, rc ? ": " : "", rc ? fabric_why(rc) : "");
+	if (rc == -EPIPE) /* the reader has left */
+		rc = 0;
+	fprintf(stderr, "%s: %lu packets, %lu lost%s%s\n", who, done.packets, done.lost,
+		rc ? ": " : "", rc ? fabric_why(rc) : "");
 	return rc && rc != -EIO ? FAILED : 0;
+}
+
+static int capture_packets(const struct options *o, uint32_t port)
+{
+	return fabric_capture("urnic fabric pcap", o->name,
+			      o->words > 1 ? o->word[1] : "", port, o->word[0], o->count);
 }
 
 int cmd_fabric_pcap(int argc, char **argv)
@@ -186,7 +191,7 @@ int cmd_fabric_pcap(int argc, char **argv)
 	struct options o = { 0 };
 	unsigned long port = 0;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	if (o.words == 3 && (!parse_number(o.word[2], &port) || !port || port > 254)) {
 		fprintf(stderr,
 			"urnic fabric pcap: expected the number of a port, not '%s'\n",

@@ -12,6 +12,7 @@
 #include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "fabric_links.h"
+#include "options.h"
 #include "urnic.h"
 
 enum { LOOK_US = 1000000, WORD_BITS = 32 };
@@ -144,7 +145,7 @@ int cmd_fabric_picture(int argc, char **argv)
 	json_t *status;
 	int rc = 1;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &name);
+	options_parse(&argp, argc, argv, 0, &name);
 	name = fabric_named(name);
 	if (!name)
 		return EXIT_USAGE;

@@ -12,6 +12,7 @@
 #include "fabric_cmd.h"
 #include "fabric_control.h"
 #include "fabric_links.h"
+#include "options.h"
 #include "urnic.h"
 
 enum { EVERY_US = 1000000 };
@@ -304,7 +305,7 @@ int cmd_fabric_status(int argc, char **argv)
 	struct options o = { 0 };
 	bool named;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	named = o.name;
 	o.name = fabric_named(o.name);
 	if (!o.name)
@@ -332,7 +333,7 @@ int cmd_fabric_counters(int argc, char **argv)
 	json_t *ask;
 	long port = 0;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	if (o.words == 2)
 		port = strtol(o.word[1], &end, 10);
 	if (end && (*end || end == o.word[1])) {

@@ -11,6 +11,7 @@
 #include "fabric/port/plug.h"
 #include "fabric_cmd.h"
 #include "fabric_control.h"
+#include "options.h"
 #include "sys/conf.h"
 #include "sys/ident.h"
 #include "sysfs_cmd.h"
@@ -134,7 +135,7 @@ int cmd_fabric_sysfs(int argc, char **argv)
 	struct options o = { 0 };
 	const struct conf *conf;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	options_parse(&argp, argc, argv, 0, &o);
 	o.name = fabric_named(o.name);
 	conf = conf_get();
 	if (!o.name || !conf)

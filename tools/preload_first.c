@@ -12,13 +12,14 @@
 
 #include "preload_told.h"
 
+/* The last ones, from BESIDE on, are needed only beside threads. */
 static struct real calls[] = {
 #define CALLED(n) { .name = #n },
 #include "preload_called.def"
 #undef CALLED
 };
 
-enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
+enum { CALLS = sizeof(calls) / sizeof(calls[0]), BESIDE = CALLED_close };
 
 /* No other library has DF_1_INITFIRST, so no constructor runs before this library's. */
 static bool is_only_first;
@@ -58,13 +59,25 @@ static bool is_found_here(const char *name)
 	       dladdr(at, &there) && here.dli_fbase == there.dli_fbase;
 }
 
+static bool are_found_here(unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++)
+		if (!is_found_here(calls[i].name))
+			return false;
+	return true;
+}
+
 PUBLIC bool urnic_preload_watch(const char *release, const struct preload_ops *o)
 {
 	if (strcmp(release, URNIC_VERSION) != 0 || !is_only_first)
 		return false;
-	for (unsigned i = 0; i < CALLS; i++)
-		if (!is_found_here(calls[i].name))
-			return false;
+	if (!are_found_here(0, BESIDE))
+		return false;
 	tell(o);
 	return true;
+}
+
+PUBLIC bool urnic_preload_beside(void)
+{
+	return are_found_here(BESIDE, CALLS);
 }

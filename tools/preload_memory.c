@@ -356,39 +356,3 @@ ssize_t hooked_process_madvise(int pid, const void *v, size_t n, int advice,
 	end_change(c);
 	return rc;
 }
-
-/* --- closing all descriptors ------------------------------------------------ */
-
-/* While memory becomes a file's beside threads, one of these descriptors is by which they
- * wait. */
-PUBLIC int hooked_close_range(unsigned from, unsigned to,
-			      int flags) __asm__("close_range");
-
-int hooked_close_range(unsigned from, unsigned to, int flags)
-{
-	int (*fn)(unsigned, unsigned, int), rc;
-	struct change c;
-
-	*(void **)&fn = libcs(CALLED_close_range);
-	if (!fn)
-		return -1;
-	c = begin_change(0, SIZE_MAX);
-	rc = fn(from, to, flags);
-	end_change(c);
-	return rc;
-}
-
-PUBLIC void hooked_closefrom(int from) __asm__("closefrom");
-
-void hooked_closefrom(int from)
-{
-	struct change c;
-	void (*fn)(int);
-
-	*(void **)&fn = libcs(CALLED_closefrom);
-	if (!fn)
-		return;
-	c = begin_change(0, SIZE_MAX);
-	fn(from);
-	end_change(c);
-}

@@ -44,7 +44,7 @@ struct begin {
 	void *arg;
 };
 
-static void *begin(void *arg)
+static void *begin_thread(void *arg)
 {
 	struct begin b = *(struct begin *)arg;
 
@@ -67,7 +67,7 @@ static int create_on_stack(create_fn *fn, pthread_t *t, const pthread_attr_t *at
 		return EAGAIN;
 	c = begin_change(lo, len);
 	*b = (struct begin){ c, of->run, of->arg };
-	rc = fn(t, attr, begin, b);
+	rc = fn(t, attr, begin_thread, b);
 	if (rc) {
 		end_change(c);
 		free(b);
@@ -117,6 +117,8 @@ void after_fork(const struct preload_ops *o, long pid)
 		o->in_parent();
 	else if (o)
 		o->in_child();
+	if (!pid)
+		forget_sleepers();
 	errno = saved;
 }
 

@@ -117,12 +117,62 @@ static bool says(long n, long a, long b, uintptr_t *lo, size_t *len)
 #ifdef SYS_close_range
 	case SYS_close_range:
 #endif
+	case SYS_io_setup:
+	case SYS_io_uring_setup:
+	case SYS_io_uring_register:
 		*lo = 0;
 		*len = SIZE_MAX;
 		return true;
 	default:
 		return false;
 	}
+}
+
+/* Which descriptor does the call close? -1: none. */
+static int closed(long n, long a, long b)
+{
+	switch (n) {
+	case SYS_close:
+		return (int)a;
+#ifdef SYS_dup2
+	case SYS_dup2:
+#endif
+	case SYS_dup3:
+		return (int)b;
+	default:
+		return -1;
+	}
+}
+
+static bool opens(long n)
+{
+	switch (n) {
+#ifdef SYS_open
+	case SYS_open:
+#endif
+#ifdef SYS_openat2
+	case SYS_openat2:
+#endif
+	case SYS_openat:
+	case SYS_socket:
+		return true;
+	default:
+		return false;
+	}
+}
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+#define FUTEX_WAIT_2 455 /* SYS_futex_wait */
+
+static struct sleep before_sleep(long n, long a, long b, long e)
+{
+	if (n == SYS_futex)
+		return begin_sleep(b, a, e);
+	if (n == SYS_futex_waitv || n == FUTEX_WAIT_2)
+		return begin_sleep_somewhere();
+	return (struct sleep){ NULL, false };
 }
 
 /* on: the function to call with the same arguments; NULL: the call has been made, and
@@ -145,6 +195,7 @@ __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long
 {
 	const struct preload_ops *o = told();
 	syscall_fn *fn = real_syscall();
+	struct sleep s;
 	uintptr_t lo;
 	size_t len;
 
@@ -162,6 +213,23 @@ __attribute__((used)) struct handed preload_syscall(long n, long a, long b, long
 			return with_result(by_fork(n, a, b, c, d, e));
 	}
 	before_call(n, a, b);
+	s = before_sleep(n, a, b, e);
+	if (s.lasts) {
+		long rc = fn(n, a, b, c, d, e, f);
+
+		end_sleep(s);
+		return with_result(rc);
+	}
+	if (o && opens(n))
+		return with_result(has_opened((int)fn(n, a, b, c, d, e, f)));
+	if (o && closed(n, a, b) >= 0) {
+		bool kept;
+		struct change change = begin_closing(closed(n, a, b), &kept);
+		long rc = kept ? -1 : fn(n, a, b, c, d, e, f);
+
+		end_change(change);
+		return with_result(rc);
+	}
 	if (o && says(n, a, b, &lo, &len)) {
 		struct change change = begin_change(lo, len);
 		long rc = fn(n, a, b, c, d, e, f);

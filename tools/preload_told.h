@@ -47,6 +47,23 @@ struct change {
 struct change begin_change(uintptr_t lo, size_t len);
 void end_change(struct change c);
 
+/* The same around a call that closes a descriptor.  *kept: it must not be made, and errno
+ * says so. */
+struct change begin_closing(int fd, bool *kept);
+
+/* After a call that has opened a descriptor, or failed with errno set.  Returns fd. */
+int has_opened(int fd);
+
+/* Around a call of futex(2) (to: its second word), or another call to sleep. */
+struct sleep {
+	_Atomic uintptr_t *at;
+	bool lasts;
+};
+struct sleep begin_sleep(long op, long word, long to);
+struct sleep begin_sleep_somewhere(void);
+void end_sleep(struct sleep s);
+void forget_sleepers(void); /* in a child */
+
 /* Do what madvise() and mremap() do for private memory; fn is libc's function, or another
  * way to make the same call. */
 int do_madvise(madvise_fn *fn, void *at, size_t len, int advice);

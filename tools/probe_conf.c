@@ -93,5 +93,10 @@ void probe_conf(struct finding *f)
 		if (origin.from[i] == CONF_ENV)
 			add_item(text, sizeof(text), conf_key(i)->env);
 	}
+	if (conf.like[0]) {
+		add_item(text, sizeof(text), "devices are like ");
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s",
+			 conf.like);
+	}
 	finding(f, OK, "", "", "%s", text[0] ? text : "the defaults");
 }

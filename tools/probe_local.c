@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* probe_local.c - finds by which way processes of this host will reach each other, and
- * why. docs/dev/local.md describes the ways. */
+ * why. docs/dev/peers.md describes the ways. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -206,7 +206,7 @@ static bool has_membarrier(void)
 static bool holds_stores(void)
 {
 	struct vacant v;
-	int rc = vacant_open(&v);
+	int rc = vacant_open_forks(&v);
 
 	if (!rc)
 		vacant_close(&v);
@@ -227,7 +227,8 @@ static const char *maps_private(const struct conf *conf)
 			       : "; or by loads and stores where the region's memory is"
 				 " shared, or is private memory of a program that has one"
 				 " thread and was started by `urnic run' (URNIC_MAP_THREADS"
-				 " is yes, but userfaultfd for all faults is not allowed)";
+				 " is yes, but userfaultfd with events needs"
+				 " CAP_SYS_PTRACE and Linux 5.19)";
 	if (way == CONF_LOCAL_MAP)
 		return "; or by loads and stores where the region's memory is shared, or"
 		       " is private memory of a program that has one thread";

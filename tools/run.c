@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "environment.h"
+#include "options.h"
 #include "program.h"
 #include "urnic.h"
 
@@ -71,7 +72,7 @@ int cmd_run(int argc, char **argv)
 	struct run r = { 0 };
 	int rc;
 
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &r);
+	options_parse(&argp, argc, argv, ARGP_IN_ORDER, &r);
 	rc = program_find(r.argv[0], path, sizeof(path));
 	if (rc) {
 		fprintf(stderr, "urnic run: %s: %s\n", r.argv[0],

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check/suppress.h"
+#include "driver/upset.h"
 #include "fabric/port/plug.h"
 #include "net/fault_spec.h"
 
@@ -48,6 +50,16 @@ static const char *advice(int rc)
 	}
 }
 
+const char *settings_option(const char *key)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "%s", key);
+	for (char *p = name; (p = strchr(p, '_'));)
+		*p = '-';
+	return name;
+}
+
 /* Writes an error that names the key as the user set it: by variable, option or file. */
 static int refuse_value(const struct conf_origin *o, const char *key, int rc,
 			const char *value, const char *why, char err[CONF_ERR])
@@ -58,7 +70,8 @@ static int refuse_value(const struct conf_origin *o, const char *key, int rc,
 		if (o->from[i] == CONF_FILE)
 			snprintf(err, CONF_ERR, "%s: %s: ", o->path, key);
 		else
-			snprintf(err, CONF_ERR, "%s (--%s): ", conf_key(i)->env, key);
+			snprintf(err, CONF_ERR, "%s (--%s): ", conf_key(i)->env,
+				 settings_option(key));
 	}
 	snprintf(err + strlen(err), CONF_ERR - strlen(err), "%s%s%s", value, why,
 		 advice(rc));
@@ -80,14 +93,17 @@ static int check_file(const struct conf_origin *o, const char *key, const char *
 int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR])
 {
 	int rc = conf_read(conf, origin, err);
+	struct upset_spec verbs;
 	struct fault_spec spec;
-	char why[CONF_ERR];
+	char why[CONF_ERR], wire[sizeof(conf->fault)];
 	const char *file;
 
 	if (rc)
 		return rc;
-	rc = (*conf->hca ? fault_parse_ordered : fault_parse)(&spec, conf->fault, why,
-							      sizeof(why));
+	rc = upset_parse(&verbs, wire, conf->fault, why, sizeof(why));
+	if (!rc)
+		rc = (*conf->hca ? fault_parse_ordered : fault_parse)(&spec, wire, why,
+								      sizeof(why));
 	if (rc)
 		return refuse_value(origin, "fault", rc, "", why, err);
 	if (plug_check_name(conf->fabric))
@@ -101,5 +117,7 @@ int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_E
 	file = strchr(conf->log, ':');
 	if (rc == 0 && file)
 		rc = check_file(origin, "log", file + 1, err);
+	if (rc == 0 && suppress_read(conf->check_suppress, why))
+		return refuse_value(origin, "check_suppress", -EINVAL, "", why, err);
 	return rc;
 }

@@ -7,7 +7,11 @@
 #include "sys/conf.h"
 
 /* As conf_read(); also checks that the faults can be parsed and that the named files can
- * be written.  Returns 0, or -errno with the reason in err. */
+ * be written, and that of suppressions be read.  Returns 0, or -errno with the reason in
+ * err. */
 int settings_read(struct conf *conf, struct conf_origin *origin, char err[CONF_ERR]);
+
+/* The option of a key: with - where the key has _. */
+const char *settings_option(const char *key);
 
 #endif

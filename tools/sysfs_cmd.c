@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "driver/nic.h"
+#include "options.h"
 #include "sys/conf.h"
 #include "urnic.h"
 
@@ -124,7 +125,7 @@ int cmd_sysfs(int argc, char **argv)
 	struct sysfs_job job = { 0 };
 
 	/* argp gives a child of a parser without options of its own the parser's input */
-	argp_parse(&argp, argc, argv, 0, NULL, &job);
+	options_parse(&argp, argc, argv, 0, &job);
 	if (!conf_get())
 		return EXIT_USAGE;
 	tell_missing();

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
+#include "sys/near.h"
+
 #ifndef URNIC_VERSION
 #define URNIC_VERSION "unknown"
 #endif
@@ -26,6 +29,10 @@ static const struct command {
 	{ "devices", cmd_devices, "list the devices that programs will see" },
 	{ "explain", cmd_explain, "say what an error code or event means" },
 	{ "dump", cmd_dump, "show the objects of a running process" },
+	{ "res", cmd_res, "list the objects of running processes, a line each" },
+	{ "top", cmd_top, "show what the queue pairs of running processes do" },
+	{ "fault", cmd_fault, "inject faults into running processes" },
+	{ "extcap", cmd_extcap, "show packets of running processes to Wireshark" },
 	{ "sysfs", cmd_sysfs, "write what Linux would show of the devices in /sys" },
 	{ "doctor", cmd_doctor, "say what this machine allows and forbids" },
 	{ "conf", cmd_conf, "show the configuration and where it comes from" },
@@ -40,7 +47,7 @@ static int cmd_version(int argc, char **argv)
 	};
 
 	argp_err_exit_status = EXIT_USAGE;
-	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	options_parse(&argp, argc, argv, 0, NULL);
 	puts("urnic " URNIC_VERSION);
 	return 0;
 }
@@ -52,6 +59,11 @@ static const struct command *find_command(const char *name)
 			return &commands[i];
 	}
 	return NULL;
+}
+
+static const char *command_name(unsigned i)
+{
+	return i < COMMANDS ? commands[i].name : NULL;
 }
 
 static char *list_commands(int key, const char *text, void *input)
@@ -80,14 +92,16 @@ static char *list_commands(int key, const char *text, void *input)
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	int *at = state->input;
+	char near[NEAR_HINT];
 
 	switch (key) {
 	case ARGP_KEY_NO_ARGS:
 		argp_usage(state);
 		return 0;
 	case ARGP_KEY_ARG:
+		near_hint(near, arg, command_name);
 		if (!find_command(arg))
-			argp_error(state, "no command '%s'", arg);
+			argp_error(state, "no command '%s'%s", arg, near);
 		*at = state->next - 1;
 		state->next = state->argc;
 		return 0;
@@ -119,8 +133,10 @@ int main(int argc, char **argv)
 	int at = 0;
 
 	argp_err_exit_status = EXIT_USAGE;
+	if (strcmp(program_invocation_short_name, EXTCAP_NAME) == 0)
+		return written(EXTCAP_NAME, cmd_extcap(argc, argv));
 	argp_program_version = "urnic " URNIC_VERSION;
-	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &at);
+	options_parse(&argp, argc, argv, ARGP_IN_ORDER, &at);
 	argp_program_version = NULL;
 	cmd = find_command(argv[at]);
 	snprintf(name, sizeof(name), "urnic %s", cmd->name);

@@ -8,8 +8,8 @@ static int registered(struct ibv_device *device)
 	static char buf[4096];
 	struct ibv_context *context = ibv_open_device(device);
 	struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
-	struct ibv_mr *mr = pd ? ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE) :
-				 NULL;
+	struct ibv_mr *mr =
+		pd ? ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE) : NULL;
 
 	if (!mr) {
 		perror(ibv_get_device_name(device));

@@ -11,11 +11,13 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	if (rank > 0)
-		MPI_Recv(&sum, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Recv(&sum, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
 	sum += rank;
 	MPI_Send(&sum, 1, MPI_INT, (rank + 1) % ranks, 0, MPI_COMM_WORLD);
 	if (rank == 0) {
-		MPI_Recv(&sum, 1, MPI_INT, ranks - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Recv(&sum, 1, MPI_INT, ranks - 1, 0, MPI_COMM_WORLD,
+			 MPI_STATUS_IGNORE);
 		printf("%d ranks, sum %d\n", ranks, sum);
 	}
 	MPI_Finalize();

@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 #include "sys/cancel.h"
+#include "sys/checks.h"
 #include "sys/fd.h"
 #include "sys/inside.h"
 #include "sys/list.h"
 #include "sys/live.h"
 #include "sys/pid.h"
+#include "sys/upset.h"
 #include "verbs/event.h"
 
 struct core;
@@ -162,6 +164,10 @@ void abi_ops_none(struct verbs_context *v);
 
 /* The operations that programs call through pointers. In cq.c: */
 int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
+int abi_poll_cq_one(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
+/* URNIC_LIKE: errors that the context's polls return have the vendor_err of that device.
+ */
+void abi_poll_like(struct ibv_context *ibv);
 int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only);
 struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 				   struct ibv_cq_init_attr_ex *attr);

@@ -45,7 +45,7 @@ static int index_of(struct device *dev, uint8_t port, const struct wc_path *from
 	for (int i = 0; i < device_gids(dev); i++)
 		if (!device_query_gid(dev, port, i, &e) && e.used &&
 		    !memcmp(&e.gid, &from->dgid, sizeof(e.gid))) {
-			if (e.v1 == from->v1)
+			if (e.v1 == from->v1 && !e.said_v1)
 				return i;
 			other = i;
 		}

@@ -4,10 +4,12 @@
 #include <string.h>
 
 #include "abi/abi.h"
+#include "check/attach.h"
 #include "driver/nic.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/order.h"
 
 static void set_ops(struct verbs_context *v)
 {
@@ -60,11 +62,17 @@ static void set_ops(struct verbs_context *v)
 static int fill_context(struct abi_context *a, struct ibv_device *dev, int cmd_fd)
 {
 	struct ibv_context *ibv = &a->ctx.verbs.context;
-	int rc = event_queue_init(&a->ctx.async);
+	int rc;
 
+	set_ops(&a->ctx.verbs);
+	if (order_one(nic_core(a->nic)))
+		a->ctx.verbs.context.ops.poll_cq = abi_poll_cq_one;
+	rc = check_attach(&a->ctx.verbs);
+	if (!rc)
+		rc = event_queue_init(&a->ctx.async);
 	if (rc)
 		return rc;
-	set_ops(&a->ctx.verbs);
+	abi_poll_like(ibv);
 	a->ctx.verbs.sz = sizeof(a->ctx.verbs);
 	a->ctx.pid = pid_own();
 	ibv->device = dev;
@@ -88,7 +96,9 @@ static void attach_device(struct abi_context *a, struct device *dev)
 	lock_take(&core->lock);
 	dev->core = core;
 	list_add_tail(&core->contexts, &a->ctx.node);
+	upset_attach(&a->ctx);
 	lock_give(&core->lock);
+	(void)device_say(dev);
 	live_add(&a->ctx.live, LIVE_CONTEXT, &a->ctx.verbs.context);
 }
 

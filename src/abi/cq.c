@@ -6,13 +6,16 @@
 #include "abi/abi.h"
 #include "driver/nic.h"
 #include "sys/log.h"
+#include "verbs/like.h"
 #include "verbs/pd.h"
 
-/* A small CQ gets 4 entries. RNICs round up, and programs rely on that: ib_send_lat -e
- * asks for one entry, and posts again after a single look for the first completion. */
-static int at_least(uint32_t cqe)
+/* RNICs round up (URNIC_LIKE: as that one does), and programs rely on it: ib_send_lat -e
+ * asks for one entry, and posts again after a single look for the first completion. So a
+ * small CQ gets 4. */
+static int at_least(uint32_t asked)
 {
 	enum { LEAST = 4 };
+	const uint32_t cqe = like_depth(LIKE_DEPTH_cqe, asked, caps.max_cqe);
 
 	return cqe && cqe < LEAST ? LEAST : (int)cqe;
 }
@@ -21,6 +24,10 @@ static int create(struct ibv_context *ibv, struct ibv_pd *in, uint32_t cqe,
 		  uint32_t vector, struct ibv_comp_channel *channel, void *cq_context,
 		  struct cq **out)
 {
+	int rc = upset_refuses(UPSET_CREATE_CQ);
+
+	if (rc)
+		return rc;
 	if (vector >= (uint32_t)ibv->num_comp_vectors) {
 		log_info("completion vector %d refused: the device has %d vectors",
 			 (int)vector, ibv->num_comp_vectors);
@@ -68,7 +75,8 @@ static int check_ex(const struct device_kind *kind,
 	const uint64_t wc_flags =
 		IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_TM_INFO |
-		(kind->qp_types & 1 << IBV_QPT_RAW_PACKET ? IBV_WC_EX_WITH_CVLAN : 0);
+		(kind_qp_types(kind) & 1 << IBV_QPT_RAW_PACKET ? IBV_WC_EX_WITH_CVLAN
+							       : 0);
 	const uint32_t flags =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
@@ -102,6 +110,9 @@ struct ibv_cq_ex *abi_create_cq_ex(struct ibv_context *ibv,
 	cq->stamped = attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 					IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 	abi_cq_ex_ops(cq);
+	if (checks)
+		checks->ready(&cq->live, LIVE_CQ);
+	upset_attach_cq(cq);
 	return &cq->ex;
 }
 
@@ -120,6 +131,8 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	if (!abi_enter_on(LIVE(cq_of, ibv), LIVE_CQ, ENOENT))
 		return errno;
+	if (checks)
+		checks->destroys(&cq_of(ibv)->live, LIVE_CQ);
 	return abi_leave(cq_destroy(cq_of(ibv)));
 }
 

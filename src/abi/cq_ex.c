@@ -10,6 +10,8 @@
 #include "driver/nic.h"
 #include "sys/clock.h"
 #include "verbs/cq.h"
+#include "verbs/like.h"
+#include "verbs/order.h"
 
 static __thread int reading __attribute__((tls_model("initial-exec")));
 
@@ -31,9 +33,9 @@ static int next_entry(struct cq *cq, bool drive)
 			abi_end();
 			return ENOENT;
 		}
-	} else if (drive) {
-		nic_polled(abi_of(cq->ex.context)->nic);
 	}
+	if (drive)
+		nic_polled(abi_of(cq->ex.context)->nic);
 	cq->ex.wr_id = cur->wr_id;
 	cq->ex.status = cur->status;
 	abi_end();
@@ -91,6 +93,13 @@ static int next_poll(struct ibv_cq_ex *ex)
 	return next_entry(cq_of_ex(ex), false);
 }
 
+/* URNIC_ORDER: one completion a poll. */
+static int next_none(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return ENOENT;
+}
+
 static void end_poll(struct ibv_cq_ex *ex)
 {
 	struct cq *cq = cq_of_ex(ex);
@@ -107,7 +116,9 @@ static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
 {
-	return cq_of_ex(ex)->cur.vendor_err;
+	const struct cqe *cur = &cq_of_ex(ex)->cur;
+
+	return like_vendor_err((enum ibv_wc_status)cur->status, cur->vendor_err);
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *ex)
@@ -203,7 +214,7 @@ void abi_cq_ex_ops(struct cq *cq)
 
 	lock_init(&cq->reader);
 	ex->start_poll = start_poll;
-	ex->next_poll = next_poll;
+	ex->next_poll = order_one(cq->core) ? next_none : next_poll;
 	ex->end_poll = end_poll;
 	ex->read_opcode = read_opcode;
 	ex->read_vendor_err = read_vendor_err;

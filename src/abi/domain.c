@@ -7,10 +7,14 @@
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 {
 	struct pd *pd;
+	int rc;
 
 	if (!abi_enter_on(LIVE(context_of, ibv), LIVE_CONTEXT, EBADF))
 		return NULL;
-	return abi_leave(pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd)) ? NULL : &pd->ibv;
+	rc = upset_refuses(UPSET_ALLOC_PD);
+	if (!rc)
+		rc = pd_alloc(abi_of(ibv)->ctx.core, ibv, &pd);
+	return abi_leave(rc) ? NULL : &pd->ibv;
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)

@@ -20,22 +20,44 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
 	if (!abi_enter_on(LIVE(channel_of, ibv), LIVE_CHANNEL, ENOENT))
 		return errno;
+	nic_wait_stop(abi_of(ibv->context)->nic, channel_of(ibv));
 	return abi_leave(channel_destroy(channel_of(ibv)));
+}
+
+/* Not, if the program has destroyed the channel beside the thread. */
+static bool is_there(struct channel *ch)
+{
+	const void *owner;
+
+	return live_find(&ch->live, LIVE_CHANNEL, &owner);
+}
+
+static void end_wait(void *arg)
+{
+	struct nic_wait *w = arg;
+
+	if (is_there(w->ch))
+		nic_wait_end(w);
+	asleep_end(w->ch);
 }
 
 /* Waits for an event's token. */
 static int wait_for_token(struct channel *ch)
 {
+	struct nic_wait w = { .nic = abi_of(ch->ibv.context)->nic, .ch = ch };
 	bool in_vain;
 	int rc;
 
 	inside_begin();
 	in_vain = asleep_begin(ch);
-	abi_end();
-	pthread_cleanup_push(asleep_end, ch);
+	pthread_cleanup_push(end_wait, &w);
 	if (in_vain)
-		nic_doubts(abi_of(ch->ibv.context)->nic);
-	rc = event_queue_wait(&ch->queue);
+		nic_doubts(w.nic);
+	rc = nic_wait_begin(&w);
+	abi_end();
+	if (!rc)
+		rc = is_there(ch) ? event_queue_wait(&ch->queue) : -EBADF;
+	w.got = !rc;
 	pthread_cleanup_pop(1);
 	return rc;
 }
@@ -48,6 +70,8 @@ static int get_cq_event(struct ibv_comp_channel *ibv, struct cq **cq)
 	struct ibv_context *ctx = ibv->context;
 	int rc;
 
+	if (checks)
+		checks->waits(&channel_of(ibv)->live);
 	do {
 		rc = abi_of(ctx)->ctx.dead ? -EIO : wait_for_token(channel_of(ibv));
 		if (rc)
@@ -76,6 +100,8 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **out,
 	}
 	if (abi_result(get_cq_event(ibv, &cq)))
 		return -1;
+	if (checks)
+		checks->got(&cq->live);
 	*out = (struct ibv_cq *)&cq->ex;
 	*cq_context = cq->ex.cq_context;
 	return 0;
@@ -85,9 +111,16 @@ EXPORT void ibv_ack_cq_events(struct ibv_cq *ibv, unsigned n)
 {
 	const void *owner;
 
-	if (!n || !abi_alone() || !live_find(LIVE(cq_of, ibv), LIVE_CQ, &owner) ||
-	    !abi_enter(ibv->context))
+	if (!n || !ibv || !abi_alone())
 		return;
+	if (!live_find(LIVE(cq_of, ibv), LIVE_CQ, &owner)) {
+		(void)cq_ack_leaving(cq_of(ibv), n);
+		return;
+	}
+	if (!abi_enter(ibv->context))
+		return;
+	if (checks)
+		checks->acked(&cq_of(ibv)->live, n);
 	cq_ack_events(cq_of(ibv), n);
 	abi_end();
 }

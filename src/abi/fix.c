@@ -182,10 +182,28 @@ void nic_polled(struct nic *nic)
 	say("polled");
 }
 
-void nic_armed(struct nic *nic)
+void nic_armed(struct nic *nic, const struct channel *ch)
 {
+	(void)ch;
 	is_ours(nic);
 	say("armed");
+}
+
+int nic_wait_begin(struct nic_wait *w)
+{
+	is_ours(w->nic);
+	return 0;
+}
+
+void nic_wait_end(struct nic_wait *w)
+{
+	is_ours(w->nic);
+}
+
+void nic_wait_stop(struct nic *nic, const struct channel *ch)
+{
+	(void)ch;
+	is_ours(nic);
 }
 
 void nic_doubts(struct nic *nic)
@@ -209,6 +227,12 @@ int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *ip)
 	say(ip ? "listen" : "listen-any");
 	told(ip);
 	return fix.listen_rc;
+}
+
+void nic_begins(struct nic *nic, const struct qp *qp)
+{
+	(void)nic;
+	(void)qp;
 }
 
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)

@@ -46,7 +46,7 @@ static enum ibv_gid_type type_of(struct ibv_context *ibv, const struct gid_entry
 
 	if (!device_needs_grh(dev) || dev->kind->mac_gid)
 		return IBV_GID_TYPE_IB;
-	return e->v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
+	return gid_is_v1(e) ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 }
 
 static int describe_gid(struct ibv_context *ibv, uint32_t port, uint32_t index,

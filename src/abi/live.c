@@ -26,6 +26,8 @@ struct ibv_context *abi_enter_on(const struct live *l, enum live_kind kind, int 
 	if (!live_find(l, kind, &owner)) {
 		log_info("a call refused: there is no %s at %p (freed already?)",
 			 live_name(kind), (const void *)l);
+		if (checks && l)
+			checks->missing(l, kind, gone == ENOENT);
 		errno = gone;
 		return NULL;
 	}

@@ -8,10 +8,14 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibv, void *addr, size_t le
 				       uint64_t iova, unsigned access)
 {
 	struct mr *mr;
+	int rc;
 
 	if (!abi_enter_on(LIVE(pd_of, ibv), LIVE_PD, EINVAL))
 		return NULL;
-	if (abi_leave(mr_reg(pd_of(ibv), addr, length, iova, (int)access, &mr)))
+	rc = upset_refuses(UPSET_REG_MR);
+	if (!rc)
+		rc = mr_reg(pd_of(ibv), addr, length, iova, (int)access, &mr);
+	if (abi_leave(rc))
 		return NULL;
 	return &mr->ibv;
 }
@@ -58,6 +62,8 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 	if (!rc)
 		rc = mr_rereg(mr_of(ibv), flags, pd ? pd_of(pd) : NULL, addr, length,
 			      access);
+	if (checks && !rc)
+		checks->changed(&mr_of(ibv)->live);
 	return abi_leave(rc) ? why : 0;
 }
 
@@ -65,6 +71,8 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	if (!abi_enter_on(LIVE(mr_of, ibv), LIVE_MR, ENOENT))
 		return errno;
+	if (checks)
+		checks->destroys(&mr_of(ibv)->live, LIVE_MR);
 	return abi_leave(mr_dereg(mr_of(ibv)));
 }
 

@@ -3,6 +3,7 @@
 #include "abi/abi.h"
 #include "driver/nic.h"
 #include "verbs/cq.h"
+#include "verbs/like.h"
 
 /* Called if the CQ seems empty (the thread then drives the NIC for one turn), or if n is
  * not positive. */
@@ -14,9 +15,9 @@ __attribute__((noinline)) static int drive(struct nic *nic, struct cq *cq, int n
 	if (!got && n > 0) {
 		nic_poll(nic);
 		got = cq_poll(cq, n, wc);
-	} else {
-		nic_polled(nic);
 	}
+	if (got > 0) /* nic_poll() does not know of completions without input */
+		nic_polled(nic);
 	abi_end();
 	return got;
 }
@@ -39,6 +40,33 @@ int abi_poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 	return got;
 }
 
+int abi_poll_cq_one(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	return abi_poll_cq(ibv, n > 1 ? 1 : n, wc);
+}
+
+/* URNIC_LIKE: what polled before; the same for all contexts of a process. */
+static int (*_Atomic polls)(struct ibv_cq *ibv, int n, struct ibv_wc *wc);
+
+static int poll_like(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
+{
+	const int got = atomic_load_explicit(&polls, memory_order_relaxed)(ibv, n, wc);
+
+	for (int i = 0; i < got; i++)
+		if (wc[i].status != IBV_WC_SUCCESS)
+			wc[i].vendor_err =
+				like_vendor_err(wc[i].status, wc[i].vendor_err);
+	return got;
+}
+
+void abi_poll_like(struct ibv_context *ibv)
+{
+	if (!like_has_vendor())
+		return;
+	atomic_store_explicit(&polls, ibv->ops.poll_cq, memory_order_relaxed);
+	ibv->ops.poll_cq = poll_like;
+}
+
 int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	int rc;
@@ -50,6 +78,6 @@ int abi_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	else
 		rc = cq_arm(cq_of(ibv), solicited_only != 0);
 	if (!rc)
-		nic_armed(abi_of(ibv->context)->nic);
+		nic_armed(abi_of(ibv->context)->nic, cq_of(ibv)->channel);
 	return abi_leave(rc);
 }

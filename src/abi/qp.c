@@ -52,6 +52,8 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 		return NULL;
 	a = abi_of(ibv);
 	rc = check_objects(ibv, attr);
+	if (!rc)
+		rc = upset_refuses(UPSET_CREATE_QP);
 	if (!rc && spreads(attr))
 		rc = spread_create(&a->ctx, attr, &qp);
 	else if (!rc)
@@ -63,6 +65,9 @@ struct ibv_qp *abi_create_qp_ex(struct ibv_context *ibv, struct ibv_qp_init_attr
 		return NULL;
 	if (qp->send_ops)
 		abi_wr_ops(qp);
+	if (checks)
+		checks->ready(&qp->live, LIVE_QP);
+	upset_attach_qp(qp);
 	return (struct ibv_qp *)&qp->ex;
 }
 
@@ -120,13 +125,16 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 	return qp_of(ibv)->send_ops ? &qp_of(ibv)->ex : NULL;
 }
 
-/* Before RTR: makes sure that packets to the QP's address reach this process. */
-static int prepare_rtr(struct abi_context *a, struct qp *qp,
-		       const struct ibv_qp_attr *attr, int mask)
+/* Before INIT, and before RTR: makes sure that packets to the QP's address reach this
+ * process. */
+static int prepare_modify(struct abi_context *a, struct qp *qp,
+			  const struct ibv_qp_attr *attr, int mask)
 {
 	struct gid_entry e;
 	int near;
 
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_INIT)
+		nic_begins(a->nic, qp);
 	if (!(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_RTR ||
 	    qp->dev->kind->cm_only)
 		return 0;
@@ -167,11 +175,13 @@ static int modify_fenced(struct abi_context *a, struct qp *qp, struct ibv_qp_att
 	if (mask & IBV_QP_STATE &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		nic_flush(a->nic);
-	rc = prepare_rtr(a, qp, attr, mask);
+	rc = prepare_modify(a, qp, attr, mask);
 	if (!rc)
 		rc = qp_modify(qp, attr, mask, nic_now());
 	if (rc)
 		return rc;
+	if (checks)
+		checks->modified(&qp->live, attr, mask);
 	state = state_of(qp);
 	if (state == IBV_QPS_RESET || state == IBV_QPS_ERR || mask & IBV_QP_ACCESS_FLAGS)
 		fenced = nic_fence(a->nic, qp->qpn);
@@ -268,6 +278,8 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 
 	if (!ctx)
 		return errno;
+	if (checks)
+		checks->destroys(&qp_of(ibv)->live, LIVE_QP);
 	nic_flush(abi_of(ctx)->nic);
 	return abi_leave(abi_end_qp(abi_of(ctx)->nic, qp_of(ibv)));
 }

@@ -19,7 +19,9 @@ EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_att
 	ctx = abi_enter_on(LIVE(pd_of, pd), LIVE_PD, EINVAL);
 	if (!ctx)
 		return NULL;
-	rc = srq_create(&abi_of(ctx)->ctx, pd_of(pd), attr, &srq);
+	rc = upset_refuses(UPSET_CREATE_SRQ);
+	if (!rc)
+		rc = srq_create(&abi_of(ctx)->ctx, pd_of(pd), attr, &srq);
 	return abi_leave(rc) ? NULL : &srq->ibv;
 }
 
@@ -69,6 +71,8 @@ static int create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *e
 	    (unsigned)type > IBV_SRQT_TM)
 		return -EOPNOTSUPP;
 	rc = check_objects(ibv, ex, type);
+	if (!rc)
+		rc = upset_refuses(UPSET_CREATE_SRQ);
 	if (rc)
 		return rc;
 	if (type == IBV_SRQT_XRC)
@@ -120,6 +124,8 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	if (!abi_enter_on(LIVE(srq_of, ibv), LIVE_SRQ, ENOENT))
 		return errno;
+	if (checks)
+		checks->destroys(&srq_of(ibv)->live, LIVE_SRQ);
 	return abi_leave(srq_destroy(srq_of(ibv)));
 }
 

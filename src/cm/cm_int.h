@@ -34,8 +34,8 @@ enum {
 	MAX_RETRIES = 15,
 	SERVICE_TIMEOUT = 24, /* exponent in an MRA: time for the program to decide */
 	TIMEWAIT_MAX = 19,    /* exponent: 2.1 s, as RoCE's paths have it */
-	SIDR_KEPT_MAX = 1024, /* answers kept: they must not use up the connections */
-	SIDR_KEPT = 19,	      /* exponent: how long the answer to a SIDR_REQ is kept */
+	ANSWERS_MAX = 1024,   /* answers kept: they must not use up the connections */
+	ANSWER_KEPT = 19,     /* exponent: how long a REJ or SIDR_REP is kept, 2.1 s */
 	LISTENER_NAMES = 2,
 	LISTENER_SHARE = 16,
 	QUOTE_MAX = 512, /* bytes of a refused packet */
@@ -57,7 +57,8 @@ enum conn_state {
 	ST_TIMEWAIT,
 	ST_SIDR_SENT,
 	ST_SIDR_RCVD,
-	ST_SIDR_ANSWERED, /* a copy of the request gets the answer again */
+	/* Ended: a copy of the REQ or SIDR_REQ gets the REJ or SIDR_REP again. */
+	ST_ANSWERED,
 	CONN_STATES
 };
 
@@ -167,7 +168,7 @@ struct cm {
 	unsigned reserved;    /* sum of the listeners' shares */
 	unsigned listening;
 	unsigned free_n;
-	unsigned answered; /* connections in ST_SIDR_ANSWERED */
+	unsigned answered; /* connections in ST_ANSWERED */
 	struct list free;
 	struct list by_peer[PEERS]; /* passive connections, by address and ID */
 	struct list by_qp[PEERS];   /* all, by the peer's address and QP */
@@ -280,9 +281,16 @@ uint64_t cm_interval(uint8_t n); /* 4.096 us * 2^n */
 
 /* --- ib_cm.c, ib_request.c, ib_end.c: the protocol ----------------------- */
 
-/* Sends a REJ; the caller changes the state of c. */
+/* The REJ of c's REQ or REP. */
+struct cm_msg conn_rej(const struct conn *c, enum cm_about about, uint16_t reason,
+		       const void *private, size_t len);
+/* Sends it; the caller changes the state of c. */
 void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 		 const void *private, size_t len);
+/* c's request has had its last answer, which c->mad holds. It is kept for a while: the
+ * peer sends its request again until it has the answer (retry.c), so a copy may arrive
+ * after the answer went out, and a program must not take it for another request. */
+void conn_answered(struct conn *c, uint64_t now);
 void conn_timewait(struct conn *c, uint64_t now);
 void conn_timer(struct conn *c, uint64_t now);
 /* The peer's process died. Returns false if c's owner has no memory for the event. */
@@ -380,8 +388,8 @@ bool sa_input(struct cm *cm, uint16_t slid, const uint8_t *mad, size_t len);
 void sa_run(struct cm *cm, uint64_t now);
 void sa_close(struct cm *cm);
 
-/* A question to the SA, sent again and again until the SA answers (sa_answered()) or the
- * patience of the caller of sa_ask_begin() ends. */
+/* A question to the SA, sent again and again, after twice as long each time, until the SA
+ * answers (sa_answered()) or the patience of the caller of sa_ask_begin() ends. */
 struct sa_ask {
 	struct heap_node timer;
 	uint64_t tid, until, wait_ns;
@@ -390,8 +398,9 @@ struct sa_ask {
 
 struct sa_ask_ops {
 	void (*ask)(struct cm *cm, const struct sa_ask *a);
-	/* Called when patience has ended. It calls sa_answered() or sa_ask_end(). */
-	void (*silent)(struct cm *cm, struct sa_ask *a);
+	/* Called when patience has ended. It calls sa_answered() or sa_ask_end(), or
+	 * returns true: the question goes on without end. */
+	bool (*silent)(struct cm *cm, struct sa_ask *a);
 };
 
 /* Reserves a timer for a. Returns 0 or -ENOMEM. Then sa_ask_begin() may be called any

@@ -73,6 +73,46 @@ static void a_reply_is_asked_for(void **state)
 	fix_close(f);
 }
 
+/* A copy of a REQ comes after the program has rejected it: the peer hears the same again,
+ * and the program nothing. A copy that comes long after is a new request. */
+static void a_rejected_request_comes_again(void **state)
+{
+	(void)state;
+	for (int closed = 0; closed < 2; closed++) {
+		struct fix *f = fix_open(1);
+		struct pair p = pair_open(f);
+		struct cm_msg req, rej;
+
+		fix_run(f, FIX_MS);
+		assert_int_equal(cm_mad_parse(&req, f->last[0] + GSI_HDRS, MAD_LEN), 0);
+		assert_int_equal(req.type, CM_REQ);
+		fix_take(p.b, p.l, 0);
+		assert_int_equal(p.b->conn->proto->reject(p.b->conn, 28, "no", 3, f->now),
+				 0);
+		fix_run(f, FIX_MS);
+		fix_told(p.a, 0, CM_EV_REJECTED, 28);
+		if (closed) {
+			prog_free(p.b);
+			p.b = prog_new(f, 1);
+		}
+		fix_mad(f, 1, 1, &req);
+		fix_run(f, FIX_MS);
+		assert_int_equal(p.l->n, 1);
+		assert_int_equal(f->sent_type[CM_REJ], 2);
+		assert_int_equal(cm_mad_parse(&rej, f->last[1] + GSI_HDRS, MAD_LEN), 0);
+		assert_int_equal(rej.reason, 28);
+		assert_memory_equal(rej.private, "no", 3);
+		assert_int_equal(p.a->n, 1);
+		fix_run(f, 3 * FIX_S);
+		fix_mad(f, 1, 1, &req);
+		fix_run(f, FIX_MS);
+		assert_int_equal(p.l->n, 2);
+		p.l->note[1].conn->proto->close(p.l->note[1].conn, f->now);
+		pair_close(&p);
+		fix_close(f);
+	}
+}
+
 static void nobody_answers(void **state)
 {
 	struct fix *f = fix_open(1);
@@ -236,6 +276,7 @@ int main(void)
 		cmocka_unit_test(each_is_lost),
 		cmocka_unit_test(each_comes_twice),
 		cmocka_unit_test(a_reply_is_asked_for),
+		cmocka_unit_test(a_rejected_request_comes_again),
 		cmocka_unit_test(nobody_answers),
 		cmocka_unit_test(a_reply_is_not_answered),
 		cmocka_unit_test(given_up),

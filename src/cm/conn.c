@@ -8,10 +8,10 @@
  * cm_close(). Free indices are reused in the order in which they became free, with the
  * next generation. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cm/cm_int.h"
+#include "sys/alloc.h"
 #include "verbs/core.h"
 #include "wire/cm_ip.h"
 
@@ -34,7 +34,7 @@ int conn_reserve(struct cm *cm, unsigned n)
 
 		if (i == CONN_CHUNKS || heap_reserve(&cm->timers, cm->ready + CONN_CHUNK))
 			return -ENOMEM;
-		cm->chunk[i] = calloc(CONN_CHUNK, sizeof(struct conn));
+		cm->chunk[i] = turn_alloc(CONN_CHUNK * sizeof(struct conn));
 		if (!cm->chunk[i])
 			return -ENOMEM;
 		cm->ready += CONN_CHUNK;

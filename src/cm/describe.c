@@ -20,7 +20,7 @@ static const char *const state[CONN_STATES] = {
 	[ST_TIMEWAIT] = "timewait",
 	[ST_SIDR_SENT] = "SIDR request sent",
 	[ST_SIDR_RCVD] = "SIDR request received",
-	[ST_SIDR_ANSWERED] = "SIDR answered",
+	[ST_ANSWERED] = "answered",
 };
 
 static const char *const iw_state[] = {

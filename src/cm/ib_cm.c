@@ -176,6 +176,8 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 {
 	struct conn *c = conn_of(base);
 	struct cm_param p = { .private = private, .private_len = len };
+	enum cm_about about = CM_ABOUT_NONE;
+	struct cm_msg m;
 
 	if (c->state == ST_SIDR_RCVD)
 		return sidr_reply(c, &p, CM_SIDR_REJECT, now);
@@ -183,13 +185,12 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 		return -EINVAL;
 	switch (c->state) {
 	case ST_REQ_RCVD:
-		conn_reject(c, CM_ABOUT_REQ, reason, private, len);
+		about = CM_ABOUT_REQ;
 		break;
 	case ST_REP_RCVD:
-		conn_reject(c, CM_ABOUT_REP, reason, private, len);
+		about = CM_ABOUT_REP;
 		break;
 	case ST_REP_SENT:
-		conn_reject(c, CM_ABOUT_NONE, reason, private, len);
 		break;
 	case ST_FREE:
 	case ST_IDLE:
@@ -200,11 +201,19 @@ static int ibcm_reject(struct cm_conn *base, uint16_t reason, const void *privat
 	case ST_TIMEWAIT:
 	case ST_SIDR_SENT:
 	case ST_SIDR_RCVD:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 	case CONN_STATES:
 		return -EINVAL;
 	}
-	conn_become(c, ST_IDLE);
+	m = conn_rej(c, about, reason, private, len);
+	send_mad(c->cm, &c->route, &m);
+	if (!c->passive) {
+		conn_become(c, ST_IDLE);
+		return 0;
+	}
+	m.about = CM_ABOUT_REQ; /* of which a copy may come */
+	cm_mad_build(c->mad, &m);
+	conn_answered(c, now);
 	return 0;
 }
 
@@ -351,8 +360,10 @@ bool ibcm_message(struct cm *cm, const struct cm_route *route, const struct cm_m
 		c = conn_find_request(cm, route, m->local_id, false, m->tid);
 	else
 		c = conn_find(cm, m->remote_id);
-	/* A connection in ST_IDLE exists only for its owner; peers do not find it. */
-	if (!c || c->state == ST_IDLE || !from_peer(c, route, m))
+	/* A connection that has ended exists only for its owner, and for copies of its
+	 * request; other messages do not find it. */
+	if (!c || c->state == ST_IDLE || c->state == ST_ANSWERED ||
+	    !from_peer(c, route, m))
 		return false;
 	if (table[m->type][c->state])
 		table[m->type][c->state](c, m, now);
@@ -370,7 +381,7 @@ void conn_timer(struct conn *c, uint64_t now)
 		(void)conn_tell(c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 		conn_become(c, ST_IDLE);
 		return;
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 		c->cm->answered--;
 		conn_become(c, ST_IDLE);
 		return;

@@ -70,7 +70,7 @@ void on_dreq(struct conn *c, const struct cm_msg *m, uint64_t now)
 	case ST_DREQ_RCVD:
 	case ST_SIDR_SENT:
 	case ST_SIDR_RCVD:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 	case CONN_STATES:
 		break;
 	}
@@ -113,7 +113,7 @@ int ibcm_disconnect(struct cm_conn *base, uint64_t now)
 	case ST_TIMEWAIT:
 	case ST_SIDR_SENT:
 	case ST_SIDR_RCVD:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 	case CONN_STATES:
 		break;
 	}
@@ -153,7 +153,7 @@ bool ibcm_disconnected(struct conn *c, uint64_t now)
 	case ST_TIMEWAIT:
 	case ST_SIDR_SENT:
 	case ST_SIDR_RCVD:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 	case CONN_STATES:
 		break;
 	}
@@ -196,7 +196,7 @@ void ibcm_close(struct cm_conn *base, uint64_t now)
 	case ST_FREE:
 	case ST_DREQ_SENT:
 	case ST_TIMEWAIT:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 	case CONN_STATES:
 		break;
 	}

@@ -5,8 +5,8 @@
 #include "sys/log.h"
 #include "verbs/device.h"
 
-void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
-		 const void *private, size_t len)
+struct cm_msg conn_rej(const struct conn *c, enum cm_about about, uint16_t reason,
+		       const void *private, size_t len)
 {
 	struct cm_msg m = conn_msg(c, CM_REJ);
 
@@ -20,7 +20,26 @@ void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
 		for (unsigned i = 0; i < m.info_len; i++)
 			m.info[i] = (uint8_t)(c->local_guid >> (56 - 8 * i));
 	}
+	return m;
+}
+
+void conn_reject(struct conn *c, enum cm_about about, uint16_t reason,
+		 const void *private, size_t len)
+{
+	const struct cm_msg m = conn_rej(c, about, reason, private, len);
+
 	send_mad(c->cm, &c->route, &m);
+}
+
+void conn_answered(struct conn *c, uint64_t now)
+{
+	if (c->cm->answered == ANSWERS_MAX) {
+		conn_become(c, ST_IDLE);
+		return;
+	}
+	c->cm->answered++;
+	conn_become(c, ST_ANSWERED);
+	(void)heap_set(&c->cm->timers, &c->timer, now + cm_interval(ANSWER_KEPT));
 }
 
 /* Copies into c what the request m says of its sender (12.9.7.1). */
@@ -173,7 +192,7 @@ bool ibcm_known_request(struct cm *cm, const struct cm_route *route,
 		send_mad(cm, &c->route, &mra);
 		break;
 	case ST_REP_SENT:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 		send_again(c);
 		break;
 	case ST_DREQ_SENT:

@@ -21,9 +21,6 @@ int sidr_connect(struct conn *c, const struct cm_target *to, const struct cm_par
 	return 0;
 }
 
-/* The answer is kept for a while. The peer sends its request again if it has no answer
- * yet (retry.c), so a copy may arrive after the answer went out; a program must not take
- * the copy for another request. */
 int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status, uint64_t now)
 {
 	struct cm_msg m = conn_msg(c, CM_SIDR_REP);
@@ -40,13 +37,7 @@ int sidr_reply(struct conn *c, const struct cm_param *p, uint16_t status, uint64
 	}
 	conn_private(&m, p->private, p->private_len);
 	send_kept(c, &m);
-	if (c->cm->answered == SIDR_KEPT_MAX) {
-		conn_become(c, ST_IDLE);
-		return 0;
-	}
-	c->cm->answered++;
-	conn_become(c, ST_SIDR_ANSWERED);
-	(void)heap_set(&c->cm->timers, &c->timer, now + cm_interval(SIDR_KEPT));
+	conn_answered(c, now);
 	return 0;
 }
 

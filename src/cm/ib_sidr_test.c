@@ -91,7 +91,7 @@ static void so_many_answers_are_kept(void **state)
 	unsigned used;
 
 	(void)state;
-	cm->answered = SIDR_KEPT_MAX - 1;
+	cm->answered = ANSWERS_MAX - 1;
 	for (unsigned i = 0; i < 3; i++) {
 		struct prog *a = prog_new(f, 0), *b = prog_new(f, 1);
 
@@ -104,11 +104,11 @@ static void so_many_answers_are_kept(void **state)
 		used = cm->used - cm->free_n;
 		prog_free(b);
 		assert_int_equal(cm->used - cm->free_n, used - (i > 0));
-		assert_int_equal(cm->answered, SIDR_KEPT_MAX);
+		assert_int_equal(cm->answered, ANSWERS_MAX);
 		prog_free(a);
 	}
 	fix_run(f, 3 * FIX_S);
-	assert_int_equal(cm->answered, SIDR_KEPT_MAX - 1);
+	assert_int_equal(cm->answered, ANSWERS_MAX - 1);
 	cm_unbind(cm, listener);
 	prog_free(l);
 	fix_close(f);

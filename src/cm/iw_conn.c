@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cm/iw_int.h"
+#include "sys/alloc.h"
 #include "sys/fd.h"
 #include "sys/log.h"
 #include "verbs/round.h"
@@ -21,7 +22,7 @@ struct iwc *iwc_new(struct cm *cm)
 
 	if (heap_reserve(&iw->timers, iw->n + 1))
 		return NULL;
-	c = calloc(1, sizeof(*c));
+	c = turn_alloc(sizeof(*c));
 	if (!c)
 		return NULL;
 	iw->n++;
@@ -74,7 +75,7 @@ void iwc_put(struct iwc *c)
 	list_del(&c->noted);
 	list_del(&c->node);
 	c->cm->iw->n--;
-	free(c);
+	turn_free(c);
 }
 
 /* A connection ends only when it has a QP, and it has none while its setup is in the

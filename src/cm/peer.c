@@ -123,7 +123,7 @@ static bool is_open(const struct conn *c, const struct cm_route *route)
 	case ST_DREQ_RCVD:
 	case ST_TIMEWAIT:
 	case ST_SIDR_RCVD:
-	case ST_SIDR_ANSWERED:
+	case ST_ANSWERED:
 	case CONN_STATES:
 		break;
 	}

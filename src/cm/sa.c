@@ -6,12 +6,14 @@
 #include <stdlib.h>
 
 #include "cm/cm_int.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/round.h"
 
-static const uint64_t FIRST_NS = 100000000; /* this delay doubles each time */
+/* The delay doubles each time, up to the longest. */
+static const uint64_t FIRST_NS = 100000000, LONGEST_NS = 6400000000;
 
 struct query {
 	struct list node; /* in cm->queries */
@@ -36,7 +38,8 @@ static void set_timer(struct cm *cm, struct sa_ask *a, uint64_t now)
 {
 	uint64_t at = now + a->wait_ns < a->until ? now + a->wait_ns : a->until;
 
-	a->wait_ns *= 2;
+	if (a->wait_ns < LONGEST_NS)
+		a->wait_ns *= 2;
 	(void)heap_set(&cm->sa_timers, &a->timer, at); /* sa_ask_init() reserved it */
 }
 
@@ -71,8 +74,9 @@ void sa_run(struct cm *cm, uint64_t now)
 		if (a->until <= now) {
 			log_warn("the subnet's SA does not answer: is there a subnet "
 				 "manager (opensm)?");
-			a->ops->silent(cm, a);
-			continue;
+			if (!a->ops->silent(cm, a))
+				continue;
+			a->until = NEVER;
 		}
 		a->ops->ask(cm, a);
 		set_timer(cm, a, now);
@@ -105,7 +109,7 @@ static void end_query(struct cm *cm, struct query *q)
 {
 	sa_ask_end(cm, &q->ask);
 	list_del(&q->node);
-	free(q);
+	turn_free(q);
 }
 
 static void ask_path(struct cm *cm, const struct sa_ask *a)
@@ -131,9 +135,10 @@ static void report_path(struct cm *cm, struct query *q, int status,
 		end_query(cm, q);
 }
 
-static void query_timeout(struct cm *cm, struct sa_ask *a)
+static bool query_timeout(struct cm *cm, struct sa_ask *a)
 {
 	report_path(cm, container_of(a, struct query, ask), -ETIMEDOUT, NULL);
+	return false;
 }
 
 static const struct sa_ask_ops ops = { ask_path, query_timeout };

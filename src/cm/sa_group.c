@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "cm/cm_int.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
@@ -53,7 +54,7 @@ static void end_member(struct cm *cm, struct cm_member *m)
 {
 	sa_ask_end(cm, &m->ask);
 	list_del(&m->node);
-	free(m);
+	turn_free(m);
 }
 
 /* Reports the result of a join to m's owner. When a member joins again, another LID
@@ -88,14 +89,24 @@ static void report_join(struct cm *cm, struct cm_member *m, int status,
 	sa_answered(cm, &m->ask);
 }
 
-static void member_timeout(struct cm *cm, struct sa_ask *a)
+/* A subnet manager answers no question before its first sweep has ended, and it asks for
+ * memberships early in that sweep: who was in the group goes on asking. */
+static bool member_timeout(struct cm *cm, struct sa_ask *a)
 {
 	struct cm_member *m = container_of(a, struct cm_member, ask);
 
-	if (m->state == MEMBER_LEAVES)
+	switch (m->state) {
+	case MEMBER_IN:
+		return true;
+	case MEMBER_LEAVES:
 		end_member(cm, m);
-	else
+		break;
+	case MEMBER_ASKS:
+	case MEMBER_OUT:
 		report_join(cm, m, -ETIMEDOUT, NULL);
+		break;
+	}
+	return false;
 }
 
 static const struct sa_ask_ops ops = { ask_group, member_timeout };

@@ -370,22 +370,47 @@ static void no_answer_about_a_group(void **state)
 	assert_int_equal(prog.told, 1);
 }
 
-static void a_busy_administrator(void **state)
+/* The SA is busy, or has ended, and its port answers that it knows no such request. */
+static const uint16_t unjudged[] = { MAD_BUSY, MAD_BAD_VERSION, MAD_BAD_METHOD,
+				     MAD_BAD_ATTR };
+
+static void nobody_judges_a_group(void **state)
 {
 	struct cm_member *m;
 
 	(void)state;
-	sa.deaf = 1;
-	m = join(9, SA_FULL_MEMBER);
-	run(MS);
-	answer(MAD_BUSY);
-	run(MS);
-	assert_int_equal(prog.told, 0);
-	run(100 * (uint64_t)MS);
-	assert_int_equal(sa.asks, 2);
-	assert_int_equal(prog.status, 0);
-	cm_part(cm, m, s->now);
-	run(MS);
+	for (unsigned i = 0; i < sizeof(unjudged) / sizeof(*unjudged); i++) {
+		sa.asks = prog.told = 0;
+		sa.deaf = 1;
+		m = join(9, SA_FULL_MEMBER);
+		run(MS);
+		answer(unjudged[i]);
+		run(MS);
+		assert_int_equal(prog.told, 0);
+		run(100 * (uint64_t)MS);
+		assert_int_equal(sa.asks, 2);
+		assert_int_equal(prog.status, 0);
+		cm_part(cm, m, s->now);
+		run(MS);
+	}
+}
+
+static void nobody_judges_a_path(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < sizeof(unjudged) / sizeof(*unjudged); i++) {
+		sa.asks = prog.told = 0;
+		sa.deaf = 1;
+		ask(1000 * (uint64_t)MS);
+		run(MS);
+		answer(unjudged[i]);
+		run(MS);
+		assert_int_equal(prog.told, 0);
+		run(100 * (uint64_t)MS);
+		assert_int_equal(sa.asks, 2);
+		assert_int_equal(prog.told, 1);
+		assert_int_equal(prog.status, 0);
+	}
 }
 
 static void a_group_that_the_sa_chooses(void **state)
@@ -504,10 +529,10 @@ static void another_lid(void **state)
 	assert_int_equal(sa.mad[3], METHOD_DELETE);
 }
 
-/* The new subnet manager refuses the membership, or does not answer. */
+/* The new subnet manager refuses the membership. */
 static void not_registered_again(void **state)
 {
-	struct cm_member *m = join(9, SA_FULL_MEMBER), *silent;
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
 
 	(void)state;
 	run(MS);
@@ -519,19 +544,43 @@ static void not_registered_again(void **state)
 	assert_int_equal(prog.told, 2);
 	assert_int_equal(prog.status, -ENETRESET);
 	cm_part(cm, m, s->now);
-	prog.status = 0;
-	sa.deaf = 0;
-	silent = join(8, SA_FULL_MEMBER);
+}
+
+/* The new subnet manager is still at its first sweep when the member's patience with a
+ * join has ended: it is asked on, ever more rarely. */
+static void registered_late(void **state)
+{
+	struct cm_member *m = join(9, SA_FULL_MEMBER);
+
+	(void)state;
 	run(MS);
-	assert_int_equal(prog.told, 3);
+	sa.deaf = 5;
+	cm_reregister(cm, s->now);
+	run(1400 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 1 + 5);
+	assert_in_range(sa.at[5] - sa.at[4], 790 * MS, 810 * MS);
+	run(1600 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 1 + 5 + 1);
+	run(3300 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 1 + 5 + 1);
+	assert_int_equal(prog.told, 1);
+	sa.deaf = 5;
+	sa.asks = 0;
+	cm_reregister(cm, s->now);
+	sa.deaf = 9;
+	run(20000 * (uint64_t)MS);
+	assert_int_equal(sa.asks, 9);
+	assert_in_range(sa.at[8] - sa.at[7], 6350 * (uint64_t)MS, 6450 * (uint64_t)MS);
+	sa.asks = 1 + 5 + 1;
+	cm_reregister(cm, s->now); /* it is a member as before */
+	run(MS);
+	assert_int_equal(sa.asks, 1 + 5 + 1 + 1);
 	sa.deaf = ASKS_MAX;
 	cm_reregister(cm, s->now);
-	run(151 * (uint64_t)MS);
-	assert_int_equal(prog.told, 4);
-	assert_int_equal(prog.status, -ENETRESET);
-	sa.deaf = 0;
-	cm_part(cm, silent, s->now);
-	run(MS);
+	run(500 * (uint64_t)MS);
+	cm_part(cm, m, s->now); /* a Delete is given up */
+	run(200 * (uint64_t)MS);
+	assert_int_equal(prog.told, 1);
 }
 
 int main(void)
@@ -550,7 +599,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_last_one_leaves, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_refused, begin, end),
 		cmocka_unit_test_setup_teardown(no_answer_about_a_group, begin, end),
-		cmocka_unit_test_setup_teardown(a_busy_administrator, begin, end),
+		cmocka_unit_test_setup_teardown(nobody_judges_a_group, begin, end),
+		cmocka_unit_test_setup_teardown(nobody_judges_a_path, begin, end),
 		cmocka_unit_test_setup_teardown(a_group_that_the_sa_chooses, begin, end),
 		cmocka_unit_test_setup_teardown(a_lost_delete, begin, end),
 		cmocka_unit_test_setup_teardown(back_again, begin, end),
@@ -558,6 +608,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(registered_again, begin, end),
 		cmocka_unit_test_setup_teardown(another_lid, begin, end),
 		cmocka_unit_test_setup_teardown(not_registered_again, begin, end),
+		cmocka_unit_test_setup_teardown(registered_late, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

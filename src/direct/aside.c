@@ -16,7 +16,7 @@ struct aside {
 };
 
 /* makecontext() passes only ints, so the address comes in two halves. */
-static void begin(unsigned high, unsigned low)
+static void begin_aside(unsigned high, unsigned low)
 {
 	const struct aside *a =
 		(const void *)(uintptr_t)((uint64_t)high << 32 | (uint64_t)low);
@@ -38,7 +38,7 @@ bool aside_call(void (*fn)(void))
 	a->there.uc_stack.ss_sp = a + 1;
 	a->there.uc_stack.ss_size = STACK - sizeof(*a);
 	a->there.uc_link = &a->back;
-	makecontext(&a->there, (void (*)(void))begin, 2, (unsigned)(at >> 32),
+	makecontext(&a->there, (void (*)(void))begin_aside, 2, (unsigned)(at >> 32),
 		    (unsigned)at);
 	good = good && !swapcontext(&a->back, &a->there);
 	munmap(a, STACK);

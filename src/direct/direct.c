@@ -53,6 +53,7 @@ static void open_exports(struct direct *d)
 	madvise(b, sizeof(*b), MADV_DONTFORK);
 	d->exports_fd = fd;
 	d->core->exports = b;
+	words_begin(b);
 	d->core->region.wait = gate_wait_key;
 	return;
 fail:
@@ -110,11 +111,13 @@ void reach_init(struct reach *r, struct direct *d, uint16_t slot)
 	*r = (struct reach){ .d = d, .number = ++d->made, .slot = slot, .gate.fd = -1 };
 	maps_changed(r);
 	list_add_tail(&d->reaches, &r->node);
+	unseen_add(&r->gate.unseen);
 }
 
 void reach_close(struct reach *r)
 {
 	list_del(&r->node);
+	unseen_del(&r->gate.unseen);
 	reach_part(r);
 	if (r->exports)
 		munmap((void *)(uintptr_t)r->exports, sizeof(*r->exports));
@@ -128,6 +131,7 @@ void reach_close(struct reach *r)
  * addresses, since something else may lie there. */
 void reach_forked(struct reach *r)
 {
+	unseen_forked();
 	r->told = r->lent = false;
 	r->inside = r->theirs = NULL;
 	gate_forked(&r->gate);

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "direct/unseen.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "verbs/exports.h"
@@ -82,9 +83,7 @@ struct gate_page {
 	/* Not told: a peer that knows it has read it here, so the kernel lets it read
 	 * this process's memory. */
 	uint64_t proof[2];
-	/* Number of the peer's WRITEs that have begun, and that have ended. */
-	_Alignas(64) uint64_t begun;
-	uint64_t ended;
+	_Alignas(64) struct gate_counts counts;
 };
 
 /* This process's gate for one peer (gate.c). */
@@ -93,17 +92,18 @@ struct gate {
 	int fd;			/* the page's memfd, or -1 */
 	struct fd_id id;
 	bool shut; /* the page is replaced by inaccessible memory */
+	struct unseen unseen;
 };
 
 /* Number of places for regions of a peer that are mapped here (map.c). */
-enum { MAPS = 64 };
+enum { MAPS = 1024 };
 struct mapping;
 
 /* Use of such a place: the key, its number of uses, and whether its mapping was asked
  * for, and refused. */
 struct use {
 	uint32_t key;
-	uint8_t times;
+	uint16_t times;
 	bool asked, refused;
 };
 
@@ -138,6 +138,9 @@ struct reach {
 					* calls */
 	unsigned looked;	       /* the next place to be looked at (map.c) */
 	struct use use[MAPS];
+	/* refused mappings, up to REFUSALS_MOST; a place remembers only one of its keys
+	 */
+	unsigned refusals;
 	/* Read without the turn by any thread that is inside: words.h. */
 	_Atomic(struct mapping *) map[MAPS];
 	/* Differs from that of each other peer, and changes when a mapping is removed or

@@ -78,10 +78,37 @@ static void a_mapping_that_is_replaced(void **state)
 	unshare_(&s);
 }
 
+static unsigned uses_until_asked(struct reach *r, uint32_t key)
+{
+	unsigned n = 1;
+
+	while (!reach_used(r, key))
+		n++;
+	return n;
+}
+
+/* Two keys of one place drive each other out, and what is known of them. */
+static void what_is_refused_is_asked_for_seldom(void **state)
+{
+	static const uint32_t key[] = { 0x100, 0x200100 };
+	struct reach r = { .exports = (void *)&r };
+	unsigned uses = 0, last = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		last = uses_until_asked(&r, key[i % 2]);
+		uses += last;
+		reach_is_refused(&r, key[i % 2]);
+	}
+	assert_int_equal(last, 1024);
+	assert_true(uses > 10 * 1024);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(key_0_is_not_remembered),
+		cmocka_unit_test(what_is_refused_is_asked_for_seldom),
 		cmocka_unit_test(reset_forgets),
 		cmocka_unit_test(mappings_that_are_closed),
 		cmocka_unit_test(a_mapping_that_is_replaced),

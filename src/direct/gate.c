@@ -10,7 +10,6 @@
  * nothing holds a reference, so after sealing no call is between finding the page and
  * writing to it.
  */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -78,6 +77,7 @@ static void *map_lonely(int fd)
 
 bool gate_open(struct gate *g)
 {
+	struct gate_page *page = NULL;
 	uint64_t value[4];
 
 	if (g->page)
@@ -88,15 +88,17 @@ bool gate_open(struct gate *g)
 	if (g->fd < 0)
 		return false;
 	if (fd_identify(g->fd, &g->id) == 0)
-		g->page = map_lonely(g->fd);
-	if (!g->page) {
+		page = map_lonely(g->fd);
+	if (!page) {
 		close(g->fd);
 		g->fd = -1;
 		return false;
 	}
-	madvise(g->page, PAGE, MADV_DONTFORK);
-	memcpy(g->page->value, value, sizeof(g->page->value));
-	memcpy(g->page->proof, value + 2, sizeof(g->page->proof));
+	madvise(page, PAGE, MADV_DONTFORK);
+	memcpy(page->value, value, sizeof(page->value));
+	memcpy(page->proof, value + 2, sizeof(page->proof));
+	g->page = page;
+	unseen_gate(&g->unseen, &page->counts, false);
 	return true;
 }
 
@@ -118,27 +120,24 @@ static void gate_shut(struct gate *g)
 {
 	if (g->shut || !g->page)
 		return;
+	g->shut = true;
+	unseen_gate(&g->unseen, NULL, true);
 	if (mmap(g->page, PAGE, PROT_NONE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
 		 0) == MAP_FAILED)
 		munmap(g->page, PAGE);
-	g->shut = true;
 }
 
 /* fd: memory of a page that is shut. Have all WRITEs ended that had begun? Sleeps
  * while the kernel holds a reference to the page. */
 static bool is_quiet(int fd)
 {
-	struct {
-		uint64_t begun, ended;
-	} n;
+	struct gate_counts n;
 
-	static_assert(offsetof(struct gate_page, ended) ==
-			      offsetof(struct gate_page, begun) + sizeof(n.begun),
-		      "read at once");
 	if (fd < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE))
 		return false;
-	return pread(fd, &n, sizeof(n), offsetof(struct gate_page, begun)) == sizeof(n) &&
+	return pread(fd, &n, sizeof(n), offsetof(struct gate_page, counts)) ==
+		       sizeof(n) &&
 	       n.begun == n.ended;
 }
 
@@ -151,6 +150,7 @@ static int memory_of(const struct gate *g)
 
 void gate_close(struct gate *g)
 {
+	unseen_gate(&g->unseen, NULL, false);
 	if (g->page)
 		munmap(g->page, PAGE);
 	g->page = NULL;
@@ -424,8 +424,8 @@ static bool gives_up(const struct reach *r, struct place at, uint64_t word,
 
 /* Decides about a peer whose word has been unchanged for w->here. ended: its last
  * copy has ended too. */
-static enum seen judge(struct core *core, struct place at, uint64_t word,
-		       const struct waited *w, bool ended)
+static enum seen judge_word(struct core *core, struct place at, uint64_t word,
+			    const struct waited *w, bool ended)
 {
 	enum seen seen = OUT;
 	struct reach *r;
@@ -473,8 +473,9 @@ static bool take_away(struct core *core, const struct whom *whom, struct place *
 
 /* Examines a peer whose word has been unchanged for waited->here. Steps that may sleep
  * run without the turn. */
-static enum seen look(struct core *core, const struct whom *whom, struct place *place,
-		      uint64_t word, const struct waited *waited)
+static enum seen look_inside(struct core *core, const struct whom *whom,
+			     struct place *place, uint64_t word,
+			     const struct waited *waited)
 {
 	const struct place at = *place;
 	const bool stays = must_leave(whom, word);
@@ -506,7 +507,7 @@ static enum seen look(struct core *core, const struct whom *whom, struct place *
 		return STUCK;
 	if (!ended && at.i && late && take_away(core, whom, place, word))
 		return OUT;
-	return judge(core, at, word, waited, ended);
+	return judge_word(core, at, word, waited, ended);
 }
 
 /* Waits until all that are inside now have left. Later arrivals see the changed export
@@ -533,7 +534,7 @@ static int wait_for(struct core *core, struct whom whom, uint64_t began)
 		for (;;) {
 			now = clock_ns();
 			waited = (struct waited){ now - start, now - began };
-			seen = look(core, &whom, &at, word, &waited);
+			seen = look_inside(core, &whom, &at, word, &waited);
 			if (seen != INSIDE)
 				break;
 			nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "local/fix.h"
+#include "shm/fix.h"
 #include "sys/hang_testing.h"
 #include "sys/waiter_testing.h"
 #include "verbs/mkey.h"
@@ -171,7 +171,7 @@ static void a_call_under_way_is_waited_for(void **state)
 	(void)state;
 	direct_of(&f->s->node[1].core)->give_up_ns = UINT64_MAX;
 	enter(f);
-	g->page->begun = 1;
+	g->page->counts.begun = 1;
 	assert_int_equal(pthread_create(&t, NULL, deregister, f), 0);
 	until_shut(f, g);
 	assert_int_equal(pthread_tryjoin_np(t, &rc), EBUSY);
@@ -193,7 +193,7 @@ static void a_call_that_does_not_end_is_told(void **state)
 
 	(void)state;
 	direct_of(core)->give_up_ns = 400000000;
-	pair_peer(f, 1)->reach.gate.page->begun = 1;
+	pair_peer(f, 1)->reach.gate.page->counts.begun = 1;
 	enter(f);
 	assert_int_equal(mr_rereg(f->mr[1], IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				  IBV_ACCESS_LOCAL_WRITE),
@@ -221,7 +221,7 @@ static void who_was_given_up_is_not_waited_for_again(void **state)
 
 	(void)state;
 	d->give_up_ns = 10000000;
-	pair_peer(f, 1)->reach.gate.page->begun = 1;
+	pair_peer(f, 1)->reach.gate.page->counts.begun = 1;
 	enter(f);
 	assert_int_equal(direct_fence(d->core, f->p.qp[1]->qpn), -EBUSY);
 	d->patience_ns = d->give_up_ns = UINT64_MAX;
@@ -238,7 +238,7 @@ static void lose_connection(struct fix *f)
 	struct core *core = &f->s->node[1].core;
 
 	turn_take(&core->turn);
-	local_gone(local_of(core), f->s->node[0].core.slot);
+	peers_gone(peers_of(core), f->s->node[0].core.slot);
 	turn_give(&core->turn);
 }
 
@@ -254,7 +254,7 @@ static void an_end_of_its_connection_is_not_its_death(void **state)
 	(void)state;
 	direct_of(core)->give_up_ns = 400000000;
 	enter(f);
-	g->page->begun = 1;
+	g->page->counts.begun = 1;
 	lose_connection(f);
 	assert_int_equal(mr_dereg(f->mr[1]), -EBUSY);
 	atomic_store(word, 0);
@@ -275,7 +275,7 @@ static void the_dead_are_not_waited_for(void **state)
 		_exit(0);
 	assert_int_equal(waitpid(p->reach.pid, NULL, 0), p->reach.pid);
 	enter(f);
-	p->reach.gate.page->begun = 1;
+	p->reach.gate.page->counts.begun = 1;
 	lose_connection(f);
 	assert_int_equal(mr_dereg(f->mr[1]), 0); /* or EBUSY */
 	atomic_store(pair_peer(f, 0)->reach.inside, 0);

@@ -31,31 +31,35 @@ static bool continues(const struct procmap *m, const struct procmap *by)
 	       by->offset - m->offset == m->hi - m->lo;
 }
 
-static bool has_part(const struct procmap *run, uint64_t lo, uint64_t hi)
+/* Returns how many bytes of [lo, hi) the run has. */
+static uint64_t part_of(const struct procmap *run, uint64_t lo, uint64_t hi)
 {
-	return run->inode && run->lo < hi && lo < run->hi;
+	const uint64_t from = run->lo > lo ? run->lo : lo,
+		       to = run->hi < hi ? run->hi : hi;
+
+	return run->inode && from < to ? to - from : 0;
 }
 
-/* Finds the first run of mappings of one shared file that has a part of [lo, hi). */
+/* Finds the run of mappings of one shared file that has the largest part of [lo, hi). */
 static bool find_run(uint64_t lo, uint64_t hi, struct procmap *run)
 {
-	struct procmap m;
+	struct procmap m, next = { 0 };
 	struct procmaps maps;
 
-	*run = (struct procmap){ 0 };
+	*run = next;
 	procmaps_open(&maps);
-	while (procmaps_next(&maps, &m)) {
+	while (procmaps_next(&maps, &m) && m.lo < hi) {
 		if (m.perms[3] != 's')
 			m.inode = 0;
-		if (continues(run, &m))
-			run->hi = m.hi;
-		else if (has_part(run, lo, hi))
-			break;
+		if (continues(&next, &m))
+			next.hi = m.hi;
 		else
-			*run = m;
+			next = m;
+		if (part_of(&next, lo, hi) > part_of(run, lo, hi))
+			*run = next;
 	}
 	procmaps_close(&maps);
-	return has_part(run, lo, hi);
+	return part_of(run, lo, hi);
 }
 
 static bool leads_there(int fd, const struct procmap *run)
@@ -138,6 +142,7 @@ static bool note(struct reach *r, uint32_t key, uint32_t version, int fd, bool w
 	mk->lent = id;
 	gate_is_lent(r, key);
 	r->lent = true;
+	unseen_exports(&r->gate.unseen, r->exports);
 	atomic_store(&r->d->lent, true);
 	atomic_thread_fence(memory_order_seq_cst);
 	return exports_get_mr(r->d->core->exports, key, &mr) && mr.key == key &&

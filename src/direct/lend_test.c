@@ -10,8 +10,8 @@
 #include "direct/shared_fix.h"
 #include "direct/threads_fix.h"
 #include "host/host.h"
-#include "local/rec.h"
-#include "local/say.h"
+#include "shm/rec.h"
+#include "shm/say.h"
 
 static void what_is_not_shared_is_not_lent(void **state)
 {
@@ -221,7 +221,7 @@ static bool lends_to(struct shared *s, const uint64_t proof[2])
 
 	memcpy(m.head.nonce.value, proof, sizeof(m.head.nonce.value));
 	turn_take(&b->core.turn);
-	local_said(local_of(&b->core), &said);
+	peers_said(peers_of(&b->core), &said);
 	turn_give(&b->core.turn);
 	return pair_peer(s->f, 1)->reach.lent;
 }

@@ -25,7 +25,10 @@
 #define HUGETLBFS_MAGIC 0x958458f6
 #endif
 
-enum { MAP_AFTER = 16 /* uses */ };
+enum {
+	MAP_AFTER = 16, /* uses; twice as many for each mapping that was refused, */
+	REFUSALS_MOST = 6,
+};
 
 static void discard(struct mapping *m)
 {
@@ -71,7 +74,7 @@ void maps_changed(struct reach *r)
 }
 
 /* Replaces the mapping in place i by another, or by none. */
-static void replace(struct reach *r, unsigned i, struct mapping *by)
+static void replace_mapping(struct reach *r, unsigned i, struct mapping *by)
 {
 	struct mapping *was = atomic_exchange(&r->map[i], by);
 	bool waited = !list_empty(&r->d->left);
@@ -131,7 +134,7 @@ static void drop_stale(struct reach *r)
 
 	if (!m || is_current(m))
 		return;
-	replace(r, i, NULL);
+	replace_mapping(r, i, NULL);
 	r->use[i] = (struct use){ 0 };
 }
 
@@ -149,12 +152,12 @@ bool reach_used(struct reach *r, uint32_t key)
 	if (m && (atomic_load(&m->bad) || !is_current(m))) {
 		bool bad = atomic_load(&m->bad);
 
-		replace(r, i, NULL);
+		replace_mapping(r, i, NULL);
 		*u = (struct use){ .key = bad ? key : 0, .asked = bad, .refused = bad };
 	}
 	if (u->key != key)
 		*u = (struct use){ .key = key };
-	if (u->asked || ++u->times < MAP_AFTER)
+	if (u->asked || ++u->times < (unsigned)MAP_AFTER << r->refusals)
 		return false;
 	u->asked = true;
 	return true;
@@ -166,6 +169,8 @@ void reach_is_refused(struct reach *r, uint32_t key)
 
 	if (u->key == key && u->asked)
 		u->refused = true;
+	if (r->refusals < REFUSALS_MOST)
+		r->refusals++;
 }
 
 /* May the file be mapped? Its pages must be present, or be made by the kernel alone.
@@ -226,7 +231,7 @@ static void limit(struct mapping *m, const struct exported_mr *mr)
 	m->length = m->length < len ? m->length : len;
 }
 
-static struct mapping *make(struct reach *r, const struct lent *l, int fd)
+static struct mapping *make_mapping(struct reach *r, const struct lent *l, int fd)
 {
 	uint32_t torn = atomic_load(&r->exports->torn);
 	struct mapping *m;
@@ -257,9 +262,9 @@ bool reach_map(struct reach *r, const struct lent *l, int fd)
 		return false;
 	if (!r->registered)
 		r->registered = words_register();
-	m = r->registered ? make(r, l, fd) : NULL;
+	m = r->registered ? make_mapping(r, l, fd) : NULL;
 	if (!m)
 		return false;
-	replace(r, i, m);
+	replace_mapping(r, i, m);
 	return true;
 }

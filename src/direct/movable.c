@@ -7,6 +7,8 @@
 #include <linux/futex.h>
 #include <linux/magic.h>
 #include <linux/mempolicy.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "direct/swap.h"
+#include "sys/inside.h"
 #include "sys/procmaps.h"
 #include "sys/threads.h"
 
@@ -91,17 +94,13 @@ static bool has_open(void)
 	return has_entry("/proc/thread-self/fd", NULL, leads_behind);
 }
 
-/* Do system calls of the program store by this descriptor to pages that the kernel has
- * looked up before, as direct I/O does? */
-static bool stores_directly(int dir, const char *entry, const void *arg)
+bool movable_stores_directly(int fd)
 {
-	const int fd = atoi(entry), flags = fcntl(fd, F_GETFL);
+	const int flags = fcntl(fd, F_GETFL);
 	struct statfs fs;
 	struct stat st;
 	int domain;
 
-	(void)dir;
-	(void)arg;
 	if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY)
 		return false;
 	if (flags & O_DIRECT)
@@ -114,6 +113,13 @@ static bool stores_directly(int dir, const char *entry, const void *arg)
 		       domain == AF_ALG;
 	return S_ISREG(st.st_mode) && !fstatfs(fd, &fs) &&
 	       (fs.f_type == V9FS_MAGIC || fs.f_type == FUSE_SUPER_MAGIC);
+}
+
+static bool stores_directly(int dir, const char *entry, const void *arg)
+{
+	(void)dir;
+	(void)arg;
+	return movable_stores_directly(atoi(entry));
 }
 
 #ifndef SYS_futex_waitv
@@ -214,7 +220,7 @@ bool movable_is_only_thread(void)
 
 /* Returns the number after a name in the text of a file below /proc; `none` if the
  * name is absent. */
-static unsigned long number(const char *text, const char *name, unsigned long none)
+static unsigned long field_number(const char *text, const char *name, unsigned long none)
 {
 	const char *at = strstr(text, name);
 
@@ -238,10 +244,10 @@ static bool is_free(unsigned *resident)
 	char text[STATUS];
 
 	read_status(text);
-	*resident = (unsigned)(number(text, "\nVmRSS:", 0) >> 10);
+	*resident = (unsigned)(field_number(text, "\nVmRSS:", 0) >> 10);
 	/* A tracer may store to the process's memory. */
-	return !number(text, "\nVmLck:", 1) && !number(text, "\nVmPin:", 1) &&
-	       !number(text, "\nTracerPid:", 1);
+	return !field_number(text, "\nVmLck:", 1) && !field_number(text, "\nVmPin:", 1) &&
+	       !field_number(text, "\nTracerPid:", 1);
 }
 
 bool movable_now(unsigned *resident)
@@ -257,9 +263,19 @@ bool movable_beside_threads(const struct extent *e, unsigned *resident)
 	       !access("/proc/thread-self/syscall", R_OK) && movable_is_untied(e);
 }
 
+static bool (*_Atomic asked)(uintptr_t lo, size_t len);
+
+void movable_ask(bool (*tied)(uintptr_t lo, size_t len))
+{
+	atomic_store(&asked, tied);
+}
+
 bool movable_is_untied(const struct extent *e)
 {
-	return !has_entry("/proc/self/task", e, is_tied);
+	bool (*tied)(uintptr_t, size_t) = atomic_load(&asked);
+
+	return !(tied && tied(e->lo, e->hi - e->lo)) &&
+	       !has_entry("/proc/self/task", e, is_tied);
 }
 
 bool movable_may_be_pinned(void)
@@ -267,14 +283,27 @@ bool movable_may_be_pinned(void)
 	char text[STATUS];
 
 	read_status(text);
-	return number(text, "\nVmPin:", 1) || has_mapped() || has_open();
+	return field_number(text, "\nVmPin:", 1) || has_mapped() || has_open();
+}
+
+/* From the C library's variables to the thread's control block. Ours are there, too, as
+ * their model is initial-exec. */
+static bool has_variables(const struct extent *e)
+{
+	enum { BLOCK = 2048 };
+	const uint64_t libcs = (uintptr_t)&errno, ours = (uintptr_t)&inside_calls,
+		       block = (uintptr_t)pthread_self();
+	const struct extent all = { libcs < ours ? libcs : ours, block + BLOCK };
+
+	return extents_meet(e, &all);
 }
 
 bool movable_extent(const struct extent *e)
 {
 	const uint64_t here = (uintptr_t)__builtin_frame_address(0), below = 64 << 10;
 
-	return here < e->lo || here - e->lo >= e->hi - e->lo + below;
+	return (here < e->lo || here - e->lo >= e->hi - e->lo + below) &&
+	       !has_variables(e);
 }
 
 /* --- attributes of memory ------------------------------------------------- */

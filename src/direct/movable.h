@@ -7,6 +7,7 @@
 #define DIRECT_MOVABLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct procmaps;
@@ -33,11 +34,17 @@ bool movable_beside_threads(const struct extent *e, unsigned *resident);
  * sleeps there by the page and not by the address; or the kernel stores there when the
  * thread ends, as it cannot wait then. */
 bool movable_is_untied(const struct extent *e);
+/* Asked, too, whether threads may be tied to these bytes. */
+void movable_ask(bool (*tied)(uintptr_t lo, size_t len));
+/* Do system calls of the program store by this descriptor to pages that the kernel has
+ * looked up before, as direct I/O does? */
+bool movable_stores_directly(int fd);
 /* The way back asks for less: is the calling thread the program's only one? */
 bool movable_is_only_thread(void);
 /* May the kernel or a device hold pages of this process, to write to them by itself? */
 bool movable_may_be_pinned(void);
-/* May pages of the extent move? Not if it may contain the calling thread's own stack. */
+/* May pages of the extent move? Not if it may contain the calling thread's own stack, or
+ * its thread-local variables: it would wait for itself. */
 bool movable_extent(const struct extent *e);
 /* Finds private memory in the extent without attributes that a move would lose: at
  * most max pieces. Costs some 20 us per MiB that the process has in memory. */

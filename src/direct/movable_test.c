@@ -150,15 +150,20 @@ static void what_is_said_later_holds(void **state)
 	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DONTDUMP), 0);
 	/* Under a sanitizer mlock2() does nothing. */
 	assert_int_equal(syscall(SYS_mlock2, mem + 3 * PAGE, PAGE, MLOCK_ONFAULT), 0);
+	assert_int_equal(madvise(mem, PAGE, MADV_RANDOM), 0);
+	assert_int_equal(madvise(mem + PAGE, PAGE, MADV_SEQUENTIAL), 0);
 	dereg(mr);
 	expect_shared(0, 0);
 	expect_content();
+	assert_true(is_marked(mem, "rr "));
+	assert_true(is_marked(mem + PAGE, "sr "));
 	assert_true(is_marked(mem + PAGE, "dd "));
 	assert_false(is_marked(mem + 2 * PAGE, "dd "));
 	assert_false(is_marked(mem + 2 * PAGE, "lo "));
 	assert_true(is_marked(mem + 3 * PAGE, "lo "));
 	assert_int_equal(syscall(SYS_munlock, mem + 3 * PAGE, PAGE), 0);
 	assert_int_equal(madvise(mem, 2 * PAGE, MADV_DODUMP), 0);
+	assert_int_equal(madvise(mem, 2 * PAGE, MADV_NORMAL), 0);
 }
 
 /* The file, mapped MAP_PRIVATE: pages that the kernel did not hold, and that could not be

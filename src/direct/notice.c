@@ -94,6 +94,8 @@ static const struct preload_ops ops = {
 	.changed = runs_changed,
 	.moved = runs_strayed,
 	.make_zero = make_zero,
+	.keeps = runs_keeps,
+	.opened = runs_opened,
 	.before_thread = before_thread,
 	.before_fork = before_fork,
 	.in_parent = runs_in_parent,
@@ -130,4 +132,16 @@ enum notice notice_start(void)
 	if (!watch)
 		return NOTICE_NOT_THERE;
 	return watch(URNIC_VERSION, &ops) ? NOTICED : NOTICE_REFUSED;
+}
+
+bool notice_beside_threads(void)
+{
+	bool (*sees)(void), (*tied)(uintptr_t lo, size_t len);
+
+	*(void **)&sees = dlsym(RTLD_DEFAULT, PRELOAD_BESIDE);
+	*(void **)&tied = dlsym(RTLD_DEFAULT, PRELOAD_TIED);
+	if (!sees || !tied || !sees())
+		return false;
+	movable_ask(tied);
+	return true;
 }

@@ -5,6 +5,8 @@
 #ifndef DIRECT_NOTICE_H
 #define DIRECT_NOTICE_H
 
+#include <stdbool.h>
+
 struct preload_ops;
 
 enum notice {
@@ -15,6 +17,9 @@ enum notice {
 };
 
 enum notice notice_start(void);
+/* NOTICED: do notices come of all that other threads may do while memory becomes a
+ * file's? */
+bool notice_beside_threads(void);
 
 const struct preload_ops *notice_ops(void); /* for tests */
 

@@ -168,8 +168,8 @@ __attribute__((noinline)) static enum reach_did copy_sges(struct visit *v,
 	return REACH_DONE;
 }
 
-static enum reach_did move(struct visit *v, const struct ibv_send_wr *wr, uint32_t len,
-			   unsigned access)
+static enum reach_did move_bytes(struct visit *v, const struct ibv_send_wr *wr,
+				 uint32_t len, unsigned access)
 {
 	enum reach_did did;
 	uint8_t *there;
@@ -188,7 +188,8 @@ static enum reach_did move(struct visit *v, const struct ibv_send_wr *wr, uint32
 	return did != REACH_NOT && !counts(v) ? REACH_NOT : did;
 }
 
-static enum reach_did fetch(struct visit *v, const struct ibv_send_wr *wr, uint32_t len)
+static enum reach_did do_atomic(struct visit *v, const struct ibv_send_wr *wr,
+				uint32_t len)
 {
 	uint64_t va = wr->wr.atomic.remote_addr;
 	uint8_t *there, *here;
@@ -206,14 +207,14 @@ static enum reach_did fetch(struct visit *v, const struct ibv_send_wr *wr, uint3
 enum reach_did reach_at_once(struct visit *v, const struct ibv_send_wr *wr, uint32_t len)
 {
 	if (wr->opcode == IBV_WR_RDMA_WRITE)
-		return len ? move(v, wr, len, IBV_ACCESS_REMOTE_WRITE) : REACH_NOT;
+		return len ? move_bytes(v, wr, len, IBV_ACCESS_REMOTE_WRITE) : REACH_NOT;
 	if (wr->opcode == IBV_WR_RDMA_READ)
 		return len && v->by.qp->attr.max_rd_atomic
-			       ? move(v, wr, len, IBV_ACCESS_REMOTE_READ)
+			       ? move_bytes(v, wr, len, IBV_ACCESS_REMOTE_READ)
 			       : REACH_NOT;
 	if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
 	    wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
-		return fetch(v, wr, len);
+		return do_atomic(v, wr, len);
 	return REACH_NOT;
 }
 

@@ -253,7 +253,7 @@ static void what_was_executed_is_followed_at_once(void **state)
 	send_to_stopped(&s);
 	pair_run(s.f, 1000);
 	turn_take(&b->turn);
-	local_input(local_of(b), s.f->s->now); /* B executes the SEND, and sends no ACK */
+	peers_input(peers_of(b), s.f->s->now); /* B executes the SEND, and sends no ACK */
 	turn_give(&b->turn);
 	post(&s, IBV_WR_RDMA_WRITE, 2, 0, 0, 8);
 	assert_int_equal(times(&s), before + 1);

@@ -76,8 +76,8 @@ __attribute__((noinline)) static bool end_rarely(const struct poster *p,
 	return false;
 }
 
-static inline bool tell(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len)
-	REQUIRES(qp->lock)
+static inline bool tell_completion(struct qp *qp, const struct ibv_send_wr *wr,
+				   uint32_t len) REQUIRES(qp->lock)
 {
 	if (wr->opcode == IBV_WR_RDMA_WRITE)
 		return sq_told_at_once(qp, wr, IBV_WC_RDMA_WRITE, 0);
@@ -89,7 +89,7 @@ static inline bool ended(struct qp *qp, const struct ibv_send_wr *wr, uint32_t l
 	REQUIRES(qp->lock)
 {
 	if (is_signaled(qp, wr))
-		return tell(qp, wr, len);
+		return tell_completion(qp, wr, len);
 	qp->sq.uncovered++;
 	return true;
 }

@@ -20,17 +20,20 @@
 /* Returns the run that contains all that others have mapped of the region; RUNS: none. */
 static unsigned find_run(struct core *core, uint32_t key, const struct mkey *mk)
 {
+	struct extent e = { 0, 0 };
 	struct fd_id id = { 0 };
 	unsigned i;
 
 	turn_take(&core->turn);
 	if (!mk)
 		mk = mkey_find(&core->mkeys, key);
-	if (mk && !mk->lent_more)
+	if (mk && !mk->lent_more) {
 		id = mk->lent;
+		e = extent_of(mk);
+	}
 	turn_give(&core->turn);
 	for (i = 0; i < runs_count(); i++)
-		if (id.ino && fd_same(&runs_at(i)->id, &id))
+		if (id.ino && fd_same(&runs_at(i)->id, &id) && runs_has(i, &e))
 			return i;
 	return RUNS;
 }
@@ -74,7 +77,7 @@ static bool may_go_back(const struct core *core, unsigned run, struct places *p,
 	struct respite *tried = &share.tried[run].take;
 	uint64_t since = clock_ns();
 
-	if (!respite_is_over(tried))
+	if (runs_at(run)->edged || !respite_is_over(tried))
 		return false;
 	*how = movable_may_be_pinned() ? SWAP_PINNED : 0;
 	if ((!*how || swap_shows_pins(runs_at(run))) &&

@@ -27,7 +27,7 @@ static bool read_text(const char *path, char text[TEXT])
 }
 
 /* Returns the number after a name in text; `none` if the name is absent. */
-static uint64_t number(const char *text, const char *name, uint64_t none)
+static uint64_t field_number(const char *text, const char *name, uint64_t none)
 {
 	const char *at = strstr(text, name);
 
@@ -47,7 +47,8 @@ static bool is_in_machine(uint64_t bytes)
 	char text[TEXT];
 
 	return !read_text("/proc/meminfo", text) ||
-	       number(text, "MemAvailable:", UINT64_MAX >> 10) << 10 >= bytes + SPARE;
+	       field_number(text, "MemAvailable:", UINT64_MAX >> 10) << 10 >=
+		       bytes + SPARE;
 }
 
 /* --- control groups ------------------------------------------------------- */
@@ -82,7 +83,7 @@ static bool is_in_group(const char *group, const struct names *v, uint64_t bytes
 	if (!read_of(group, v->usage, text))
 		return false;
 	used = strtoull(text, NULL, 10);
-	cache = read_of(group, "memory.stat", text) ? number(text, v->cache, 0) : 0;
+	cache = read_of(group, "memory.stat", text) ? field_number(text, v->cache, 0) : 0;
 	used -= cache < used ? cache : used;
 	return used <= limit && limit - used >= bytes && limit - used - bytes >= SPARE;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "direct/still.h"
+#include "sys/cancel.h"
 #include "sys/lock.h"
 #include "sys/procmaps.h"
 
@@ -63,30 +65,30 @@ static struct {
 	unsigned n;
 	struct {
 		struct extent is;
-		ino_t of; /* its run's file */
+		ino_t of; /* its run's file, and place there */
+		uint64_t base;
 	} at[PLACES];
 } places;
 
-/* Blocks signals while the lock is held, since a handler in this thread would wait for
+/* Holds signals off while the lock is held, since a handler in this thread would wait for
  * the lock for ever. */
 NO_TSA static void hold(void)
 {
-	sigset_t all, old;
+	sigset_t was;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
+	signals_hold(&was);
 	lock_take(&runs.lock);
-	runs.signals = old;
+	runs.signals = was;
 	atomic_store(&runs.owner, pthread_self());
 }
 
 NO_TSA static void let_go(void)
 {
-	sigset_t old = runs.signals;
+	const sigset_t was = runs.signals;
 
 	atomic_store(&runs.owner, 0);
 	lock_give(&runs.lock);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	signals_let(&was);
 }
 
 static bool is_mine(void)
@@ -140,7 +142,45 @@ static bool has_none(void)
 
 /* --- they come and go ---------------------------------------------------- */
 
-int runs_out(const struct extent *e, const struct swap_beside *beside)
+/* Returns a run that has a file for such runs, the one that has had the fewest, as a file
+ * lasts as long as any of its runs is mapped; NULL: there is none. */
+static struct swap_run *find_host(bool writing)
+{
+	struct swap_run *best = NULL, *run = &runs.run[0];
+
+	for (unsigned i = 0; i < runs_count(); i++, run++)
+		if (!run->guest && run->writing == writing && swap_takes_more(run) &&
+		    (!best || run->places < best->places))
+			best = run;
+	return best;
+}
+
+static unsigned count_files(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < runs_count(); i++)
+		n += !runs.run[i].guest;
+	return n;
+}
+
+bool runs_have_room(unsigned files, bool writing)
+{
+	return runs_count() < RUNS && (count_files() < files || find_host(writing));
+}
+
+static int move_out(const struct extent *e, struct swap_run *run,
+		    const struct swap_beside *beside, unsigned files, bool writing)
+{
+	if (beside && atomic_load(&said.seen))
+		return -EAGAIN;
+	return count_files() < files
+		       ? swap_out(e->lo, e->hi, run, beside)
+		       : swap_out_with(e->lo, e->hi, run, find_host(writing), beside);
+}
+
+int runs_out(const struct extent *e, const struct swap_beside *beside, unsigned files,
+	     bool writing)
 {
 	unsigned n = runs_count();
 	struct swap_run *run = &runs.run[n];
@@ -148,9 +188,9 @@ int runs_out(const struct extent *e, const struct swap_beside *beside)
 
 	hold();
 	atomic_store(&runs.moving, beside != NULL);
-	rc = beside && atomic_load(&said.seen) ? -EAGAIN
-					       : swap_out(e->lo, e->hi, run, beside);
+	rc = move_out(e, run, beside, files, writing);
 	if (!rc) {
+		run->writing = writing;
 		runs.bytes += run->hi - run->lo;
 		atomic_store(&runs.n, n + 1);
 		keep_spare();
@@ -160,33 +200,75 @@ int runs_out(const struct extent *e, const struct swap_beside *beside)
 	return rc;
 }
 
+void runs_are_edged(unsigned from)
+{
+	hold();
+	for (unsigned i = from; i < runs_count(); i++)
+		runs.run[i].edged = true;
+	let_go();
+}
+
+/* Returns another run that has a place in the run's file; NULL: none has. */
+static struct swap_run *find_mate(const struct swap_run *run)
+{
+	struct swap_run *mate = &runs.run[0];
+
+	for (unsigned i = 0; i < runs_count(); i++, mate++)
+		if (mate != run && fd_same(&mate->id, &run->id))
+			return mate;
+	return NULL;
+}
+
+static void take_out(unsigned i)
+{
+	const unsigned n = runs_count() - 1;
+
+	runs.bytes -= runs.run[i].hi - runs.run[i].lo;
+	runs.run[i] = runs.run[n];
+	atomic_store(&runs.n, n);
+	if (!n) {
+		places.state = NONE;
+		give_spare();
+	}
+}
+
 bool runs_in(unsigned i, unsigned how)
 {
-	struct swap_run *run = &runs.run[i];
-	uint64_t bytes = run->hi - run->lo;
+	struct swap_run *run = &runs.run[i], *heir;
 	bool good;
 
 	hold();
+	heir = run->guest ? NULL : find_mate(run);
+	run->guest |= heir != NULL;
 	good = swap_in(run, how);
-	if (good) {
-		unsigned n = runs_count() - 1;
-
-		runs.bytes -= bytes;
-		*run = runs.run[n];
-		atomic_store(&runs.n, n);
-		if (!n) {
-			places.state = NONE;
-			give_spare();
-		}
+	if (heir && good) {
+		heir->guest = false;
+		heir->places = run->places;
+	} else if (heir) {
+		run->guest = false;
 	}
+	if (good)
+		take_out(i);
 	let_go();
 	return good;
 }
 
-void runs_forget(unsigned i)
+void runs_end(unsigned i)
+{
+	const struct fd_id id = runs.run[i].id;
+
+	hold();
+	if (swap_is_unmapped(&runs.run[i]))
+		for (unsigned k = 0; k < runs_count(); k++)
+			runs.run[k].gone |= fd_same(&runs.run[k].id, &id);
+	let_go();
+}
+
+void runs_drop(unsigned i)
 {
 	hold();
 	swap_forget(&runs.run[i]);
+	take_out(i);
 	let_go();
 }
 
@@ -230,6 +312,7 @@ static void list_places(void)
 		all = places.n < PLACES;
 		if (all) {
 			places.at[places.n].is = (struct extent){ m.lo, m.hi };
+			places.at[places.n].base = run->base;
 			places.at[places.n++].of = run->id.ino;
 		}
 	}
@@ -238,16 +321,21 @@ static void list_places(void)
 		places.state = LISTED;
 }
 
-/* Does the extent have file pages, of that file, where the program has moved them to?
- * of 0: of any. */
-static bool has_strayed_to(const struct extent *e, ino_t of)
+static bool is_at(unsigned place, const struct swap_run *run)
+{
+	return places.at[place].of == run->id.ino && places.at[place].base == run->base;
+}
+
+/* Does the extent have file pages of that run where the program has moved them to? NULL:
+ * of any. */
+static bool has_strayed_to(const struct extent *e, const struct swap_run *of)
 {
 	if (places.state == UNKNOWN)
 		list_places();
 	if (places.state == UNKNOWN)
 		return true;
 	for (unsigned i = 0; places.state == LISTED && i < places.n; i++)
-		if ((!of || places.at[i].of == of) && extents_meet(e, &places.at[i].is))
+		if ((!of || is_at(i, of)) && extents_meet(e, &places.at[i].is))
 			return true;
 	return false;
 }
@@ -267,7 +355,7 @@ bool runs_meet(const struct extent *e)
 	for (unsigned i = 0; !met && i < runs_count(); i++)
 		met = was_at(&runs.run[i], e);
 	if (!met)
-		met = has_strayed_to(e, 0);
+		met = has_strayed_to(e, NULL);
 	let_go();
 	return met;
 }
@@ -277,7 +365,7 @@ bool runs_has(unsigned i, const struct extent *e)
 	bool has;
 
 	hold();
-	has = was_at(&runs.run[i], e) || has_strayed_to(e, runs.run[i].id.ino);
+	has = was_at(&runs.run[i], e) || has_strayed_to(e, &runs.run[i]);
 	let_go();
 	return has;
 }
@@ -349,7 +437,8 @@ static void zero_unseen(const struct extent *e)
 					     run->hi < e->hi ? run->hi : e->hi };
 
 		if (part.lo < part.hi)
-			(void)punch(run, part.lo - run->lo, part.hi - part.lo);
+			(void)punch(run, run->base + (part.lo - run->lo),
+				    part.hi - part.lo);
 	}
 }
 
@@ -381,23 +470,29 @@ void runs_zero(const struct extent *e)
 
 enum { NAPS = 100, NAP_NS = 50000 };
 
-/* A call that runs_watch() does not wait for begins later, and finds `on'. */
-bool runs_watch(const struct extent *e)
+static bool are_over(void)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 
+	for (unsigned i = 0; atomic_load(&said.calls); i++) {
+		if (i == NAPS)
+			return false;
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	}
+	return true;
+}
+
+/* A call that runs_watch() does not wait for begins later, and finds `on'. */
+bool runs_watch(const struct extent *e)
+{
 	atomic_store(&said.seen, false);
 	atomic_store(&said.lo, e->lo);
 	atomic_store(&said.hi, e->hi);
 	atomic_store(&said.on, true);
-	for (unsigned i = 0; atomic_load(&said.calls); i++) {
-		if (i == NAPS) {
-			atomic_store(&said.on, false);
-			return false;
-		}
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-	}
-	return true;
+	if (are_over())
+		return true;
+	atomic_store(&said.on, false);
+	return false;
 }
 
 void runs_unwatch(void)
@@ -429,6 +524,54 @@ void runs_changed(unsigned when)
 		atomic_fetch_sub(&said.calls, 1);
 }
 
+/* A descriptor, or one of these. */
+enum { OPENING = -2, NONE_KEPT = -1 };
+
+static atomic_int kept[] = { [KEEP_MOVING] = NONE_KEPT, [KEEP_FORKING] = NONE_KEPT };
+static _Atomic pthread_t opener[2];
+
+bool runs_keep_next(enum runs_keep k)
+{
+	atomic_store(&opener[k], pthread_self());
+	atomic_store(&kept[k], OPENING);
+	if (are_over())
+		return true;
+	atomic_store(&kept[k], NONE_KEPT);
+	return false;
+}
+
+void runs_keep(enum runs_keep k, int fd)
+{
+	atomic_store(&kept[k], fd < 0 ? NONE_KEPT : fd);
+}
+
+/* A handler of a signal may be the caller, but not in the thread that opens: it has
+ * signals blocked. */
+bool runs_keeps(int fd)
+{
+	bool keeps = fd < 0;
+	int is;
+
+	if (!atomic_load(&runs.beside_threads))
+		return false;
+	for (unsigned k = 0; k < sizeof(kept) / sizeof(kept[0]); k++) {
+		while ((is = atomic_load(&kept[k])) == OPENING &&
+		       !pthread_equal(opener[k], pthread_self()))
+			sched_yield();
+		keeps |= is == fd;
+	}
+	return keeps;
+}
+
+/* Before the program can use the descriptor. */
+void runs_opened(int fd)
+{
+	const struct extent all = { 0, UINT64_MAX };
+
+	if (atomic_load(&said.on) && !is_mine() && movable_stores_directly(fd))
+		runs_changed(runs_change(&all));
+}
+
 /* --- fork ---------------------------------------------------------------- */
 
 void runs_beside_threads(void)
@@ -441,13 +584,25 @@ static struct {
 	struct still still;
 } fork_of;
 
+/* The child needs no descriptor that is kept back. */
+static bool hold_stores(bool waits)
+{
+	struct still *s = &fork_of.still;
+	int rc;
+
+	give_spare();
+	(void)runs_keep_next(KEEP_FORKING);
+	rc = still_open(s, waits);
+	runs_keep(KEEP_FORKING, rc ? -1 : s->stores.fd);
+	return !rc && !still_begin(s, runs.run, runs_count());
+}
+
 bool runs_before_fork(bool waits)
 {
 	if ((has_none() && !atomic_load(&runs.beside_threads)) || is_mine())
 		return false;
 	hold();
-	fork_of.on = runs_count() && !movable_is_only_thread() &&
-		     !still_begin(&fork_of.still, runs.run, runs_count(), waits);
+	fork_of.on = runs_count() && !movable_is_only_thread() && hold_stores(waits);
 	for (unsigned i = 0; i < runs_count(); i++)
 		swap_copy(&runs.run[i]);
 	if (fork_of.on)
@@ -457,17 +612,22 @@ bool runs_before_fork(bool waits)
 
 void runs_in_parent(void)
 {
+	runs_keep(KEEP_FORKING, -1);
 	if (fork_of.on)
 		(void)still_end(&fork_of.still);
 	for (unsigned i = 0; i < runs_count(); i++)
 		swap_parent(&runs.run[i]);
+	keep_spare();
 	let_go();
 }
 
 void runs_in_child(void)
 {
+	runs_keep(KEEP_MOVING, -1);
+	runs_keep(KEEP_FORKING, -1);
 	if (fork_of.on)
 		still_in_child(&fork_of.still);
+	still_forked();
 	if (runs_count())
 		swap_child(runs.run, runs_count());
 	give_spare();

@@ -17,18 +17,26 @@
 #include "direct/movable.h"
 #include "direct/swap.h"
 
-enum { RUNS = 64 }; /* one descriptor per run */
+enum { RUNS = 1024 };
 
 unsigned runs_count(void);
 uint64_t runs_bytes(void);
 const struct swap_run *runs_at(unsigned i);
 
-/* swap_out(), and adds the run. -EAGAIN, beside threads: something has been said of the
- * memory since runs_watch(). */
-int runs_out(const struct extent *e, const struct swap_beside *beside);
+/* May one more run be added? While `files', of which each takes a descriptor, are few, it
+ * gets a file of its own; then a place in another's. */
+bool runs_have_room(unsigned files, bool writing);
+/* swap_out(), and adds the run, for which there is room. writing: the file may be lent
+ * for others to store to. -EAGAIN, beside threads: something has been said of the memory
+ * since runs_watch(). */
+int runs_out(const struct extent *e, const struct swap_beside *beside, unsigned files,
+	     bool writing);
+void runs_are_edged(unsigned from);	/* the runs from that one on */
 bool runs_in(unsigned i, unsigned how); /* swap_in(); the last run takes place i */
-void runs_forget(unsigned i);		/* drops the run's memory, which the program
-					 * has unmapped */
+/* The program has unmapped all runs of run i's file, or is just moving them. Does the
+ * kernel say that they are not mapped? Then all are `gone', and must be dropped. */
+void runs_end(unsigned i);
+void runs_drop(unsigned i); /* the last run takes place i */
 
 /* Beside threads: what was learned of this memory between runs_watch() and runs_unwatch()
  * is still so when runs_out() begins, as far as other threads say something of it by
@@ -40,6 +48,16 @@ void runs_unwatch(void);
  * memory is not just becoming a file's. The second gets what the first has returned. */
 unsigned runs_change(const struct extent *e);
 void runs_changed(unsigned when);
+
+/* A descriptor that must not be closed by the program: one for each. */
+enum runs_keep { KEEP_MOVING, KEEP_FORKING };
+/* Called before it is opened: waits briefly for calls to close descriptors that have
+ * begun; others wait for runs_keep(). False: one lasts, and nothing is kept. */
+bool runs_keep_next(enum runs_keep k);
+void runs_keep(enum runs_keep k, int fd); /* -1: no more */
+bool runs_keeps(int fd);		  /* -1: may one be? */
+/* The program has opened a descriptor, or told it to store directly. */
+void runs_opened(int fd);
 
 /* Is a part of the extent file pages, or was it when they were moved? Waits for pages
  * that are just becoming a file's. True also where

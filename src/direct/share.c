@@ -7,13 +7,17 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "direct/aside.h"
+#include "direct/bare.h"
 #include "direct/direct.h"
 #include "direct/room.h"
 #include "direct/share_own.h"
+#include "direct/still.h"
 #include "direct/words.h"
+#include "sys/cancel.h"
 #include "sys/lock.h"
 #include "sys/log.h"
 #include "sys/procmaps.h"
@@ -25,10 +29,15 @@
 #include "verbs/pd.h"
 
 enum {
-	MOVED = 1024, /* most moves in a process's life */
+	MOVED = 1024, /* most moves in a process's life, while it has one thread */
+	FILES = 64,   /* most files */
 	/* Limit on the sum of the process's resident MiB over all scans of its memory. */
 	LOOKED_MIB = 20 << 10,
 };
+
+/* Most processor time, ns, that moves beside threads may take in a process's life. Each
+ * looks at all mappings, so that with many regions they take long. */
+#define SPENT UINT64_C(5000000000)
 
 /* Longer regions stay private: docs/dev/direct.md has the cost of registration, and a
  * fork copies all runs. */
@@ -38,14 +47,6 @@ enum {
 #define TIRED (UINT64_C(1) << 30)
 
 struct share share;
-
-/* Returns the whole pages of the extent, which no other memory shares. */
-static struct extent pages_of(const struct extent *r)
-{
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	return (struct extent){ (r->lo + page - 1) & ~(page - 1), r->hi & ~(page - 1) };
-}
 
 /* May another process use the memory? */
 static bool is_reached(const struct mkey *mk)
@@ -82,6 +83,31 @@ bool share_is_the_programs(const struct core *core, const struct extent *e)
 	return !extents_meet(e, &nic) && movable_extent(e);
 }
 
+/* May a page at an edge of a region move, which has other data, too? Not if another
+ * region has some of these, as a peer may be using them now. */
+static bool may_move_edge(const struct core *core, const struct extent *page)
+{
+	return !is_known(page) && share_is_the_programs(core, page);
+}
+
+/* Returns the region's pages; *edged: with some that have other data, too. Those move
+ * only where who touches them can be made to wait: our own threads may, and libc. */
+static struct extent pages_of(const struct core *core, const struct extent *r,
+			      bool *edged)
+{
+	const uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct extent p = { r->lo & ~(size - 1), (r->hi + size - 1) & ~(size - 1) };
+	const struct extent head = { p.lo, p.lo + size }, tail = { p.hi - size, p.hi };
+	const bool may = atomic_load(&share.threads);
+
+	if (p.lo < r->lo && !(may && may_move_edge(core, &head)))
+		p.lo = head.hi;
+	if (p.hi > r->hi && !(may && may_move_edge(core, &tail)))
+		p.hi = tail.lo;
+	*edged = p.lo < r->lo || p.hi > r->hi;
+	return p;
+}
+
 /* Is this the only thread that touches memory? */
 static bool is_alone(void)
 {
@@ -97,183 +123,18 @@ static bool is_alone(void)
 
 /* Blocks signal handlers of this thread and, by holding the turn, stops the engine, so
  * that pages may move. */
-NO_TSA static void hold_still(struct core *core, sigset_t *old)
+NO_TSA static void hold_still(struct core *core, sigset_t *was)
 {
-	sigset_t all;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, old);
+	signals_hold(was);
 	if (core)
 		turn_take(&core->turn);
 }
 
-NO_TSA static void go_on(struct core *core, const sigset_t *old)
+NO_TSA static void go_on(struct core *core, const sigset_t *was)
 {
 	if (core)
 		turn_give(&core->turn);
-	sigprocmask(SIG_SETMASK, old, NULL);
-}
-
-/* Each run costs one of the program's descriptors: are enough left? */
-static bool has_room(void)
-{
-	struct rlimit lim;
-
-	return runs_count() < RUNS && !getrlimit(RLIMIT_NOFILE, &lim) &&
-	       runs_count() < lim.rlim_cur / 16;
-}
-
-/* Has the try failed for a reason that may be gone by the next? What other threads do to
- * the memory, beside which it was tried. */
-static bool is_passing(int rc)
-{
-	return rc == -EAGAIN || rc == -EBUSY || rc == -ENOENT || rc == -EFAULT;
-}
-
-/* beside: other threads, or NULL: there are none. */
-static int swap_piece(const struct extent *e, struct swap_beside *beside)
-{
-	int rc;
-
-	if (!has_room() || share.refused || runs_bytes() + (e->hi - e->lo) > MOST)
-		return 0;
-	if (beside && vacant_add(&beside->place, e->lo, e->hi - e->lo))
-		return 0;
-	share.moved++;
-	memset(&share.tried[runs_count()], 0, sizeof(share.tried[0]));
-	rc = runs_out(e, beside);
-	if (beside)
-		vacant_drop(&beside->place);
-	if (!rc || (beside && is_passing(rc)))
-		return rc;
-	share.refused = true;
-	log_info("private memory is not shared with other processes: %s", strerror(-rc));
-	return rc;
-}
-
-static void tell_swapped(const struct extent *r)
-{
-	log_debug("memory region at %#" PRIx64 ": other processes may map its pages",
-		  r->lo);
-}
-
-static void swap_alone(struct core *core, const struct extent *r)
-{
-	struct extent piece[PIECES];
-	unsigned n = movable_find(r, piece, PIECES);
-	sigset_t old;
-
-	hold_still(core, &old);
-	for (unsigned i = 0; i < n; i++)
-		(void)swap_piece(&piece[i], NULL);
-	go_on(core, &old);
-	if (n)
-		tell_swapped(r);
-}
-
-static bool may_move_piece(uint64_t lo, uint64_t hi)
-{
-	return movable_is_untied(&(struct extent){ lo, hi });
-}
-
-/* The descriptor is there only while signals are blocked: a child that a handler makes
- * would have it, and it is for the parent's memory. Returns -EAGAIN if another thread has
- * said something of the memory meanwhile. */
-static int swap_pieces_beside(struct core *core, const struct extent *piece, unsigned n)
-{
-	struct swap_beside beside = { .may = may_move_piece };
-	sigset_t old;
-	int rc;
-
-	hold_still(core, &old);
-	rc = vacant_open(&beside.place);
-	for (unsigned i = 0; !rc && i < n; i++)
-		rc = swap_piece(&piece[i], &beside);
-	vacant_close(&beside.place);
-	go_on(core, &old);
-	return rc;
-}
-
-enum { TRIES = 3 };
-
-/* What the memory is must be learned without the turn, as that takes long; so it is
- * watched that no other thread says something of it meanwhile. */
-static void swap_beside(struct core *core, const struct extent *r)
-{
-	struct extent piece[PIECES];
-	unsigned resident, n = 0;
-	int rc = -EAGAIN;
-
-	for (unsigned i = 0; i < TRIES && rc == -EAGAIN && runs_watch(r); i++) {
-		n = movable_beside_threads(r, &resident) ? movable_find(r, piece, PIECES)
-							 : 0;
-		share.looked += resident;
-		rc = n ? swap_pieces_beside(core, piece, n) : 0;
-		runs_unwatch();
-	}
-	if (n && !rc)
-		tell_swapped(r);
-}
-
-static void swap_region(struct core *core, const struct extent *region)
-{
-	struct extent r = pages_of(region);
-	bool alone;
-
-	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
-	    !has_room() || share.moved >= MOVED || share.looked >= LOOKED_MIB ||
-	    is_known(&r) || !share_is_the_programs(core, &r))
-		return;
-	alone = is_alone();
-	if ((!alone && !atomic_load(&share.threads)) ||
-	    !room_for(runs_bytes() + 2 * (r.hi - r.lo)))
-		return;
-	if (alone)
-		swap_alone(core, &r);
-	else
-		swap_beside(core, &r);
-}
-
-/* Called before the region enters the export table. */
-static void added(struct core *core, const struct mkey *mk)
-{
-	struct extent r = extent_of(mk);
-
-	if (!is_reached(mk))
-		return;
-	lock_take(&share.lock);
-	if (!(mk->access & IBV_ACCESS_ON_DEMAND) && is_of_use(mk))
-		swap_region(core, &r);
-	if (share.n < REGIONS)
-		share.region[share.n++] = r;
-	else
-		share.beyond++;
-	lock_give(&share.lock);
-}
-
-static void forget(const struct extent *r)
-{
-	for (unsigned i = 0; i < share.n; i++)
-		if (share.region[i].lo == r->lo && share.region[i].hi == r->hi) {
-			share.region[i] = share.region[--share.n];
-			return;
-		}
-	if (share.beyond)
-		share.beyond--;
-}
-
-/* Makes run i private. False: it is still file pages. */
-bool share_run_in(struct core *core, unsigned i, unsigned how)
-{
-	sigset_t old;
-	bool good;
-
-	hold_still(core, &old);
-	good = runs_in(i, how | (share.noticed ? SWAP_ALONE : 0));
-	go_on(core, &old);
-	if (good)
-		share.tried[i] = share.tried[runs_count()];
-	return good;
+	signals_let(was);
 }
 
 /* What happens to the runs when regions end. */
@@ -307,10 +168,259 @@ static bool find_fates(const struct core *core, struct fate *f)
 			if (!swap_has(runs_at(i), &m))
 				continue;
 			f->lies[i] = true;
-			f->kept[i] |= is_known(&is) || !share_is_the_programs(core, &is);
+			f->kept[i] |= runs_at(i)->edged || is_known(&is) ||
+				      !share_is_the_programs(core, &is);
 		}
 	procmaps_close(&maps);
 	return seen;
+}
+
+/* Is no run of run i's file mapped, as far as /proc/self/maps could say? */
+static bool is_file_free(const struct fate *f, unsigned i)
+{
+	for (unsigned k = 0; k < runs_count(); k++)
+		if ((f->kept[k] || f->lies[k]) &&
+		    fd_same(&runs_at(k)->id, &runs_at(i)->id))
+			return false;
+	return true;
+}
+
+/* While other threads could touch the pages: drops what the program has unmapped. */
+static void forget_unmapped(const struct core *core)
+{
+	const unsigned before = runs_count();
+	uint64_t since = clock_ns();
+	struct fate fate;
+
+	if (!respite_is_over(&share.looks))
+		return;
+	if (find_fates(core, &fate))
+		for (unsigned i = 0; i < runs_count(); i++)
+			if (!runs_at(i)->guest && is_file_free(&fate, i))
+				runs_end(i);
+	for (unsigned i = runs_count(); i-- > 0;)
+		if (runs_at(i)->gone) {
+			runs_drop(i);
+			share.tried[i] = share.tried[runs_count()];
+		}
+	if (runs_count() < before)
+		share.looks.times = 0;
+	respite_begin(&share.looks, since);
+}
+
+/* Each file costs one of the program's descriptors: most are left to it. */
+static unsigned most_files(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim))
+		return 0;
+	return lim.rlim_cur / 16 < FILES ? (unsigned)lim.rlim_cur / 16 : FILES;
+}
+
+static bool may_be_stored_to(unsigned access)
+{
+	return access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+}
+
+/* May that many bytes become a file's? What is unmapped does not count. */
+static bool has_room(const struct core *core, uint64_t bytes, bool writing)
+{
+	for (int again = 0;; again++) {
+		if (runs_have_room(most_files(), writing) && runs_bytes() + bytes <= MOST)
+			return true;
+		if (again)
+			return false;
+		forget_unmapped(core);
+	}
+}
+
+/* Has the try failed for a reason that may be gone by the next? What other threads do to
+ * the memory, beside which it was tried. */
+static bool is_passing(int rc)
+{
+	return rc == -EAGAIN || rc == -EBUSY || rc == -ENOENT || rc == -EFAULT;
+}
+
+/* beside: other threads, or NULL: there are none. */
+static int swap_piece(const struct extent *e, unsigned access, struct swap_beside *beside)
+{
+	const bool writing = may_be_stored_to(access);
+	int rc;
+
+	if (!runs_have_room(most_files(), writing) || share.refused ||
+	    runs_bytes() + (e->hi - e->lo) > MOST)
+		return 0;
+	if (beside && vacant_add(&beside->place, e->lo, e->hi - e->lo))
+		return 0;
+	share.moved++;
+	memset(&share.tried[runs_count()], 0, sizeof(share.tried[0]));
+	rc = runs_out(e, beside, most_files(), writing);
+	if (beside)
+		vacant_drop(&beside->place);
+	if (!rc || (beside && is_passing(rc)))
+		return rc;
+	share.refused = true;
+	log_info("private memory is not shared with other processes: %s", strerror(-rc));
+	return rc;
+}
+
+static void tell_swapped(const struct extent *r)
+{
+	log_debug("memory region at %#" PRIx64 ": other processes may map its pages",
+		  r->lo);
+}
+
+static void swap_alone(struct core *core, const struct extent *r, unsigned access)
+{
+	struct extent piece[PIECES];
+	unsigned n = movable_find(r, piece, PIECES);
+	sigset_t old;
+
+	hold_still(core, &old);
+	for (unsigned i = 0; i < n; i++)
+		(void)swap_piece(&piece[i], access, NULL);
+	go_on(core, &old);
+	if (n)
+		tell_swapped(r);
+}
+
+static bool may_move_piece(uint64_t lo, uint64_t hi)
+{
+	return movable_is_untied(&(struct extent){ lo, hi });
+}
+
+/* The descriptor is there only while signals are blocked: a child that a handler makes
+ * would have it, and it is for the parent's memory. Returns -EAGAIN if another thread has
+ * said something of the memory meanwhile. */
+static int swap_pieces_beside(struct core *core, const struct extent *piece, unsigned n,
+			      unsigned access)
+{
+	struct swap_beside beside = { .may = may_move_piece, .place = { .fd = -1 } };
+	sigset_t old;
+	int rc;
+
+	hold_still(core, &old);
+	rc = runs_keep_next(KEEP_MOVING) ? vacant_open(&beside.place) : -EAGAIN;
+	runs_keep(KEEP_MOVING, beside.place.fd);
+	for (unsigned i = 0; !rc && i < n; i++)
+		rc = swap_piece(&piece[i], access, &beside);
+	runs_keep(KEEP_MOVING, -1);
+	vacant_close(&beside.place);
+	go_on(core, &old);
+	return rc;
+}
+
+enum { TRIES = 3 };
+
+/* What the memory is must be learned without the turn, as that takes long; so it is
+ * watched that no other thread says something of it meanwhile. */
+static void swap_beside(struct core *core, const struct extent *r, unsigned access)
+{
+	struct extent piece[PIECES];
+	unsigned resident, n = 0;
+	int rc = -EAGAIN;
+
+	for (unsigned i = 0; i < TRIES && rc == -EAGAIN && runs_watch(r); i++) {
+		n = bare_calls() || !movable_beside_threads(r, &resident)
+			    ? 0
+			    : movable_find(r, piece, PIECES);
+		share.looked += resident;
+		rc = n ? swap_pieces_beside(core, piece, n, access) : 0;
+		runs_unwatch();
+	}
+	if (n && !rc)
+		tell_swapped(r);
+}
+
+/* Deregistrations look for all runs, so these are few. */
+static bool is_enough_alone(void)
+{
+	return share.moved >= MOVED || share.looked >= LOOKED_MIB ||
+	       runs_count() >= FILES;
+}
+
+static bool may_move_beside(void)
+{
+	return atomic_load(&share.threads) && share.spent < SPENT;
+}
+
+/* The calling thread's processor time, ns. */
+static uint64_t own_time(void)
+{
+	struct timespec t = { 0, 0 };
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void swap_region(struct core *core, const struct extent *region, unsigned access)
+{
+	bool alone, edged;
+	struct extent r = pages_of(core, region, &edged);
+	const unsigned before = runs_count();
+	uint64_t since;
+
+	if (r.lo >= r.hi || r.hi - r.lo > LONGEST || share.beyond || share.refused ||
+	    is_known(&r) || !share_is_the_programs(core, &r) ||
+	    (is_enough_alone() && !may_move_beside()))
+		return;
+	alone = is_alone();
+	if ((alone && !edged ? is_enough_alone() : !may_move_beside()) ||
+	    !has_room(core, r.hi - r.lo, may_be_stored_to(access)) ||
+	    !room_for(runs_bytes() + 2 * (r.hi - r.lo)))
+		return;
+	if (alone && !edged) {
+		swap_alone(core, &r, access);
+		return;
+	}
+	since = own_time();
+	swap_beside(core, &r, access);
+	share.spent += own_time() - since;
+	if (edged)
+		runs_are_edged(before);
+}
+
+/* Called before the region enters the export table. */
+static void added(struct core *core, const struct mkey *mk)
+{
+	struct extent r = extent_of(mk);
+
+	if (!is_reached(mk))
+		return;
+	lock_take(&share.lock);
+	if (!(mk->access & IBV_ACCESS_ON_DEMAND) && is_of_use(mk))
+		swap_region(core, &r, (unsigned)mk->access);
+	if (share.n < REGIONS)
+		share.region[share.n++] = r;
+	else
+		share.beyond++;
+	lock_give(&share.lock);
+}
+
+static void forget_region(const struct extent *r)
+{
+	for (unsigned i = 0; i < share.n; i++)
+		if (share.region[i].lo == r->lo && share.region[i].hi == r->hi) {
+			share.region[i] = share.region[--share.n];
+			return;
+		}
+	if (share.beyond)
+		share.beyond--;
+}
+
+/* Makes run i private. False: it is still file pages. */
+bool share_run_in(struct core *core, unsigned i, unsigned how)
+{
+	sigset_t old;
+	bool good;
+
+	hold_still(core, &old);
+	good = runs_in(i, how | (share.noticed ? SWAP_ALONE : 0));
+	go_on(core, &old);
+	if (good)
+		share.tried[i] = share.tried[runs_count()];
+	return good;
 }
 
 /* What has the program said of the pages? Reading that costs the kernel some 20 us for
@@ -363,22 +473,6 @@ static bool may_be_free(void)
 	return false;
 }
 
-/* While other threads could touch the pages: frees the memory of unmapped runs. A fork
- * still looks for them, since another thread may just have moved them. */
-static void forget_unmapped(const struct core *core)
-{
-	uint64_t since = clock_ns();
-	struct fate fate;
-
-	if (!respite_is_over(&share.looks))
-		return;
-	if (find_fates(core, &fate))
-		for (unsigned i = runs_count(); i-- > 0;)
-			if (!fate.kept[i] && !fate.lies[i])
-				runs_forget(i);
-	respite_begin(&share.looks, since);
-}
-
 /* Makes pages that no region contains private again, if no other thread can touch them.
  * What else was asked when they became a file's is not asked again, as it may be
  * otherwise by now, for good: memory elsewhere that is locked, a tracer, a ring of
@@ -412,7 +506,7 @@ static void removed(struct core *core, const struct mkey *mk)
 	if (!is_reached(mk))
 		return;
 	lock_take(&share.lock);
-	forget(&r);
+	forget_region(&r);
 	swap_back(core);
 	lock_give(&share.lock);
 }
@@ -442,11 +536,14 @@ void share_start(struct core *core, bool noticed)
 int share_beside_threads(void)
 {
 	struct vacant v;
-	int rc = vacant_open(&v);
+	int rc = vacant_open_forks(&v);
 
 	if (rc)
 		return rc;
 	vacant_close(&v);
+	rc = still_prepare();
+	if (rc)
+		return rc;
 	runs_beside_threads();
 	atomic_store(&share.threads, true);
 	return 0;
@@ -539,6 +636,7 @@ NO_TSA void share_forked(void)
 	share.refused = false;
 	share.core = NULL;
 	share.n = share.beyond = share.moved = share.looked = 0;
+	share.spent = 0;
 	share.copied = 0;
 	threads_forked();
 	lock_init(&share.lock);

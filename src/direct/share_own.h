@@ -15,7 +15,7 @@
 #include "verbs/mkey.h"
 
 enum {
-	REGIONS = 1024, /* most regions with remote rights at a time */
+	REGIONS = 4096, /* most regions with remote rights at a time */
 	PIECES = 16,	/* pieces of a region */
 };
 
@@ -49,6 +49,7 @@ extern struct share {
 	unsigned n, beyond;  /* regions in the array; regions it has no room
 			      * for */
 	unsigned moved, looked;
+	uint64_t spent;		 /* by moves beside threads, ns */
 	_Atomic uint64_t copied; /* bytes copied for children */
 	struct respite looks;	 /* for unmapped runs */
 	struct {

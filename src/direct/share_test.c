@@ -180,22 +180,31 @@ static void what_stays_is_not_tried_each_time(void **state)
 	close(ring);
 }
 
-/* Most of the few descriptors that are allowed are left to the program. */
-static void not_with_few_descriptors(void **state)
+/* Most of the few descriptors that are allowed are left to the program: regions share
+ * files then. */
+static void with_few_descriptors(void **state)
 {
+	enum { ALL = LEN / PAGE };
 	struct rlimit was, few;
-	struct mr *mr[4];
+	struct mr *mr[ALL];
 
 	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
 	few = (struct rlimit){ 32, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < ALL; i++)
 		mr[i] = reg(mem + i * PAGE, PAGE, RW);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
-	expect_shared(0, 2);
-	for (unsigned i = 0; i < 4; i++)
+	expect_shared(0, ALL);
+	expect_content();
+	assert_int_equal(files(), 2);
+	/* The first has the file of all from the third on. */
+	for (unsigned i = 0; i < ALL; i++) {
 		dereg(mr[i]);
+		expect_shared(i + 1, ALL - i - 1);
+		expect_content();
+	}
+	assert_int_equal(files(), 0);
 }
 
 /* The memory of urnic's own objects stays private: the engine thread works in it without
@@ -350,7 +359,7 @@ int main(void)
 		T(not_what_is_a_region_already),
 		T(what_is_unmapped_with_other_threads),
 		T(what_stays_is_not_tried_each_time),
-		T(not_with_few_descriptors),
+		T(with_few_descriptors),
 		T(not_what_has_our_own_nic),
 		T(a_region_that_moves),
 		T(many_regions),

@@ -8,10 +8,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -19,6 +21,7 @@
 
 #include "direct/notice.h"
 #include "direct/runs.h"
+#include "direct/share_own.h"
 #include "sys/hang_testing.h"
 #include "sys/preloaded.h"
 
@@ -29,6 +32,7 @@ static int begin_noticed(void **state)
 	begin(state);
 	share_start(&test_core, true);
 	ops = notice_ops();
+	share.spent = 0; /* by the tests before */
 	return 0;
 }
 
@@ -223,8 +227,8 @@ static void forks_exclude_registration(void **state)
 	dereg(mr);
 }
 
-/* Does this process have a userfaultfd? */
-static bool has_userfaultfd(void)
+/* Returns this process's userfaultfd, or -1. */
+static int find_userfaultfd(void)
 {
 	char path[32], name[64];
 
@@ -235,9 +239,14 @@ static bool has_userfaultfd(void)
 		n = readlink(path, name, sizeof(name) - 1);
 		name[n > 0 ? n : 0] = '\0';
 		if (strstr(name, "userfaultfd"))
-			return true;
+			return fd;
 	}
-	return false;
+	return -1;
+}
+
+static bool has_userfaultfd(void)
+{
+	return find_userfaultfd() >= 0;
 }
 
 static _Atomic unsigned children, holders;
@@ -367,6 +376,10 @@ static struct sleeper late;
 static pthread_t late_thread;
 static bool comes_late;
 
+static bool is_to_ask;
+static int asked_for = -1;
+static bool kept;
+
 void *mremap(void *at, size_t len, size_t to_len, int flags, ...)
 {
 	va_list more;
@@ -382,6 +395,11 @@ void *mremap(void *at, size_t len, size_t to_len, int flags, ...)
 		while (!late.tid)
 			sched_yield();
 		await_sleep(late.tid);
+	}
+	if (is_to_ask) {
+		is_to_ask = false;
+		asked_for = find_userfaultfd();
+		kept = ops->keeps(asked_for) && !ops->keeps(asked_for + 1);
 	}
 	return (void *)syscall(SYS_mremap, at, len, to_len, flags, to);
 }
@@ -408,6 +426,53 @@ static void nor_where_one_has_just_begun_to_sleep(void **state)
 	finish(&b, 1);
 	dereg(reg(mem, LEN, RW));
 	expect_shared(0, 0);
+}
+
+/* The program would have the others go on in the middle. */
+static void the_program_must_not_close_the_descriptor(void **state)
+{
+	struct busy b;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(&b, 1, count);
+	is_to_ask = true;
+	dereg(reg(mem, LEN, RW));
+	assert_in_range(asked_for, 0, 1023);
+	assert_true(kept);
+	assert_false(ops->keeps(asked_for));
+	finish(&b, 1);
+	dereg(reg(mem, LEN, RW));
+	expect_shared(0, 0);
+}
+
+static bool is_tied_there;
+
+static bool tied(uintptr_t lo, size_t len)
+{
+	return is_tied_there && lo <= (uintptr_t)(mem + 4 * PAGE) &&
+	       lo + len > (uintptr_t)(mem + 4 * PAGE);
+}
+
+static void not_what_the_library_knows_to_be_tied(void **state)
+{
+	struct busy b;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	movable_ask(tied);
+	for (int i = 0; i < 2; i++) {
+		is_tied_there = !i;
+		start(&b, 1, count);
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, i ? 20 : 0);
+		finish(&b, 1);
+		dereg(reg(mem, LEN, RW));
+		expect_shared(0, 0);
+	}
+	movable_ask(NULL);
 }
 
 #ifndef __SANITIZE_THREAD__ /* it wants stacks of 1 MiB */
@@ -527,17 +592,24 @@ static void *say(void *page)
 	return page;
 }
 
-/* Called when the memory has been looked at, before its exchange begins. */
-int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+/* Called first by vacant_open(): the memory has been looked at, and its exchange has not
+ * begun. */
+int ioctl(int fd, unsigned long request, ...)
 {
+	va_list ap;
+	void *arg;
 	pthread_t t;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
 
 	if (is_to_say) {
 		is_to_say = false;
 		assert_int_equal(pthread_create(&t, NULL, say, mem + 4 * PAGE), 0);
 		assert_int_equal(pthread_join(t, NULL), 0);
 	}
-	return (int)syscall(SYS_rt_sigprocmask, how, set, old, 8);
+	return (int)syscall(SYS_ioctl, fd, request, arg);
 }
 
 static void nor_what_is_said_after_the_look(void **state)
@@ -581,6 +653,140 @@ static void not_while_something_is_being_said(void **state)
 	expect_content_but(&b, 1);
 }
 
+/* Pages are a file's if their mapping is shared. */
+static bool is_shared(uintptr_t at)
+{
+	struct procmaps maps;
+	struct procmap m = { .hi = 0 };
+
+	procmaps_open(&maps);
+	while (procmaps_next(&maps, &m) && m.hi <= at)
+		;
+	procmaps_close(&maps);
+	return m.lo <= at && m.perms[3] == 's';
+}
+
+enum { MANY = 200, PART = 64 << 10, FEW = 8 };
+
+/* Each of them gets a file of its own or a place in one; when the program has unmapped
+ * the memory, as much again may be mapped. */
+static void many_regions(void **state)
+{
+	static struct mr *mr[MANY];
+	struct busy b;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(&b, 1, count);
+	dereg(reg(mem, LEN, RW));
+	for (unsigned round = 0; round < 2; round++) {
+		uint8_t *at = mmap(NULL, (size_t)MANY * PART, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		assert_ptr_not_equal(at, MAP_FAILED);
+		for (unsigned i = 0; i < MANY; i++) {
+			memset(at + (size_t)i * PART, (int)i, PART);
+			share.spent = 0; /* sanitizers are slow */
+			mr[i] = reg(at + (size_t)i * PART, PART, RW);
+		}
+		assert_in_range(runs_count(), MANY, MANY + FEW);
+		for (unsigned i = 0; i < MANY; i++) {
+			assert_true(is_shared((uintptr_t)(at + (size_t)i * PART)));
+			assert_int_equal(at[(size_t)i * PART + 1], (uint8_t)i);
+		}
+		for (unsigned i = 0; i < MANY; i++)
+			dereg(mr[i]);
+		munmap(at, (size_t)MANY * PART);
+		/* Later deregistrations look whether it is mapped: all is dropped that
+		 * has no place in the file of mem. */
+		while (runs_count() > FEW)
+			dereg(reg(mem, LEN, RW));
+	}
+	finish(&b, 1);
+	dereg(reg(mem, LEN, RW));
+	assert_int_equal(runs_count(), 0);
+}
+
+/* What the program has unmapped is dropped by a later deregistration. */
+static void drop_all(void)
+{
+	munmap(mem, LEN);
+	mem = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	dereg(reg(mem, LEN, RW));
+	assert_int_equal(runs_count(), 0);
+}
+
+/* A small region's page has other data, which threads store to. It stays a file's, also
+ * when the process has one thread. */
+static void small_regions(void **state)
+{
+	struct mr *mr[3];
+	struct busy b[6];
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	start(b, 6, count);
+	mr[0] = reg(mem + 4 * PAGE + 100, 8, RW);
+	expect_shared(4, 1);
+	mr[1] = reg(mem + 4 * PAGE + 200, 8, RW); /* in the same page */
+	expect_shared(4, 1);
+	mr[2] = reg(mem + 2 * PAGE + 4000, 2 * PAGE, RW); /* ends there */
+	expect_shared(2, 3);
+	dereg(mr[0]);
+	dereg(mr[2]);
+	mr[0] = reg(mem + 3 * PAGE + 8, 8, IBV_ACCESS_REMOTE_READ);
+	dereg(mr[1]);
+	dereg(mr[0]);
+	expect_shared(2, 3);
+	finish(b, 6);
+	expect_shared(2, 3);
+	mr[0] = reg(mem + 6 * PAGE - 4, 8, RW);
+	expect_shared(2, 5);
+	dereg(mr[0]);
+	expect_content_but(b, 6);
+	drop_all();
+}
+
+enum { SMALL = 40, STEPS = 300, BYTES = 12 };
+
+/* In any order, with threads and without: all bytes stay as they are. */
+static void small_regions_in_any_order(void **state)
+{
+	struct mr *mr[SMALL] = { NULL };
+	struct busy b[3];
+	unsigned x = 1;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	for (int threads = 3; threads >= 0; threads -= 3) {
+		if (threads)
+			start(b, 3, count);
+		for (unsigned i = 0; i < STEPS; i++) {
+			const unsigned k = (x = x * 1103515245 + 12345) / 65536 % SMALL;
+			const unsigned at = x / 256 % (LEN - 4 * PAGE) + 4 * PAGE;
+
+			if (mr[k])
+				dereg(mr[k]);
+			mr[k] = mr[k] ? NULL
+				      : reg(mem + at, LEN - at < BYTES ? 1 : BYTES, RW);
+			if (mr[k])
+				assert_true(is_shared((uintptr_t)(mem + at)));
+		}
+		if (threads) {
+			finish(b, 3);
+			expect_content_but(b, 3);
+		}
+		expect_content();
+	}
+	for (unsigned k = 0; k < SMALL; k++)
+		if (mr[k])
+			dereg(mr[k]);
+	drop_all();
+}
+
 /* Direct I/O may be under way. */
 static void not_beside_direct_io(void **state)
 {
@@ -619,6 +825,11 @@ int main(void)
 		T(nor_what_is_said_after_the_look),
 		T(not_while_something_is_being_said),
 		T(not_beside_direct_io),
+		T(many_regions),
+		T(small_regions),
+		T(small_regions_in_any_order),
+		T(the_program_must_not_close_the_descriptor),
+		T(not_what_the_library_knows_to_be_tied),
 	};
 
 	hang_fails();

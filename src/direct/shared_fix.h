@@ -11,7 +11,7 @@
 #include "direct/map.h"
 #include "direct/share.h"
 #include "direct/threads_fix.h"
-#include "local/fix.h"
+#include "shm/fix.h"
 
 enum { LEN = 512 << 10, USES = 40 };
 
@@ -115,7 +115,7 @@ static inline void done_at_once(struct shared *s, uint64_t wr_id)
 
 static inline uint64_t times(const struct shared *s)
 {
-	return pair_qp(s->f, 0)->tp.done;
+	return pair_qp(s->f, 0)->tp.traffic.done;
 }
 
 static inline struct reach *reach_of(const struct shared *s)

@@ -21,10 +21,19 @@ static atomic_bool stop;
 static bool is_allowed(void)
 {
 	struct vacant v;
-	const int rc = vacant_open(&v);
+	const int rc = vacant_open_forks(&v);
 
 	vacant_close(&v);
 	return rc != -EPERM && rc != -ENOSYS;
+}
+
+static int begin_still(bool watched)
+{
+	int rc = still_prepare();
+
+	if (!rc)
+		rc = still_open(&still, watched);
+	return rc ? rc : still_begin(&still, &run, 1);
 }
 
 static int begin(void **state)
@@ -80,7 +89,7 @@ static void a_child_sees_what_came_before_what_it_sees(void **state)
 	for (unsigned i = 0; i < FORKS; i++) {
 		pid_t pid;
 
-		assert_int_equal(still_begin(&still, &run, 1, i & 1), 0);
+		assert_int_equal(begin_still(i & 1), 0);
 		swap_copy(&run);
 		still_copied(&still);
 		pid = fork();
@@ -113,7 +122,7 @@ UNSEEN static void *store_inside(void *arg)
 }
 
 /* Its owner stores to the pages. */
-static void it_is_given_up_for_a_lock(void **state)
+static void stores_are_let_go_on_for_a_lock(void **state)
 {
 	pthread_t t;
 
@@ -124,7 +133,7 @@ static void it_is_given_up_for_a_lock(void **state)
 	assert_int_equal(pthread_create(&t, NULL, store_inside, NULL), 0);
 	while (!has_mutex)
 		sched_yield();
-	assert_int_equal(still_begin(&still, &run, 1, true), 0);
+	assert_int_equal(begin_still(true), 0);
 	swap_copy(&run);
 	still_copied(&still);
 	goes = true;
@@ -136,12 +145,77 @@ static void it_is_given_up_for_a_lock(void **state)
 	pthread_join(t, NULL);
 }
 
-UNSEEN static void it_is_given_up_for_a_store_of_its_own(void **state)
+/* Counts under a lock that the forking thread takes, too: by turns in each page of the
+ * file, and in a private one. */
+UNSEEN static void *count_inside(void *arg)
+{
+	for (uint64_t n = 1; !stop; n++) {
+		pthread_mutex_lock(&mutex);
+		has_mutex = true;
+		while (!goes && !stop)
+			sched_yield();
+		has_mutex = false;
+		in_file[n % PAGES * PAGE / 8 + 1] = n;
+		in_file[0] = n;
+		in_private[0] = n;
+		pthread_mutex_unlock(&mutex);
+		sched_yield();
+	}
+	return arg;
+}
+
+UNSEEN static int child_sees_all_of(uint64_t n)
+{
+	return in_file[0] != n || in_private[0] != n ||
+	       (n && in_file[n % PAGES * PAGE / 8 + 1] != n);
+}
+
+/* As malloc() in a child relies on what was stored under its lock before. */
+static void a_child_sees_all_that_was_stored_under_the_lock(void **state)
+{
+	enum { FORKS = 100 };
+	unsigned let = 0;
+	pthread_t t;
+
+	(void)state;
+	if (!is_allowed())
+		skip();
+	in_private[0] = 0;
+	in_file[0] = 0;
+	assert_int_equal(pthread_create(&t, NULL, count_inside, NULL), 0);
+	for (unsigned i = 0; i < FORKS; i++) {
+		pid_t pid;
+
+		goes = false;
+		while (!has_mutex)
+			sched_yield();
+		assert_int_equal(begin_still(true), 0);
+		swap_copy(&run);
+		still_copied(&still);
+		goes = true;
+		pthread_mutex_lock(&mutex);
+		pid = fork();
+		if (!pid) {
+			still_in_child(&still);
+			swap_child(&run, 1);
+			_exit(child_sees_all_of(in_private[0]));
+		}
+		pthread_mutex_unlock(&mutex);
+		let += !still_end(&still);
+		swap_parent(&run);
+		ends_well(pid);
+	}
+	stop = true;
+	pthread_join(t, NULL);
+	assert_true(let > 0);
+}
+
+UNSEEN static void stores_are_let_go_on_for_a_store_of_its_own(void **state)
 {
 	(void)state;
 	if (!is_allowed())
 		skip();
-	assert_int_equal(still_begin(&still, &run, 1, true), 0);
+	assert_int_equal(begin_still(true), 0);
 	still_copied(&still);
 	in_file[1] = 8;
 	assert_int_equal(in_file[1], 8);
@@ -151,7 +225,7 @@ UNSEEN static void it_is_given_up_for_a_store_of_its_own(void **state)
 #ifndef __SANITIZE_THREAD__ /* it wants stacks of 1 MiB */
 static void *begin_on_stack(void *arg)
 {
-	return (void *)(intptr_t)still_begin(arg, &run, 1, true);
+	return (void *)(intptr_t)(arg ? begin_still(true) : 0);
 }
 
 static void not_where_the_callers_stack_is(void **state)
@@ -179,8 +253,9 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(a_child_sees_what_came_before_what_it_sees),
-		T(it_is_given_up_for_a_lock),
-		T(it_is_given_up_for_a_store_of_its_own),
+		T(stores_are_let_go_on_for_a_lock),
+		T(a_child_sees_all_that_was_stored_under_the_lock),
+		T(stores_are_let_go_on_for_a_store_of_its_own),
 #ifndef __SANITIZE_THREAD__
 		T(not_where_the_callers_stack_is),
 #endif

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
@@ -16,8 +18,12 @@
 
 enum { CHUNK = 64 << 10 };
 
-/* Length of each file; nearly all of it is a hole. */
-#define APART (UINT64_C(1) << 36)
+/* Length of a run's place in a file, and of each file; nearly all of it is a hole. A
+ * place is not used again: a process that was stopped in the middle of a copy may store
+ * to it later. */
+#define APART  (UINT64_C(1) << 36)
+#define PLACES 1024u
+#define WHOLE  (APART * PLACES)
 
 static void *at(uint64_t addr)
 {
@@ -31,27 +37,58 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 bool swap_has(const struct swap_run *run, const struct procmap *m)
 {
-	return m->inode && m->inode == run->id.ino && m->major == major(run->id.dev) &&
-	       m->minor == minor(run->id.dev);
+	return m->inode && m->inode == run->id.ino && m->offset - run->base < APART &&
+	       m->major == major(run->id.dev) && m->minor == minor(run->id.dev);
 }
 
 void swap_forget(struct swap_run *run)
 {
-	if (run->fd >= 0 && fd_is(run->fd, &run->id))
+	if (run->fd >= 0 && !run->guest && fd_is(run->fd, &run->id))
 		close(run->fd);
 	run->fd = -1;
 }
 
+/* Returns the seals of the run's file, or -1 if its descriptor is gone. */
+static int seals_of(const struct swap_run *run)
+{
+	return run->fd >= 0 && fd_is(run->fd, &run->id) ? fcntl(run->fd, F_GET_SEALS)
+							: -1;
+}
+
 static bool open_file(struct swap_run *run, int *rc)
 {
-	run->fd = fd_memory("urnic-memory", APART);
+	run->fd = fd_memory("urnic-memory", WHOLE);
 	*rc = run->fd < 0 ? run->fd
 	      : fcntl(run->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)
 		      ? -errno
 		      : fd_identify(run->fd, &run->id);
+	if (!*rc && flock(run->fd, LOCK_SH))
+		*rc = -errno; /* swap_is_unmapped() */
 	if (*rc && run->fd >= 0)
 		close(run->fd);
 	return !*rc;
+}
+
+/* The lock that open_file() takes lasts until nobody has what it has opened: no
+ * descriptor, and no mapping. In the descriptor's place comes one that is opened anew. */
+bool swap_is_unmapped(struct swap_run *run)
+{
+	char path[32];
+	bool is;
+	int fd;
+
+	if (seals_of(run) < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", run->fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	is = dup3(fd, run->fd, O_CLOEXEC) == run->fd &&
+	     !flock(run->fd, LOCK_EX | LOCK_NB);
+	close(fd);
+	if (!is)
+		(void)flock(run->fd, LOCK_SH | LOCK_NB);
+	return is;
 }
 
 static bool map_file(int fd, uint64_t lo, uint64_t len, int prot, uint64_t from)
@@ -118,25 +155,31 @@ static bool write_pages(int fd, int pagemap, uint64_t lo, uint64_t len, uint64_t
 	return true;
 }
 
+/* Where bytes of the run are in its file. */
+static uint64_t place_of(const struct swap_run *run, uint64_t lo)
+{
+	return run->base + (lo - run->lo);
+}
+
 static bool write_range(const struct swap_run *run, int pagemap, uint64_t lo, uint64_t hi)
 {
 	for (uint64_t n; lo < hi; lo += n) {
 		n = least(CHUNK, hi - lo);
-		if (!write_pages(run->fd, pagemap, lo, n, lo - run->lo))
+		if (!write_pages(run->fd, pagemap, lo, n, place_of(run, lo)))
 			return false;
 	}
 	return true;
 }
 
 /* Puts the file in the place of the pages. */
-static int replace(const struct swap_run *run, uint64_t lo, uint64_t hi)
+static int replace_pages(const struct swap_run *run, uint64_t lo, uint64_t hi)
 {
 	const int prot = PROT_READ | PROT_WRITE;
 	int rc = 0;
 
-	if (!map_file(run->fd, lo, hi - lo, prot, lo - run->lo)) {
+	if (!map_file(run->fd, lo, hi - lo, prot, place_of(run, lo))) {
 		rc = -errno;
-		if (mend(run->fd, lo, hi - lo, prot, lo - run->lo))
+		if (mend(run->fd, lo, hi - lo, prot, place_of(run, lo)))
 			rc = 0;
 	}
 	return rc;
@@ -146,7 +189,7 @@ static int exchange(const struct swap_run *run, int pagemap, uint64_t lo, uint64
 {
 	if (!write_range(run, pagemap, lo, hi))
 		return errno ? -errno : -ENOMEM;
-	return replace(run, lo, hi);
+	return replace_pages(run, lo, hi);
 }
 
 /* A piece whose pages are `from` meanwhile; who touches their place waits. */
@@ -156,12 +199,12 @@ static int exchange_vacant(const struct swap_run *run, int pagemap,
 {
 	int rc;
 
-	if (!write_pages(run->fd, pagemap, from, len, lo - run->lo))
+	if (!write_pages(run->fd, pagemap, from, len, place_of(run, lo)))
 		return errno ? -errno : -ENOMEM;
 	if (!b->may(lo, lo + len))
 		return -EBUSY;
 	rc = vacant_look(&b->place, lo, len);
-	return rc ? rc : replace(run, lo, lo + len);
+	return rc ? rc : replace_pages(run, lo, lo + len);
 }
 
 static int exchange_beside(const struct swap_run *run, int pagemap,
@@ -185,21 +228,16 @@ static void cut(const struct swap_run *run)
 {
 	const uint64_t len = run->hi - run->lo;
 
-	(void)fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)len,
-			(off_t)(APART - len));
+	(void)fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			(off_t)(run->base + len), (off_t)(APART - len));
 }
 
-int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run,
-	     const struct swap_beside *beside)
+/* The run has a file. */
+static int move_out(struct swap_run *run, uint64_t hi, const struct swap_beside *beside)
 {
-	const uint64_t most = beside ? CHUNK : hi - lo;
-	int rc, pagemap;
+	const uint64_t lo = run->lo, most = beside ? CHUNK : hi - lo;
+	int rc = 0, pagemap;
 
-	*run = (struct swap_run){ .lo = lo, .hi = lo, .fd = -1, .copy = MAP_FAILED };
-	if (hi - lo > APART / 2)
-		return -EFBIG;
-	if (!open_file(run, &rc))
-		return rc;
 	pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	for (uint64_t n; !rc && run->hi < hi; run->hi += rc ? 0 : n) {
 		n = least(most, hi - run->hi);
@@ -209,10 +247,47 @@ int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run,
 	if (pagemap >= 0)
 		close(pagemap);
 	if (run->hi == lo)
-		close(run->fd);
+		swap_forget(run);
 	else if (rc)
 		cut(run);
 	return run->hi == lo ? rc : 0;
+}
+
+int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run,
+	     const struct swap_beside *beside)
+{
+	int rc;
+
+	*run = (struct swap_run){
+		.lo = lo, .hi = lo, .fd = -1, .copy = MAP_FAILED, .places = 1
+	};
+	if (hi - lo > APART / 2)
+		return -EFBIG;
+	return open_file(run, &rc) ? move_out(run, hi, beside) : rc;
+}
+
+bool swap_takes_more(const struct swap_run *run)
+{
+	const int seals = seals_of(run);
+
+	return run->places < PLACES && seals >= 0 &&
+	       !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+}
+
+int swap_out_with(uint64_t lo, uint64_t hi, struct swap_run *run, struct swap_run *host,
+		  const struct swap_beside *beside)
+{
+	*run = (struct swap_run){ .lo = lo,
+				  .hi = lo,
+				  .fd = host->fd,
+				  .id = host->id,
+				  .guest = true,
+				  .base = host->places * APART,
+				  .copy = MAP_FAILED };
+	if (hi - lo > APART / 2)
+		return -EFBIG;
+	host->places++;
+	return move_out(run, hi, beside);
 }
 
 /* --- in ------------------------------------------------------------------ */
@@ -224,13 +299,6 @@ struct from {
 	int fd;
 	bool is_file;
 };
-
-/* Returns the seals of the run's file, or -1 if its descriptor is gone. */
-static int seals_of(const struct swap_run *run)
-{
-	return run->fd >= 0 && fd_is(run->fd, &run->id) ? fcntl(run->fd, F_GET_SEALS)
-							: -1;
-}
 
 static struct from open_content(const struct swap_run *run)
 {
@@ -360,7 +428,11 @@ static bool make_private(struct from f, const struct procmap *m)
 static const struct mark {
 	char word[4]; /* in VmFlags */
 	int advice;   /* 0: mlock */
-} marks[] = { { "lo ", 0 }, { "dd ", MADV_DONTDUMP }, { "dc ", MADV_DONTFORK } };
+} marks[] = { { "lo ", 0 },
+	      { "dd ", MADV_DONTDUMP },
+	      { "dc ", MADV_DONTFORK },
+	      { "rr ", MADV_RANDOM },
+	      { "sr ", MADV_SEQUENTIAL } };
 
 /* Says it of the memory that lies there now. flags: VmFlags of the memory before. */
 static void put_marks(const struct procmap *m, const char *flags)
@@ -472,8 +544,8 @@ static bool has_no_pins(const struct swap_run *run, struct from f, bool marked)
 static void empty(const struct swap_run *run)
 {
 	if (run->fd >= 0 && fd_is(run->fd, &run->id))
-		(void)fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-				(off_t)APART);
+		(void)fallocate(run->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				(off_t)run->base, (off_t)APART);
 }
 
 bool swap_in(struct swap_run *run, unsigned how)
@@ -496,15 +568,17 @@ bool swap_in(struct swap_run *run, unsigned how)
 
 /* --- fork ---------------------------------------------------------------- */
 
-/* Returns the end of the file's last data; the rest is a hole. */
-static uint64_t end_of_data(int fd)
+/* Returns the end of the last data in the run's place, from its beginning on; the rest is
+ * a hole. */
+static uint64_t end_of_data(const struct swap_run *run)
 {
-	off_t hole = 0, data;
+	const off_t lo = (off_t)run->base, end = (off_t)(run->base + APART);
+	off_t hole = lo, data;
 
-	while ((data = lseek(fd, hole, SEEK_DATA)) >= 0 &&
-	       (hole = lseek(fd, data, SEEK_HOLE)) > data)
+	while ((data = lseek(run->fd, hole, SEEK_DATA)) >= 0 && data < end &&
+	       (hole = lseek(run->fd, data, SEEK_HOLE)) > data)
 		;
-	return hole > 0 ? (uint64_t)hole : 0;
+	return hole > lo ? least((uint64_t)(hole - lo), APART) : 0;
 }
 
 /* end_of_data() from the run's mappings, if its descriptor is gone. */
@@ -516,8 +590,8 @@ static uint64_t end_of_mappings(const struct swap_run *run)
 
 	procmaps_open(&maps);
 	while (procmaps_next(&maps, &m))
-		if (swap_has(run, &m) && m.offset + (m.hi - m.lo) > end)
-			end = m.offset + (m.hi - m.lo);
+		if (swap_has(run, &m) && m.offset - run->base + (m.hi - m.lo) > end)
+			end = m.offset - run->base + (m.hi - m.lo);
 	procmaps_close(&maps);
 	return end;
 }
@@ -532,8 +606,8 @@ static bool copy_mappings(const struct swap_run *run, struct from f, uint8_t *to
 	all = maps.fd >= 0;
 	while (all && procmaps_next(&maps, &m))
 		if (swap_has(run, &m))
-			all = m.offset + (m.hi - m.lo) <= run->copied &&
-			      read_piece(f, &m, to + m.offset);
+			all = m.offset - run->base + (m.hi - m.lo) <= run->copied &&
+			      read_piece(f, &m, to + (m.offset - run->base));
 	procmaps_close(&maps);
 	return all;
 }
@@ -541,10 +615,13 @@ static bool copy_mappings(const struct swap_run *run, struct from f, uint8_t *to
 void swap_copy(struct swap_run *run)
 {
 	struct from f = open_content(run);
-	struct procmap all = { .hi = 0 };
+	struct procmap all = { .offset = run->base };
 	bool good;
 
-	all.hi = f.is_file ? end_of_data(f.fd) : end_of_mappings(run);
+	all.hi = f.is_file ? end_of_data(run) : end_of_mappings(run);
+	/* A page without data may get some before the child is there (still.h). */
+	if (all.hi < run->hi - run->lo)
+		all.hi = run->hi - run->lo;
 	run->copied = all.hi;
 	run->copy = all.hi ? private_memory(all.hi) : NULL;
 	good = run->copy != MAP_FAILED &&
@@ -564,17 +641,17 @@ void swap_parent(struct swap_run *run)
 }
 
 /* Puts the copy in place of mapping m, with zeros past the copy's end. */
-static bool place(const struct swap_run *run, const struct procmap *m)
+static bool place_copy(const struct swap_run *run, const struct procmap *m)
 {
-	uint64_t len = m->hi - m->lo, has = 0;
+	uint64_t len = m->hi - m->lo, from = m->offset - run->base, has = 0;
 	int prot = prot_of(m);
 
 	if (run->copy == MAP_FAILED)
 		return false;
-	if (m->offset < run->copied)
-		has = least(len, run->copied - m->offset);
-	if (has && (mprotect(run->copy + m->offset, has, prot) ||
-		    mremap(run->copy + m->offset, has, has, MREMAP_MAYMOVE | MREMAP_FIXED,
+	if (from < run->copied)
+		has = least(len, run->copied - from);
+	if (has && (mprotect(run->copy + from, has, prot) ||
+		    mremap(run->copy + from, has, has, MREMAP_MAYMOVE | MREMAP_FIXED,
 			   at(m->lo)) == MAP_FAILED))
 		return false;
 	return has == len ||
@@ -602,7 +679,7 @@ static void open_maps(struct procmaps *maps)
  * now. */
 static bool place_or_none(const struct swap_run *run, const struct procmap *m)
 {
-	if (place(run, m))
+	if (place_copy(run, m))
 		return true;
 	mmap(at(m->lo), m->hi - m->lo, PROT_NONE,
 	     MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

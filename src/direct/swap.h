@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* swap.h - turns private pages of this process into file pages and back. Each range
- * has its own memfd, so a peer that is lent one reaches no other. The file is sparse
- * and long, so that a mapping which the program extends (mremap) finds zeros behind
- * it, as in private memory.
+/* swap.h - turns private pages of this process into file pages and back. A range has its
+ * own memfd, so a peer that is lent one reaches no other; or, if that would take too many
+ * descriptors, a place of its own in another range's. The file is sparse and long, so
+ * that a mapping which the program extends (mremap) finds zeros behind it, as in private
+ * memory.
  */
 #ifndef DIRECT_SWAP_H
 #define DIRECT_SWAP_H
@@ -17,9 +18,15 @@
 /* A range of file pages; [lo, hi) is where they were when they were moved. */
 struct swap_run {
 	uint64_t lo, hi;
+	uint64_t base; /* lo's place in the file */
 	int fd;
 	struct fd_id id;
-	bool past; /* the mappings may have what the file has not */
+	bool guest;	 /* another run, not this one, closes the file */
+	unsigned places; /* of the file: have been used, if this is no guest */
+	bool gone;	 /* runs.c: it is not mapped */
+	bool edged;	 /* share.c: its first or last page is not a region's alone */
+	bool writing;	 /* others may store to the file; runs.c's */
+	bool past;	 /* the mappings may have what the file has not */
 	/* During a fork: copy of the file's first bytes; else MAP_FAILED. */
 	uint8_t *copy;
 	uint64_t copied;
@@ -42,9 +49,15 @@ struct swap_beside {
  * those. Returns 0, or -errno with the pages unchanged. */
 int swap_out(uint64_t lo, uint64_t hi, struct swap_run *run,
 	     const struct swap_beside *beside);
+/* Has the run's file a place for another run, which may still be stored to? */
+bool swap_takes_more(const struct swap_run *run);
+/* swap_out() in the file of another run, which is no guest. */
+int swap_out_with(uint64_t lo, uint64_t hi, struct swap_run *run, struct swap_run *host,
+		  const struct swap_beside *beside);
 /* VmFlags of a mapping of the file that swap_in() gives to private memory in its place:
- * mlock (lf: with MLOCK_ONFAULT), MADV_DONTDUMP, MADV_DONTFORK. */
-#define SWAP_MARKS "lo lf dd dc "
+ * mlock (lf: with MLOCK_ONFAULT), MADV_DONTDUMP, MADV_DONTFORK, MADV_RANDOM and
+ * MADV_SEQUENTIAL. */
+#define SWAP_MARKS "lo lf dd dc rr sr "
 
 enum swap_how {
 	/* No other process uses the file as its own memory (a fork's child that we were
@@ -69,7 +82,11 @@ bool swap_shows_pins(const struct swap_run *run);
  * Otherwise the file is sealed against them, since /proc would open it again for whoever
  * has a descriptor. False: it must get none. */
 bool swap_lend(const struct swap_run *run, bool writing);
-/* Drops the run in a fork's child. */
+/* Does no mapping of this process, or of a child that has the parent's, have the run's
+ * file? A mapping by a descriptor that was opened anew, as others have, does not count.
+ */
+bool swap_is_unmapped(struct swap_run *run);
+/* Drops the run: its file is closed, if it is no guest. */
 void swap_forget(struct swap_run *run);
 
 /* Called around fork(), so that the child has private memory as its parent had.

@@ -193,7 +193,7 @@ static void disconnects(struct shared *s)
 	struct core *b = &s->f->s->node[1].core;
 
 	turn_take(&b->turn);
-	local_gone(local_of(b), s->f->s->node[0].core.slot);
+	peers_gone(peers_of(b), s->f->s->node[0].core.slot);
 	turn_give(&b->turn);
 }
 

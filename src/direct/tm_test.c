@@ -58,7 +58,7 @@ static struct at_once open_at_once(void)
 		write_some(&o);
 		assert_true(cq_pop(o.t->scq, &e));
 	}
-	assert_true(o.t->qp[1]->tp.done > 0);
+	assert_true(o.t->qp[1]->tp.traffic.done > 0);
 	return o;
 }
 

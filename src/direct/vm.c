@@ -62,14 +62,19 @@ static const char *not_who_it_says(struct reach *r, const struct nonce *nonce)
  * another table is not a process of ours. */
 static bool take_exports(struct reach *r, const struct exports *b)
 {
+	const struct exports *was;
+
 	if (r->exports && b && !memcmp(&r->exports->life, &b->life, sizeof(b->life))) {
 		munmap((void *)(uintptr_t)b, sizeof(*b));
 		return true;
 	}
 	maps_close(r);
-	if (r->exports)
-		munmap((void *)(uintptr_t)r->exports, sizeof(*r->exports));
+	was = r->exports;
 	r->exports = b;
+	if (r->lent)
+		unseen_exports(&r->gate.unseen, b);
+	if (was)
+		munmap((void *)(uintptr_t)was, sizeof(*was));
 	return b != NULL;
 }
 
@@ -195,8 +200,8 @@ static bool moved(const struct by *by, const struct vecs *v, bool write, uint32_
 
 /* Writes len bytes at off of span to `there`, between two counts into the gate page;
  * see gate.c. False: not all. */
-static bool put(const struct by *by, const struct span *span, uint32_t off, uint32_t len,
-		uint64_t there)
+static bool put_bytes(const struct by *by, const struct span *span, uint32_t off,
+		      uint32_t len, uint64_t there)
 {
 	uint64_t gate = by->r->nonce.at, count = by->r->writes;
 	uint32_t last = len > LAST ? LAST : 0; /* programs poll on the last byte */
@@ -206,18 +211,18 @@ static bool put(const struct by *by, const struct span *span, uint32_t off, uint
 	v.n = 1 + span_iov(span, off, len, v.here + 1);
 	v.here[v.n++] = v.here[0];
 	v.m = 0;
-	add_there(&v, gate + offsetof(struct gate_page, begun), sizeof(count));
+	add_there(&v, gate + offsetof(struct gate_page, counts.begun), sizeof(count));
 	add_there(&v, there, len - last);
 	if (last)
 		add_there(&v, there + len - last, last);
-	add_there(&v, gate + offsetof(struct gate_page, ended), sizeof(count));
+	add_there(&v, gate + offsetof(struct gate_page, counts.ended), sizeof(count));
 	return moved(by, &v, true, len, len + 2 * sizeof(count));
 }
 
 /* Reads len bytes at off of span from `there`, after the gate page's nonce. False: not
  * all. */
-static bool get(const struct by *by, const struct span *span, uint32_t off, uint32_t len,
-		uint64_t there)
+static bool get_bytes(const struct by *by, const struct span *span, uint32_t off,
+		      uint32_t len, uint64_t there)
 {
 	uint64_t value = 0;
 	struct vecs v;
@@ -257,7 +262,7 @@ bool reach_write(const struct by *by, const struct range *to, const struct span 
 	/* The kernel copies one piece after the other, and puts the pages of the last
 	 * one back by full barriers in between: so the last byte is seen last. */
 	done = is_allowed(by, to, IBV_ACCESS_REMOTE_WRITE, &g) &&
-	       put(by, span, off, len, g.host + off);
+	       put_bytes(by, span, off, len, g.host + off);
 	atomic_store_explicit(r->inside, 0, memory_order_release);
 	return done;
 }
@@ -275,7 +280,7 @@ bool reach_read(const struct by *by, const struct range *from, const struct span
 	if (reach_mapped(by, from, span, off, len, access))
 		return true;
 	return is_allowed(by, from, access, &g) &&
-	       get(by, span, off, len, g.host + off) &&
+	       get_bytes(by, span, off, len, g.host + off) &&
 	       is_allowed(by, from, access, &after) && after.qp_version == g.qp_version &&
 	       after.mr_version == g.mr_version;
 }

@@ -3,7 +3,7 @@
 #ifndef DIRECT_VM_FIX_H
 #define DIRECT_VM_FIX_H
 
-#include "local/fix.h"
+#include "shm/fix.h"
 
 static const struct sim_conf direct = { .pipe_only = false,
 					.timeout = 10,

@@ -21,6 +21,7 @@ _Thread_local struct thread_word thread_word __attribute__((tls_model("initial-e
 
 /* Words taken, for all NICs of the process. */
 static _Atomic uint64_t taken; /* one bit per word */
+static _Atomic uint32_t lines; /* those from here on were never taken */
 static pthread_key_t ends;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_key;
@@ -62,6 +63,19 @@ bool words_stay(void)
 	return !thread_word.exposed;
 }
 
+static void raise_to(_Atomic uint32_t *number, uint32_t to)
+{
+	uint32_t was = atomic_load(number);
+
+	while (was < to && !atomic_compare_exchange_weak(number, &was, to))
+		;
+}
+
+void words_begin(struct exports *b)
+{
+	raise_to(&b->lines, atomic_load(&lines));
+}
+
 bool words_join(struct core *core)
 {
 	uint64_t was = atomic_load(&taken);
@@ -79,6 +93,10 @@ bool words_join(struct core *core)
 		i = (unsigned)__builtin_ctzll(~was);
 	} while (!atomic_compare_exchange_weak(&taken, &was, was | 1ull << i));
 	thread_word.line = i + 1;
+	raise_to(&lines, i + 1);
+	raise_to(&core->exports->lines, i + 1);
+	/* The line's count never goes back: checks compare it (unseen.h). */
+	thread_word.count = atomic_load(&core->exports->thread[i].entries);
 	if (pthread_setspecific(ends, &thread_word)) {
 		give_line(NULL);
 		return false;

@@ -26,6 +26,8 @@ struct thread_word {
 extern _Thread_local struct thread_word thread_word
 	__attribute__((tls_model("initial-exec")));
 
+/* The process has a new table: threads that have a word keep its line. */
+void words_begin(struct exports *b);
 /* Gets a word for this thread. False: all are taken, or a fault would kill the thread. */
 bool words_join(struct core *core);
 /* Checks again that a fault would not kill the thread; if it would, the thread loses

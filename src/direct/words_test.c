@@ -22,6 +22,7 @@ static int setup(void **state)
 {
 	(void)state;
 	core.exports = aligned_alloc(_Alignof(struct exports), sizeof(struct exports));
+	atomic_init(&core.exports->lines, 0);
 	for (int i = 0; i < EXPORT_THREADS; i++)
 		atomic_init(&core.exports->thread[i].inside, 0);
 	return 0;
@@ -49,6 +50,7 @@ static void a_thread_says_what_it_touches(void **state)
 	arm();
 	w = words_enter(&core, 0x12345678, 0xabcdef);
 	assert_int_equal(atomic_load(w) >> 8, 0x12345678abcdef);
+	assert_int_equal(core.exports->lines, thread_word.line);
 	/* A signal handler of this thread may not do so now. */
 	assert_null(words_enter(&core, 1, 2));
 	words_leave(w);
@@ -176,6 +178,17 @@ static void lines_are_for_so_many_threads(void **state)
 		assert_int_equal(m.with, EXPORT_THREADS - 1);
 		assert_int_equal(m.without, 7);
 	}
+	assert_int_equal(core.exports->lines, EXPORT_THREADS);
+}
+
+/* Threads that have a line keep it where the process opens its NIC anew. */
+static void a_new_table_has_the_lines_of_the_last(void **state)
+{
+	static struct exports next;
+
+	(void)state;
+	words_begin(&next);
+	assert_int_equal(next.lines, core.exports->lines);
 }
 
 static void *pass(void *arg)
@@ -285,6 +298,7 @@ int main(void)
 		cmocka_unit_test(who_blocks_the_signals_has_no_word),
 		cmocka_unit_test(nobody_has_while_others_handle_them),
 		cmocka_unit_test(lines_are_for_so_many_threads),
+		cmocka_unit_test(a_new_table_has_the_lines_of_the_last),
 		cmocka_unit_test(to_pass_is_to_wait_for_who_is_inside),
 		cmocka_unit_test(who_does_not_leave_is_named),
 		cmocka_unit_test(nobody_reads_what_was_taken_away),

@@ -271,6 +271,7 @@ int adapter_open(struct adapter **out, struct nic *nic)
 		return rc;
 	}
 	links_add(&nic->links, &a->nl, &source_ops);
+	wraps_know(nic, conf_get(), a->nl.link, lid_inner(a->nl.link), true);
 	*out = a;
 	return 0;
 }

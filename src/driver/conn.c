@@ -14,6 +14,7 @@
 #include "driver/wraps.h"
 #include "iwarp/iwarp.h"
 #include "net/stream.h"
+#include "sys/alloc.h"
 #include "sys/cancel.h"
 #include "sys/fd.h"
 #include "sys/list.h"
@@ -63,7 +64,7 @@ static bool are_few(const struct conns *cs)
 	return cs->n <= FEW;
 }
 
-static int watch(struct conns *cs, struct tcp_conn *c, int op)
+static int watch_stream(struct conns *cs, struct tcp_conn *c, int op)
 {
 	struct epoll_event e = { .data.ptr = c };
 
@@ -81,7 +82,7 @@ static void set_blocked(struct conns *cs, struct tcp_conn *c, bool blocked)
 	c->blocked = blocked;
 	cs->blocked += blocked ? 1 : -1u;
 	if (!c->deaf)
-		watch(cs, c, EPOLL_CTL_MOD);
+		watch_stream(cs, c, EPOLL_CTL_MOD);
 }
 
 static void set_paused(struct conns *cs, struct tcp_conn *c, bool paused)
@@ -91,7 +92,7 @@ static void set_paused(struct conns *cs, struct tcp_conn *c, bool paused)
 	c->paused = paused;
 	cs->paused += paused ? 1 : -1u;
 	if (!c->deaf && !are_few(cs))
-		watch(cs, c, EPOLL_CTL_MOD);
+		watch_stream(cs, c, EPOLL_CTL_MOD);
 }
 
 /* Updates which sockets are polled directly. */
@@ -106,7 +107,7 @@ static void sort(struct conns *cs, bool other_way)
 		if (c->deaf)
 			continue;
 		if (other_way)
-			watch(cs, c, EPOLL_CTL_MOD);
+			watch_stream(cs, c, EPOLL_CTL_MOD);
 		if (are_few(cs) && !c->paused)
 			atomic_store_explicit(&cs->few[i++], c->stream->fd,
 					      memory_order_relaxed);
@@ -128,7 +129,7 @@ static void sort_out(struct conns *cs, bool other_way)
 static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 {
 	struct conns *cs = arg;
-	struct tcp_conn *c = calloc(1, sizeof(*c));
+	struct tcp_conn *c = turn_alloc(sizeof(*c));
 	int rc;
 
 	if (!c)
@@ -136,12 +137,12 @@ static int on_attached(void *arg, struct qp *qp, struct stream *stream)
 	c->qp = qp;
 	c->stream = stream;
 	cs->n++;
-	rc = watch(cs, c, EPOLL_CTL_ADD);
+	rc = watch_stream(cs, c, EPOLL_CTL_ADD);
 	if (rc) {
 		log_info("QP 0x%06x: its TCP connection cannot be watched: %s", qp->qpn,
 			 strerror(-rc));
 		cs->n--;
-		free(c);
+		turn_free(c);
 		return rc;
 	}
 	wraps_are_passed();
@@ -175,7 +176,7 @@ static void on_released(void *arg, struct qp *qp, struct stream *stream)
 	if (c->stuck)
 		list_add_tail(&cs->stuck, &c->node);
 	else
-		free(c);
+		turn_free(c);
 	stream->ops->close(stream);
 }
 

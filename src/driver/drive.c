@@ -5,16 +5,14 @@
  * next, whichever thread has the turn and however long it waited.
  */
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <time.h>
 
 #include "direct/direct.h"
 #include "driver/nic.h"
 #include "driver/nic_own.h"
-#include "local/local.h"
+#include "shm/peers.h"
 #include "sys/clock.h"
-#include "sys/inside.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
 #include "verbs/transport.h"
@@ -93,7 +91,7 @@ static void after_post(struct nic *nic, struct qp *qp, enum post_left left)
 		return;
 	if (left == POST_ECHO && turn_try_brief(&nic->core.turn)) {
 		e->piped = clock_ns();
-		(void)local_loopback(local_of(&nic->core), e->piped);
+		(void)peers_loopback(peers_of(&nic->core), e->piped);
 		turn_give(&nic->core.turn);
 	} else {
 		due_add(&nic->core, qp);
@@ -109,7 +107,7 @@ static const struct transport *transport_of(const struct qp *qp)
 /* Are so many of qp's requests under way that what was just posted can wait for the next
  * turn of a thread that polls?  Then it leaves in one buffer with what is posted until
  * then. */
-static bool gathers(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
+static bool gathers_post(struct nic *nic, struct qp *qp) REQUIRES(nic->core.turn)
 {
 	uint32_t under_way, waiting;
 
@@ -135,7 +133,7 @@ static void post_by_turn(struct nic *nic, struct qp *qp)
 {
 	if (!turn_soon(nic))
 		due_add(&nic->core, qp);
-	else if (gathers(nic, qp))
+	else if (gathers_post(nic, qp))
 		gather_and_give(nic, qp);
 	else if (!prolonged(nic, qp))
 		return;
@@ -358,95 +356,7 @@ bool nic_poll(struct nic *nic)
 	return true;
 }
 
-/* Takes in what has come, and sends what is due. b: what the thread has slept on. Returns
- * false if another thread does so now. */
-static bool look(struct nic *nic, const struct bed *b)
-{
-	struct engine *e = &nic->engine;
-	struct engine_did did;
-	uint64_t now;
-
-	if (!turn_try(&nic->core.turn)) {
-		set_flag(&e->pollers.polled);
-		return false;
-	}
-	now = clock_ns();
-	atomic_store_explicit(&e->pollers.last, now, memory_order_relaxed);
-	turn_is_held(e->core);
-	bed_ready(b, true);
-	did = engine_turn(e, now, false);
-	bed_ready(b, false);
-	turn_give(&nic->core.turn);
-	engine_settle(e, now, did.next);
-	return true;
-}
-
-/* Sleeps on fd and on the sources' descriptors until `until` (ns). Returns 0 or -errno.
- */
-static int sleep_on(const struct engine *e, struct bed *b, int fd, uint64_t until)
-{
-	uint64_t now = clock_ns(), most = until > now ? until - now : 0;
-	struct timespec t = { .tv_nsec = (long)most };
-	struct inside in;
-	int rc;
-
-	b->p[0] = (struct pollfd){ .fd = fd, .events = POLLIN };
-	b->p[1] = (struct pollfd){ .fd = -1 };
-	bed_make(b, e, false);
-	/* A signal handler may make any call: nothing is held. */
-	in = inside_pause();
-	rc = ppoll(b->p, b->n, &t, NULL) < 0 ? -errno : 0;
-	inside_resume(in);
-	return rc;
-}
-
-/* Looks for an event for a while, unless another thread looks. Returns has(arg). */
-static bool look_for(struct nic *nic, struct bed *b, bool (*has)(void *arg), void *arg)
-{
-	const uint64_t until = clock_ns() + WAKE_UP_NS;
-	bool alone;
-
-	do {
-		alone = look(nic, b);
-		if (alone)
-			b->n = BED_SOURCES;
-		if (has(arg))
-			return true;
-	} while (alone && clock_ns() < until);
-	return false;
-}
-
-int nic_await(struct core *core, int fd, bool (*has)(void *arg), void *arg)
-{
-	struct nic *nic = nic_of_core(core);
-	struct engine *e = &nic->engine;
-	const uint64_t until = clock_ns() + WATCH_LOOK_NS;
-	struct bed b;
-	int rc = 0;
-
-	b.n = BED_SOURCES;
-	for (;;) {
-		if (look_for(nic, &b, has, arg))
-			return 1;
-		if (rc || clock_ns() >= until ||
-		    atomic_load_explicit(&e->broken, memory_order_relaxed))
-			break;
-		rc = sleep_on(e, &b, fd, until);
-	}
-	nic_armed(nic);
-	return rc;
-}
-
 void nic_doubts(struct nic *nic)
 {
 	engine_kick(&nic->engine);
-}
-
-void nic_armed(struct nic *nic)
-{
-	struct engine *e = &nic->engine;
-
-	atomic_store(&e->thread.armed, true);
-	if (atomic_load(&e->thread.sleeping) && !atomic_load(&e->thread.watching))
-		engine_kick(e);
 }

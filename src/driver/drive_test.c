@@ -20,8 +20,8 @@
 #include "driver/sources.h"
 #include "driver/tuning.h"
 #include "ib/ib.h"
-#include "local/local.h"
 #include "net/batch.h"
+#include "shm/peers.h"
 #include "sys/clock.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
@@ -109,7 +109,7 @@ static int begin(void **state)
 	heap_init(&e->timers);
 	nic->core.timers = &e->timers;
 	assert_int_equal(ib_open(&nic->core, 0), 0);
-	assert_int_equal(local_open(&nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(peers_open(&nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&nic->conns, &nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&nic->cm, &nic->core, NULL, NULL, 1), 0);
 	t.link = (struct link){ .ops = &link_ops, .run_max = 1, .mtu = 9000 };
@@ -137,7 +137,7 @@ static int end(void **state)
 	heap_fini(&nic->engine.timers);
 	conns_close(nic->conns);
 	cm_close(nic->cm);
-	local_close(&nic->core);
+	peers_close(&nic->core);
 	ib_close(&nic->core);
 	core_fini(&nic->core);
 	free(nic);

@@ -1,55 +1,75 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump.c - see dump.h: asking for a dump, answering, reading the answer. */
+/* dump.c - see dump.h: asking for a dump, and answering. */
 #include "driver/dump.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 
 #include "sys/cancel.h"
-#include "sys/clock.h"
 #include "verbs/core.h"
 
-enum { PAUSE_NS = 50000 }; /* ns between pieces, in which others have the turn */
+enum { PAUSE_NS = 50000 }; /* until objects that were locked are looked at again */
 
 static bool is_writing(const struct dumper *d)
 {
 	return d->text.out;
 }
 
-static void forget(struct dumper *d)
+/* Ends the dump in progress. */
+static void end_dump(struct dumper *d)
 {
 	if (d->text.out)
 		fclose(d->text.out);
 	free(d->memory);
 	d->text.out = NULL;
 	d->memory = NULL;
-	d->askers = 0;
 }
 
-/* Sends an answer to slot. A process that does not read its connection gets none. */
-static void say(struct dumper *d, uint16_t slot, int32_t error, char *text, size_t len)
+/* Begins a dump for all who wait. Returns 0 or -errno. */
+static int begin_dump(struct dumper *d, uint64_t now)
 {
-	const struct iovec part[2] = { { &error, sizeof(error) }, { text, len } };
-	int rc = host_say(d->host, slot, HOST_DUMP_TEXT, part, 2, NULL, 0);
+	FILE *out = open_memstream(&d->memory, &d->len);
+	uint32_t kinds = 0;
 
-	if (!rc || rc == -EAGAIN || rc == -ESRCH)
-		return;
-	error = rc; /* there is no memory for the text, or no descriptor */
-	(void)host_say(d->host, slot, HOST_DUMP_TEXT, part, 1, NULL, 0);
+	if (!out)
+		return -ENOMEM;
+	for (unsigned i = 0; i < d->askers; i++) {
+		d->asker[i].served = true;
+		kinds |= d->asker[i].kinds;
+	}
+	dump_begin(&d->text, d->core, d->cm, kinds, out);
+	source_set(&d->source, now);
+	return 0;
 }
 
-/* The dump is complete: sends it to all processes that asked. */
-static void answer(struct dumper *d)
+/* Tells those whom the dump serves, or all, and forgets them. */
+static void tell_waiting(struct dumper *d, bool all, int error)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < d->askers; i++) {
+		if (all || d->asker[i].served)
+			asker_tell(&d->asker[i].by, error, d->memory, error ? 0 : d->len);
+		else
+			d->asker[left++] = d->asker[i];
+	}
+	d->askers = left;
+}
+
+/* The dump is complete: sends it to those that it serves, and begins one for the others.
+ */
+static void answer_waiting(struct dumper *d, uint64_t now)
 {
 	bool whole = !ferror(d->text.out);
+	int rc;
 
 	whole &= !fclose(d->text.out);
 	d->text.out = NULL;
-	whole &= d->len <= HOST_DUMP_MAX;
-	for (unsigned i = 0; i < d->askers; i++)
-		say(d, d->asker[i], whole ? 0 : -ENOMEM, d->memory, whole ? d->len : 0);
-	forget(d);
+	tell_waiting(d, false, whole ? 0 : -ENOMEM);
+	end_dump(d);
+	rc = d->askers ? begin_dump(d, now) : 0;
+	if (rc)
+		tell_waiting(d, true, rc);
 }
 
 /* --- as a source ------------------------------------------------------------- */
@@ -68,17 +88,19 @@ static void run(struct source *s, uint64_t now)
 	if (!is_writing(d))
 		return;
 	was = cancel_hold();
+	/* A piece in each turn, which takes input in, too, and is given in between.
+	 * Pauses made a dump of many queue pairs twice as long. */
 	if (dump_go_on(&d->text))
-		source_set(s, now + PAUSE_NS);
+		source_set(s, d->text.again ? now + PAUSE_NS : now);
 	else
-		answer(d);
+		answer_waiting(d, now);
 	cancel_let(was);
 }
 
 /* Drops the dump in a forked child, which nobody asked. */
 static void forked(struct source *s)
 {
-	forget(dumper_of(s));
+	dumper_fini(dumper_of(s));
 }
 
 static const struct source_ops ops = {
@@ -86,85 +108,38 @@ static const struct source_ops ops = {
 	.forked = forked,
 };
 
-void dumper_init(struct dumper *d, struct core *core, struct cm *cm, struct host *host)
+void dumper_init(struct dumper *d, struct core *core, struct cm *cm)
 {
-	*d = (struct dumper){ .core = core, .cm = cm, .host = host };
+	*d = (struct dumper){ .core = core, .cm = cm };
 	source_init(&d->source, &ops);
 }
 
 void dumper_fini(struct dumper *d)
 {
-	forget(d);
+	end_dump(d);
+	d->askers = 0;
 }
 
 /* --- asked ------------------------------------------------------------------- */
 
-/* Begins a dump. Returns 0 or -errno. */
-static int begin(struct dumper *d, uint64_t now)
-{
-	FILE *out;
-
-	if (is_writing(d))
-		return 0;
-	out = open_memstream(&d->memory, &d->len);
-	if (!out)
-		return -ENOMEM;
-	dump_begin(&d->text, d->core, d->cm, out);
-	source_set(&d->source, now);
-	return 0;
-}
-
-/* Adds slot to those that get the dump. Returns 0 or -errno. */
-static int add_asker(struct dumper *d, uint16_t slot)
+static struct dump_asker *place_for(struct dumper *d, const struct asker *by)
 {
 	for (unsigned i = 0; i < d->askers; i++)
-		if (d->asker[i] == slot)
-			return 0;
-	if (d->askers == DUMP_ASKERS)
+		if (d->asker[i].by.slot == by->slot)
+			return &d->asker[i];
+	return d->askers < DUMP_ASKERS ? &d->asker[d->askers++] : NULL;
+}
+
+int dump_ask(struct dumper *d, const struct asker *by, uint32_t kinds, uint64_t now)
+{
+	struct dump_asker *a = place_for(d, by);
+	int rc;
+
+	if (!a)
 		return -EBUSY;
-	d->asker[d->askers++] = slot;
-	return 0;
-}
-
-void dump_ask(struct dumper *d, const struct host_said *s, uint64_t now)
-{
-	int was, rc;
-
-	if (!host_is_ours_now(d->host, s->slot))
-		return;
-	was = cancel_hold();
-	/* A dump has keys and addresses, so it is refused where /proc would not show
-	 * them either. */
-	rc = prctl(PR_GET_DUMPABLE) == 1 ? begin(d, now) : -EPERM;
-	if (!rc)
-		rc = add_asker(d, s->slot);
+	*a = (struct dump_asker){ .by = *by, .kinds = kinds };
+	rc = is_writing(d) ? 0 : begin_dump(d, now);
 	if (rc)
-		say(d, s->slot, rc, NULL, 0);
-	cancel_let(was);
-}
-
-char *dump_read(const struct host_said *s, int *error, size_t *len)
-{
-	const size_t head = sizeof(int32_t), n = s->len - head;
-	int32_t said;
-	char *text;
-
-	*error = -EPROTO;
-	if (msg_read(s->msg, 0, &said, head))
-		return NULL;
-	*error = said ? said : -ENOMEM;
-	text = said ? NULL : malloc(n + 1);
-	if (!text)
-		return NULL;
-	*error = msg_read(s->msg, head, text, n);
-	if (*error) {
-		free(text);
-		return NULL;
-	}
-	for (size_t i = 0; i < n; i++)
-		if (text[i] != '\n' && (text[i] < ' ' || text[i] > '~'))
-			text[i] = '?';
-	text[n] = '\0';
-	*len = n;
-	return text;
+		d->askers = 0; /* it is alone */
+	return rc;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* dump_test.c - what a dump says of each object, and what the asker accepts as a
- * dump. */
+/* dump_test.c - what a dump says of each object. */
 #include "verbs/qp_fixture.h"
 
 #include <stdio.h>
@@ -32,7 +31,7 @@ static char *dump_of(struct fix *f)
 	FILE *out = open_memstream(&text, &len);
 	struct dump_text d;
 
-	dump_begin(&d, &f->core, NULL, out);
+	dump_begin(&d, &f->core, NULL, UINT32_MAX, out);
 	while (dump_go_on(&d))
 		;
 	assert_int_equal(fclose(out), 0);
@@ -150,7 +149,7 @@ static unsigned occurs(const char *text, const char *fmt, uint32_t key)
 	return n;
 }
 
-enum { REGIONS = 1000, QPS = 100 };
+enum { REGIONS = 1000, QPS = 100, PIECE_BYTES = 20000 };
 
 /* A dump is written in pieces, and the turn is free between them. An object that is
  * destroyed meanwhile is left out or was written before; every other object is written
@@ -172,10 +171,10 @@ static void it_is_written_in_pieces(void **state)
 		assert_int_equal(mr_reg(f->pd, memory, sizeof(memory), i, 0, &mr[i]), 0);
 	for (unsigned i = 0; i < QPS; i++)
 		qp[i] = fix_qp(f, IBV_QPT_UD);
-	dump_begin(&d, &f->core, NULL, out);
+	dump_begin(&d, &f->core, NULL, UINT32_MAX, out);
 	while (dump_go_on(&d)) {
 		fflush(out);
-		assert_in_range(len - was, 0, 150 * 2 * 64);
+		assert_in_range(len - was, 0, PIECE_BYTES);
 		was = len;
 		if (d.kind && !last) { /* at the first region: destroy one, and a QP */
 			last = mr[0]->ibv.lkey;
@@ -197,8 +196,33 @@ static void it_is_written_in_pieces(void **state)
 	fix_close(f);
 }
 
-/* A dump passes over an object whose lock is taken, since the lock's holder may wait for
- * a lock or turn that the dump holds. */
+/* Each piece wakes the process: kinds that nobody wants make none. */
+static void few_pieces_for_one_kind(void **state)
+{
+	struct fix *f = fix_open(8);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	struct qp *qp = fix_qp(f, IBV_QPT_UD);
+	enum { MOST = 6 }; /* QPs are looked for in four */
+	unsigned pieces = 1;
+	struct dump_text d;
+
+	(void)state;
+	dump_begin(&d, &f->core, NULL, 1u << DUMP_QP, out);
+	while (dump_go_on(&d))
+		pieces++;
+	assert_int_equal(fclose(out), 0);
+	assert_in_range(pieces, 1, MOST);
+	assert_int_equal(occurs(text, "\nqp ", 0), 1);
+	assert_null(strstr(text, "\npd "));
+	assert_int_equal(qp_destroy(qp), 0);
+	free(text);
+	fix_close(f);
+}
+
+/* A dump passes over an object whose lock stays taken, since the lock's holder may wait
+ * for a lock or turn that the dump holds. */
 static void what_is_locked_is_passed_over(void **state)
 {
 	struct fix *f = fix_open(8);
@@ -219,51 +243,103 @@ static void what_is_locked_is_passed_over(void **state)
 	fix_close(f);
 }
 
-static char *answer_of(int32_t error, const char *text, size_t here, int *why)
+/* A thread may be preempted while it holds a lock: what is free later is shown, once. */
+static void what_is_free_later_is_shown(void **state)
 {
-	char body[64];
-	const size_t len = sizeof(error) + strlen(text);
-	struct msg m = { .body = body, .len = len, .here = here, .memory = -1 };
-	struct host_said s = { .type = HOST_DUMP_TEXT, .len = len, .msg = &m };
-	size_t n = 0;
-	char *got;
-
-	memcpy(body, &error, sizeof(error));
-	memcpy(body + sizeof(error), text, strlen(text));
-	got = dump_read(&s, why, &n);
-	assert_int_equal(n, got ? strlen(text) : 0);
-	return got;
-}
-
-/* The process that answers may be hostile: its answer must not send escape sequences to
- * the terminal. (That it does not block the asker, nor change while it is read, is
- * sys/msg's business.) */
-static void answers_are_checked(void **state)
-{
-	int why;
-	char *text = answer_of(0, "qp\n\033[2J\x80", 64, &why);
+	struct fix *f = fix_open(8);
+	struct qp *qp = fix_qp(f, IBV_QPT_UD), *other = fix_qp(f, IBV_QPT_UD);
+	FILE *out;
+	char *text = NULL;
+	struct dump_text d;
+	size_t len = 0;
 
 	(void)state;
-	assert_string_equal(text, "qp\n?[2J?");
-	assert_int_equal(why, 0);
+	out = open_memstream(&text, &len);
+	lock_take(&qp->lock);
+	brief_take(&f->scq->lock);
+	dump_begin(&d, &f->core, NULL, 1 << DUMP_QP | 1 << DUMP_CQ, out);
+	while (d.kind != DUMP_CQ || d.again < 3)
+		assert_true(dump_go_on(&d));
+	brief_give(&f->scq->lock);
+	while (d.kind != DUMP_QP || d.again < 3)
+		assert_true(dump_go_on(&d));
+	lock_give(&qp->lock);
+	while (dump_go_on(&d))
+		;
+	assert_int_equal(fclose(out), 0);
+	mark_drop(text);
+	assert_null(strstr(text, "busy"));
+	assert_null(strstr(text, "pd 0")); /* only what was asked for */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(occurs(text, "cq %u:", (i ? f->rcq : f->scq)->ex.handle),
+				 1);
+		assert_int_equal(occurs(text, "qp 0x%06x:", (i ? qp : other)->qpn), 1);
+	}
 	free(text);
-	text = answer_of(0, "", 64, &why);
-	assert_string_equal(text, "");
+	assert_int_equal(qp_destroy(qp), 0);
+	assert_int_equal(qp_destroy(other), 0);
+	fix_close(f);
+}
+
+/* Queues' indices have 32 bits, and pass 0. */
+static void counts_have_64_bits(void **state)
+{
+	struct fix *f = fix_open(8);
+	struct qp *qp = fix_qp(f, IBV_QPT_RC);
+	char *text;
+
+	(void)state;
+	qp->tp.traffic.done = 3;
+	qp->past.traffic.done = 1ull << 33;
+	qp->sq.head = qp->sq.tail = UINT32_MAX;
+	free(dump_of(f));
+	qp->sq.head += 5;
+	qp->sq.tail += 3;
+	qp->rq.head = qp->rq.tail = 7;
+	text = dump_of(f);
+	expect_line(text,
+		    "requests: posted 4294967300, completed 4294967298; received 7; by");
+	expect_line(text, "mapped 8589934595 of 0 bytes");
 	free(text);
-	assert_null(answer_of(-EPERM, "", 64, &why));
-	assert_int_equal(why, -EPERM);
-	assert_null(answer_of(0, "not all of it", 7, &why)); /* it was changed */
-	assert_int_equal(why, -EPROTO);
+	qp->sq.tail = qp->sq.head;
+	assert_int_equal(qp_destroy(qp), 0);
+	fix_close(f);
+}
+
+/* A pause is only for who has a lock. */
+static void pieces_follow_at_once(void **state)
+{
+	struct fix *f = fix_open(8);
+	const struct asker by = { 0 };
+	struct dumper d;
+
+	(void)state;
+	dumper_init(&d, &f->core, NULL);
+	assert_int_equal(dump_ask(&d, &by, UINT32_MAX, 1000), 0);
+	d.source.ops->run(&d.source, 1000);
+	assert_true(source_at(&d.source) == 1000);
+	brief_take(&f->scq->lock);
+	while (!d.text.again) {
+		assert_true(source_at(&d.source) == 1000);
+		d.source.ops->run(&d.source, 1000);
+	}
+	brief_give(&f->scq->lock);
+	assert_true(source_at(&d.source) > 1000);
+	dumper_fini(&d);
+	fix_close(f);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_object_is_there),
+		cmocka_unit_test(pieces_follow_at_once),
 		cmocka_unit_test(windows_paths_and_types),
 		cmocka_unit_test(it_is_written_in_pieces),
+		cmocka_unit_test(few_pieces_for_one_kind),
 		cmocka_unit_test(what_is_locked_is_passed_over),
-		cmocka_unit_test(answers_are_checked),
+		cmocka_unit_test(what_is_free_later_is_shown),
+		cmocka_unit_test(counts_have_64_bits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

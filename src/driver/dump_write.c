@@ -4,12 +4,16 @@
  * It writes in pieces with other turns in between; objects destroyed meanwhile are left
  * out. QPs and connections stay while the turn is held. All other objects are found in
  * the table of live objects, which is locked for part of a piece. A lock that protects
- * an object's numbers is only tried, because its holder may wait for that table.
+ * an object's numbers is only tried, because its holder may wait for that table. It is
+ * tried for some microseconds, and if a thread holds it longer, again after the other
+ * objects, up to AGAIN times: by then another processor may have run that thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "driver/dump.h"
+#include "raw/packet.h"
+#include "shm/shm.h"
 #include "sys/addr.h"
 #include "sys/list.h"
 #include "sys/live.h"
@@ -27,7 +31,10 @@
 enum {
 	MOST = 1 << 16, /* objects of a kind: an asker accepts 128 MiB of text */
 	PIECE = 32,	/* objects shown in a turn: about 0.1 ms */
+	PIECE_QPS = 12, /* QPs, which have more lines */
 	PLACES = 4096,	/* number of indices for QPs */
+	TRIES = 200,	/* of a lock, some 10 us */
+	AGAIN = 400,	/* rounds, with 50 us between them at least */
 };
 
 static bool room(struct dump_text *d)
@@ -40,11 +47,57 @@ static bool room(struct dump_text *d)
 	return true;
 }
 
-static void end_kind(struct dump_text *d, const char *name)
+/* --- objects that are locked --------------------------------------------- */
+
+/* In a round of looking again, is the object one of those? */
+static bool is_wanted(const struct dump_text *d, const void *object)
 {
-	if (d->more)
-		fprintf(d->out, "more: {count=%u} of {kind=%s}\n", d->more, name);
-	d->lines = d->more = 0;
+	if (!d->again)
+		return true;
+	for (unsigned i = 0; i < d->nheld; i++)
+		if (d->held[i] == object)
+			return true;
+	return false;
+}
+
+static void was_shown(struct dump_text *d, const void *object)
+{
+	for (unsigned i = 0; i < d->nheld; i++)
+		if (d->held[i] == object)
+			d->held[i] = d->held[--d->nheld];
+}
+
+/* The object's lock is taken. Returns true if it will be looked at again. */
+static bool comes_again(struct dump_text *d, const void *object)
+{
+	if (d->again == AGAIN)
+		return false;
+	if (d->again)
+		return true;
+	if (d->nheld == DUMP_HELD)
+		return false;
+	d->held[d->nheld++] = object;
+	return true;
+}
+
+static NO_TSA bool try_brief(struct brief_lock *l) TRY_ACQUIRES(true, *l)
+{
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (brief_try(l))
+			return true;
+		lock_pause();
+	}
+	return false;
+}
+
+static NO_TSA bool try_lock(struct lock *l) TRY_ACQUIRES(true, *l)
+{
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (lock_try(l))
+			return true;
+		lock_pause();
+	}
+	return false;
 }
 
 /* --- what is in the table of what lives ---------------------------------- */
@@ -112,17 +165,22 @@ static void show_cq(struct live *l, void *arg)
 	struct cq *cq = container_of(l, struct cq, live);
 	struct dump_text *d = arg;
 
-	if (cq->core != d->core || !room(d))
+	if (cq->core != d->core || !is_wanted(d, cq))
 		return;
-	fprintf(d->out, "cq {handle=%u}: ", cq->ex.handle);
-	if (!brief_try(&cq->lock)) {
-		fputs("{lock=busy}\n", d->out);
+	if (!try_brief(&cq->lock)) {
+		if (!comes_again(d, cq) && room(d))
+			fprintf(d->out, "cq {handle=%u}: {lock=busy}\n", cq->ex.handle);
+		return;
+	}
+	was_shown(d, cq);
+	if (!room(d)) {
+		brief_give(&cq->lock);
 		return;
 	}
 	fprintf(d->out,
-		"entries {entries=%u} of {size=%u}, armed {armed=%s}%s, "
+		"cq {handle=%u}: entries {entries=%u} of {size=%u}, armed {armed=%s}%s, "
 		"used by {users=%u} work queues\n",
-		cq->head - cq->tail, cq->cap, armed[cq_armed(cq)],
+		cq->ex.handle, cq->head - cq->tail, cq->cap, armed[cq_armed(cq)],
 		cq->overrun ? ", {state=overrun}" : "", atomic_load(&cq->users));
 	brief_give(&cq->lock);
 }
@@ -139,15 +197,20 @@ static void show_srq(struct live *l, void *arg)
 	struct srq *srq = container_of(l, struct srq, live);
 	struct dump_text *d = arg;
 
-	if (srq->core != d->core || !room(d))
+	if (srq->core != d->core || !is_wanted(d, srq))
 		return;
-	fprintf(d->out, "srq {number=0x%06x}: ", srq->num);
-	if (!lock_try(&srq->lock)) {
-		fputs("{lock=busy}\n", d->out);
+	if (!try_lock(&srq->lock)) {
+		if (!comes_again(d, srq) && room(d))
+			fprintf(d->out, "srq {number=0x%06x}: {lock=busy}\n", srq->num);
 		return;
 	}
-	fprintf(d->out, "receives {receives=%u} of {size=%u}",
-		srq_rq(srq)->head - srq_rq(srq)->tail, srq_rq(srq)->cap);
+	was_shown(d, srq);
+	if (!room(d)) {
+		lock_give(&srq->lock);
+		return;
+	}
+	fprintf(d->out, "srq {number=0x%06x}: receives {receives=%u} of {size=%u}",
+		srq->num, srq_rq(srq)->head - srq_rq(srq)->tail, srq_rq(srq)->cap);
 	not_returned(d, "not_returned", srq_rq(srq)->tail - srq_rq(srq)->returned);
 	fprintf(d->out, ", limit {limit=%u}, pd {pd=%u}, used by {users=%u} QPs\n",
 		srq->limit, srq->pd->ibv.handle, atomic_load(&srq->users));
@@ -158,10 +221,13 @@ static const struct {
 	enum live_kind kind;
 	void (*show)(struct live *l, void *arg);
 	const char *name;
-} kinds[] = {
-	{ LIVE_PD, show_pd, "pd" }, { LIVE_MR, show_mr, "mr" },
-	{ LIVE_MW, show_mw, "mw" }, { LIVE_AH, show_ah, "ah" },
-	{ LIVE_CQ, show_cq, "cq" }, { LIVE_SRQ, show_srq, "srq" },
+} of_kind[] = {
+	[DUMP_PD] = { LIVE_PD, show_pd, "pd" },
+	[DUMP_MR] = { LIVE_MR, show_mr, "mr" },
+	[DUMP_MW] = { LIVE_MW, show_mw, "mw" },
+	[DUMP_AH] = { LIVE_AH, show_ah, "ah" },
+	[DUMP_CQ] = { LIVE_CQ, show_cq, "cq" },
+	[DUMP_SRQ] = { LIVE_SRQ, show_srq, "srq" },
 };
 
 /* --- queue pairs --------------------------------------------------------- */
@@ -189,17 +255,73 @@ static void show_queues(struct dump_text *d, const struct qp *qp)
 	fputc('\n', d->out);
 }
 
-static void show_qp(struct dump_text *d, struct qp *qp)
+/* What carries the QP's packets. */
+static const char *carrier(const struct qp *qp)
+{
+	if (qp->transport == &shm_transport)
+		return atomic_load(&qp->tp.at_once) ? "mapped" : "ring";
+	if (qp->transport == &packet_transport)
+		return qp->transport->name;
+	switch (qp->dev->kind->id) {
+	case KIND_ROCE:
+		break;
+	case KIND_IB:
+		return "fabric";
+	case KIND_IWARP:
+		return "tcp";
+	}
+	return "udp";
+}
+
+static void show_counts(struct dump_text *d, struct qp *qp)
+{
+	struct qp_past *p = &qp->past;
+	struct traffic all = p->traffic;
+	const uint32_t received = qp->srq ? qp->recv.srqs : qp->rq.tail;
+
+	traffic_add(&all, &qp->tp.traffic);
+	fprintf(d->out,
+		"    requests: posted {posted=%" PRIu64 "}, completed {completed=%" PRIu64
+		"}; received {received=%" PRIu64 "}; by {by=%s}: sent {sent=%" PRIu64
+		"} of {sent_bytes=%" PRIu64 "} bytes, came in {came=%" PRIu64
+		"} of {came_bytes=%" PRIu64 "} bytes; mapped {mapped=%" PRIu64
+		"} of {mapped_bytes=%" PRIu64 "} bytes, copies {copies=%" PRIu64
+		"} of {copied_bytes=%" PRIu64 "} bytes\n",
+		qp_posted(qp), qp_follow(&p->completed, qp->sq.tail),
+		qp_follow(&p->received, received), carrier(qp), all.sent, all.sent_bytes,
+		all.got, all.got_bytes, all.done, all.done_bytes, p->copied,
+		p->copied_bytes);
+	fprintf(d->out,
+		"    sent again {sent_again=%" PRIu64 "}, timeouts {timeouts=%" PRIu64
+		"}, RNR in {rnr_in=%" PRIu64 "} and out {rnr_out=%" PRIu64
+		"}, NAK in {nak_in=%" PRIu64 "} and out {nak_out=%" PRIu64
+		"}, came too early {early=%" PRIu64 "}, again {duplicates=%" PRIu64
+		"}, out of order {out_of_order=%" PRIu64 "}\n",
+		p->event[IB_TX_RETRANSMIT], p->event[IB_TX_TIMEOUT], p->event[IB_RX_RNR],
+		p->event[IB_TX_RNR], p->event[IB_RX_NAK], p->event[IB_TX_NAK],
+		p->event[IB_RX_LATE], p->event[IB_RX_DUPLICATE],
+		p->event[IB_RX_OUT_OF_ORDER]);
+}
+
+/* Returns false if its lock is taken: it is looked at again in the next piece. */
+static bool show_qp(struct dump_text *d, struct qp *qp)
 {
 	char ip[INET6_ADDRSTRLEN], text[640] = "";
 
-	if (!room(d))
-		return;
-	fprintf(d->out, "qp {number=0x%06x}: ", qp->qpn);
-	if (!lock_try(&qp->lock)) {
-		fputs("{lock=busy}\n", d->out);
-		return;
+	if (!try_lock(&qp->lock)) {
+		if (d->again++ < AGAIN)
+			return false;
+		d->again = 0;
+		if (room(d))
+			fprintf(d->out, "qp {number=0x%06x}: {lock=busy}\n", qp->qpn);
+		return true;
 	}
+	d->again = 0;
+	if (!room(d)) {
+		lock_give(&qp->lock);
+		return true;
+	}
+	fprintf(d->out, "qp {number=0x%06x}: ", qp->qpn);
 	fprintf(d->out, "{type=%s} {state=%s} on {device=%s}, {way=%s}", qp->kind->name,
 		qp_state_name(qp->state), qp->dev->ibv.name, qp->transport->name);
 	if (qp->type != IBV_QPT_UD && qp->state >= IBV_QPS_RTR && qp->attr.dest_qp_num)
@@ -210,11 +332,13 @@ static void show_qp(struct dump_text *d, struct qp *qp)
 				 : "\n",
 	      d->out);
 	show_queues(d, qp);
+	show_counts(d, qp);
 	if (qp->transport->describe && qp->state >= IBV_QPS_RTR)
 		qp->transport->describe(qp, text, sizeof(text));
 	if (*text)
 		fprintf(d->out, "    %s\n", text);
 	lock_give(&qp->lock);
+	return true;
 }
 
 /* Returns false when all QPs have been shown. */
@@ -222,36 +346,63 @@ static bool show_qps(struct dump_text *d)
 {
 	const uint64_t end = d->at + PLACES < QPN_INDICES ? d->at + PLACES : QPN_INDICES;
 
-	for (unsigned shown = 0; d->at < end && shown < PIECE; d->at++) {
+	for (unsigned shown = 0; d->at < end && shown < PIECE_QPS; d->at++) {
 		struct qp *qp = numbers_at(&d->core->qps, (uint32_t)d->at);
 
 		if (!qp)
 			continue;
-		show_qp(d, qp);
+		if (!show_qp(d, qp))
+			return true;
 		shown++;
 	}
 	return d->at < QPN_INDICES;
 }
 
-void dump_begin(struct dump_text *d, struct core *core, struct cm *cm, FILE *out)
+void dump_begin(struct dump_text *d, struct core *core, struct cm *cm, uint32_t kinds,
+		FILE *out)
 {
-	*d = (struct dump_text){ .core = core, .cm = cm, .out = out };
+	*d = (struct dump_text){ .core = core, .cm = cm, .out = out, .kinds = kinds };
 	fprintf(out, "slot {slot=%u}\n", core->slot);
+}
+
+static bool is_asked_for(const struct dump_text *d)
+{
+	return d->kinds >> d->kind & 1;
+}
+
+/* One piece of the present kind. Returns false at its end. */
+static bool show_some(struct dump_text *d)
+{
+	if (d->kind == DUMP_CM)
+		return d->cm && cm_describe(d->cm, &d->place, d->out);
+	if (d->kind == DUMP_QP)
+		return show_qps(d);
+	if (live_next(of_kind[d->kind].kind, &d->at, PIECE, of_kind[d->kind].show, d))
+		return true;
+	if (!d->nheld || d->again == AGAIN)
+		return false;
+	d->again++;
+	d->at = 0;
+	return true;
+}
+
+static void end_kind(struct dump_text *d)
+{
+	if (d->more)
+		fprintf(d->out, "more: {count=%u} of {kind=%s}\n", d->more,
+			d->kind == DUMP_QP ? "qp" : of_kind[d->kind].name);
+	d->lines = d->more = d->nheld = d->again = 0;
+	d->at = 0;
 }
 
 bool dump_go_on(struct dump_text *d)
 {
-	const unsigned n = sizeof(kinds) / sizeof(kinds[0]);
-
-	if (d->kind < n &&
-	    live_next(kinds[d->kind].kind, &d->at, PIECE, kinds[d->kind].show, d))
+	if (d->kind < DUMP_KINDS && is_asked_for(d) && show_some(d))
 		return true;
-	if (d->kind == n && show_qps(d))
-		return true;
-	if (d->kind > n)
-		return d->cm && cm_describe(d->cm, &d->place, d->out);
-	end_kind(d, d->kind < n ? kinds[d->kind].name : "qp");
-	d->kind++;
-	d->at = 0;
-	return true;
+	if (d->kind < DUMP_CM)
+		end_kind(d);
+	do
+		d->kind++;
+	while (d->kind < DUMP_KINDS && !is_asked_for(d));
+	return d->kind < DUMP_KINDS;
 }

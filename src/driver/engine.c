@@ -152,7 +152,7 @@ static bool is_asleep(const struct engine *e)
 
 /* Wakes the processes that output is for. Returns true if some of it is for this process;
  * got: takes that in. */
-static bool wake(struct engine *e, struct source_got *got, uint64_t now)
+static bool wake_peers(struct engine *e, struct source_got *got, uint64_t now)
 	REQUIRES(e->core->turn)
 {
 	bool own = false;
@@ -224,7 +224,7 @@ static struct engine_did output(struct engine *e, struct qp *first, uint64_t now
 	do {
 		serve_due(e, now, limit);
 		takes = !has_done(e, limit) && !e->core->leaving;
-		own = wake(e, takes ? &got : NULL, now);
+		own = wake_peers(e, takes ? &got : NULL, now);
 	} while (own && takes);
 	return (struct engine_did){
 		.output = e->core->round.spent,
@@ -329,7 +329,7 @@ struct engine_did engine_take_rings(struct engine *e, uint64_t now)
 	if (due_any(e->core)) {
 		turn_prolong(&e->core->turn);
 		did = output(e, NULL, now, ENGINE_TX);
-	} else if (wake(e, NULL, now)) {
+	} else if (wake_peers(e, NULL, now)) {
 		did.next = 0;
 	}
 	did.ring = n > 0;
@@ -371,6 +371,18 @@ static void have_heard(struct engine *e, bool any) REQUIRES(e->core->turn)
 	e->hearing.from = 0;
 }
 
+void engine_hear(struct engine *e, uint64_t now)
+{
+	struct source_got got = { 0 };
+
+	if (atomic_load_explicit(&e->broken, memory_order_relaxed) ||
+	    e->core->round.must_hear)
+		return;
+	(void)take_input(e, SOURCE_SOCKETS, SOURCE_TURN, &got, now);
+	if (take_input(e, SOURCE_RINGS, SOURCE_TURN, &got, now))
+		e->piped = now;
+}
+
 struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 {
 	struct source_got sockets = { 0 }, rings = { 0 };
@@ -410,6 +422,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
 		did.next = is_asleep(e) ? engine_deadline(e) : NEVER;
 	}
 	did.gathered = gathered;
+	did.bulk = e->core->round.bulk;
+	e->core->round.bulk = false;
 	e->whole = now;
 	e->glances = e->glanceable && is_recent(e->piped, now) ? GLANCES : 0;
 	did.socket = by_sockets;
@@ -442,5 +456,6 @@ struct engine_did engine_whole_turn(struct engine *e, uint64_t now)
 	did.socket += first.socket;
 	did.one_sided |= first.one_sided;
 	did.gathered |= first.gathered;
+	did.bulk |= first.bulk;
 	return did;
 }

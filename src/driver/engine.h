@@ -20,6 +20,7 @@
 #include "sys/source.h"
 #include "verbs/core.h"
 
+struct channel;
 struct qp;
 
 enum {
@@ -46,6 +47,19 @@ struct pollers {
 	/* set by a poll that found a completion, since one last ran the engine: whichever
 	 * thread's turn that was due to, its program is not idle */
 	atomic_bool got;
+};
+
+/* Threads of the program that wait for an event of a completion channel (wait.c). One at
+ * a time serves the NIC meanwhile. */
+struct waits {
+	atomic_uint n; /* all that wait */
+	/* one of them, which waits at this channel, serves; NULL: none */
+	const struct channel *_Atomic at;
+	/* it sleeps; the rings are marked for it. Set with the turn held. */
+	atomic_bool asleep;
+	atomic_bool brisk;	   /* it comes back soon, as long as it polls */
+	_Atomic uint64_t last;	   /* ns; when it last ran the engine */
+	_Atomic uint64_t alone_at; /* ns; before this, none serves */
 };
 
 /* The engine's own thread (engine_thread.c). */
@@ -97,6 +111,7 @@ struct engine {
 	uint64_t whole;	    /* ns; when a turn last was no short one */
 	atomic_bool broken; /* the program has closed our descriptors */
 	struct pollers pollers;
+	struct waits waits;
 	struct engine_thread thread;
 };
 
@@ -105,6 +120,7 @@ struct engine_did {
 	bool ring;	  /* input came by a ring, */
 	bool one_sided;	  /* or input came that the program need not poll for */
 	bool gathered;	  /* posts had waited for this turn */
+	bool bulk;	  /* much goes by a ring: more follows soon */
 	unsigned output;  /* datagrams to be sent, */
 	unsigned refused; /* those of them that found no room */
 	/* ns; when there is work without input, for engine_settle(). Computed only while
@@ -129,6 +145,8 @@ struct engine_did engine_turn(struct engine *e, uint64_t now, bool later)
  * follows if an expired timer, or a MAD, waits until all input has been read. */
 struct engine_did engine_whole_turn(struct engine *e, uint64_t now)
 	REQUIRES(e->core->turn);
+/* Takes input in, and sends nothing: the caller's next turn follows soon. */
+void engine_hear(struct engine *e, uint64_t now) REQUIRES(e->core->turn);
 /* May a poller have a short turn, in which only rings are looked at, before the next
  * whole one?  The turn may be a brief one until there is output. */
 bool engine_may_glance(const struct engine *e) REQUIRES(e->core->turn);
@@ -167,6 +185,9 @@ struct bed {
 void bed_make(struct bed *b, const struct engine *e, bool thread);
 /* Around the turn that follows the sleep: its sources' descriptors that were readable. */
 void bed_ready(const struct bed *b, bool ready);
+/* A thread sleeps on the rings from now on: marks them. Returns true if there is input,
+ * or a ring is not marked. Or they are left to threads that poll: false. */
+bool engine_mark_rings(const struct engine *e, bool sleeps) REQUIRES(e->core->turn);
 /* Returns when there is work without input, in ns. */
 uint64_t engine_deadline(struct engine *e) REQUIRES(e->core->turn);
 
@@ -181,6 +202,8 @@ void engine_thread_stop(struct engine *e);
 /* closes the thread's own descriptors; for fork, too */
 void engine_close_fds(struct engine *e);
 void engine_kick(struct engine *e);
+/* The thread watches all input for a while: a program sleeps that does not serve. */
+void engine_watch(struct engine *e);
 
 /* Stops the engine for good: the program closed our descriptors. */
 void engine_break(struct engine *e, const char *what) REQUIRES(e->core->turn);

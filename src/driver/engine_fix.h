@@ -18,9 +18,9 @@
 #include "driver/nic_own.h"
 #include "driver/sources.h"
 #include "ib/ib.h"
-#include "local/local.h"
 #include "net/batch.h"
 #include "net/ip_addr.h"
+#include "shm/peers.h"
 #include "shm/shm.h"
 #include "sys/clock.h"
 #include "verbs/core.h"
@@ -172,11 +172,7 @@ static const struct link_ops link_ops = {
 };
 
 static const struct nic_link_ops nl_ops = { .carries = NULL };
-static const struct local_ops rings = {
-	.segments = shm_segments,
-	.words = shm_words,
-	.news = shm_news,
-};
+static const struct peers_ops rings = { 0 };
 
 static const struct source_ops nl_source = { .input = links_input };
 
@@ -193,7 +189,7 @@ NO_TSA static int begin(void **state)
 	assert_int_equal(heap_reserve(&t.e->timers, QPS), 0);
 	t.nic->core.timers = &t.e->timers;
 	assert_int_equal(ib_open(&t.nic->core, 0), 0);
-	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, &rings, NULL),
+	assert_int_equal(peers_open(&t.nic->core, NULL, LOCAL_PIPE, NULL, &rings, NULL),
 			 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, &site, 1), 0);
@@ -229,7 +225,7 @@ NO_TSA static int end(void **state)
 	heap_fini(&t.e->timers);
 	conns_close(t.nic->conns);
 	cm_close(t.nic->cm);
-	local_close(&t.nic->core);
+	peers_close(&t.nic->core);
 	ib_close(&t.nic->core);
 	core_fini(&t.nic->core);
 	free(t.nic);

@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -40,12 +39,21 @@
 /* The thread's own descriptors. */
 enum { P_KICK, P_ALARM };
 
+/* Are the rings left to a thread that waits for an event? It is kicked then. */
+static bool others_are_kicked(const struct engine *e)
+{
+	return e->thread.watch[SOURCE_RINGS].left &&
+	       atomic_load_explicit(&e->waits.brisk, memory_order_relaxed);
+}
+
 /* The thread leaves input to pollers; another that sleeps runs no errands. */
 static bool wakes(const struct engine *e, const struct source_fd *fd, bool thread)
 {
-	if (thread)
-		return fd->is != SOURCE_INPUT || !e->thread.watch[SOURCE_SOCKETS].left;
-	return fd->is != SOURCE_CALL;
+	if (!thread)
+		return fd->is != SOURCE_CALL;
+	if (fd->is == SOURCE_KICK)
+		return !others_are_kicked(e);
+	return fd->is != SOURCE_INPUT || !e->thread.watch[SOURCE_SOCKETS].left;
 }
 
 void bed_make(struct bed *b, const struct engine *e, bool thread)
@@ -87,6 +95,13 @@ void engine_kick(struct engine *e)
 	    errno != EAGAIN)
 		log_debug("cannot wake the engine thread: %s", strerror(errno));
 	cancel_let(was);
+}
+
+void engine_watch(struct engine *e)
+{
+	atomic_store(&e->thread.armed, true);
+	if (atomic_load(&e->thread.sleeping) && !atomic_load(&e->thread.watching))
+		engine_kick(e);
 }
 
 /* Makes the alarm expire at `at` (ns) or earlier. */
@@ -172,8 +187,7 @@ static bool misses_rings(const struct engine *e)
 	return !e->thread.watch[SOURCE_RINGS].left && !e->thread.marked;
 }
 
-/* The thread watches the rings from now on, or leaves them to others. */
-static bool rings_sleep(const struct engine *e, bool sleeps) REQUIRES(e->core->turn)
+bool engine_mark_rings(const struct engine *e, bool sleeps)
 {
 	bool any = false;
 
@@ -193,7 +207,7 @@ static void lie_down(struct engine *e) REQUIRES(e->core->turn)
 	atomic_store_explicit(&e->thread.watching, watch, memory_order_relaxed);
 	atomic_store(&e->thread.sleeping, true);
 	if (!e->thread.watch[SOURCE_RINGS].left)
-		e->thread.marked = !rings_sleep(e, true);
+		e->thread.marked = !engine_mark_rings(e, true);
 	if (watch)
 		at = engine_deadline(e);
 	atomic_store_explicit(&e->thread.sleep_until,
@@ -258,15 +272,29 @@ static bool nap(struct engine *e, struct bed *b)
 	return !atomic_load(&e->broken) && see_why(e, b);
 }
 
+/* A thread that waits for an event, and sleeps on the sources itself, is as good as one
+ * that polls. */
+static uint64_t last_poll(const struct engine *e, uint64_t now)
+{
+	const uint64_t polled = atomic_load_explicit(&e->pollers.last,
+						     memory_order_relaxed),
+		       waited =
+			       atomic_load_explicit(&e->waits.last, memory_order_relaxed);
+
+	if (atomic_load_explicit(&e->waits.asleep, memory_order_relaxed))
+		return now;
+	return polled > waited ? polled : waited;
+}
+
 static struct watch_seen look_around(struct engine *e)
 {
 	struct watch_seen s = {
 		.now = clock_ns(),
 		.slept = e->thread.slept,
-		.polled = atomic_load_explicit(&e->pollers.last, memory_order_relaxed),
 		.armed = atomic_exchange(&e->thread.armed, false),
 	};
 
+	s.polled = last_poll(e, s.now);
 	/* A poll that only sets the flag reads no clock, but it came after the thread
 	 * went to sleep. */
 	if (atomic_exchange_explicit(&e->pollers.polled, false, memory_order_relaxed) &&
@@ -286,8 +314,9 @@ static void watch_all(struct engine *e, const struct watch_seen *s, struct engin
 	for (int i = 0; i < SOURCE_KINDS; i++)
 		watch_see(&e->thread.watch[i], s, e->thread.woken.by[i], late[i]);
 	e->thread.marked = false;
-	if (e->thread.watch[SOURCE_RINGS].left && !left)
-		(void)rings_sleep(e, false);
+	if (e->thread.watch[SOURCE_RINGS].left && !left &&
+	    !atomic_load_explicit(&e->waits.asleep, memory_order_relaxed))
+		(void)engine_mark_rings(e, false);
 }
 
 /* Was the thread woken for something that pollers do not take in? */
@@ -305,7 +334,7 @@ static bool stays_for(struct engine *e, const struct engine_did *did, uint64_t n
 	const struct watch *w = e->thread.watch;
 
 	bulk_took(&e->thread.bulk, did->socket, now);
-	if (did->one_sided && !w[SOURCE_RINGS].left)
+	if ((did->one_sided || did->bulk) && !w[SOURCE_RINGS].left)
 		bulk_took(&e->thread.bulk, BULK, now);
 	return bulk_goes_on(&e->thread.bulk, now) &&
 	       !(w[SOURCE_SOCKETS].left && w[SOURCE_RINGS].left);
@@ -407,19 +436,12 @@ void engine_close_fds(struct engine *e)
 
 int engine_thread_start(struct engine *e)
 {
-	sigset_t all, old;
 	int rc = make_fds(e);
 
 	if (rc)
 		return rc;
 	e->thread.cpus_known = placement_choose(&e->thread.cpus) == 0;
-
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = threads_create(&e->thread.id, NULL, engine_main, e);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
 		engine_close_fds(e);
 	else

@@ -271,12 +271,14 @@ int ethernet_open(struct ethernet **out, struct nic *nic, const struct conf *con
 	if (rc)
 		goto close_link;
 	links_add(&nic->links, &eth->nl, &eth_source_ops);
+	wraps_know(nic, conf, eth->nl.link, roce_inner(eth->nl.link), false);
 	*out = eth;
 	return 0;
 
 close_link:
 	eth->nl.link->ops->close(eth->nl.link);
 close_port:
+	wraps_close(nic);
 	port_close(eth->port);
 free_eth:
 	free(eth);

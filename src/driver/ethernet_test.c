@@ -81,12 +81,12 @@ static int run_with(const char *key, const char *value, int (*look)(struct nic *
 
 static int has_no_capture(struct nic *nic)
 {
-	return nic->capture || !ethernet_link(nic->ethernet) ? -EBADMSG : 0;
+	return nic->captures || !ethernet_link(nic->ethernet) ? -EBADMSG : 0;
 }
 
 static int has_a_capture(struct nic *nic)
 {
-	return nic->capture ? 0 : -EBADMSG;
+	return nic->captures ? 0 : -EBADMSG;
 }
 
 static void sockets_alone(void **state)

@@ -26,6 +26,7 @@
 #include "sys/inside.h"
 #include "sys/live.h"
 #include "verbs/core.h"
+#include "verbs/cq.h"
 #include "verbs/event.h"
 
 /* What the forking thread has taken or changed. */
@@ -69,7 +70,7 @@ static void before_fork(void)
 	has.copy = share_copy();
 }
 
-static void end(void)
+static void end_fork(void)
 {
 	const sigset_t signals = has.signals;
 	const int cancel = has.cancel;
@@ -98,7 +99,7 @@ NO_TSA static void fork_parent(void)
 		share_let_go();
 	if (has.nic_lock)
 		lock_give(&nic_lock);
-	end();
+	end_fork();
 }
 
 static void close_all(struct engine *e)
@@ -139,6 +140,7 @@ NO_TSA static void fork_child(void)
 		share_copied_to_child();
 	share_forked();
 	live_forked();
+	cq_forked();
 	the_nic = NULL;
 	if (has.nic)
 		leave_nic(has.nic);
@@ -146,7 +148,7 @@ NO_TSA static void fork_child(void)
 	registry_forked();
 	sysfs_forked();
 	lock_init(&nic_lock);
-	end();
+	end_fork();
 }
 
 static void watch_once(void)

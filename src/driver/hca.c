@@ -69,8 +69,8 @@ void hca_fill(struct port *out, const struct plug_port *p)
 		put_gid(&out->gid[i], p->prefix, p->guids[i]);
 }
 
-static int make(const struct plug_ca *ca, const struct identity *id,
-		const struct port *port, struct device **dev)
+static int make_device(const struct plug_ca *ca, const struct identity *id,
+		       const struct port *port, struct device **dev)
 {
 	struct device *d = calloc(1, sizeof(*d));
 	struct identity own = *id;
@@ -107,7 +107,7 @@ int hca_look(const char *fabric, const char *hca, const struct identity *id, boo
 	}
 	hca_fill(&port, &p);
 	if (!*dev)
-		return make(&ca, id, &port, dev);
+		return make_device(&ca, id, &port, dev);
 	*changes = device_fill(*dev, &port);
 	return 0;
 }

@@ -23,11 +23,11 @@
 #include "driver/nic_own.h"
 #include "driver/sources.h"
 #include "ib/ib.h"
-#include "local/local.h"
 #include "net/ip_addr.h"
 #include "net/lid.h"
 #include "net/loop.h"
 #include "net/roce.h"
+#include "shm/peers.h"
 #include "sys/clock.h"
 #include "verbs/device.h"
 
@@ -120,7 +120,7 @@ NO_TSA static int begin(void **state)
 	heap_init(&e->timers);
 	t.nic->core.timers = &e->timers;
 	assert_int_equal(ib_open(&t.nic->core, 0), 0);
-	assert_int_equal(local_open(&t.nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
+	assert_int_equal(peers_open(&t.nic->core, NULL, LOCAL_OFF, "so", NULL, NULL), 0);
 	assert_int_equal(conns_open(&t.nic->conns, &t.nic->core, NULL, NULL), 0);
 	assert_int_equal(cm_open(&t.nic->cm, &t.nic->core, NULL, NULL, 1), 0);
 	e->core = &t.nic->core;
@@ -147,7 +147,7 @@ NO_TSA static int end(void **state)
 		close(t.one[i].pipe[1]);
 	}
 	conns_close(t.nic->conns);
-	local_close(&t.nic->core);
+	peers_close(&t.nic->core);
 	ib_close(&t.nic->core);
 	core_fini(&t.nic->core);
 	free(t.nic);

@@ -28,7 +28,7 @@ struct table {
 
 /* --- messages ------------------------------------------------------------ */
 
-static struct netdev *find(struct table *t, uint32_t ifindex)
+static struct netdev *find_netdev(struct table *t, uint32_t ifindex)
 {
 	for (int i = 0; i < t->n; i++)
 		if (t->v[i].ifindex == ifindex)
@@ -92,7 +92,7 @@ static int on_addr(struct table *t, const struct nlmsghdr *h)
 	const struct ifaddrmsg *m = NLMSG_DATA(h);
 	unsigned len = (unsigned)IFA_PAYLOAD(h);
 	size_t want = m->ifa_family == AF_INET ? 4 : 16;
-	struct netdev *dev = find(t, m->ifa_index);
+	struct netdev *dev = find_netdev(t, m->ifa_index);
 	const void *ip = NULL, *local = NULL;
 	uint32_t flags = m->ifa_flags;
 	uint8_t *to;
@@ -126,7 +126,7 @@ static int on_addr(struct table *t, const struct nlmsghdr *h)
 
 /* --- dumps --------------------------------------------------------------- */
 
-static int ask(int fd, uint16_t type, uint32_t seq)
+static int ask_netlink(int fd, uint16_t type, uint32_t seq)
 {
 	struct {
 		struct nlmsghdr h;
@@ -143,7 +143,7 @@ static int ask(int fd, uint16_t type, uint32_t seq)
 }
 
 /* Handles one answer. Returns 1: more follow; 0: it was the last; -errno. */
-static int answer(struct table *t, const struct nlmsghdr *h)
+static int take_answer(struct table *t, const struct nlmsghdr *h)
 {
 	int rc = 0;
 
@@ -171,7 +171,7 @@ static int answer(struct table *t, const struct nlmsghdr *h)
 
 static int dump(int fd, char *buf, struct table *t, uint16_t type, uint32_t seq)
 {
-	int rc = ask(fd, type, seq);
+	int rc = ask_netlink(fd, type, seq);
 
 	if (rc)
 		return rc;
@@ -187,7 +187,7 @@ static int dump(int fd, char *buf, struct table *t, uint16_t type, uint32_t seq)
 		     h = NLMSG_NEXT(h, len)) {
 			if (h->nlmsg_seq != seq)
 				continue;
-			rc = answer(t, h);
+			rc = take_answer(t, h);
 			if (rc <= 0)
 				return rc;
 		}

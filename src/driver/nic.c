@@ -17,6 +17,7 @@
 #include "ib/ib.h"
 #include "iwarp/iwarp.h"
 #include "raw/packet.h"
+#include "shm/peers.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
@@ -87,13 +88,13 @@ static bool notice_loss(struct engine *e, const char *what)
 
 /* A signal handler must not fork meanwhile: the child would inherit descriptors that it
  * does not know of. */
-static void begin(sigset_t *was) ACQUIRES(nic_lock)
+static void lock_nic(sigset_t *was) ACQUIRES(nic_lock)
 {
 	signals_hold(was);
 	lock_take(&nic_lock);
 }
 
-static void end(const sigset_t *was) RELEASES(nic_lock)
+static void unlock_nic(const sigset_t *was) RELEASES(nic_lock)
 {
 	lock_give(&nic_lock);
 	signals_let(was);
@@ -109,7 +110,7 @@ int nic_open(struct nic **out)
 	if (!conf)
 		return -EINVAL;
 	nic_watch_forks();
-	begin(&was);
+	lock_nic(&was);
 	nic = the_nic;
 	if (!nic || notice_loss(&nic->engine, "opening")) {
 		nic = calloc(1, sizeof(*nic));
@@ -123,7 +124,7 @@ int nic_open(struct nic **out)
 	nic->users++;
 	*out = nic;
 unlock:
-	end(&was);
+	unlock_nic(&was);
 	return rc;
 }
 
@@ -134,14 +135,14 @@ void nic_close(struct nic *nic)
 	sigset_t was;
 	bool last;
 
-	begin(&was);
+	lock_nic(&was);
 	last = --nic->users == 0;
 	if (last && nic == the_nic)
 		the_nic = NULL;
 	/* A NIC that was lost or forked is not taken apart. */
 	if (last && !nic->core.dead && !notice_loss(&nic->engine, "closing"))
 		nic_stop(nic);
-	end(&was);
+	unlock_nic(&was);
 }
 
 /* Tells each connected peer, in portions; a link that stays full ends this. */
@@ -202,6 +203,17 @@ int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest
 	rc = route(nic, qp, dgid, dest_qp);
 	turn_give(&nic->core.turn);
 	return rc;
+}
+
+void nic_begins(struct nic *nic, const struct qp *qp)
+{
+	struct peers *l = peers_of(&nic->core);
+
+	if (!peers_may_avoid(l))
+		return;
+	turn_take(&nic->core.turn);
+	peers_begins(l, qp->qpn);
+	turn_give(&nic->core.turn);
 }
 
 bool nic_same_host(struct nic *nic, struct device *dev, const uint8_t ip[16])

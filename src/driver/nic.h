@@ -5,11 +5,13 @@
 #define DRIVER_NIC_H
 
 #include <infiniband/verbs.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "sys/lock.h"
 
+struct channel;
 struct core;
 struct device;
 struct nic;
@@ -62,8 +64,28 @@ bool nic_poll(struct nic *nic);
 /* A completion queue was found not empty: the program is polling, and not in vain. */
 void nic_polled(struct nic *nic);
 
-/* A completion queue was armed: the program may sleep from now on. */
-void nic_armed(struct nic *nic);
+/* A completion queue of ch was armed: the program may sleep from now on. */
+void nic_armed(struct nic *nic, const struct channel *ch);
+
+/* A thread waits for an event of a completion channel (wait.c). */
+struct nic_wait {
+	struct nic *nic;
+	struct channel *ch;
+	uint64_t since;
+	uint64_t busy; /* ns; when much last went by a ring */
+	bool serves;   /* it serves the NIC, with its signals held off: */
+	sigset_t was;  /* those that were, before */
+	bool got;      /* the caller's: it has a token */
+};
+
+/* Before the thread takes the token of an event by event_queue_wait(): it serves the NIC
+ * itself, if that is best, until there is an event, for 1 ms at most. Returns 0, or
+ * -EINTR as a call that sleeps. It may be cancelled; nic_wait_end() then follows, too. */
+int nic_wait_begin(struct nic_wait *w);
+void nic_wait_end(struct nic_wait *w);
+/* The program ends the NIC, or only ch, perhaps beside a thread that waits: no thread
+ * serves any more when this returns, 1 ms later at most. ch NULL: at any channel. */
+void nic_wait_stop(struct nic *nic, const struct channel *ch);
 
 /* A thread is about to sleep in vain, it seems: the engine looks later
  * (verbs/asleep.h). */
@@ -73,6 +95,8 @@ void nic_doubts(struct nic *nic);
  * NULL: for any GID (UD). Returns 0 or
  * -EADDRINUSE ... */
 int nic_listen(struct nic *nic, const struct device *dev, const uint8_t *gid);
+/* Before a QP enters INIT. */
+void nic_begins(struct nic *nic, const struct qp *qp);
 /* Before a connected QP enters RTR: selects how it reaches QP dest_qp at dgid. Returns
  * 1: on this host by memory, without a port; 0: by the wire; -ENOMEM. */
 int nic_route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp);

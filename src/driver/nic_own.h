@@ -11,10 +11,12 @@
 #include "verbs/core.h"
 
 struct adapter;
+struct captures;
 struct cm;
 struct conf;
 struct conns;
 struct ethernet;
+struct faults;
 struct host;
 struct link;
 struct netdev_monitor;
@@ -43,7 +45,8 @@ struct nic {
 	struct links links;
 	struct ethernet *ethernet; /* one of links */
 	struct adapter *adapter;   /* one of links; NULL: no fabric */
-	struct link *capture;	   /* of wraps.c; NULL: none */
+	struct captures *captures; /* of captures.c; NULL: none yet */
+	struct faults *faults;	   /* of wraps.c */
 	struct cm *cm;
 	struct conns *conns; /* iWARP connections */
 	struct netdev_monitor *monitor;

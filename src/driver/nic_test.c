@@ -138,7 +138,7 @@ NO_TSA static void a_call_of_connection_management_has_the_turn(void **state)
 	turn_take(&nic_core(nic)->turn); /* it has been given back */
 	turn_give(&nic_core(nic)->turn);
 	assert_int_equal(nic_fence(nic, 0x123456), 0); /* no peer writes for it */
-	nic_armed(nic);
+	nic_armed(nic, NULL);
 	nic_close(nic);
 }
 
@@ -301,18 +301,25 @@ NO_TSA __attribute__((unused)) static void an_end_inside_the_turn(void **state)
 
 /* --- dumps ----------------------------------------------------------------- */
 
-struct asker {
+struct answered {
 	char *text; /* NULL: no answer yet */
 	int error;
 };
 
 static void on_text(void *arg, struct host_said *s)
 {
-	struct asker *a = arg;
-	size_t len;
+	struct answered *a = arg;
+	const size_t head = sizeof(struct host_answer);
+	struct host_answer h;
 
-	if (s->type == HOST_DUMP_TEXT)
-		a->text = dump_read(s, &a->error, &len);
+	if (s->type != HOST_ANSWER)
+		return;
+	a->error = msg_get_answer(s->msg, &h);
+	if (!a->error)
+		a->error = h.error;
+	a->text = calloc(1, s->len - head + 1);
+	if (a->text && !a->error)
+		a->error = msg_read(s->msg, head, a->text, s->len - head);
 }
 
 static void ignore(void *arg, const struct dgram *d)
@@ -330,7 +337,9 @@ static void ignore_end(void *arg, uint16_t slot)
 static int ask_for_a_dump(uint16_t slot)
 {
 	static const struct host_ops ops = { ignore, ignore_end, on_text };
-	struct asker a = { .text = NULL };
+	struct host_ask ask = { .kind = ASK_DUMP, .serial = 7 };
+	const struct iovec body = { &ask, sizeof(ask) };
+	struct answered a = { .text = NULL };
 	struct host *host;
 	char want[32];
 	int rc;
@@ -338,7 +347,7 @@ static int ask_for_a_dump(uint16_t slot)
 	if (host_open(&host, &ops, &a))
 		return 2;
 	for (int i = 0; i < 2; i++)
-		while ((rc = host_say(host, slot, HOST_DUMP_ASK, NULL, 0, NULL, 0)) ==
+		while ((rc = host_say(host, slot, HOST_ASK, &body, 1, NULL, 0)) ==
 		       -EAGAIN)
 			host_run(host);
 	while (!rc && !a.text && !a.error) {

@@ -3,7 +3,7 @@
 #include "driver/outbox.h"
 
 #include "driver/tuning.h"
-#include "local/local.h"
+#include "shm/peers.h"
 #include "sys/cancel.h"
 #include "sys/clock.h"
 #include "verbs/core.h"
@@ -67,7 +67,7 @@ static bool stays_here(const struct outbox *o, const struct core *core, unsigned
 {
 	const struct dgram *d = &o->batch.v[i];
 
-	return d->same_host && local_has_pipe(local_of(core), d->to_slot);
+	return d->same_host && peers_has_pipe(peers_of(core), d->to_slot);
 }
 
 static unsigned run_end(const struct batch *b, unsigned i)
@@ -87,13 +87,13 @@ static void no_room(struct outbox *o, unsigned i, uint64_t retry)
 	not_taken(o, i);
 }
 
-static void send_within(struct outbox *o, struct local *local, unsigned i, unsigned end,
+static void send_within(struct outbox *o, struct peers *local, unsigned i, unsigned end,
 			uint64_t now)
 {
 	for (; i < end; i++) {
 		const struct dgram *d = &o->batch.v[i];
 
-		if (d->len && !local_send(local, d->to_slot, d, now))
+		if (d->len && !peers_send(local, d->to_slot, d, now))
 			no_room(o, i, RETRY_PIPE_NS);
 	}
 }
@@ -141,7 +141,7 @@ bool out_flush(struct outbox *o, struct core *core, uint64_t now)
 			continue;
 		}
 		if (stays_here(o, core, i)) {
-			send_within(o, local_of(core), i, end, now);
+			send_within(o, peers_of(core), i, end, now);
 			continue;
 		}
 		while (end < b->n && b->v[end].len && b->v[end].link == b->v[i].link &&

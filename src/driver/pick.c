@@ -95,7 +95,7 @@ bool pick_some(const char *list, const struct netdev *net, int n)
 }
 
 /* Appends name to the string in out. */
-static void append(char *out, size_t size, const char *name, size_t len)
+static void append_name(char *out, size_t size, const char *name, size_t len)
 {
 	size_t n = strlen(out);
 
@@ -117,7 +117,7 @@ int pick_unknown(const char *list, const struct netdev *net, int n, char *out,
 			known = names(name, len, net[i].name);
 		if (known)
 			continue;
-		append(out, size, name, len);
+		append_name(out, size, name, len);
 		unknown++;
 	}
 	return unknown;
@@ -127,5 +127,5 @@ void pick_names(const struct netdev *net, int n, char *out, size_t size)
 {
 	*out = '\0';
 	for (int i = 0; i < n; i++)
-		append(out, size, net[i].name, strlen(net[i].name));
+		append_name(out, size, net[i].name, strlen(net[i].name));
 }

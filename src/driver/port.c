@@ -101,7 +101,7 @@ static bool sort_out(struct port *p, struct dgram *d, uint64_t now)
 	return false;
 }
 
-static void move(struct dgram *to, const struct dgram *from)
+static void move_dgram(struct dgram *to, const struct dgram *from)
 {
 	if (to == from)
 		return;
@@ -120,7 +120,7 @@ static int recv_sockets(struct port *p, struct dgram *v, unsigned n, uint64_t no
 			return got;
 		for (int i = 0; i < got; i++)
 			if (sort_out(p, &v[i], now))
-				move(&v[kept++], &v[i]);
+				move_dgram(&v[kept++], &v[i]);
 	}
 	return kept;
 }
@@ -375,7 +375,7 @@ static struct group *find_group(struct port *p, const uint8_t ip[16], uint32_t i
 	return NULL;
 }
 
-static int leave(struct port *p, struct group *g)
+static int leave_group(struct port *p, struct group *g)
 {
 	if (!g)
 		return -ENOENT;
@@ -394,7 +394,7 @@ int port_join(struct port *p, const uint8_t ip[16], uint32_t ifindex, bool join)
 	int rc;
 
 	if (!join)
-		return leave(p, g);
+		return leave_group(p, g);
 	if (g) {
 		g->users++;
 		return 0;

@@ -20,6 +20,7 @@
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
+#include "verbs/like.h"
 #include "verbs/netport.h"
 
 static struct lock registry_lock;
@@ -86,8 +87,8 @@ static bool is_here(const struct look *look, uint32_t ifindex)
 
 /* Finds the device of interface net. A renamed interface keeps its index and its device.
  * One that was deleted and made again has another index; its device is found by name. */
-static struct device *find(const struct look *look, const struct netdev *net,
-			   const struct device_kind *kind) REQUIRES(registry_lock)
+static struct device *find_device(const struct look *look, const struct netdev *net,
+				  const struct device_kind *kind) REQUIRES(registry_lock)
 {
 	struct device *named = NULL;
 	const struct netdev *was;
@@ -156,11 +157,15 @@ static int read_identity(struct ident *ident, struct identity *id)
 	if (rc)
 		return rc;
 	*id = identity_of(ident);
+	/* Programs read the version of devices of a vendor whom they know. */
+	if (*like_spec() && id->vendor_id == IDENT_VENDOR)
+		snprintf(id->fw_ver, sizeof(id->fw_ver), "%.24s (like %.24s)",
+			 ident->fw_ver, like_spec());
 	return 0;
 }
 
 /* Makes a device. The name of the identity is for the kind that every interface gets. */
-static int add(const struct netdev *net, const struct device_kind *kind)
+static int add_device(const struct netdev *net, const struct device_kind *kind)
 	REQUIRES(registry_lock)
 {
 	static int made;
@@ -254,12 +259,12 @@ static int add_or_update(const struct look *look) REQUIRES(registry_lock)
 	for (int i = 0; i < NETDEV_KINDS * look->n && !rc; i++) {
 		const struct netdev *net = &look->net[i % look->n];
 		const struct device_kind *kind = netdev_kinds[i / look->n];
-		struct device *dev = find(look, net, kind);
+		struct device *dev = find_device(look, net, kind);
 
 		if (dev)
 			update(dev, net);
 		else if (is_wanted(look, i % look->n, kind))
-			rc = add(net, kind);
+			rc = add_device(net, kind);
 	}
 	return rc;
 }
@@ -313,13 +318,15 @@ struct device *registry_hca(void)
 }
 
 /* A signal handler must not fork in the middle of a change. */
-static void begin(sigset_t *was) ACQUIRES(registry_lock)
+static void lock_registry(sigset_t *was) ACQUIRES(registry_lock)
 {
 	signals_hold(was);
 	lock_take(&registry_lock);
+	if (conf_get())
+		like_begin(conf_get()->like); /* before the first device */
 }
 
-static void end(const sigset_t *was) RELEASES(registry_lock)
+static void unlock_registry(const sigset_t *was) RELEASES(registry_lock)
 {
 	lock_give(&registry_lock);
 	signals_let(was);
@@ -410,9 +417,9 @@ int registry_refresh(void)
 	sigset_t was;
 	int rc;
 
-	begin(&was);
+	lock_registry(&was);
 	rc = refresh(true);
-	end(&was);
+	unlock_registry(&was);
 	return rc;
 }
 
@@ -453,7 +460,7 @@ int registry_devices(bool says, struct device ***out, int *n)
 	sigset_t was;
 	int rc;
 
-	begin(&was);
+	lock_registry(&was);
 	rc = refresh(says);
 	if (!rc)
 		rc = look_at_hca(says);
@@ -479,6 +486,6 @@ int registry_devices(bool says, struct device ***out, int *n)
 	*out = v;
 	*n = (int)count;
 unlock:
-	end(&was);
+	unlock_registry(&was);
 	return rc;
 }

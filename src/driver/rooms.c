@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "cm/cm.h"
+#include "direct/bare.h"
 #include "direct/notice.h"
 #include "direct/share.h"
 #include "driver/adapter.h"
+#include "driver/asked.h"
+#include "driver/captures.h"
 #include "driver/conn.h"
 #include "driver/dump.h"
 #include "driver/ethernet.h"
@@ -22,18 +25,21 @@
 #include "driver/xrc.h"
 #include "host/host.h"
 #include "ib/ib.h"
-#include "local/local.h"
 #include "raw/packet.h"
+#include "shm/peers.h"
 #include "shm/shm.h"
 #include "sys/addr.h"
+#include "sys/checks.h"
 #include "sys/clock.h"
 #include "sys/conf.h"
 #include "sys/log.h"
 #include "sys/rand.h"
+#include "verbs/await.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
 #include "verbs/netport.h"
+#include "verbs/order.h"
 
 /* --- other processes of this host ------------------------------------------ */
 
@@ -52,7 +58,8 @@ static void on_gone(void *arg, uint16_t slot)
 	struct nic *nic = arg;
 
 	ethernet_peer_gone(nic->ethernet, slot);
-	local_gone(local_of(&nic->core), slot);
+	peers_gone(peers_of(&nic->core), slot);
+	captures_gone(nic, slot, clock_ns());
 	if (nic->guest.gone)
 		nic->guest.gone(nic, slot);
 	if (nic->cm)
@@ -66,16 +73,16 @@ static void on_said(void *arg, struct host_said *s)
 	switch (s->type) {
 	case HOST_PIPE:
 	case HOST_MAP:
-		local_said(local_of(&nic->core), s);
+		peers_said(peers_of(&nic->core), s);
 		break;
-	case HOST_DUMP_ASK:
-		dump_ask(&nic->dumper, s, clock_ns());
+	case HOST_ASK:
+		asked(nic, s, clock_ns());
 		break;
 	case HOST_XRC:
 		if (nic->guest.heard)
 			nic->guest.heard(nic, s->slot, s->buf, s->len);
 		break;
-	case HOST_DUMP_TEXT: /* this process asks nobody */
+	case HOST_ANSWER: /* this process asks nobody */
 	case HOST_HELLO:
 	case HOST_DGRAM:
 	case HOST_SERVICE:
@@ -103,17 +110,20 @@ static int open_core(struct nic *nic, const struct conf *conf)
 {
 	int rc = core_init(&nic->core, host_slot(nic->host));
 
-	(void)conf;
+	if (!rc)
+		rc = order_open(&nic->core, conf->order);
 	if (rc)
 		return rc;
 	nic->core.round.clock = nic_now;
 	nic->core.round.heard = 0;
+	nic->core.recv_wait_ns = caps.as_hardware ? 0 : RECV_WAIT_MOST_NS;
 	links_init(&nic->links, &nic->core);
 	return 0;
 }
 
 static void close_core(struct nic *nic)
 {
+	order_close(&nic->core);
 	core_fini(&nic->core);
 }
 
@@ -190,12 +200,8 @@ static void on_sooner(void *arg)
 	engine_kick(&nic->engine);
 }
 
-static const struct local_ops local_ops = {
+static const struct peers_ops peers_ops = {
 	.refused = on_refused,
-	.up = shm_up,
-	.segments = shm_segments,
-	.words = shm_words,
-	.news = shm_news,
 	.datagram = on_piped,
 	.sooner = on_sooner,
 };
@@ -209,16 +215,25 @@ static const char *local_is_off(const struct conf *conf)
 /* Without notices a program would come to know that its memory stays a file's. */
 static void share_with_threads(enum notice notice)
 {
-	int rc = notice == NOTICED ? share_beside_threads() : -EOPNOTSUPP;
+	const char *why = NULL;
+	int rc;
 
-	if (!rc)
+	if (notice != NOTICED)
+		why = "liburnic-map.so is not loaded";
+	else if (!notice_beside_threads())
+		why = "another library stands before liburnic-map.so, or this libc "
+		      "lacks a function that it watches";
+	else if (bare_calls())
+		why = "the program has Go's runtime, whose system calls are not seen";
+	else if ((rc = share_beside_threads()))
+		why = strerror(-rc);
+	if (!why)
 		log_info("private memory is shared with other processes beside running "
 			 "threads, by userfaultfd");
 	else
 		log_info("private memory is not shared with other processes beside "
 			 "running threads: %s",
-			 notice == NOTICED ? strerror(-rc)
-					   : "liburnic-map.so is not loaded");
+			 why);
 }
 
 /* Starts to share private memory, if the program will not notice: liburnic-map.so reports
@@ -246,6 +261,16 @@ static const char *share_private(struct core *core, const struct conf *conf)
 	return NULL;
 }
 
+/* Must all that peers do here come by the ring, where it is seen (docs/dev/races.md)? */
+static bool watches_writes(const struct conf *conf)
+{
+	char wrong[CHECK_WORD];
+	uint64_t set;
+
+	return !checks_parse(conf->check, &set, wrong) &&
+	       set & (check_bit(CHECK_ONE_SIDED_RACE) | check_bit(CHECK_BUFFER_TOUCHED));
+}
+
 static int open_local(struct nic *nic, const struct conf *conf)
 {
 	static const enum local_way way[] = {
@@ -254,12 +279,19 @@ static int open_local(struct nic *nic, const struct conf *conf)
 		[CONF_LOCAL_MAP] = LOCAL_AUTO,
 	};
 	const char *why = local_is_off(conf), *why_private;
+	enum local_way best = why ? LOCAL_OFF : way[conf->local];
 	int rc;
 
 	if (why)
 		log_info("processes of this host are reached by UDP: %s", why);
-	rc = local_open(&nic->core, nic->host, why ? LOCAL_OFF : way[conf->local], why,
-			&local_ops, nic);
+	if (best > LOCAL_PIPE && watches_writes(conf)) {
+		best = LOCAL_PIPE;
+		log_info(
+			"processes of this host do not reach each other's memory: "
+			"URNIC_CHECK has one-sided-race or buffer-touched, which look at what "
+			"peers do");
+	}
+	rc = peers_open(&nic->core, nic->host, best, why, &peers_ops, nic);
 	if (rc || why || !nic->core.exports)
 		return rc;
 	why_private = share_private(&nic->core, conf);
@@ -272,7 +304,7 @@ static int open_local(struct nic *nic, const struct conf *conf)
 static void close_local(struct nic *nic)
 {
 	share_stop(&nic->core);
-	local_close(&nic->core);
+	peers_close(&nic->core);
 }
 
 /* --- connection management --------------------------------------------------- */
@@ -344,6 +376,7 @@ static int open_ethernet(struct nic *nic, const struct conf *conf)
 static void close_ethernet(struct nic *nic)
 {
 	ethernet_close(nic->ethernet);
+	wraps_close(nic);
 }
 
 static int open_adapter(struct nic *nic, const struct conf *conf)
@@ -444,7 +477,7 @@ int nic_start(struct nic *nic, const struct conf *conf)
 void nic_log_counters(struct nic *nic)
 {
 	ib_log_counters(&nic->core);
-	local_log_counters(&nic->core);
+	peers_log_counters(&nic->core);
 	cm_log_counters(nic->cm);
 	ethernet_log_counters(nic->ethernet);
 }
@@ -452,6 +485,7 @@ void nic_log_counters(struct nic *nic)
 void nic_stop(struct nic *nic)
 {
 	registry_watch(NULL);
+	nic_wait_stop(nic, NULL);
 	engine_thread_stop(&nic->engine);
 	links_forward(&nic->links);
 	nic_log_counters(nic);

@@ -11,7 +11,7 @@
 #include "driver/nic_own.h"
 #include "driver/registry.h"
 #include "ib/ib.h"
-#include "local/local.h"
+#include "shm/peers.h"
 #include "shm/shm.h"
 #include "sys/addr.h"
 #include "sys/cancel.h"
@@ -43,8 +43,11 @@ int route(struct nic *nic, struct qp *qp, const uint8_t *dgid, uint32_t dest_qp)
 	near = same_host(qp->dev, dgid);
 	if (near && nic->host)
 		host_look(nic->host, qpn_slot(dest_qp));
-	if (near && (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
-		p = local_peer(local_of(&nic->core), qpn_slot(dest_qp));
+	if (near && !peers_uses_wire(peers_of(&nic->core), qp->qpn) &&
+	    (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC))
+		p = peers_peer(peers_of(&nic->core), qpn_slot(dest_qp));
+	if (p && peers_avoids(p, dest_qp))
+		p = NULL;
 	if (p)
 		to = &shm_transport;
 	lock_take(&qp->lock);

@@ -19,7 +19,7 @@
 #include "driver/nic_own.h"
 #include "driver/registry.h"
 #include "ib/ib.h"
-#include "local/local.h"
+#include "shm/peers.h"
 #include "shm/shm.h"
 #include "sys/netns_testing.h"
 #include "verbs/core.h"

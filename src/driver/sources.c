@@ -13,11 +13,12 @@
 #include "driver/nic_own.h"
 #include "driver/registry.h"
 #include "host/host.h"
-#include "local/local.h"
 #include "raw/packet.h"
+#include "shm/peers.h"
 #include "sys/cancel.h"
 #include "verbs/asleep.h"
 #include "verbs/core.h"
+#include "verbs/order.h"
 
 /* Those that are no part of their room. */
 enum which { HOST, INTERFACES, PACKETS };
@@ -139,16 +140,18 @@ void sources_open(struct nic *nic)
 	links_turned_by(&nic->links, e);
 	engine_add(e, conns_source(nic->conns));
 	engine_add(e, cm_source(nic->cm));
-	engine_add(e, local_source(local_of(&nic->core)));
+	engine_add(e, peers_source(peers_of(&nic->core)));
 	if (packets_of(&nic->core))
 		engine_add(e, &own[PACKETS]);
 	if (nic->guest.heard)
 		engine_add(e, &nic->guest.source);
 	engine_add(e, asleep_source(&nic->core));
+	if (order_source(&nic->core))
+		engine_add(e, order_source(&nic->core));
 	if (nic->monitor)
 		engine_add(e, &own[INTERFACES]);
 	if (!nic->host)
 		return;
-	dumper_init(&nic->dumper, &nic->core, nic->cm, nic->host);
+	dumper_init(&nic->dumper, &nic->core, nic->cm);
 	engine_add(e, &nic->dumper.source);
 }

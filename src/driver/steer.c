@@ -24,6 +24,7 @@
 
 #include "driver/steer_map.h"
 #include "host/host.h"
+#include "sys/alloc.h"
 #include "sys/clock.h"
 #include "sys/fd.h"
 #include "sys/log.h"
@@ -154,11 +155,11 @@ static int attach_first(struct steer *s, const struct ranked *r, unsigned n,
 
 /* Attaches the program. The kernel limits its size (net.core.optmem_max); if need be it
  * has only the busiest slots. */
-static int attach(struct steer *s)
+static int attach_program(struct steer *s)
 {
 	struct ranked r[STEER_SLOTS];
 	unsigned all = rank(s, r), n = all;
-	struct sock_filter *f = malloc(STEER_PROGRAM_MAX * sizeof(*f));
+	struct sock_filter *f = turn_alloc(STEER_PROGRAM_MAX * sizeof(*f));
 	int rc = -ENOMEM;
 
 	if (!f)
@@ -168,7 +169,7 @@ static int attach(struct steer *s)
 		if (rc != -ENOMEM)
 			break;
 	}
-	free(f);
+	turn_free(f);
 	if (rc) {
 		log_info("cannot attach the steering program: %s", strerror(-rc));
 	} else if (n < all && !s->said_nomem) {
@@ -254,7 +255,7 @@ static void begin_pass(struct steer *s, uint64_t now)
 	begin_window(s, 0, now);
 }
 
-static void begin(struct steer *s, uint64_t now)
+static void begin_discovery(struct steer *s, uint64_t now)
 {
 	s->passes = 0;
 	s->discoveries++;
@@ -289,7 +290,7 @@ static void end_pass(struct steer *s, uint64_t now)
 {
 	bool confirmed = !memcmp(&s->found, &s->attached, sizeof(s->found));
 
-	if (confirmed || s->passes++ == PASSES || attach(s)) {
+	if (confirmed || s->passes++ == PASSES || attach_program(s)) {
 		finish(s, now);
 		return;
 	}
@@ -361,7 +362,7 @@ uint64_t steer_run(struct steer *s, uint64_t now)
 			finish(s, now);
 			return NEVER;
 		}
-		begin(s, now);
+		begin_discovery(s, now);
 		return s->at;
 	}
 	read_answers(s);

@@ -21,7 +21,7 @@ struct program {
 	unsigned n;
 };
 
-static void put(struct program *p, int code, uint32_t k, unsigned jt, unsigned jf)
+static void put_insn(struct program *p, int code, uint32_t k, unsigned jt, unsigned jf)
 {
 	if (p->n < STEER_PROGRAM_MAX)
 		p->f[p->n] = (struct sock_filter){ (uint16_t)code, (uint8_t)jt,
@@ -31,17 +31,17 @@ static void put(struct program *p, int code, uint32_t k, unsigned jt, unsigned j
 
 static void load(struct program *p, int size, uint32_t at)
 {
-	put(p, BPF_LD | size | BPF_ABS, at, 0, 0);
+	put_insn(p, BPF_LD | size | BPF_ABS, at, 0, 0);
 }
 
 static void equal(struct program *p, uint32_t k, unsigned jt, unsigned jf)
 {
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, k, jt, jf);
+	put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, k, jt, jf);
 }
 
-static void answer(struct program *p, uint32_t place)
+static void put_return(struct program *p, uint32_t place)
 {
-	put(p, BPF_RET | BPF_K, place, 0, 0);
+	put_insn(p, BPF_RET | BPF_K, place, 0, 0);
 }
 
 /* Answers probes from this host only: 127/8 and ::1 never come in from outside. */
@@ -66,8 +66,8 @@ static void put_probe(struct program *p, int family)
 		equal(p, 1, 0, 2);
 	}
 	load(p, BPF_H, PLACE_AT);
-	put(p, BPF_RET | BPF_A, 0, 0, 0);
-	answer(p, STEER_NONE);
+	put_insn(p, BPF_RET | BPF_A, 0, 0, 0);
+	put_return(p, STEER_NONE);
 }
 
 /* Compares the slot, which is in the accumulator: a binary tree with short lists as
@@ -80,14 +80,14 @@ static void put_slots(struct program *p, const struct steer_map *m, const uint16
 	if (n <= LEAF) {
 		for (unsigned i = 0; i < n; i++) {
 			equal(p, slot[i], 0, 1);
-			answer(p, m->place[slot[i]]);
+			put_return(p, m->place[slot[i]]);
 		}
-		answer(p, STEER_NONE);
+		put_return(p, STEER_NONE);
 		return;
 	}
-	put(p, BPF_JMP | BPF_JGE | BPF_K, slot[n / 2], 0, 1);
+	put_insn(p, BPF_JMP | BPF_JGE | BPF_K, slot[n / 2], 0, 1);
 	jump = p->n;
-	put(p, BPF_JMP | BPF_JA, 0, 0, 0);
+	put_insn(p, BPF_JMP | BPF_JA, 0, 0, 0);
 	put_slots(p, m, slot, n / 2);
 	if (jump < STEER_PROGRAM_MAX)
 		p->f[jump].k = p->n - jump - 1;
@@ -101,7 +101,7 @@ unsigned steer_program(struct sock_filter *f, int family, const struct steer_map
 
 	put_probe(&p, family);
 	load(&p, BPF_H, QPN_AT);
-	put(&p, BPF_ALU | BPF_RSH | BPF_K, SLOT_SHIFT, 0, 0);
+	put_insn(&p, BPF_ALU | BPF_RSH | BPF_K, SLOT_SHIFT, 0, 0);
 	put_slots(&p, m, slot, n);
 	return p.n <= STEER_PROGRAM_MAX ? p.n : 0;
 }

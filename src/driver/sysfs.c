@@ -145,8 +145,9 @@ static void put_gid_attrs(struct tree *t, const struct sysfs_dev *d, const struc
 		snprintf(name, sizeof(name), "%u", i);
 		if (p->gid[i].used)
 			tree_file(t, name, "%s",
-				  d->netdev && !d->iwarp && !p->gid[i].v1 ? "RoCE v2"
-									  : "IB/RoCE v1");
+				  d->netdev && !d->iwarp && !gid_is_v1(&p->gid[i])
+					  ? "RoCE v2"
+					  : "IB/RoCE v1");
 	}
 	tree_leave(t, was);
 	was = tree_enter(t, "ndevs");

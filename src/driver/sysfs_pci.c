@@ -132,7 +132,7 @@ static void all_cpus(char text[TEXT])
 }
 
 /* Writes a file with what the real function has, else its bridge, else this text. */
-static void put(struct tree *t, const char *real, const char *name, const char *text)
+static void put_pci(struct tree *t, const char *real, const char *name, const char *text)
 {
 	char found[TEXT];
 
@@ -148,7 +148,7 @@ static void put_hex(struct tree *t, const char *real, const char *name, int digi
 	char text[20];
 
 	snprintf(text, sizeof(text), "0x%0*x", digits, value);
-	put(t, real, name, text);
+	put_pci(t, real, name, text);
 }
 
 /* Where the function is: near which processors, and how fast its link is. */
@@ -156,17 +156,17 @@ static void put_place(struct tree *t, const char *near)
 {
 	char cpus[TEXT] = "";
 
-	put(t, near, "numa_node", "-1");
+	put_pci(t, near, "numa_node", "-1");
 	all_cpus(cpus);
-	put(t, near, "local_cpus", cpus);
+	put_pci(t, near, "local_cpus", cpus);
 	if (!read_text("/sys/devices/system/cpu", "present", cpus))
 		snprintf(cpus, sizeof(cpus), "0");
 	cpus[strcspn(cpus, "\n")] = '\0';
-	put(t, near, "local_cpulist", cpus);
-	put(t, near, "current_link_speed", "16.0 GT/s PCIe");
-	put(t, near, "max_link_speed", "16.0 GT/s PCIe");
-	put(t, near, "current_link_width", "16");
-	put(t, near, "max_link_width", "16");
+	put_pci(t, near, "local_cpulist", cpus);
+	put_pci(t, near, "current_link_speed", "16.0 GT/s PCIe");
+	put_pci(t, near, "max_link_speed", "16.0 GT/s PCIe");
+	put_pci(t, near, "current_link_width", "16");
+	put_pci(t, near, "max_link_width", "16");
 }
 
 static void put_net(struct tree *t, const char *netdev)
@@ -179,7 +179,7 @@ static void put_net(struct tree *t, const char *netdev)
 
 	snprintf(real, sizeof(real), "/sys/class/net/%.32s", netdev);
 	for (unsigned i = 0; i < sizeof(files) / sizeof(*files); i++)
-		put(t, real, files[i], "0");
+		put_pci(t, real, files[i], "0");
 	tree_leave(t, was);
 	tree_leave(t, net);
 }
@@ -229,16 +229,16 @@ void sysfs_pci_put(struct tree *t, const struct sysfs_dev *d, const char *path)
 	put_hex(t, real, "subsystem_device", 4, d->id.vendor_part_id & 0xffff);
 	put_hex(t, real, "class", 6, class);
 	put_hex(t, real, "revision", 2, d->id.hw_ver & 0xff);
-	put(t, real, "irq", "0");
+	put_pci(t, real, "irq", "0");
 	/* a range that no other function has, since scripts compare this file */
 	snprintf(text, sizeof(text), "0x%016llx 0x%016llx 0x%016x",
 		 0xffffull << 48 | (unsigned long long)d->index << 12,
 		 0xffffull << 48 | (unsigned long long)d->index << 12 | 0xfff, 0x40200);
-	put(t, real, "resource", text);
+	put_pci(t, real, "resource", text);
 	snprintf(text, sizeof(text),
 		 "PCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SLOT_NAME=%.20s", class,
 		 d->id.vendor_id & 0xffff, d->id.vendor_part_id & 0xffff, function);
-	put(t, real, "uevent", text);
+	put_pci(t, real, "uevent", text);
 	put_place(t, near);
 	put_way(t, path, "subsystem", "bus/pci");
 	if (d->netdev)

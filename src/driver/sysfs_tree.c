@@ -23,7 +23,7 @@ static bool is_name(const char *name)
 }
 
 /* Appends "/name" to the path.  Returns its old length. */
-static size_t append(struct tree *t, const char *name)
+static size_t append_name(struct tree *t, const char *name)
 {
 	size_t was = t->len, room = sizeof(t->path) - was;
 	int n;
@@ -54,8 +54,11 @@ size_t tree_enter(struct tree *t, const char *name)
 
 	if (!t->rc && !is_name(name))
 		t->rc = -EBADMSG;
-	was = append(t, name);
-	if (!t->rc && !t->live && mkdir(t->path, 0755) && errno != EEXIST)
+	was = append_name(t, name);
+	if (t->rc || t->live || !mkdir(t->path, 0755))
+		return was;
+	/* A folder that stays empty must be as new as the round, too. */
+	if (errno != EEXIST || utimensat(AT_FDCWD, t->path, NULL, 0))
 		t->rc = -errno;
 	return was;
 }
@@ -76,7 +79,7 @@ size_t tree_enter_path(struct tree *t, const char *path)
 }
 
 /* Writes a file beside its place. */
-static int put(const char *path, const char *text)
+static int put_text(const char *path, const char *text)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 	size_t len = strlen(text);
@@ -105,7 +108,7 @@ static void next_of(const struct tree *t, const char *name, char next[PATH_MAX +
 }
 
 /* Puts a file or link called next into its place, which t->path names. */
-static void move(struct tree *t, const char *next)
+static void move_to(struct tree *t, const char *next)
 {
 	if (!t->rc && rename(next, t->path))
 		t->rc = -errno;
@@ -119,10 +122,10 @@ void tree_text(struct tree *t, const char *name, const char *text)
 	next_of(t, name, next);
 	if (!t->rc && !is_name(name))
 		t->rc = -EBADMSG;
-	was = append(t, name);
+	was = append_name(t, name);
 	if (!t->rc)
-		t->rc = put(next, text);
-	move(t, next);
+		t->rc = put_text(next, text);
+	move_to(t, next);
 	tree_leave(t, was);
 }
 
@@ -150,13 +153,13 @@ void tree_link(struct tree *t, const char *name, const char *target)
 	next_of(t, name, next);
 	if (!t->rc && !is_name(name))
 		t->rc = -EBADMSG;
-	was = append(t, name);
+	was = append_name(t, name);
 	if (!t->rc) {
 		unlink(next);
 		if (symlink(target, next))
 			t->rc = -errno;
 	}
-	move(t, next);
+	move_to(t, next);
 	tree_leave(t, was);
 }
 
@@ -198,7 +201,8 @@ static int put_mark(struct tree *t)
 	if (!rc && t->fresh && !t->made)
 		rc = must_be_empty(t->path);
 	if (!rc)
-		rc = put(path, "urnic's: what is here is written anew and removed\n");
+		rc = put_text(path,
+			      "urnic's: what is here is written anew and removed\n");
 	if (!rc && lstat(path, &t->mark))
 		rc = -errno;
 	return rc;
@@ -236,9 +240,12 @@ static __thread const struct timespec *oldest; /* NULL: nothing stays */
 
 static int remove_old(const char *path, const struct stat *st, int type, struct FTW *at)
 {
+	/* A folder's st is of before its files were removed. */
+	if (!at->level || (oldest && !is_older(&st->st_ctim, oldest)))
+		return 0;
 	if (type == FTW_DP || type == FTW_DNR)
-		(void)(at->level && rmdir(path)); /* fails if it is not empty */
-	else if (!oldest || is_older(&st->st_ctim, oldest))
+		rmdir(path);
+	else
 		unlink(path);
 	return 0;
 }

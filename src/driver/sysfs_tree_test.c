@@ -118,6 +118,24 @@ static void a_round_replaces_the_last(void **state)
 	assert_null(text_of(f, "a/b"));
 }
 
+static void an_empty_folder_stays_while_rounds_have_it(void **state)
+{
+	struct fix *f = *state;
+	char path[80];
+
+	snprintf(path, sizeof(path), "%s/bus/0", f->root);
+	for (int round = 0; round < 4; round++) {
+		tree_begin(&f->t, f->root, false);
+		if (round < 3)
+			tree_leave(&f->t, tree_enter_path(&f->t, "bus/0"));
+		assert_int_equal(tree_end(&f->t), 0);
+		assert_int_equal(access(path, F_OK), round < 3 ? 0 : -1);
+		pass_tick(f);
+	}
+	*strrchr(path, '/') = '\0';
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 static void a_live_round_writes_what_changes(void **state)
 {
 	struct fix *f = *state;
@@ -215,6 +233,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_round_replaces_the_last),
+		TEST(an_empty_folder_stays_while_rounds_have_it),
 		TEST(a_live_round_writes_what_changes),
 		TEST(a_folder_of_others_is_left_alone),
 		TEST(a_folder_where_others_write_is_refused),

@@ -108,7 +108,7 @@ static void add_row(struct summing *s, const struct ib_counts *row)
 }
 
 /* Adds the counters of a file, whose content may be anything. */
-static void add(struct summing *s, int fd)
+static void add_counts(struct summing *s, int fd)
 {
 	struct page page;
 	struct stat st;
@@ -138,7 +138,7 @@ static void look_at_process(struct summing *s, const char *pid)
 			continue;
 		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC);
 		if (fd >= 0) {
-			add(s, fd);
+			add_counts(s, fd);
 			close(fd);
 		}
 	}

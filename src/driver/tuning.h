@@ -13,10 +13,20 @@ enum {
 	 * had input are busy. */
 	WAKE_UP_NS = 50000,
 	WATCH_LOOK_NS = 1000000, /* between looks at input that is left to pollers */
-	WATCH_LATE_MAX = 7,	 /* largest value of watch.late */
-	WATCH_SERVED = 2,	 /* value of watch.served that resets watch.late */
-	BULK = 16,		 /* datagrams of one turn that are bulk */
-	BULK_LOOKS = 16,	 /* every so many looks then go to all descriptors */
+	/* A thread waits for an event. If the last wait took less than this, it looks for
+	 * WAKE_UP_NS before it sleeps: the wait had two wake-ups, the peer's and its own.
+	 */
+	WAIT_LOOK_NS = 2 * WAKE_UP_NS,
+	WAIT_VAIN_MAX =
+		7, /* it does not look in 2, 4 ... 128 waits after looks in vain */
+	/* events that were there already, after which a program may wait otherwise */
+	WAIT_AT_ONCE = 16,
+	/* Where several threads wait, or poll, none serves for this long. */
+	WAIT_CROWD_NS = 100000000,
+	WATCH_LATE_MAX = 7, /* largest value of watch.late */
+	WATCH_SERVED = 2,   /* value of watch.served that resets watch.late */
+	BULK = 16,	    /* datagrams of one turn that are bulk */
+	BULK_LOOKS = 16,    /* every so many looks then go to all descriptors */
 };
 
 /* --- a turn (engine.c, conn.c, outbox.c) -------------------------------------- */
@@ -58,7 +68,8 @@ enum {
 	SPIN_SLICE_NS = 500000,
 	/* the poller then alternates looking and sleeping for this long each, */
 	SPIN_NAP_NS = 20000,
-	SPIN_NAPS_NS = 100000000, /* and tries yielding again after this long. */
+	SPIN_NAPS_NS = 100000000, /* and tries yielding again after this long, as does
+				   * the engine's thread. */
 	/* It also does so, until it finds something, after so many yields in vain: a
 	 * yield reaches only some of the threads that it may wait for. */
 	SPIN_VAIN = 16,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine's thread stays up while sockets bring input in bulk, and then a thread of
- * the program polls: the engine's thread must sleep again. */
+/* The engine's thread stays up while sockets or rings bring input in bulk. Then a thread
+ * of the program polls: the engine's thread must sleep again. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +22,7 @@ static struct {
 	struct source sock, ring, host;
 	int sock_fd, host_fd;
 	atomic_uint bulk, turns;
+	atomic_uint much; /* turns that find that much goes by the ring */
 	atomic_bool left;
 	bool heats;
 } t;
@@ -56,9 +57,12 @@ static unsigned ring_input(struct source *s, enum source_depth depth,
 			   struct source_got *got, uint64_t now)
 {
 	(void)s;
-	(void)depth;
 	(void)got;
 	(void)now;
+	if (depth != SOURCE_QUICK && atomic_load(&t.much)) {
+		atomic_fetch_sub(&t.much, 1);
+		t.core.round.bulk = true;
+	}
 	return 0;
 }
 
@@ -105,9 +109,7 @@ static void ring_at(int fd)
 	assert_int_equal(write(fd, &(uint64_t){ 1 }, 8), 8);
 }
 
-/* Returns when the sockets' bulk has ended, while a thread polls and the rings are left
- * to it. */
-static void bulk_has_ended(bool hot)
+static void begin(bool hot)
 {
 	memset(&t, 0, sizeof(t));
 	assert_int_equal(core_init(&t.core, 1), 0);
@@ -124,7 +126,13 @@ static void bulk_has_ended(bool hot)
 	engine_add(&t.e, &t.ring);
 	engine_add(&t.e, &t.host);
 	assert_int_equal(engine_thread_start(&t.e), 0);
+}
 
+/* Returns when the sockets' bulk has ended, while a thread polls and the rings are left
+ * to it. */
+static void bulk_has_ended(bool hot)
+{
+	begin(hot);
 	/* Bulk begins, and nobody polls; then a thread polls, and a peer's KICK comes. (A
 	 * yield that lets another thread run ends the bulk, hence the tries.) */
 	for (unsigned tries = 0; !t.left; tries++) {
@@ -153,6 +161,29 @@ static void end(void)
 	close(t.host_fd);
 	heap_fini(&t.e.timers);
 	core_fini(&t.core);
+}
+
+/* Returns how many turns the thread takes for one kick, in which much goes by the ring in
+ * the first `much`. */
+static unsigned turns_for_a_kick(unsigned much)
+{
+	const unsigned was = t.turns;
+
+	atomic_store(&t.much, much);
+	ring_at(t.host_fd);
+	while (t.turns == was || !others_sleep())
+		sched_yield();
+	return t.turns - was;
+}
+
+/* (A yield that lets another thread run ends the bulk.) */
+static void it_looks_for_more_while_a_ring_brings_much(void **state)
+{
+	(void)state;
+	begin(false);
+	while (turns_for_a_kick(3) < 4)
+		;
+	end();
 }
 
 /* The thread must not look again and again for what it has left to the poller. */
@@ -188,8 +219,11 @@ static void an_armed_cq_wakes_it(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(it_sleeps_after_bulk),
-					    cmocka_unit_test(an_armed_cq_wakes_it) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_looks_for_more_while_a_ring_brings_much),
+		cmocka_unit_test(it_sleeps_after_bulk),
+		cmocka_unit_test(an_armed_cq_wakes_it)
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* watch.c - see watch.h. */
 #include "driver/watch.h"
 
-static void keep(struct watch *w, uint64_t until)
+static void watch_until(struct watch *w, uint64_t until)
 {
 	w->left = false;
 	if (w->not_before < until)
@@ -13,7 +13,7 @@ static void keep(struct watch *w, uint64_t until)
  * polling, or had no processor. */
 static void was_late(struct watch *w, uint64_t now)
 {
-	keep(w, now + ((uint64_t)WATCH_LOOK_NS << w->late));
+	watch_until(w, now + ((uint64_t)WATCH_LOOK_NS << w->late));
 	if (w->late < WATCH_LATE_MAX)
 		w->late++;
 	w->served = 0;
@@ -22,13 +22,13 @@ static void was_late(struct watch *w, uint64_t now)
 void watch_see(struct watch *w, const struct watch_seen *s, bool rang, bool late)
 {
 	if (s->armed)
-		keep(w, s->now + WATCH_LOOK_NS);
+		watch_until(w, s->now + WATCH_LOOK_NS);
 	else if (!w->left)
 		w->left = rang && s->now >= w->not_before && watch_is_first(s);
 	else if (late && !watch_is_first(s))
 		was_late(w, s->now);
 	else if (s->polled < s->slept && s->polled + WATCH_LOOK_NS <= s->now)
-		keep(w, s->now);
+		watch_until(w, s->now);
 }
 
 enum spin_next spin_polled(struct spin *s, bool found, uint64_t now)

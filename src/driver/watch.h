@@ -61,14 +61,15 @@ static inline void watch_served(struct watch *w)
 /* Datagrams in bulk are followed by more.  To sleep between two bursts, and to be woken,
  * takes longer than to take a burst in; so the thread looks for more for a while. */
 struct bulk {
-	uint64_t until; /* ns; looks for more until then */
+	uint64_t until;	      /* ns; looks for more until then */
+	uint64_t rests_until; /* ns; does not look for more until then */
 	unsigned looks;
 };
 
 /* A turn has taken n datagrams in. */
 static inline void bulk_took(struct bulk *b, unsigned n, uint64_t now)
 {
-	if (n >= BULK)
+	if (n >= BULK && now >= b->rests_until)
 		b->until = now + WAKE_UP_NS;
 }
 
@@ -84,6 +85,36 @@ static inline bool bulk_looks_round(struct bulk *b)
 	return ++b->looks % BULK_LOOKS == 0;
 }
 
+/* --- a thread that waits for an event ------------------------------------------------
+ */
+
+/* By what earlier waits at its channel took, a thread that waits for an event */
+enum wait_how {
+	WAIT_AWAY,  /* leaves the NIC to the engine's thread, */
+	WAIT_SLEEP, /* sleeps on the NIC's descriptors and takes input in itself, or */
+	WAIT_LOOK,  /* looks for input before it does so. */
+};
+
+/* took: what the last wait took, in ns; 0: not known. rests: it must not look. */
+static inline enum wait_how wait_how(uint64_t took, unsigned rests)
+{
+	return !took || took >= WATCH_LOOK_NS  ? WAIT_AWAY
+	       : took < WAIT_LOOK_NS && !rests ? WAIT_LOOK
+					       : WAIT_SLEEP;
+}
+
+/* A thread has looked, in vain or not. Returns in how many waits it does not look. */
+static inline unsigned wait_looked(unsigned *vain, bool in_vain)
+{
+	if (!in_vain) {
+		*vain = 0;
+		return 0;
+	}
+	if (*vain < WAIT_VAIN_MAX)
+		++*vain;
+	return 1u << *vain;
+}
+
 /* --- a poller's patience ------------------------------------------------------------ */
 
 /* Shared by the polling threads of a process. */
@@ -97,11 +128,15 @@ struct spin {
 enum spin_next { SPIN_ON, SPIN_YIELD, SPIN_NAP };
 
 /* The engine's thread has yielded while it looked for more input.  If another thread
- * wanted the processor, the thread sleeps after this. */
+ * wanted the processor, the thread sleeps after this.  If that used up its time slice,
+ * the thread sleeps after each turn for a while: Linux wakes it sooner than it gives the
+ * processor back after a yield. */
 static inline void bulk_yielded(struct bulk *b, uint64_t before, uint64_t after)
 {
 	if (after - before > SPIN_YIELD_MAX_NS)
 		b->until = 0;
+	if (after - before > SPIN_SLICE_NS)
+		b->rests_until = after + SPIN_NAPS_NS;
 }
 
 /* What should a thread do after a poll? If it yields, it reports by spin_yielded(); if

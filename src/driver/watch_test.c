@@ -497,9 +497,85 @@ static void in_bulk_it_stays_up(void **state)
 	assert_true(bulk_goes_on(&b, t + 1));
 	bulk_yielded(&b, t, t + SPIN_YIELD_MAX_NS + 1);
 	assert_false(bulk_goes_on(&b, t + 1));
+	bulk_took(&b, BULK, t);
+	assert_true(bulk_goes_on(&b, t));
+	bulk_yielded(&b, t, t + SPIN_SLICE_NS + 1); /* to one that computes */
+	t += SPIN_SLICE_NS + SPIN_NAPS_NS;
+	bulk_took(&b, BULK, t);
+	assert_false(bulk_goes_on(&b, t));
+	bulk_took(&b, BULK, t + 1);
+	assert_true(bulk_goes_on(&b, t + 1));
 	for (unsigned i = 0; i < 10 * BULK_LOOKS; i++)
 		round += bulk_looks_round(&b);
 	assert_int_equal(round, 10);
+}
+
+/* --- a thread that waits for an event --- */
+
+struct waiter {
+	uint64_t took;
+	unsigned looks, in_vain, sleeps, away;
+	unsigned vain, rests;
+};
+
+/* An event comes `after` ns after the thread began to wait; a wake-up takes 20 us. */
+static void wait_for(struct waiter *x, uint64_t after)
+{
+	const enum wait_how how = wait_how(x->took, x->rests);
+	const bool looks = how == WAIT_LOOK, in_vain = looks && after > WAKE_UP_NS;
+
+	x->looks += looks;
+	x->in_vain += in_vain;
+	x->sleeps += how == WAIT_SLEEP;
+	x->away += how == WAIT_AWAY;
+	if (looks)
+		x->rests = wait_looked(&x->vain, in_vain);
+	else if (x->rests)
+		x->rests--;
+	x->took = after + (looks && !in_vain ? 1 : 20 * US);
+}
+
+static struct waiter wait_often(uint64_t after)
+{
+	struct waiter x = { 0 };
+
+	for (int i = 0; i < 1000; i++)
+		wait_for(&x, after);
+	return x;
+}
+
+static void who_waits_briefly_looks(void **state)
+{
+	(void)state;
+	assert_int_equal(wait_often(0).looks, 999);
+	assert_int_equal(wait_often(WAKE_UP_NS).looks, 999);
+	assert_int_equal(wait_often(WAKE_UP_NS).in_vain, 0);
+}
+
+static void who_looks_in_vain_sleeps(void **state)
+{
+	struct waiter x = wait_often(WAKE_UP_NS + 1);
+
+	(void)state;
+	assert_in_range(x.in_vain, 1, 15); /* of 1,000 */
+	assert_int_equal(x.in_vain, x.looks);
+	for (int i = 0; i < 130; i++)
+		wait_for(&x, 10 * US);
+	assert_int_equal(wait_how(x.took, x.rests), WAIT_LOOK);
+	assert_int_equal(x.vain, 0);
+	assert_int_equal(wait_often(WAIT_LOOK_NS).looks, 0);
+	assert_int_equal(wait_often(WAIT_LOOK_NS).sleeps, 999);
+}
+
+static void who_waits_long_serves_nobody(void **state)
+{
+	struct waiter x = wait_often(WATCH_LOOK_NS);
+
+	(void)state;
+	assert_int_equal(x.away, 1000);
+	wait_for(&x, 10 * US); /* the first after a pause */
+	wait_for(&x, 10 * US);
+	assert_int_equal(x.looks, 1);
 }
 
 int main(void)
@@ -525,6 +601,9 @@ int main(void)
 		cmocka_unit_test(who_is_alone_does_not_sleep),
 		cmocka_unit_test(who_misses_for_ever_sleeps),
 		cmocka_unit_test(in_bulk_it_stays_up),
+		cmocka_unit_test(who_waits_briefly_looks),
+		cmocka_unit_test(who_looks_in_vain_sleeps),
+		cmocka_unit_test(who_waits_long_serves_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

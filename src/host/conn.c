@@ -17,6 +17,7 @@
 #include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
+#include "sys/alloc.h"
 #include "sys/clock.h"
 #include "sys/closer.h"
 #include "sys/user.h"
@@ -219,7 +220,7 @@ void host_hear_again(struct host *h)
 
 struct host_conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 {
-	struct host_conn *c = calloc(1, sizeof(*c));
+	struct host_conn *c = turn_alloc(sizeof(*c));
 
 	if (!c || user_of_peer(fd, &c->uid, &c->pid))
 		goto fail;
@@ -240,7 +241,7 @@ struct host_conn *host_conn_new(struct host *h, int fd, uint16_t slot)
 	list_add_tail(c->stranger ? &h->strangers : &h->conns, &c->node);
 	return c;
 fail:
-	free(c);
+	turn_free(c);
 	closer_hang_up(fd);
 	return NULL;
 }

@@ -22,6 +22,7 @@
 #include "host/host.h"
 #include "host/host_own.h"
 #include "host/name.h"
+#include "sys/alloc.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 
@@ -210,7 +211,7 @@ static bool keep_copy(struct host *h, uid_t uid, pid_t pid, const void *buf, siz
 		all++;
 		each += later_of(node)->uid == uid;
 	}
-	l = all < ALL_MAX && each < EACH_MAX ? malloc(sizeof(*l) + len) : NULL;
+	l = all < ALL_MAX && each < EACH_MAX ? turn_alloc(sizeof(*l) + len) : NULL;
 	if (!l)
 		return false;
 	*l = (struct later){
@@ -261,7 +262,7 @@ static void judge_dgram(struct host *h, struct host_wait *w)
 		return;
 	}
 	h->stats.refused += rc == -EAGAIN;
-	free(l);
+	turn_free(l);
 }
 
 void host_later_free(struct host *h)

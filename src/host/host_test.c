@@ -175,7 +175,7 @@ static void test_last_words_to_one_who_writes(void **state)
 	assert_int_equal(forward(&a, host_slot(b.host), "farewell"), 0);
 	host_close(a.host);
 	assert_int_equal(forward(&b, slot, "anybody?"), -ESRCH);
-	assert_int_equal(host_say(b.host, slot, HOST_DUMP_ASK, NULL, 0, NULL, 0), -ESRCH);
+	assert_int_equal(pass(&b, slot, &(struct iovec){ "x", 1 }, 1), -ESRCH);
 	run(&b);
 	assert_int_equal(b.got, 2);
 	assert_int_equal(b.gone, 1);

@@ -11,7 +11,8 @@
 enum {
 	HELLO = sizeof(struct msg_hello),
 	DGRAM = sizeof(struct msg_dgram),
-	TEXT = sizeof(int32_t),
+	ASK = sizeof(struct host_ask),
+	ANSWER = sizeof(struct host_answer),
 };
 
 /* clang-format off */
@@ -22,8 +23,8 @@ static const struct msg_row rows[HOST_TYPES] = {
 	[HOST_SERVICE]   = { "SERVICE",   HELLO + DGRAM + 1, MSG_SERVICE_MAX,            MSG_SERVICE_MAX,            0 },
 	[HOST_PIPE]      = { "PIPE",      HOST_PIPE_LEN,     HOST_PIPE_LEN,              HOST_PIPE_LEN,              2 },
 	[HOST_MAP]       = { "MAP",       HOST_MAP_LEN,      HOST_MAP_LEN,               HOST_MAP_LEN,               1 },
-	[HOST_DUMP_ASK]  = { "DUMP_ASK",  0,                 0,                          0,                          0 },
-	[HOST_DUMP_TEXT] = { "DUMP_TEXT", TEXT,              TEXT + HOST_DUMP_MAX,       TEXT,                       0 },
+	[HOST_ASK]       = { "ASK",       ASK,               ASK + HOST_ASK_MAX,         ASK + HOST_ASK_MAX,         1 },
+	[HOST_ANSWER]    = { "ANSWER",    ANSWER,            ANSWER + HOST_ANSWER_MAX,   ANSWER + HOST_ANSWER_AT_ONCE, 0 },
 	[HOST_XRC]       = { "XRC",       1,                 HOST_XRC_MAX,               HOST_XRC_MAX,               0 },
 };
 /* clang-format on */
@@ -93,4 +94,16 @@ int msg_get_dgram(void *buf, size_t len, struct dgram *d)
 	d->iov = &d->one;
 	d->iovcnt = 1;
 	return 0;
+}
+
+int msg_get_ask(const struct msg *m, struct host_ask *ask)
+{
+	return msg_read(m, 0, ask, sizeof(*ask));
+}
+
+int msg_get_answer(const struct msg *m, struct host_answer *answer)
+{
+	int rc = msg_read(m, 0, answer, sizeof(*answer));
+
+	return rc || answer->error > 0 ? -EPROTO : 0;
 }

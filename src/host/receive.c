@@ -153,8 +153,8 @@ static void take_message(struct host *h, struct host_conn *c, struct msg *m)
 		break;
 	case HOST_PIPE:
 	case HOST_MAP:
-	case HOST_DUMP_ASK:
-	case HOST_DUMP_TEXT:
+	case HOST_ASK:
+	case HOST_ANSWER:
 	case HOST_XRC:
 		pass_message(h, c, m);
 		break;

@@ -5,12 +5,12 @@
  * For each such QP there is a stand-in, which keeps the state between the packets of a
  * message: the receive under way, the place of a WRITE.  It has no PSNs and answers
  * nothing to the peer: the target QP does. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ib/ib.h"
 #include "ib/relay.h"
 #include "ib/xrc_msg.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "verbs/mr.h"
 #include "verbs/xrc.h"
@@ -35,7 +35,7 @@ static struct list *bucket(struct ib *ib, uint32_t qpn)
 	return &xrc_of(ib)->stand_ins[qpn % XRC_BUCKETS];
 }
 
-static struct stand_in *find(struct ib *ib, uint16_t slot, uint32_t qpn)
+static struct stand_in *find_stand_in(struct ib *ib, uint16_t slot, uint32_t qpn)
 {
 	list_for(n, bucket(ib, qpn))
 	{
@@ -47,23 +47,24 @@ static struct stand_in *find(struct ib *ib, uint16_t slot, uint32_t qpn)
 	return NULL;
 }
 
-static void leave(struct ib *ib, struct stand_in *s, uint64_t now)
+static void end_stand_in(struct ib *ib, struct stand_in *s, uint64_t now)
 {
 	turn_is_held(ib->core);
 	s->q.rsp.target.have_recv = false; /* verbs flushes that receive */
 	xrc_stand_down(ib->core, &s->qp, now);
 	list_del(&s->node);
 	xrc_of(ib)->nstand_ins[s->slot]--;
-	free(s);
+	turn_free(s);
 }
 
-static struct stand_in *make(struct ib *ib, uint16_t slot, const struct xrc_carry *m)
+static struct stand_in *make_stand_in(struct ib *ib, uint16_t slot,
+				      const struct xrc_carry *m)
 {
 	struct stand_in *s;
 
 	if (xrc_of(ib)->nstand_ins[slot] == STAND_INS_MAX)
 		return NULL;
-	s = calloc(1, sizeof(*s));
+	s = turn_alloc(sizeof(*s));
 	if (!s)
 		return NULL;
 	s->slot = slot;
@@ -148,8 +149,8 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 	return REFUSED_OPERATION;
 }
 
-static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
-		   uint64_t now) REQUIRES(q->qp->lock)
+static void refuse_carried(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
+			   uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN];
 
@@ -172,7 +173,7 @@ static uint32_t request(struct ib_qp *q, const struct ib_pkt *pkt,
 	if (!why)
 		why = carry_out(q, pkt, orig, now);
 	if (why)
-		refuse(q, pkt, why, now);
+		refuse_carried(q, pkt, why, now);
 	else
 		q->rsp.prev = pkt->op;
 	return q->qp->state == IBV_QPS_ERR ? XRC_OVERRUN : why;
@@ -186,7 +187,7 @@ int xrc_pass(struct ib *ib, uint16_t slot, const struct iovec *part, unsigned n)
 }
 
 /* A full connection may refuse the answer: then the question is put again. */
-static void answer(struct ib *ib, uint16_t slot, const struct xrc_done *d)
+static void answer_owner(struct ib *ib, uint16_t slot, const struct xrc_done *d)
 {
 	const struct iovec part = { (void *)(uintptr_t)d, sizeof(*d) };
 
@@ -230,14 +231,14 @@ static bool parse_run(struct run *run, const struct xrc_carry *m, const uint8_t 
 static struct stand_in *stand_in_of(struct ib *ib, uint16_t slot,
 				    const struct xrc_carry *m, uint64_t now)
 {
-	struct stand_in *s = find(ib, slot, m->head.qpn);
+	struct stand_in *s = find_stand_in(ib, slot, m->head.qpn);
 
 	if (s && (int32_t)(m->head.life - s->life) > 0) {
-		leave(ib, s, now);
+		end_stand_in(ib, s, now);
 		s = NULL;
 	}
 	if (!s)
-		return make(ib, slot, m);
+		return make_stand_in(ib, slot, m);
 	return s->life == m->head.life ? s : NULL;
 }
 
@@ -277,15 +278,16 @@ static void carry(struct ib *ib, uint16_t slot, const void *buf, size_t len, uin
 		return;
 	if (m.head.id != s->said.head.id)
 		execute(s, &m, &run, now);
-	answer(ib, slot, &s->said);
+	answer_owner(ib, slot, &s->said);
 }
 
-static void end(struct ib *ib, uint16_t slot, const struct xrc_head *m, uint64_t now)
+static void end_carried(struct ib *ib, uint16_t slot, const struct xrc_head *m,
+			uint64_t now)
 {
-	struct stand_in *s = find(ib, slot, m->qpn);
+	struct stand_in *s = find_stand_in(ib, slot, m->qpn);
 
 	if (s && (int32_t)(m->life - s->life) >= 0)
-		leave(ib, s, now);
+		end_stand_in(ib, s, now);
 }
 
 /* --- a part of a READ's answer ------------------------------------------------------ */
@@ -306,7 +308,7 @@ static enum refusal look_up(struct ib *ib, const struct xrc_fetch *m, uint8_t **
 
 /* Sends a part of a READ response.  The kernel copies the payload from registered memory
  * and reports -EFAULT if it is unmapped. */
-static void fetch(struct ib *ib, uint16_t slot, const void *buf)
+static void send_read_part(struct ib *ib, uint16_t slot, const void *buf)
 {
 	struct xrc_data data = { 0 };
 	struct iovec part[2] = { { &data, sizeof(data) } };
@@ -339,9 +341,9 @@ void carry_heard(struct ib *ib, uint16_t slot, const void *buf, size_t len, uint
 	if (head.what == XRC_CARRY && len > sizeof(struct xrc_carry))
 		carry(ib, slot, buf, len, now);
 	else if (head.what == XRC_END && len == sizeof(head))
-		end(ib, slot, &head, now);
+		end_carried(ib, slot, &head, now);
 	else if (head.what == XRC_FETCH && len == sizeof(struct xrc_fetch))
-		fetch(ib, slot, buf);
+		send_read_part(ib, slot, buf);
 }
 
 /* slot 0: of all */
@@ -353,7 +355,7 @@ void carry_gone(struct ib *ib, uint16_t slot, uint64_t now)
 			struct stand_in *s = container_of(n, struct stand_in, node);
 
 			if (slot == 0 || s->slot == slot)
-				leave(ib, s, now);
+				end_stand_in(ib, s, now);
 		}
 }
 

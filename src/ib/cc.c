@@ -71,7 +71,7 @@ static uint32_t room(const struct cc_host *h)
 
 /* A READ may cost more than a small window holds, so room for half of the window is
  * enough. */
-static bool fits(const struct cc_host *h, uint32_t cost)
+static bool fits_window(const struct cc_host *h, uint32_t cost)
 {
 	uint32_t need = cost < h->window / 2 ? cost : h->window / 2;
 
@@ -124,7 +124,7 @@ bool cc_admit(struct ib_qp *q, uint32_t cost)
 	}
 	if (!list_empty(&q->cc_node))
 		return false;
-	if (has_quantum(q) && fits(h, cost))
+	if (has_quantum(q) && fits_window(h, cost))
 		return true;
 	q->req.want = cost > quantum(h) ? cost : quantum(h);
 	list_add_tail(&h->waiting, &q->cc_node);
@@ -138,7 +138,7 @@ void cc_wake(struct cc_host *h)
 	if (list_empty(&h->waiting))
 		return;
 	q = container_of(h->waiting.next, struct ib_qp, cc_node);
-	if (!fits(h, q->req.want))
+	if (!fits_window(h, q->req.want))
 		return;
 	list_del(&q->cc_node);
 	h->moved_at = q->ib->now;

@@ -144,8 +144,8 @@ static void bad_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now
 /* Is pkt packet i of the response to w?  A READ that was requested again may have been
  * cut into other requests, so the place (first, middle, last) of its packets is not
  * checked. */
-static bool fits(const struct ib_qp *q, const struct swqe *w, uint32_t i,
-		 const struct ib_pkt *pkt)
+static bool fits_request(const struct ib_qp *q, const struct swqe *w, uint32_t i,
+			 const struct ib_pkt *pkt)
 {
 	const struct ib_req *r = &q->req;
 	uint32_t psn = psn_add(w->psn, i), at = r->s.answered % RD_MAX;
@@ -183,7 +183,7 @@ static void read_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t ps
 		placed(q, w, 0, psn, now);
 		return;
 	}
-	if (w->opcode != IBV_WR_RDMA_READ || !fits(q, w, i, pkt)) {
+	if (w->opcode != IBV_WR_RDMA_READ || !fits_request(q, w, i, pkt)) {
 		bad_response(q, pkt, now);
 		return;
 	}
@@ -211,8 +211,8 @@ static void atomic_response(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t 
 	       psn, now);
 }
 
-static void answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn, uint64_t now)
-	REQUIRES(q->qp->lock)
+static void take_answer(struct ib_qp *q, const struct ib_pkt *pkt, uint32_t psn,
+			uint64_t now) REQUIRES(q->qp->lock)
 {
 	bool all;
 
@@ -260,7 +260,7 @@ void rc_response(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	if (pkt->op->kind == IB_ACK)
 		acknowledge(q, psn, pkt->f.syndrome, now);
 	else
-		answer(q, pkt, psn, now);
+		take_answer(q, pkt, psn, now);
 	if (alive(q) && q->req.nak)
 		kept_nak(q, now);
 	if (alive(q))

@@ -51,9 +51,11 @@ void ib_describe_qp(const struct qp *qp, char *buf, size_t size)
 		"oldest PSN without an ACK {oldest_psn=%u}, next {next_psn=%u}, "
 		"never sent {new_psn=%u}; bytes in flight {in_flight=%u}, "
 		"retries left {retries=%u}, RNR {rnr_retries=%u}; "
+		"window {window=%u}; "
 		"expected PSN {expected_psn=%u}, MSN {msn=%u}, answers pending {answers=%u}",
 		r->s.una, r->at.psn, r->at.max_psn, r->flight, r->s.retry_left,
-		r->s.rnr_left, s->epsn, s->msn, s->resources);
+		r->s.rnr_left, q->host ? q->host->window : 0, s->epsn, s->msn,
+		s->resources);
 }
 
 const char *ib_peer_text(const struct ib_qp *q, char text[IB_PEER_LEN])

@@ -53,7 +53,7 @@ void hang_psn(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	/* A PSN that was agreed on wrongly shows before the first packet is taken; later
 	 * ones are lost packets and duplicates.  Behind a message that waits for its
 	 * receive there are packets, too. */
-	if (s->prev || s->late.until ||
+	if (s->prev || s->late.wait.until ||
 	    (s->late.refused && s->late.refused_psn == s->epsn))
 		return;
 	if (hang_seen(&q->rsp.astray, s->epsn, now))

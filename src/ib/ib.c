@@ -22,7 +22,6 @@ int ib_open(struct core *core, uint64_t seed)
 	if (!ib)
 		return -ENOMEM;
 	ib->core = core;
-	ib->late_ns = RECV_WAIT_MOST_NS;
 	list_init(&ib->hosts);
 	room_put(core, &ib_key, ib);
 	return 0;
@@ -254,7 +253,7 @@ uint64_t ib_run(struct qp *qp, uint64_t now)
 
 	qp_is_held(q->qp);
 	next = req_run(q, now);
-	if (__builtin_expect(q->rsp.late.until != 0, 0))
+	if (__builtin_expect(q->rsp.late.wait.until != 0, 0))
 		late = rnr_run(q, now);
 	if (__builtin_expect(q->hooks != NULL, 0))
 		later = q->hooks->run(q, now);

@@ -15,6 +15,7 @@
 #include "sys/clock.h"
 #include "sys/list.h"
 #include "verbs/answers.h"
+#include "verbs/await.h"
 #include "verbs/core.h"
 #include "verbs/counters.h"
 #include "verbs/exports.h"
@@ -43,9 +44,6 @@ enum {
 	RUN_MAX = 64,	 /* packets that are taken in as one run */
 	HANG_DROPS = 4,	 /* QP numbers whose dropped packets are told apart */
 	PACED_SHARE = 4, /* either packets, if the path has a static rate */
-	/* How long a message waits for its receive at least, and at most (rnr.c) */
-	RECV_WAIT_NS = 2000000,
-	RECV_WAIT_MOST_NS = 120000000,
 };
 
 /* --- the congestion window of a destination (cc.c) -------------------------- */
@@ -100,7 +98,7 @@ void cc_answer(struct ib_qp *q); /* a woken q sends now, or declines */
 
 /* The requester.  Its numbers are PSNs.  output() moves a copy of the cursor and plans a
  * packet with each step; once the link has taken the packet, its copy becomes the
- * requester's cursor (plan.c). */
+ * requester's cursor (emit.c). */
 struct ib_req {
 	struct send_source s;
 	struct send_cursor at;
@@ -152,12 +150,10 @@ struct ib_ack {
 
 /* A message with the expected PSN has come, and its receive has not (rnr.c). */
 struct ib_late {
-	uint64_t until; /* then an RNR NAK goes out; 0: there is no such message */
+	struct recv_wait wait;
 	bool followed;	/* packets behind the message were dropped */
-	bool behind;	/* when `until` was set last, the program had to poll */
-	uint64_t since; /* when it came first, */
 	uint64_t last;	/* when the peer has last sent it by itself, */
-	unsigned again; /* and how often since then */
+	unsigned again; /* and how often since it came first */
 	bool refused;	/* RNR was said last for the message with this PSN: */
 	uint32_t refused_psn;
 	bool told; /* the log has been told, once for a connection */
@@ -279,7 +275,6 @@ struct ib {
 	uint64_t now;		     /* time of the present output() */
 	uint64_t told_at;	     /* for ib_may_tell() */
 	uint64_t told_drop_at;	     /* for ib_tells_drop() */
-	uint64_t late_ns; /* how long a message waits for a receive at most; 0: not */
 	struct hang drops[HANG_DROPS];
 };
 
@@ -289,6 +284,7 @@ uint64_t *ib_counter_of(struct ib *ib, const char *device);
 static inline void count(struct ib_qp *q, enum ib_counter c)
 {
 	q->counter[c]++;
+	q->qp->past.event[c]++;
 }
 
 /* May the log be told why a packet is dropped? Anybody may send packets, so each reason
@@ -338,8 +334,6 @@ static inline struct plan *emitted(const struct ib_qp *q, const struct batch *b)
 /* Appends a datagram with this plan to the batch.  Returns as emit(). */
 int emit_planned(struct ib_qp *q, struct batch *b, struct emit *e,
 		 const struct plan *plan);
-
-/* --- plans (plan.c) ------------------------------------------------------ */
 
 /* Carries out p: its packet has been sent at time now. */
 void plan_sent(struct ib_qp *q, const struct plan *p, uint64_t now);
@@ -458,9 +452,10 @@ void rnr_came(struct ib_qp *q, bool accepted) REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t rnr_run(struct ib_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 void rnr_end(struct ib_qp *q); /* nothing waits any more */
-/* No receive is there for pkt: counts and tells that it waits.  Returns for how long, ns;
- * rnr_say() tells the peer after that. */
-uint64_t rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt);
+/* No receive is there for pkt, which begins to wait: counts and tells that. rnr_say()
+ * tells the peer when w->until has come. */
+void rnr_begin(struct ib_qp *q, const struct ib_pkt *pkt, struct recv_wait *w,
+	       uint64_t now);
 void rnr_say(struct ib_qp *q, uint64_t now);
 
 /* --- acknowledgements (ack.c) -------------------------------------------- */

@@ -16,6 +16,7 @@
 #include "ib/ib.h"
 #include "ib/relay.h"
 #include "ib/xrc_msg.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "verbs/due.h"
 #include "verbs/xrc.h"
@@ -110,11 +111,11 @@ static struct relay *relay_make(struct ib_qp *q)
 
 	if (!x)
 		return NULL;
-	r = calloc(1, sizeof(*r));
-	e = calloc(1, sizeof(*e));
+	r = turn_alloc(sizeof(*r));
+	e = turn_alloc(sizeof(*e));
 	if (!r || !e) {
-		free(r);
-		free(e);
+		turn_free(r);
+		turn_free(e);
 		return NULL;
 	}
 	r->ends = e;
@@ -177,7 +178,7 @@ static int pass_run(struct ib_qp *q)
 
 /* Puts the question, for the first time or again.  Returns false if nobody can answer
  * it. */
-static bool ask(struct ib_qp *q, uint64_t now)
+static bool put_question(struct ib_qp *q, uint64_t now)
 {
 	struct relay *r = relay_of(q);
 	const struct iovec fetch = { &r->part.msg, sizeof(r->part.msg) };
@@ -208,7 +209,7 @@ static bool begin_question(struct ib_qp *q, enum question what, uint32_t srqn,
 	r->repeat_after = REPEAT_NS;
 	if (what == FETCH)
 		r->part.msg.head.id = r->id;
-	return ask(q, now);
+	return put_question(q, now);
 }
 
 static void fetch_failed(struct ib_qp *q, enum refusal why)
@@ -372,10 +373,13 @@ static bool await_recv(struct ib_qp *q, uint64_t now)
 {
 	struct relay *r = relay_of(q);
 
-	if (!q->ib->late_ns || (r->until && now >= r->until))
+	if (!q->qp->core->recv_wait_ns || (r->until && now >= r->until))
 		return false;
 	if (!r->until) {
-		r->until = now + rnr_begin(q, &held_at(r, 0)->pkt);
+		struct recv_wait w;
+
+		rnr_begin(q, &held_at(r, 0)->pkt, &w, now);
+		r->until = w.until;
 		r->gap = GAP_NS;
 	}
 	r->again_at = now + r->gap < r->until ? now + r->gap : r->until;
@@ -639,7 +643,7 @@ uint64_t relay_run(struct ib_qp *q, uint64_t now)
 	qp_is_held(q->qp);
 	if (!r)
 		return NEVER;
-	if (r->asked && now >= r->repeat_at && !ask(q, now))
+	if (r->asked && now >= r->repeat_at && !put_question(q, now))
 		lose(q, r->slot, now);
 	if (now >= r->again_at)
 		r->again_at = 0;
@@ -684,7 +688,7 @@ static void say_ends(struct ib *ib, struct ends *e, uint64_t full[static SLOT_WO
 static void free_ends(struct ends *e)
 {
 	list_del(&e->node);
-	free(e);
+	turn_free(e);
 }
 
 static void free_if_said(struct ends *e)
@@ -752,7 +756,7 @@ void relay_free(struct ib_qp *q)
 	if (!r)
 		return;
 	e = r->ends;
-	free(r);
+	turn_free(r);
 	q->own = NULL;
 	e->q = NULL;
 	if (is_any(e->unsaid))

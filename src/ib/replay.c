@@ -16,7 +16,7 @@
 
 /* --- the list ------------------------------------------------------------ */
 
-static void drop(struct ib_rsp *s, unsigned i)
+static void drop_resource(struct ib_rsp *s, unsigned i)
 {
 	memmove(&s->resource[i], &s->resource[i + 1],
 		(--s->resources - i) * sizeof(s->resource[0]));
@@ -37,7 +37,7 @@ static void insert(struct ib_qp *q, const struct resource *t)
 		if (psn_diff(o->psn, t->psn + t->npkts) < 0 &&
 		    psn_diff(t->psn, o->psn + o->npkts) < 0) {
 			replay = replay && o->replay;
-			drop(s, i);
+			drop_resource(s, i);
 		} else {
 			i++;
 		}
@@ -69,7 +69,7 @@ void rsp_add_pending(struct ib_qp *q, const struct resource *t)
 	 * since, if another process has executed it. */
 	for (unsigned i = 0; s->resources == RD_MAX && i < s->resources; i++)
 		if (s->resource[i].replay)
-			drop(s, i);
+			drop_resource(s, i);
 	s->resource[s->resources++] = *t;
 	s->ack.due = false; /* the answer acknowledges as well */
 	due_add(q->qp->core, q->qp);
@@ -171,7 +171,7 @@ void rsp_duplicate(struct ib_qp *q, const struct ib_pkt *pkt)
 
 /* --- out ----------------------------------------------------------------- */
 
-static void start(const struct ib_qp *q, struct emit *e, uint32_t psn)
+static void begin_response(const struct ib_qp *q, struct emit *e, uint32_t psn)
 {
 	*e = (struct emit){
 		.f = { .psn = psn, .dest_qp = q->qp->attr.dest_qp_num },
@@ -195,7 +195,7 @@ static void lost_memory(struct ib_qp *q, const struct resource *t, enum refusal 
 			 target_why(&s->target, why, text),
 			 replay ? "; a duplicate, not answered" : "");
 	if (replay) { /* perhaps nobody waits for it */
-		drop(s, 0);
+		drop_resource(s, 0);
 		return;
 	}
 	s->resources = 0;
@@ -209,8 +209,9 @@ int rsp_bytes(struct ib_qp *q, const struct resource *t, struct rsp_bytes *out,
 	uint8_t *host;
 
 	*why = REFUSED_KEY;
-	if (target_reach(q->qp, &q->rsp.target, t->rkey, t->va, t->len,
-			 IBV_ACCESS_REMOTE_READ, &host))
+	if ((t->replay ? target_reach_again
+		       : target_reach)(q->qp, &q->rsp.target, t->rkey, t->va, t->len,
+				       IBV_ACCESS_REMOTE_READ, &host))
 		return -EACCES;
 	out->span.ours = false;
 	out->span.n = t->len > 0;
@@ -247,7 +248,7 @@ static int read_responses(struct ib_qp *q, struct batch *b, unsigned i, unsigned
 
 		if (*left == 0 || k == bytes.end)
 			return -ENOBUFS;
-		start(q, &e, psn_add(t.psn, k));
+		begin_response(q, &e, psn_add(t.psn, k));
 		e.f.opcode = ib_opcode(q->service, IB_READ_RESP, ib_place(k > 0, last),
 				       IB_NONE);
 		e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
@@ -273,7 +274,7 @@ static int atomic_response(struct ib_qp *q, struct batch *b, const struct resour
 {
 	struct emit e;
 
-	start(q, &e, t->psn);
+	begin_response(q, &e, t->psn);
 	e.f.opcode = ib_opcode(q->service, IB_ATOMIC_RESP, IB_ONLY, IB_NONE);
 	e.f.syndrome = aeth_syndrome(AETH_ACK, AETH_NO_CREDITS);
 	e.f.msn = t->msn;
@@ -287,7 +288,7 @@ static int cnp(struct ib_qp *q, struct batch *b)
 {
 	struct emit e;
 
-	start(q, &e, 0);
+	begin_response(q, &e, 0);
 	e.f.opcode = ib_opcode(IB_CNP, IB_CONGESTION, IB_ONLY, IB_NONE);
 	e.f.becn = true;
 	return emit_planned(q, b, &e, &(struct plan){ .kind = PLAN_CNP });
@@ -345,5 +346,5 @@ void rsp_sent(struct ib_qp *q, uint32_t psn, uint32_t n)
 		return;
 	if (q->hooks)
 		q->hooks->sent(q);
-	drop(s, 0);
+	drop_resource(s, 0);
 }

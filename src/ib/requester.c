@@ -7,7 +7,7 @@
  *
  * output() moves a copy of the cursor and leaves the requester unchanged.  Each planned
  * packet carries the position that the cursor will have once the link has taken it
- * (plan.c), so a link that takes no packet of a batch changes nothing. */
+ * (emit.c), so a link that takes no packet of a batch changes nothing. */
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "verbs/device.h"
@@ -96,7 +96,8 @@ static uint32_t read_chunk(const struct ib_qp *q)
 }
 
 /* Checks the work request at the cursor, which has not begun, and gives it PSNs. */
-static enum step begin(struct planning *p, struct swqe *w) REQUIRES(p->q->qp->lock)
+static enum step begin_request(struct planning *p, struct swqe *w)
+	REQUIRES(p->q->qp->lock)
 {
 	const struct send_limits limits = limits_of(p->q);
 	struct ib_qp *q = p->q;
@@ -129,7 +130,7 @@ static bool is_fresh(const struct planning *p)
 }
 
 /* Fills e with what all packets of w have in common. */
-static void start(const struct planning *p, struct emit *e, const struct swqe *w)
+static void begin_packet(const struct planning *p, struct emit *e, const struct swqe *w)
 {
 	const struct qp *qp = p->q->qp;
 
@@ -198,8 +199,8 @@ static enum step plan(struct planning *p, int rc, const struct emit *e,
 }
 
 /* Appends e, which takes n PSNs of w, to the batch. */
-static enum step put(struct planning *p, struct emit *e, const struct swqe *w, uint32_t n,
-		     uint32_t cost) REQUIRES(p->q->qp->lock)
+static enum step put_packet(struct planning *p, struct emit *e, const struct swqe *w,
+			    uint32_t n, uint32_t cost) REQUIRES(p->q->qp->lock)
 {
 	return plan(p, emit(p->q, p->b, e), e, w, n, cost);
 }
@@ -275,7 +276,7 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 
 	if (p->run && !last)
 		return send_next(p, w);
-	start(p, e, w);
+	begin_packet(p, e, w);
 	e->off = i * q->mtu;
 	e->len = last ? w->length - e->off : q->mtu;
 	e->span = &p->memory.span;
@@ -294,7 +295,7 @@ static enum step send_data(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
 	e->f.ackreq = q->qp->reliable && asks_for_ack(p, last, cost);
 	p->run = i > 0 && !last;
-	return put(p, e, w, 1, cost);
+	return put_packet(p, e, w, 1, cost);
 }
 
 static bool may_read(const struct planning *p)
@@ -318,7 +319,7 @@ static enum step put_read(struct planning *p, struct emit *e, const struct swqe 
 	r->rd[i].fresh = is_fresh(p);
 	p->at.reads++;
 	e->f.ackreq = true;
-	s = put(p, e, w, npkts, cost);
+	s = put_packet(p, e, w, npkts, cost);
 	if (s != STEP_SENT)
 		p->at.reads--;
 	return s;
@@ -343,7 +344,7 @@ static enum step send_read(struct planning *p, struct swqe *w) REQUIRES(p->q->qp
 	if (!may_read(p) || psn_off(p->at.psn, q->req.s.una) + n > PSN_WINDOW ||
 	    !admit(p, len + n * CC_PACKET))
 		return STEP_WAIT;
-	start(p, &e, w);
+	begin_packet(p, &e, w);
 	e.f.opcode = ib_opcode(q->service, IB_READ, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr + off;
 	e.f.dma_len = len;
@@ -359,7 +360,7 @@ static enum step send_atomic(struct planning *p, struct swqe *w) REQUIRES(p->q->
 	if (!may_read(p) || psn_off(p->at.psn, q->req.s.una) >= PSN_WINDOW - 1 ||
 	    !admit(p, 8 + CC_PACKET))
 		return STEP_WAIT;
-	start(p, &e, w);
+	begin_packet(p, &e, w);
 	e.f.opcode =
 		ib_opcode(q->service, cas ? IB_CMP_SWAP : IB_FETCH_ADD, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr;
@@ -381,7 +382,7 @@ static enum step send_atomic_write(struct planning *p, struct swqe *w)
 		return STEP_WAIT;
 	if (resolve(p) != 0)
 		return req_refuse(p, IBV_WC_LOC_PROT_ERR, VERR_LOCAL_KEY);
-	start(p, &e, w);
+	begin_packet(p, &e, w);
 	e.f.opcode = ib_opcode(q->service, IB_ATOMIC_WRITE, IB_ONLY, IB_NONE);
 	e.f.va = w->remote_addr;
 	e.f.dma_len = e.len = w->length;
@@ -397,7 +398,7 @@ static enum step send_flush(struct planning *p, struct swqe *w) REQUIRES(p->q->q
 
 	if (!may_read(p) || !may_send(p, CC_PACKET))
 		return STEP_WAIT;
-	start(p, &e, w);
+	begin_packet(p, &e, w);
 	e.f.opcode = ib_opcode(q->service, IB_FLUSH, IB_ONLY, IB_NONE);
 	e.f.flush = w->flush.feth;
 	e.f.va = w->remote_addr;
@@ -415,7 +416,7 @@ static enum step step(struct planning *p) REQUIRES(p->q->qp->lock)
 	    (p->at.burst == 0 && p->at.psn != r->s.una))
 		return STEP_WAIT;
 	if (!send_has_begun(&p->at)) {
-		enum step s = begin(p, w);
+		enum step s = begin_request(p, w);
 
 		if (s != STEP_GO)
 			return s;

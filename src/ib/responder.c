@@ -38,8 +38,8 @@ void rsp_rnr(struct ib_qp *q)
 	due_add(q->qp->core, q->qp);
 }
 
-static void refuse(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
-		   uint64_t now) REQUIRES(q->qp->lock)
+static void refuse_request(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
+			   uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN], from[IB_PEER_LEN];
 
@@ -183,9 +183,8 @@ static enum refusal rc_atomic(struct ib_qp *q, const struct ib_pkt *pkt)
 	return ACCEPTED;
 }
 
-/* The answer is the response to a READ of 0 bytes. */
-static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
-	REQUIRES(q->qp->lock)
+/* Accepts a request whose answer is the response to a READ of 0 bytes. */
+static void answer_empty(struct ib_qp *q, const struct ib_pkt *pkt) REQUIRES(q->qp->lock)
 {
 	struct resource r = {
 		.psn = q->rsp.epsn,
@@ -193,6 +192,14 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 		.msn = psn_add(q->rsp.msn, 1),
 		.srqn = q->rsp.srqn,
 	};
+
+	rsp_add_pending(q, &r);
+	rsp_accept(q, pkt, 1);
+}
+
+static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
+	REQUIRES(q->qp->lock)
+{
 	enum refusal why;
 	bool dropped;
 	uint64_t *at;
@@ -206,8 +213,7 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 	why = target_atomic_write(q->qp, pkt->f.rkey, at, pkt->payload);
 	if (why)
 		return why;
-	rsp_add_pending(q, &r);
-	rsp_accept(q, pkt, 1);
+	answer_empty(q, pkt);
 	return ACCEPTED;
 }
 
@@ -215,12 +221,6 @@ static enum refusal rc_atomic_write(struct ib_qp *q, const struct ib_pkt *pkt)
 static enum refusal rc_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 	REQUIRES(q->qp->lock)
 {
-	struct resource r = {
-		.psn = q->rsp.epsn,
-		.npkts = 1,
-		.msn = psn_add(q->rsp.msn, 1),
-		.srqn = q->rsp.srqn,
-	};
 	enum refusal why;
 	bool dropped;
 
@@ -230,8 +230,7 @@ static enum refusal rc_flush(struct ib_qp *q, const struct ib_pkt *pkt)
 	why = rsp_make_room(q, &dropped);
 	if (why || dropped)
 		return why;
-	rsp_add_pending(q, &r);
-	rsp_accept(q, pkt, 1);
+	answer_empty(q, pkt);
 	return ACCEPTED;
 }
 
@@ -269,7 +268,7 @@ static enum refusal carry_out(struct ib_qp *q, const struct ib_pkt *pkt, uint64_
 /* The expected packet has arrived: closes the gap, and withdraws an RNR NAK. */
 void rsp_arrived(struct ib_rsp *s)
 {
-	s->healed |= s->out_of_order && !s->late.until;
+	s->healed |= s->out_of_order && !s->late.wait.until;
 	s->out_of_order = false;
 	if (s->nak_due && aeth_type(s->nak) == AETH_RNR_NAK)
 		s->nak_due = false;
@@ -283,10 +282,10 @@ void rsp_expected(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	why = q->hooks ? q->hooks->aim(q, pkt) : ACCEPTED;
 	if (!why)
 		why = carry_out(q, pkt, now);
-	if (__builtin_expect(q->rsp.late.until != 0, 0) && why != REFUSED_NO_RECV)
+	if (__builtin_expect(q->rsp.late.wait.until != 0, 0) && why != REFUSED_NO_RECV)
 		rnr_came(q, !why);
 	if (why)
-		refuse(q, pkt, why, now);
+		refuse_request(q, pkt, why, now);
 }
 
 /* Nothing has come to q yet with the PSN that is expected first: tells the log. If the
@@ -297,7 +296,7 @@ static void stray(struct ib_qp *q, const struct ib_pkt *pkt, bool older)
 	struct ib_rsp *s = &q->rsp;
 	char from[IB_PEER_LEN];
 
-	if (s->prev || s->late.until || s->late.refused)
+	if (s->prev || s->late.wait.until || s->late.refused)
 		return;
 	if (!older && !(s->strayed && s->stray_psn == pkt->f.psn)) {
 		if (!s->strayed)

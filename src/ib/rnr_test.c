@@ -292,13 +292,13 @@ static void ends_with(enum ibv_qp_state to)
 
 	fix_post(f, IBV_WR_SEND, 1, 0, 100, 0);
 	sim_run(f->s, 100000);
-	assert_true(fix_ib(f, 1)->rsp.late.until > 0);
+	assert_true(fix_ib(f, 1)->rsp.late.wait.until > 0);
 	if (to == IBV_QPS_UNKNOWN) {
 		sim_destroy(f->s, f->p.qp[1]);
 		f->p.qp[1] = NULL;
 	} else {
 		fix_modify(f, 1, to);
-		assert_int_equal(fix_ib(f, 1)->rsp.late.until, 0);
+		assert_int_equal(fix_ib(f, 1)->rsp.late.wait.until, 0);
 		assert_false(f->p.qp[1]->recv.awaited);
 	}
 	sim_run(f->s, 10 * MS);

@@ -41,8 +41,8 @@ struct dropped {
 
 /* Says why a packet for this QP is dropped; q NULL: for a QP that this process has not.
  * Late ACKs and responses are normal, and not told. */
-static void say(struct ib *ib, struct ib_qp *q, const struct ib_pkt *pkt,
-		const struct dropped *by, uint64_t now)
+static void say_dropped(struct ib *ib, struct ib_qp *q, const struct ib_pkt *pkt,
+			const struct dropped *by, uint64_t now)
 {
 	char from[INET6_ADDRSTRLEN];
 	bool hangs;
@@ -63,41 +63,42 @@ static void say(struct ib *ib, struct ib_qp *q, const struct ib_pkt *pkt,
 }
 
 /* Counts a packet that the QP does not take, and says why. */
-static void drop(struct ib_qp *q, const struct ib_pkt *pkt, const struct dropped *by,
-		 uint64_t now)
+static void drop_packet(struct ib_qp *q, const struct ib_pkt *pkt,
+			const struct dropped *by, uint64_t now)
 {
 	count(q, by->why);
-	say(q->ib, q, pkt, by, now);
+	say_dropped(q->ib, q, pkt, by, now);
 }
 
 static void drop_state(struct ib_qp *q, const struct ib_pkt *pkt, const struct dgram *d,
 		       uint32_t src, uint64_t now)
 {
-	drop(q, pkt,
-	     &(struct dropped){ d, src, IB_RX_STATE,
-				"the QP takes packets from RTR on, and not in ERR" },
-	     now);
+	drop_packet(q, pkt,
+		    &(struct dropped){
+			    d, src, IB_RX_STATE,
+			    "the QP takes packets from RTR on, and not in ERR" },
+		    now);
 }
 
 static void drop_type(struct ib_qp *q, const struct ib_pkt *pkt, const struct dgram *d,
 		      uint64_t now)
 {
-	drop(q, pkt,
-	     &(struct dropped){ d, q->qp->attr.dest_qp_num, IB_RX_NO_QP,
-				"the QP is of another type" },
-	     now);
+	drop_packet(q, pkt,
+		    &(struct dropped){ d, q->qp->attr.dest_qp_num, IB_RX_NO_QP,
+				       "the QP is of another type" },
+		    now);
 }
 
 static void drop_no_qp(struct ib *ib, const struct ib_pkt *pkt, const struct dgram *d,
 		       uint32_t src, uint64_t now)
 {
 	ib->counter[IB_RX_NO_QP]++;
-	say(ib, NULL, pkt,
-	    &(struct dropped){
-		    d, src, IB_RX_NO_QP,
-		    "this process has no such QP (destroyed already? or does the "
-		    "program give its peer another number?)" },
-	    now);
+	say_dropped(ib, NULL, pkt,
+		    &(struct dropped){
+			    d, src, IB_RX_NO_QP,
+			    "this process has no such QP (destroyed already? or does the "
+			    "program give its peer another number?)" },
+		    now);
 }
 
 /* --- the QP --------------------------------------------------------------- */
@@ -180,18 +181,19 @@ static void datagram(struct ib_qp *q, const struct dgram *d, const struct ib_pkt
 static void another_partition(struct ib_qp *q, const struct dgram *d,
 			      const struct ib_pkt *pkt, uint64_t now) /* C9-38 */
 {
-	drop(q, pkt, &(struct dropped){ d, 0, IB_RX_PKEY, "the QP has another P_Key" },
-	     now);
+	drop_packet(q, pkt,
+		    &(struct dropped){ d, 0, IB_RX_PKEY, "the QP has another P_Key" },
+		    now);
 	q->qp->dev->pkey_violations++;
 }
 
 static void from_elsewhere(struct ib_qp *q, const struct dgram *d, uint32_t src,
 			   const struct ib_pkt *pkt, uint64_t now)
 {
-	drop(q, pkt,
-	     &(struct dropped){ d, src, IB_RX_NO_ADDR,
-				"the QP is connected to another address" },
-	     now);
+	drop_packet(q, pkt,
+		    &(struct dropped){ d, src, IB_RX_NO_ADDR,
+				       "the QP is connected to another address" },
+		    now);
 }
 
 static void deliver(struct qp *qp, const struct dgram *d, const struct ib_pkt *pkt,
@@ -286,11 +288,12 @@ static void drop_gsi(struct core *core, struct gsi *g, enum ib_counter why,
 		g->dev->pkey_violations++;
 	if (g && g->dev && why == IB_RX_QKEY)
 		g->dev->qkey_violations++;
-	say(ib, NULL, pkt,
-	    &(struct dropped){
-		    d, 0, why,
-		    "it is no MAD for this port (P_Key, Q_Key, address, length)" },
-	    now);
+	say_dropped(
+		ib, NULL, pkt,
+		&(struct dropped){
+			d, 0, why,
+			"it is no MAD for this port (P_Key, Q_Key, address, length)" },
+		now);
 }
 
 /* A MAD for QP1; connection management finds out whose it is. The bytes are copied, since
@@ -356,7 +359,7 @@ static void reserved_opcode(struct ib *ib, const struct dgram *d, uint64_t now)
 
 /* Checks a datagram as far as possible without its QP.  Returns the counter for what is
  * wrong; IB_COUNTERS: nothing is. */
-static enum ib_counter check(const struct dgram *d, struct ib_pkt *pkt)
+static enum ib_counter check_packet(const struct dgram *d, struct ib_pkt *pkt)
 {
 	if (!is_framed(d) || ib_parse(pkt, d->iov[0].iov_base, d->len) != 0)
 		return IB_RX_MALFORMED;
@@ -371,6 +374,13 @@ static void count_in(uint64_t *counter, unsigned n, uint32_t len)
 	counter[IB_RX_BYTES] += (uint64_t)n * len;
 }
 
+static void count_for(struct qp *qp, unsigned n, uint32_t len)
+{
+	count_in(ib_qp(qp)->counter, n, len);
+	qp->tp.traffic.got += n;
+	qp->tp.traffic.got_bytes += (uint64_t)n * len;
+}
+
 void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 {
 	struct ib *ib = ib_of(core);
@@ -379,7 +389,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 	uint32_t qpn;
 	struct qp *qp;
 
-	wrong = check(d, &pkt);
+	wrong = check_packet(d, &pkt);
 	if (wrong != IB_COUNTERS) {
 		count_in(ib->counter, 1, d->len);
 		ib->counter[wrong]++;
@@ -408,7 +418,7 @@ void ib_input(struct core *core, const struct dgram *d, uint64_t now)
 		drop_no_qp(ib, &pkt, d, 0, now);
 		return;
 	}
-	count_in(ib_qp(qp)->counter, 1, d->len);
+	count_for(qp, 1, d->len);
 	deliver(qp, d, &pkt, now);
 }
 
@@ -545,7 +555,7 @@ static unsigned input_run(struct core *core, const struct dgram *v, unsigned n,
 	qp_is_held(ib_qp(qp)->qp);
 	n = take_run(ib_qp(qp), &pkt, &r, now);
 	lock_give(&qp->lock);
-	count_in(ib_qp(qp)->counter, n, v->len);
+	count_for(qp, n, v->len);
 	return n;
 }
 

@@ -11,11 +11,11 @@
 #include "ib/ib.h"
 #include "ib/ib_qp.h"
 #include "ib/sim_own.h"
-#include "local/local.h"
 #include "net/fault.h"
 #include "net/lid.h"
 #include "net/loop.h"
 #include "net/roce.h"
+#include "shm/peers.h"
 #include "shm/shm.h"
 #include "sys/clock.h"
 #include "verbs/device_testing.h"
@@ -51,14 +51,14 @@ static void on_gone(void *arg, uint16_t slot)
 {
 	struct sim_node *n = arg;
 
-	local_gone(local_of(&n->core), slot);
+	peers_gone(peers_of(&n->core), slot);
 }
 
 static void on_said(void *arg, struct host_said *said)
 {
 	struct sim_node *n = arg;
 
-	local_said(local_of(&n->core), said);
+	peers_said(peers_of(&n->core), said);
 }
 
 /* The QP should go to the wire; with same_host there is none, so it waits for ever. */
@@ -71,12 +71,8 @@ static void on_refused(void *arg, struct qp *qp)
 }
 
 static const struct host_ops host_ops = { no_datagram, on_gone, on_said };
-static const struct local_ops local_ops = {
+static const struct peers_ops peers_ops = {
 	.refused = on_refused,
-	.up = shm_up,
-	.segments = shm_segments,
-	.words = shm_words,
-	.news = shm_news,
 	.datagram = on_piped,
 };
 
@@ -88,14 +84,14 @@ static void share_host(struct sim_node *n, const struct sim_conf *conf)
 
 	MUST(host_open(&n->host, &host_ops, n) == 0);
 	n->core.slot = host_slot(n->host);
-	MUST(local_open(&n->core, n->host, way, "it is off", &local_ops, n) == 0);
+	MUST(peers_open(&n->core, n->host, way, "it is off", &peers_ops, n) == 0);
 }
 
 static void leave_host(struct sim_node *n)
 {
 	if (!n->host)
 		return;
-	local_close(&n->core);
+	peers_close(&n->core);
 	host_close(n->host);
 	n->host = NULL;
 }
@@ -158,7 +154,7 @@ static void node_open(struct sim *s, int side, const struct sim_conf *conf)
 	n->side = side;
 	MUST(core_init(&n->core, (uint16_t)(side + 1)) == 0);
 	MUST(ib_open(&n->core, 1) == 0);
-	ib_of(&n->core)->late_ns = conf->late;
+	n->core.recv_wait_ns = conf->late;
 	n->dev = conf->infiniband ? infiniband(side) : ethernet(side, conf);
 	n->dev->core = &n->core;
 	n->ctx.core = &n->core;
@@ -312,7 +308,7 @@ static void meet(struct sim *s, struct qp *qp, const struct qp *peer)
 
 	(void)s;
 	turn_take(&qp->core->turn);
-	p = local_peer(local_of(qp->core), qpn_slot(peer->qpn));
+	p = peers_peer(peers_of(qp->core), qpn_slot(peer->qpn));
 	MUST(p);
 	lock_take(&qp->lock);
 	if (qp->transport != &shm_transport)

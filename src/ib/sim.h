@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* sim.h - for tests: two NICs with a cable between them, in virtual time; or, for
- * local/, two processes of one host with a pipe.
+ * shm/, two processes of one host with a pipe.
  *
  * Each node has one device, one PD and the QPs and CQs that the test makes.  A tap can
  * see and lose what goes over the cable; a fault link may be put in as well. */

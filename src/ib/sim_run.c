@@ -7,9 +7,9 @@
 #include "ib/ib.h"
 #include "ib/sim.h"
 #include "ib/sim_own.h"
-#include "local/local.h"
 #include "net/batch.h"
 #include "net/ip_addr.h"
+#include "shm/peers.h"
 #include "sys/clock.h"
 #include "sys/source.h"
 #include "verbs/device_testing.h"
@@ -115,7 +115,7 @@ static void plan(struct sim_node *n, struct qp *qp)
 
 static struct source *rings_of(struct sim_node *n)
 {
-	return local_source(local_of(&n->core));
+	return peers_source(peers_of(&n->core));
 }
 
 static void turn(struct sim_node *n)
@@ -130,7 +130,7 @@ static void turn(struct sim_node *n)
 	turn_take(&n->core.turn);
 	if (n->host) {
 		host_run(n->host);
-		local_input(local_of(&n->core), now);
+		peers_input(peers_of(&n->core), now);
 	}
 	while ((got = n->link->ops->recv(n->link, in, 64, now)) > 0)
 		ib_input_all(&n->core, in, (unsigned)got, now);
@@ -138,7 +138,7 @@ static void turn(struct sim_node *n)
 		if (n->due[i] <= now)
 			due_add(&n->core, n->qps[i]);
 	while (due_any(&n->core) ||
-	       (n->host && local_loopback(local_of(&n->core), now))) {
+	       (n->host && peers_loopback(peers_of(&n->core), now))) {
 		while ((qp = due_next(&n->core))) {
 			plan(n, qp);
 			if (n->batch.n >= BATCH_MAX / 2)
@@ -147,7 +147,7 @@ static void turn(struct sim_node *n)
 	}
 	flush(n);
 	if (n->host) {
-		local_flush(local_of(&n->core));
+		peers_flush(peers_of(&n->core));
 		(void)rings_of(n)->ops->sleeps(rings_of(n), true);
 	}
 	turn_give(&n->core.turn);

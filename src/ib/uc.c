@@ -8,8 +8,8 @@
 
 /* Drops the message.  An error of the receive itself (REFUSED_RECV_SGE) also fails the
  * QP. */
-static void drop(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
-		 uint64_t now) REQUIRES(q->qp->lock)
+static void drop_request(struct ib_qp *q, const struct ib_pkt *pkt, enum refusal why,
+			 uint64_t now) REQUIRES(q->qp->lock)
 {
 	char text[TARGET_WHY_LEN], from[IB_PEER_LEN];
 
@@ -38,5 +38,5 @@ void uc_request(struct ib_qp *q, const struct ib_pkt *pkt, uint64_t now)
 	s->epsn = psn_add(psn, 1);
 	s->prev = why ? NULL : pkt->op;
 	if (why)
-		drop(q, pkt, why, now);
+		drop_request(q, pkt, why, now);
 }

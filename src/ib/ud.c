@@ -7,8 +7,8 @@
 
 enum { GRH = LINK_HEAD_LEN };
 
-static void drop(struct ib_qp *q, enum refusal reason, const struct dgram *d,
-		 const struct ib_pkt *pkt, const char *why)
+static void drop_datagram(struct ib_qp *q, enum refusal reason, const struct dgram *d,
+			  const struct ib_pkt *pkt, const char *why)
 {
 	count(q, reason == REFUSED_KEY ? IB_RX_QKEY : IB_RX_UD_DROPPED);
 	if (ib_tells_drop(q, reason))
@@ -16,8 +16,8 @@ static void drop(struct ib_qp *q, enum refusal reason, const struct dgram *d,
 			 q->qp->qpn, pkt->op->name, pkt->f.src_qp, d->len, why);
 }
 
-static enum refusal place(struct ib_qp *q, const struct link_head *head,
-			  const struct ib_pkt *pkt)
+static enum refusal place_datagram(struct ib_qp *q, const struct link_head *head,
+				   const struct ib_pkt *pkt)
 {
 	struct target *t = &q->rsp.target;
 	enum refusal why = target_fill_recv(q->qp, t, head->bytes, GRH);
@@ -26,8 +26,8 @@ static enum refusal place(struct ib_qp *q, const struct link_head *head,
 		   : target_fill_recv(q->qp, t, pkt->payload, (uint32_t)pkt->payload_len);
 }
 
-static void complete(struct ib_qp *q, const struct link_head *head,
-		     const struct ib_pkt *pkt, uint64_t now) REQUIRES(q->qp->lock)
+static void complete_recv(struct ib_qp *q, const struct link_head *head,
+			  const struct ib_pkt *pkt, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const uint8_t path_bits = (uint8_t)((1u << device_lmc(q->qp->dev)) - 1);
 	const int pkey = qp_hears(q->qp, pkt->f.pkey);
@@ -59,27 +59,30 @@ void ud_request(struct ib_qp *q, const struct dgram *d, const struct ib_pkt *pkt
 
 	if (pkt->f.qkey != q->qp->attr.qkey) { /* C9-176 */
 		q->qp->dev->qkey_violations++;
-		drop(q, REFUSED_KEY, d, pkt, "its Q_Key is another than the QP's");
+		drop_datagram(q, REFUSED_KEY, d, pkt,
+			      "its Q_Key is another than the QP's");
 		return;
 	}
 	if (pkt->payload_len > q->mtu) {
-		drop(q, REFUSED_LENGTH, d, pkt, "it is longer than the path MTU");
+		drop_datagram(q, REFUSED_LENGTH, d, pkt,
+			      "it is longer than the path MTU");
 		return;
 	}
 	if (target_take_recv(q->qp, t)) {
-		drop(q, REFUSED_NO_RECV, d, pkt, "no receive is posted");
+		drop_datagram(q, REFUSED_NO_RECV, d, pkt, "no receive is posted");
 		return;
 	}
 	if (pkt->payload_len + GRH > t->recv.length) {
-		drop(q, REFUSED_RECV_SHORT, d, pkt, "it is longer than the receive");
+		drop_datagram(q, REFUSED_RECV_SHORT, d, pkt,
+			      "it is longer than the receive");
 		rsp_give_up(q, now);
 		return;
 	}
 	d->link->ops->head(d, &head);
-	if (place(q, &head, pkt)) {
+	if (place_datagram(q, &head, pkt)) {
 		target_fail_recv(q->qp, t, REFUSED_RECV_SGE, now);
 		ib_fail(q, false, -1, now);
 		return;
 	}
-	complete(q, &head, pkt, now);
+	complete_recv(q, &head, pkt, now);
 }

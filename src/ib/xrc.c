@@ -45,7 +45,7 @@ static enum refusal aim(struct ib_qp *q, const struct ib_pkt *pkt)
 		return REFUSED_SRQ;
 	/* A message that waits is of the QP's present SRQ; if the peer now names another,
 	 * that is another message. */
-	if (q->rsp.late.until && q->qp->srq && q->qp->srq->num != srqn)
+	if (q->rsp.late.wait.until && q->qp->srq && q->qp->srq->num != srqn)
 		rnr_end(q);
 	why = xrc_aim(q->qp, srqn);
 	if (!why)

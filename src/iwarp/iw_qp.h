@@ -86,7 +86,7 @@ struct iw_term {
 	1000000000ull /* for what has begun to go out, and then for the peer's FIN */
 
 /* How long a message waits for its receive: docs/dev/iwarp.md. */
-#define RECV_WAIT_NS 1000000000ull
+#define IW_RECV_WAIT_NS 1000000000ull
 
 enum iw_life {
 	LIFE_NONE, /* no connection */
@@ -165,7 +165,7 @@ struct iwarp {
 	struct core *core;
 	const struct iwarp_ops *ops;
 	void *arg;
-	uint64_t late_ns; /* RECV_WAIT_NS; 0: no message waits for a receive */
+	uint64_t late_ns; /* IW_RECV_WAIT_NS; 0: no message waits for a receive */
 	/* The plan of the present output: */
 	struct qp *owner;
 	unsigned plans, pieces;

@@ -338,7 +338,7 @@ static void shared_receives(void **state)
 	fix_same(f, 0, 9000);
 	/* Now no receive is posted, and none is while the message waits. */
 	fix_post(f, IBV_WR_SEND, 3, 0, 1, 0);
-	sim_run(f->s, RECV_WAIT_NS + MS);
+	sim_run(f->s, IW_RECV_WAIT_NS + MS);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_ERR);
 	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_int_equal(sim_event(f->s, 1), IBV_EVENT_QP_REQ_ERR);

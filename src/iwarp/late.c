@@ -4,11 +4,11 @@
  * Its first FPDU waits in the stash, the bytes that were received behind it in memory of
  * the QP's own, and what follows them in the socket: the QP takes no bytes until the
  * message has its receive, and TCP slows the peer down. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "iwarp/iw_qp.h"
 #include "sys/addr.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "verbs/await.h"
 #include "verbs/due.h"
@@ -63,7 +63,7 @@ void iw_late_keep(struct iw_qp *q, const uint8_t *at, size_t n)
 	}
 	if (n == 0)
 		return;
-	l->kept = malloc(n);
+	l->kept = turn_alloc(n);
 	if (!l->kept) {
 		l->until = 1; /* the time is up */
 		return;
@@ -105,7 +105,7 @@ void iw_late_forget(struct iw_qp *q)
 {
 	struct iw_late *l = &q->late;
 
-	free(l->kept);
+	turn_free(l->kept);
 	l->kept = NULL;
 	l->at = l->end = 0;
 }

@@ -34,7 +34,7 @@ static void one_after_the_other(const struct sim_conf *conf)
 	for (uint64_t i = 0; i < N; i++) {
 		struct ibv_wc wc;
 
-		sim_run(f->s, RECV_WAIT_NS / 2);
+		sim_run(f->s, IW_RECV_WAIT_NS / 2);
 		assert_true(waits(f));
 		fix_no_wc(f, 1);
 		assert_memory_equal(f->mem[0] + FIX_MEM / 2 + i * LEN,
@@ -103,12 +103,12 @@ static void the_time_is_up(void **state)
 
 	(void)state;
 	raw_segment(f, &d, "abc", 3);
-	pass(f, RECV_WAIT_NS - MS);
+	pass(f, IW_RECV_WAIT_NS - MS);
 	d.msn = 2;
 	raw_segment(f, &d, "def", 3);
 	recv_for(f, 1, 0, 3, true);
 	fix_wc(f, 1, 1, IBV_WC_SUCCESS);
-	pass(f, RECV_WAIT_NS - MS);
+	pass(f, IW_RECV_WAIT_NS - MS);
 	assert_int_equal(f->p.qp[1]->state, IBV_QPS_RTS);
 	assert_true(waits(f));
 	sim_run(f->s, 2 * MS);

@@ -7,6 +7,7 @@
 #include "iwarp/iw_qp.h"
 #include "sys/addr.h"
 #include "sys/log.h"
+#include "verbs/device.h"
 #include "verbs/due.h"
 #include "verbs/event.h"
 #include "verbs/room.h"
@@ -32,7 +33,7 @@ int iwarp_open(struct core *core, const struct iwarp_ops *ops, void *arg)
 	iw->core = core;
 	iw->ops = ops;
 	iw->arg = arg;
-	iw->late_ns = RECV_WAIT_NS;
+	iw->late_ns = caps.as_hardware ? 0 : IW_RECV_WAIT_NS;
 	room_put(core, &iwarp_key, iw);
 	return 0;
 }

@@ -67,6 +67,8 @@ static bool take_fpdu(struct iw_qp *q, const uint8_t *at, size_t n, uint64_t now
 		q->pos = pos;
 		return false;
 	}
+	q->qp->tp.traffic.got++;
+	q->qp->tp.traffic.got_bytes += n;
 	iw_settle(q, now);
 	return true;
 }

@@ -120,7 +120,7 @@ static void receives(void **state)
 
 	(void)state;
 	raw_segment(f, &d, "x", 1);
-	sim_run(f->s, RECV_WAIT_NS);
+	sim_run(f->s, IW_RECV_WAIT_NS);
 	raw_refused(f, TERM_DDP_NO_BUFFER, &d, IBV_EVENT_QP_REQ_ERR);
 	fix_close(f);
 

@@ -270,6 +270,7 @@ static void sent_plan(struct iw_qp *q, size_t n, uint64_t now) REQUIRES(q->qp->l
 	if (i == 0)
 		return;
 	iw_nudge(q, now);
+	q->qp->tp.traffic.sent += i;
 	if (q->c.s.cur != cur)
 		iw_req_gone(q, now);
 	iw_req_complete(q, now);
@@ -284,12 +285,14 @@ void iwarp_sent(struct qp *qp, ssize_t n, uint64_t now)
 	if (n < 0) {
 		/* Copying under the guard will tell whose memory it was. */
 		q->careful = true;
+		n = 0;
 	} else if (q->tail_at < q->tail_end) {
 		q->tail_at += (uint32_t)n;
 		iw_req_complete(q, now);
 	} else {
 		sent_plan(q, (size_t)n, now);
 	}
+	qp->tp.traffic.sent_bytes += (size_t)n;
 	no_plan(q);
 	iw_settle(q, now);
 }

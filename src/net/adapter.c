@@ -70,7 +70,7 @@ static void take_back(struct adapter *a)
 
 /* Copies d into a free buffer and queues it. If d's memory is unmapped by now, the
  * packet is lost, and the work request fails when the packet is sealed again. */
-static void put(struct adapter *a, const struct dgram *d)
+static void put_packet(struct adapter *a, const struct dgram *d)
 {
 	uint16_t buf = a->free[a->frees - 1];
 
@@ -97,7 +97,7 @@ static int adapter_send(struct link *link, struct dgram *v, unsigned n, uint64_t
 	if (a->frees < n)
 		take_back(a);
 	for (i = 0; i < n && a->frees > 0; i++)
-		put(a, &v[i]);
+		put_packet(a, &v[i]);
 	if (i == 0) /* the fabric has every buffer, and so has been told of them */
 		return 0;
 	atomic_store_explicit(&a->sh->tx_head, a->tx_head, memory_order_release);
@@ -125,7 +125,7 @@ static void give_back(struct adapter *a)
 
 /* Describes received packet `at` in *d. The descriptor is copied once, because the
  * fabric may change it. */
-static void show(struct adapter *a, uint32_t at, struct dgram *d)
+static void show_packet(struct adapter *a, uint32_t at, struct dgram *d)
 {
 	const struct adapter_desc desc = a->sh->rx[at % ADAPTER_BUFS];
 
@@ -157,7 +157,7 @@ static int adapter_recv(struct link *link, struct dgram *v, unsigned n, uint64_t
 		head = at;
 	}
 	for (; got < n && at != head; at++)
-		show(a, at, &v[got++]);
+		show_packet(a, at, &v[got++]);
 	atomic_store_explicit(&a->rx_at, at, memory_order_relaxed);
 	return (int)got;
 }

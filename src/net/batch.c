@@ -38,7 +38,8 @@ struct dgram *batch_again(struct batch *b)
 
 /* Is there room for d in the buffer whose last datagram is prev, if it goes to the same
  * place? */
-static bool fits(const struct batch *b, const struct dgram *prev, const struct dgram *d)
+static bool fits_run(const struct batch *b, const struct dgram *prev,
+		     const struct dgram *d)
 {
 	const struct dgram *first = prev - prev->seg;
 
@@ -50,7 +51,7 @@ static bool fits(const struct batch *b, const struct dgram *prev, const struct d
 /* Can the kernel cut d from the buffer whose last datagram is prev? */
 static bool joins(const struct batch *b, const struct dgram *prev, const struct dgram *d)
 {
-	return d->link == prev->link && fits(b, prev, d) &&
+	return d->link == prev->link && fits_run(b, prev, d) &&
 	       addr_same(&prev->addr, &d->addr) && prev->to_slot == d->to_slot &&
 	       prev->same_host == d->same_host;
 }
@@ -59,10 +60,10 @@ bool batch_run_is_full(const struct batch *b)
 {
 	const struct dgram *last = &b->v[b->n - 1];
 
-	return last->seg && !fits(b, last, last);
+	return last->seg && !fits_run(b, last, last);
 }
 
-static void append(struct batch *b, struct dgram *d, bool joined)
+static void append_dgram(struct batch *b, struct dgram *d, bool joined)
 {
 	assert(d == &b->v[b->n] && b->n < BATCH_MAX && d->len > 0);
 	assert(d->iovcnt <= BATCH_IOV - b->iov_used);
@@ -79,12 +80,12 @@ static void append(struct batch *b, struct dgram *d, bool joined)
 
 void batch_commit(struct batch *b, struct dgram *d)
 {
-	append(b, d, b->n > 0 && joins(b, d - 1, d));
+	append_dgram(b, d, b->n > 0 && joins(b, d - 1, d));
 }
 
 void batch_commit_again(struct batch *b, struct dgram *d)
 {
-	append(b, d, fits(b, d - 1, d));
+	append_dgram(b, d, fits_run(b, d - 1, d));
 }
 
 static void take_out_last(struct batch *b)

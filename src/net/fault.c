@@ -5,11 +5,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "net/fault_spec.h"
+#include "net/ip_addr.h"
 #include "net/parcel.h"
+#include "net/pcap.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 #include "sys/rand.h"
+#include "wire/ib_hdr.h"
 
 enum {
 	WAITING_MAX = 4096, /* datagrams per direction; more are not held back */
@@ -18,30 +22,28 @@ enum {
 	RETRY_NS = 50000, /* before a retry, when the inner link was full */
 	/* attempts of one recv() to find a datagram that is not dropped */
 	ROUNDS = 16,
-};
-
-enum fate {
-	DROP = 1,
-	DUP = 2,
-	REORDER = 4,
-	DELAY = 8,
-	CORRUPT = 16,
+	ECN_CE = 3,
 };
 
 struct way {
-	struct fault_rules rules;
-	struct prng rng;
+	struct fault_judge judge;
+	struct prng rng;     /* for what a fault does, not for whom it befalls */
 	struct list delayed; /* sorted by due time, earliest first */
 	/* reordered ones in order of arrival; released when `after` reaches 0, or when
 	 * due */
 	struct list passed;
 	unsigned waiting; /* datagrams in both lists */
+	bool keeps;	  /* a delay or a rate may make datagrams wait */
 	struct fault_stats stats;
 };
 
 struct fault {
 	struct link link;
 	struct link *inner;
+	struct link *capture; /* inner, if it is a pcap link; or NULL */
+	struct fault_spec spec;
+	uint64_t began; /* ns; 0: with the first datagram */
+	bool any;	/* there are faults */
 	struct way way[FAULT_DIRS];
 	struct list lent; /* copies given out, until the next recv() */
 	bool ordered;	  /* keep order: nothing may overtake a waiting datagram */
@@ -58,78 +60,100 @@ static struct parcel *first(const struct list *head)
 	return list_empty(head) ? NULL : container_of(head->next, struct parcel, node);
 }
 
-/* --- what happens to a datagram ------------------------------------------ */
+/* --- captures --------------------------------------------------------------- */
 
-static bool is_nth(const struct fault_rules *r, uint64_t count)
+static bool is_captured(const struct fault *f)
 {
-	for (int i = 0; i < FAULT_NTH_MAX && r->nth[i]; i++)
-		if (r->nth[i] == count)
-			return true;
-	return false;
+	return f->capture && pcap_records(f->capture);
 }
 
-/* Decides what happens to the next datagram. Every datagram takes the same number of
- * draws, so that one rule's outcome does not depend on another's. */
-static unsigned judge(struct way *w)
+static int pass_on(struct fault *f, struct dgram *d, const char *note, uint64_t now)
 {
-	const struct fault_rules *r = &w->rules;
-	unsigned fate = 0;
+	return is_captured(f) ? pcap_send_noted(f->capture, d, note, now)
+			      : f->inner->ops->send(f->inner, d, 1, now);
+}
 
+/* What comes is recorded by show_fate() when its fate is known. */
+static int take_in(struct fault *f, struct dgram *v, unsigned n, uint64_t now)
+{
+	return f->capture ? pcap_recv_quiet(f->capture, v, n, now)
+			  : f->inner->ops->recv(f->inner, v, n, now);
+}
+
+/* Records d, before it is changed, with its fate. */
+static void show_fate(struct fault *f, const struct dgram *d, enum pcapng_dir dir,
+		      const struct fault_fate *fate, uint64_t now)
+{
+	char note[PARCEL_NOTE];
+
+	if (!is_captured(f))
+		return;
+	fault_note(note, sizeof(note), fate);
+	pcap_note(f->capture, d, dir, fate->what ? note : NULL, now);
+}
+
+/* --- what happens to a datagram ------------------------------------------ */
+
+/* What cannot wait is not held back, and what the rate would hold back is lost. */
+static void make_room(const struct way *w, struct fault_fate *fate)
+{
+	if (w->waiting < WAITING_MAX || fate->what & FAULT_DROP)
+		return;
+	if (fate->what & FAULT_SLOW)
+		fate->what = FAULT_DROP | FAULT_FULL;
+	fate->what &= ~(unsigned)(FAULT_REORDER | FAULT_DELAY | FAULT_DUP);
+}
+
+static struct fault_fate judge_dgram(struct fault *f, struct way *w,
+				     const struct dgram *d, uint64_t now)
+{
+	struct fault_fate fate;
+
+	if (!f->began)
+		f->began = now ? now : 1;
+	w->judge.counts = is_captured(f);
 	w->stats.seen++;
-	fate |= rand_chance(&w->rng, r->drop) ? DROP : 0;
-	fate |= rand_chance(&w->rng, r->dup) ? DUP : 0;
-	fate |= rand_chance(&w->rng, r->reorder) ? REORDER : 0;
-	fate |= rand_chance(&w->rng, r->delay) ? DELAY : 0;
-	fate |= rand_chance(&w->rng, r->corrupt) ? CORRUPT : 0;
-	if (is_nth(r, w->stats.seen))
-		fate |= DROP;
-	if (fate & DROP)
-		return DROP;
-	if ((fate & DELAY) || w->waiting >= WAITING_MAX)
-		fate &= ~(unsigned)REORDER;
-	if (w->waiting >= WAITING_MAX)
-		fate &= ~(unsigned)(DELAY | DUP);
+	fate = fault_judge(&w->judge, d, now, now > f->began ? now - f->began : 0);
+	make_room(w, &fate);
 	return fate;
 }
 
-static void say(const struct fault *f, const struct way *w, unsigned fate,
-		const struct dgram *d)
+static void say_fate(const struct fault *f, const struct way *w,
+		     const struct fault_fate *fate, const struct dgram *d)
 {
-	static const char *const done[] = {
-		"dropped", "duplicated", "reordered", "delayed", "corrupted",
-	};
-	char what[64] = "", packet[128];
-	size_t n = 0;
+	char what[128], packet[128], event[32] = "";
 
-	for (unsigned i = 0; i < sizeof(done) / sizeof(done[0]); i++) {
-		if (fate & 1u << i)
-			n += (size_t)snprintf(what + n, sizeof(what) - n, "%s%s",
-					      n ? ", " : "", done[i]);
-	}
+	fault_words(what, sizeof(what), fate->what);
+	if (fate->event)
+		snprintf(event, sizeof(event), " by event %u", fate->event);
 	if (f->describe)
 		f->describe(d, packet, sizeof(packet));
 	else
 		snprintf(packet, sizeof(packet), "%u bytes", d->len);
-	log_debug("fault: %s datagram %" PRIu64 " %s: %s",
-		  w == &f->way[FAULT_TX] ? "tx" : "rx", w->stats.seen, what, packet);
+	log_debug("fault: %s datagram %" PRIu64 " %s%s: %s",
+		  w == &f->way[FAULT_TX] ? "tx" : "rx", w->judge.now.seen, what, event,
+		  packet);
 }
 
-static void count(struct fault_stats *s, unsigned fate)
+static void count_fate(struct fault_stats *s, unsigned what)
 {
-	s->dropped += (fate & DROP) != 0;
-	s->duplicated += (fate & DUP) != 0;
-	s->reordered += (fate & REORDER) != 0;
-	s->delayed += (fate & DELAY) != 0;
-	s->corrupted += (fate & CORRUPT) != 0;
+	s->dropped += (what & FAULT_DROP) != 0;
+	s->duplicated += (what & FAULT_DUP) != 0;
+	s->reordered += (what & FAULT_REORDER) != 0;
+	s->delayed += (what & FAULT_DELAY) != 0;
+	s->corrupted += (what & FAULT_CORRUPT) != 0;
+	s->marked += (what & FAULT_ECN) != 0;
+	s->slowed += (what & FAULT_SLOW) != 0;
+	s->beyond += (what & FAULT_FULL) != 0;
 }
 
 /* Counts and logs the fate of d, before d is changed. */
-static void note(const struct fault *f, struct way *w, unsigned fate,
+static void note(const struct fault *f, struct way *w, const struct fault_fate *fate,
 		 const struct dgram *d)
 {
-	count(&w->stats, fate);
+	count_fate(&w->stats, fate->what);
 	if (log_level >= LOG_DEBUG)
-		say(f, w, fate, d);
+		say_fate(f, w, fate, d);
 }
 
 static void corrupt(struct parcel *p, struct prng *rng)
@@ -140,12 +164,28 @@ static void corrupt(struct parcel *p, struct prng *rng)
 		p->bytes[at % p->d.len] ^= (uint8_t)(1 + bits % 255);
 }
 
+/* A packet of InfiniBand has FECN for it, of RoCE v2 the IP header. */
+static void mark(const struct fault *f, struct parcel *p)
+{
+	struct bth *bth = (struct bth *)p->bytes;
+
+	if (!f->ordered)
+		ip_of(&p->d)->tclass |= ECN_CE;
+	else if (p->d.len >= sizeof(*bth))
+		bth->fbecn |= BTH_FECN;
+}
+
 /* On an ordered link a datagram waits behind all others, whenever they are due. */
 static void wait_until(const struct fault *f, struct way *w, struct parcel *p,
 		       uint64_t due)
 {
 	struct list *before = w->delayed.prev;
 
+	if (f->ordered && before != &w->delayed) {
+		uint64_t last = container_of(before, struct parcel, node)->due;
+
+		due = due > last ? due : last;
+	}
 	while (!f->ordered && before != &w->delayed &&
 	       container_of(before, struct parcel, node)->due > due)
 		before = before->prev;
@@ -213,24 +253,38 @@ static uint64_t way_deadline(const struct way *w)
 	return due;
 }
 
-/* Applies fate to p. Returns true if p, or the first of its copies, goes on now. */
-static bool suffer(const struct fault *f, struct way *w, struct parcel *p, unsigned fate,
-		   uint64_t now)
+/* On an ordered link none passes those that wait. */
+static bool is_behind(const struct fault *f, const struct way *w)
 {
-	if (fate & CORRUPT)
+	return f->ordered && w->waiting > 0;
+}
+
+/* Applies fate to p. Returns true if p, or the first of its copies, goes on now. */
+static bool suffer(const struct fault *f, struct way *w, struct parcel *p,
+		   const struct fault_fate *fate, uint64_t now)
+{
+	if (fate->what & FAULT_CORRUPT)
 		corrupt(p, &w->rng);
-	p->d.damaged |= f->ordered && (fate & CORRUPT);
-	if (fate & DUP) {
+	if (fate->what & FAULT_ECN)
+		mark(f, p);
+	p->d.damaged |= f->ordered && (fate->what & FAULT_CORRUPT);
+	if (fate->what & FAULT_DUP) {
 		struct parcel *twin = parcel_make(&p->d);
 
-		if (twin)
+		if (twin) {
+			memcpy(twin->note, p->note, sizeof(twin->note));
 			wait_until(f, w, twin, now);
+		}
 	}
-	if (fate & DELAY) {
-		wait_until(f, w, p, now + w->rules.delay_ns);
+	if (fate->what & (FAULT_DELAY | FAULT_SLOW)) {
+		wait_until(f, w, p, fate->due);
 		return false;
 	}
-	if (fate & REORDER) {
+	if (is_behind(f, w)) {
+		wait_until(f, w, p, now);
+		return false;
+	}
+	if (fate->what & FAULT_REORDER) {
 		wait_for_others(w, p, now);
 		return false;
 	}
@@ -252,13 +306,14 @@ static void try_again(const struct fault *f, struct way *w, struct parcel *p,
 	w->waiting++;
 }
 
-/* On an ordered link: would n more datagrams exceed what may wait? Without a delay only
+/* On an ordered link: would n more datagrams exceed what may wait? Without a delay or a
+ * rate only
  * a damaged datagram waits, for room in the inner link, and no other may pass it. */
 static bool is_full(const struct fault *f, const struct way *w, unsigned n)
 {
 	if (!f->ordered)
 		return false;
-	return w->rules.delay ? w->waiting + n > WAITING_MAX : w->waiting > 0;
+	return w->keeps ? w->waiting + n > WAITING_MAX : w->waiting > 0;
 }
 
 static int send_due(struct fault *f, uint64_t now)
@@ -267,15 +322,33 @@ static int send_due(struct fault *f, uint64_t now)
 	struct parcel *p;
 
 	while ((p = take_due(w, now))) {
-		int rc = f->inner->ops->send(f->inner, &p->d, 1, now);
+		int rc = pass_on(f, &p->d, *p->note ? p->note : NULL, now);
 
 		if (rc <= 0) {
 			try_again(f, w, p, now);
 			return rc;
 		}
-		free(p);
+		turn_free(p);
 	}
 	return 0;
+}
+
+/* d suffers nothing. Returns as send_one() does. */
+static int send_whole(struct fault *f, struct way *w, struct dgram *d, uint64_t now)
+{
+	struct parcel *p;
+	int rc;
+
+	if (is_behind(f, w)) {
+		p = parcel_make(d);
+		if (p)
+			wait_until(f, w, p, now);
+		return 1;
+	}
+	rc = pass_on(f, d, NULL, now);
+	if (rc > 0)
+		went_by(w);
+	return rc;
 }
 
 /* Returns 1 if d was taken, 0 if the inner link is full, -errno if it is broken. A
@@ -284,43 +357,59 @@ static int send_due(struct fault *f, uint64_t now)
 static int send_one(struct fault *f, struct dgram *d, uint64_t now)
 {
 	struct way *w = &f->way[FAULT_TX];
-	struct prng before = w->rng;
+	struct fault_state before = w->judge.now;
+	struct fault_fate fate;
 	struct parcel *p;
-	unsigned fate;
 	int rc;
 
 	if (is_full(f, w, 1))
 		return 0;
-	fate = judge(w);
-	if (fate == 0) {
-		rc = f->inner->ops->send(f->inner, d, 1, now);
-		if (rc > 0) {
-			went_by(w);
-			return 1;
+	fate = judge_dgram(f, w, d, now);
+	if (!fate.what) {
+		rc = send_whole(f, w, d, now);
+		if (rc <= 0) {
+			fault_judge_undo(&w->judge, &before);
+			w->stats.seen--;
 		}
-		w->rng = before;
-		w->stats.seen--;
 		return rc;
 	}
-	p = fate & DROP ? NULL : parcel_make(d);
-	note(f, w, p ? fate : DROP, d);
-	if (!p || !suffer(f, w, p, fate, now))
+	p = fate.what & FAULT_DROP ? NULL : parcel_make(d);
+	if (!p)
+		fate.what = FAULT_DROP | (fate.what & FAULT_FULL);
+	note(f, w, &fate, d);
+	if (!p)
+		show_fate(f, d, PCAPNG_OUT, &fate, now);
+	else if (is_captured(f))
+		fault_note(p->note, sizeof(p->note), &fate);
+	if (!p || !suffer(f, w, p, &fate, now))
 		return 1;
-	rc = f->inner->ops->send(f->inner, &p->d, 1, now);
+	rc = pass_on(f, &p->d, *p->note ? p->note : NULL, now);
 	if (rc <= 0) {
 		try_again(f, w, p, now);
 		return rc < 0 ? rc : 1;
 	}
-	free(p);
+	turn_free(p);
 	went_by(w);
 	return 1;
+}
+
+/* Nothing can befall a datagram, and none waits. */
+static bool is_idle(const struct fault *f, int dir)
+{
+	return !f->any && !f->way[dir].waiting;
 }
 
 static int fault_send(struct link *link, struct dgram *v, unsigned n, uint64_t now)
 {
 	struct fault *f = fault_of(link);
-	int rc = send_due(f, now);
+	int rc;
 
+	if (is_idle(f, FAULT_TX)) {
+		rc = f->inner->ops->send(f->inner, v, n, now);
+		f->link.run_max = f->inner->run_max;
+		return rc;
+	}
+	rc = send_due(f, now);
 	for (unsigned i = 0; i < n; i++) {
 		if (rc >= 0)
 			rc = send_one(f, &v[i], now);
@@ -331,7 +420,7 @@ static int fault_send(struct link *link, struct dgram *v, unsigned n, uint64_t n
 	return n > 0 || rc >= 0 ? (int)n : rc;
 }
 
-static void move(struct dgram *to, const struct dgram *from)
+static void move_dgram(struct dgram *to, const struct dgram *from)
 {
 	bool own = from->iov == &from->one;
 
@@ -348,19 +437,24 @@ static unsigned sift(struct fault *f, struct dgram *v, unsigned at, unsigned n,
 	struct way *w = &f->way[FAULT_RX];
 
 	for (unsigned i = at; i < n; i++) {
-		unsigned fate = judge(w);
+		struct fault_fate fate = judge_dgram(f, w, &v[i], now);
 		struct parcel *p;
 
-		if (fate == 0) {
+		if (!fate.what && !is_behind(f, w)) {
+			show_fate(f, &v[i], PCAPNG_IN, &fate, now);
 			if (at < i)
-				move(&v[at], &v[i]);
+				move_dgram(&v[at], &v[i]);
 			at++;
 			went_by(w);
 			continue;
 		}
-		p = fate & DROP ? NULL : parcel_make(&v[i]);
-		note(f, w, p ? fate : DROP, &v[i]);
-		if (!p || !suffer(f, w, p, fate, now))
+		p = fate.what & FAULT_DROP ? NULL : parcel_make(&v[i]);
+		if (!p)
+			fate.what = FAULT_DROP | (fate.what & FAULT_FULL);
+		if (fate.what)
+			note(f, w, &fate, &v[i]);
+		show_fate(f, &v[i], PCAPNG_IN, &fate, now);
+		if (!p || !suffer(f, w, p, &fate, now))
 			continue;
 		list_add_tail(&f->lent, &p->node);
 		parcel_show(p, &v[at++]);
@@ -377,6 +471,8 @@ static int fault_recv(struct link *link, struct dgram *v, unsigned n, uint64_t n
 	int rc;
 
 	parcels_free(&f->lent);
+	if (is_idle(f, FAULT_RX) && is_idle(f, FAULT_TX))
+		return f->inner->ops->recv(f->inner, v, n, now);
 	send_due(f, now);
 	while (got < n && (p = take_due(&f->way[FAULT_RX], now))) {
 		list_add_tail(&f->lent, &p->node);
@@ -387,7 +483,7 @@ static int fault_recv(struct link *link, struct dgram *v, unsigned n, uint64_t n
 	for (int round = 0; got < n && round < ROUNDS; round++) {
 		if (is_full(f, &f->way[FAULT_RX], n - got))
 			break;
-		rc = f->inner->ops->recv(f->inner, v + got, n - got, now);
+		rc = take_in(f, v + got, n - got, now);
 		if (rc < 0 && got == 0)
 			return rc;
 		if (rc <= 0)
@@ -432,8 +528,33 @@ static const struct link_ops fault_ops = {
 	.close = fault_close,
 };
 
-static int wrap(struct link **out, struct link *inner, const struct fault_spec *parsed,
-		bool ordered)
+static bool may_keep(const struct fault_spec *spec, int dir)
+{
+	for (unsigned g = 0; g < spec->groups; g++)
+		if (spec->group[g].rules[dir].delay || spec->group[g].rules[dir].rate)
+			return true;
+	return false;
+}
+
+/* Takes f->spec for the rules from now on. */
+static void begin_faults(struct fault *f)
+{
+	f->any = fault_is_any(&f->spec);
+	for (int dir = 0; dir < FAULT_DIRS; dir++) {
+		struct way *w = &f->way[dir];
+		fault_sends *sends = w->judge.sends;
+		void *arg = w->judge.arg;
+
+		fault_judge_init(&w->judge, &f->spec, dir);
+		w->judge.by_lid = f->ordered;
+		w->judge.sends = sends;
+		w->judge.arg = arg;
+		w->keeps = may_keep(&f->spec, dir);
+		rand_seed(&w->rng, ~f->spec.seed + ((uint64_t)dir << 32));
+	}
+}
+
+int fault_put(struct link **out, struct link *inner, bool ordered)
 {
 	struct fault *f = calloc(1, sizeof(*f));
 
@@ -441,46 +562,109 @@ static int wrap(struct link **out, struct link *inner, const struct fault_spec *
 		return -ENOMEM;
 	f->inner = inner;
 	f->ordered = ordered;
-	f->link = (struct link){ .ops = &fault_ops, .run_max = 1, .mtu = inner->mtu };
+	f->link = (struct link){ .ops = &fault_ops,
+				 .run_max = inner->run_max,
+				 .mtu = inner->mtu };
 	list_init(&f->lent);
+	f->spec.groups = 1;
 	for (int dir = 0; dir < FAULT_DIRS; dir++) {
-		struct way *w = &f->way[dir];
-
-		w->rules = parsed->rules[dir];
-		rand_seed(&w->rng, parsed->seed + ((uint64_t)dir << 32));
-		list_init(&w->delayed);
-		list_init(&w->passed);
+		list_init(&f->way[dir].delayed);
+		list_init(&f->way[dir].passed);
 	}
+	begin_faults(f);
 	*out = &f->link;
 	return 0;
+}
+
+/* All that waits is due now. */
+static void let_go(struct way *w, uint64_t now)
+{
+	list_for(n, &w->delayed)
+	{
+		struct parcel *p = container_of(n, struct parcel, node);
+
+		p->due = p->due < now ? p->due : now;
+	}
+	list_for(n, &w->passed)
+	{
+		container_of(n, struct parcel, node)->after = 0;
+	}
+}
+
+static void lose_waiting(struct way *w)
+{
+	w->stats.dropped += w->waiting;
+	w->waiting = 0;
+	parcels_free(&w->delayed);
+	parcels_free(&w->passed);
+}
+
+void fault_set(struct link *link, const struct fault_spec *spec, uint64_t now)
+{
+	struct fault *f = fault_of(link);
+
+	for (int dir = 0; dir < FAULT_DIRS; dir++)
+		let_go(&f->way[dir], now);
+	(void)send_due(f, now);
+	/* A later send may have runs, which must not be cut. */
+	if (!f->ordered)
+		lose_waiting(&f->way[FAULT_TX]);
+	f->spec = *spec;
+	f->began = now;
+	begin_faults(f);
+	f->link.run_max = f->any ? 1 : f->inner->run_max;
+}
+
+static int wrap(struct link **out, struct link *inner, const char *text, bool ordered,
+		char *err, size_t errlen)
+{
+	struct fault_spec *spec = malloc(sizeof(*spec));
+	int rc;
+
+	if (!spec) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	rc = (ordered ? fault_parse_ordered : fault_parse)(spec, text, err, errlen);
+	if (!rc) {
+		rc = fault_put(out, inner, ordered);
+		if (rc)
+			snprintf(err, errlen, "out of memory");
+		else
+			fault_set(*out, spec, 0);
+	}
+	free(spec);
+	return rc;
 }
 
 int fault_wrap(struct link **out, struct link *inner, const char *spec, char *err,
 	       size_t errlen)
 {
-	struct fault_spec parsed;
-	int rc = fault_parse(&parsed, spec, err, errlen);
-
-	if (rc)
-		return rc;
-	rc = wrap(out, inner, &parsed, false);
-	if (rc)
-		snprintf(err, errlen, "out of memory");
-	return rc;
+	return wrap(out, inner, spec, false, err, errlen);
 }
 
 int fault_wrap_ordered(struct link **out, struct link *inner, const char *spec, char *err,
 		       size_t errlen)
 {
-	struct fault_spec parsed;
-	int rc = fault_parse_ordered(&parsed, spec, err, errlen);
+	return wrap(out, inner, spec, true, err, errlen);
+}
 
-	if (rc)
-		return rc;
-	rc = wrap(out, inner, &parsed, true);
-	if (rc)
-		snprintf(err, errlen, "out of memory");
-	return rc;
+void fault_knows(struct link *link, fault_sends *sends, void *arg)
+{
+	for (int dir = 0; dir < FAULT_DIRS; dir++) {
+		fault_of(link)->way[dir].judge.sends = sends;
+		fault_of(link)->way[dir].judge.arg = arg;
+	}
+}
+
+void fault_capture(struct link *link, struct link *capture)
+{
+	fault_of(link)->inner = fault_of(link)->capture = capture;
+}
+
+struct link *fault_inner(const struct link *link)
+{
+	return fault_of(link)->inner;
 }
 
 void fault_describe(struct link *link,
@@ -492,4 +676,9 @@ void fault_describe(struct link *link,
 const struct fault_stats *fault_stats(const struct link *link, bool rx)
 {
 	return &fault_of(link)->way[rx ? FAULT_RX : FAULT_TX].stats;
+}
+
+bool fault_acts(const struct link *link)
+{
+	return fault_of(link)->any;
 }

@@ -2,19 +2,17 @@
 /* fault.h - a link around another that loses, doubles, swaps, delays and
  * spoils datagrams.  A seed repeats a run exactly.
  *
- *	spec = item *( "," item )
+ *	spec = group *( ";" group )
+ *	group = item *( "," item )
  *	item = [ "tx:" | "rx:" ] key "=" value	without: each direction
  *
- *	drop=P		lose it
- *	dup=P		let it through twice
- *	reorder=P	let 1 to 4 later ones pass it (1 ms at most)
- *	delay=TIME[:P]	let it through TIME later; without P all of them
- *	corrupt=P	change one byte of it
- *	nth=N		lose the N-th one, from 1; several may be given
- *	seed=N		of both directions [1]
+ * fault_key.def has the keys.  A group's faults befall the packets that its qp=, peer=
+ *and opcode= choose, at the times of at=, for= and every=; without these all packets at
+ *all times.  A packet that several groups choose suffers the faults of all.  P is a
+ * probability from 0 to 1, such as 0.001; T is 100us, 5ms, 1s.
  *
- * P is a probability from 0 to 1, such as 0.001; TIME is 100us, 5ms, 1s.
- * Datagrams that wait are copies; they are let through by later sends and
+ * Of what is lost anyway nothing else is done; what is delayed or held by a rate is not
+ * reordered.  Datagrams that wait are copies; they are let through by later sends and
  * recvs, so the link's deadline has to be honoured.
  */
 #ifndef NET_FAULT_H
@@ -22,10 +20,13 @@
 
 #include <stdbool.h>
 
+#include "net/fault_judge.h"
 #include "net/link.h"
 
 struct fault_stats {
-	uint64_t seen, dropped, duplicated, reordered, delayed, corrupted;
+	/* Of those dropped: by the full queue of a rate. */
+	uint64_t seen, dropped, duplicated, reordered, delayed, corrupted, marked, slowed,
+		beyond;
 };
 
 /* Puts faults around inner, which the new link then owns and closes. Runs (GSO) are
@@ -39,6 +40,27 @@ int fault_wrap(struct link **out, struct link *inner, const char *spec, char *er
  * instead. */
 int fault_wrap_ordered(struct link **out, struct link *inner, const char *spec, char *err,
 		       size_t errlen);
+
+/* Puts a link without faults around inner, for fault_set(); until then, and after the
+ * last fault, it passes all calls on, runs as well.  Returns 0 or -ENOMEM. */
+int fault_put(struct link **out, struct link *inner, bool ordered);
+
+/* From now on these are the faults; the counts go on.  Those that began at `now` count
+ * their times from then.  What waits goes on at once; on a link that does not keep order
+ * what finds no room then is lost. */
+void fault_set(struct link *link, const struct fault_spec *spec, uint64_t now);
+
+/* Who sends a datagram, for qp=; NULL: nobody knows. */
+void fault_knows(struct link *link, fault_sends *sends, void *arg);
+
+/* Puts capture, a pcap link around the link that `link` has been around so far, in
+ * between: it then says of each packet what befell it, and shows those that were lost. */
+void fault_capture(struct link *link, struct link *capture);
+/* The link that `link` is around. */
+struct link *fault_inner(const struct link *link);
+
+/* Are there faults? */
+bool fault_acts(const struct link *link);
 
 /* At log level debug each fault is logged. describe() formats the datagram for the line;
  * without it the line gives the number of bytes. */

@@ -330,6 +330,158 @@ static void a_wrong_spec_leaves_the_link_alone(void **state)
 	b->ops->close(b);
 }
 
+/* --- while it runs ---------------------------------------------------------------------
+ */
+
+static void set(struct link *link, const char *text, uint64_t now)
+{
+	struct fault_spec spec;
+	char err[512] = "";
+
+	if (fault_parse(&spec, text, err, sizeof(err)))
+		fail_msg("%s", err);
+	fault_set(link, &spec, now);
+}
+
+/* Without faults the link passes runs on, and offers what the inner one can. */
+static void an_idle_one_is_not_there(void **state)
+{
+	const struct loop_conf conf = { .run_max = 4 };
+	struct link *faulty, *plain;
+	struct test_dgram t[3];
+	struct dgram v[3];
+
+	(void)state;
+	assert_int_equal(loop_pair(&faulty, &plain, &conf), 0);
+	assert_int_equal(fault_put(&faulty, faulty, false), 0);
+	assert_int_equal(faulty->run_max, 4);
+	for (uint16_t i = 0; i < 3; i++) {
+		v[i] = *test_dgram(&t[i], &(uint32_t){ i }, 4);
+		v[i].iov = t[i].iov;
+		v[i].seg = i;
+	}
+	assert_int_equal(faulty->ops->send(faulty, v, 3, 0), 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(test_recv(plain, 0), i);
+	assert_int_equal(fault_stats(faulty, false)->seen, 0);
+	set(faulty, "rx:drop=1", 5);
+	assert_int_equal(faulty->run_max, 1);
+	test_send(plain, 1, 5);
+	assert_int_equal(test_recv(faulty, 5), -1);
+	set(faulty, "", 6);
+	assert_int_equal(faulty->run_max, 4);
+	test_send(plain, 2, 6);
+	assert_int_equal(test_recv(faulty, 6), 2);
+	assert_int_equal(fault_stats(faulty, true)->dropped, 1);
+	faulty->ops->close(faulty);
+	plain->ops->close(plain);
+}
+
+/* What waited when the faults change goes on at once, in its order. */
+static void who_waits_is_let_go(void **state)
+{
+	(void)state;
+	for (int rx = 0; rx < 2; rx++) {
+		struct pair p = join("delay=10ms", NULL);
+
+		for (uint32_t i = 0; i < 3; i++)
+			assert_int_equal(test_send(sender(p, rx), i, i), 1);
+		assert_int_equal(test_recv(receiver(p, rx), 5), -1);
+		set(p.faulty, "", 6);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(test_recv(receiver(p, rx), 6), i);
+		assert_int_equal(p.faulty->ops->deadline(p.faulty), UINT64_MAX);
+		part(p);
+	}
+}
+
+/* Later sends may have runs, so nothing is kept for them. */
+static void who_finds_no_room_then_is_lost(void **state)
+{
+	struct loop_conf conf = { .depth = 1, .backpressure = true };
+	struct pair p = join("tx:delay=10ms", &conf);
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(test_send(p.faulty, i, 0), 1);
+	set(p.faulty, "", 1);
+	assert_int_equal(test_recv(p.plain, 1), 0);
+	assert_int_equal(test_recv(p.plain, MS), -1);
+	assert_int_equal(fault_stats(p.faulty, false)->dropped, 2);
+	assert_int_equal(test_send(p.faulty, 7, 2), 1);
+	assert_int_equal(test_recv(p.plain, 2), 7);
+	part(p);
+}
+
+/* Times count from when the faults were set; those of a start from the first datagram. */
+static void a_cut_ends(void **state)
+{
+	struct pair p = join("drop=1,for=1ms", NULL);
+
+	(void)state;
+	assert_int_equal(test_send(p.faulty, 1, 500 * MS), 1);
+	assert_int_equal(test_send(p.faulty, 2, 501 * MS - 1), 1);
+	assert_int_equal(test_recv(p.plain, 501 * MS), -1);
+	assert_int_equal(test_send(p.faulty, 3, 501 * MS), 1);
+	assert_int_equal(test_recv(p.plain, 501 * MS), 3);
+	set(p.faulty, "drop=1,at=1ms,for=1ms", 600 * MS);
+	for (uint32_t i = 0; i < 30; i++)
+		test_send(p.faulty, i, 600 * MS + i * MS / 10);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(test_recv(p.plain, 603 * MS), i);
+	assert_int_equal(test_recv(p.plain, 603 * MS), 20);
+	part(p);
+}
+
+static void a_marked_one_says_so(void **state)
+{
+	struct pair p = join("ecn=1", NULL);
+	struct dgram v;
+
+	(void)state;
+	for (int rx = 0; rx < 2; rx++) {
+		assert_int_equal(test_send(sender(p, rx), 1, 0), 1);
+		assert_int_equal(receiver(p, rx)->ops->recv(receiver(p, rx), &v, 1, 0),
+				 1);
+		assert_int_equal(ip_of(&v)->tclass & 3, 3);
+		assert_int_equal(fault_stats(p.faulty, rx)->marked, 1);
+	}
+	part(p);
+}
+
+/* Jitter, a rate and faults of some of the time disturb no order on an ordered link. */
+static void an_ordered_link_stays_so(void **state)
+{
+	static const char *const specs[] = {
+		"delay=20us~20us",
+		"rate=10mbit",
+		"delay=20us~5us,at=100us,for=100us",
+		"rate=100mbit,delay=10us~10us;corrupt=0.1,at=50us,for=50us,every=100us",
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(specs) / sizeof(specs[0]); k++) {
+		struct loop_conf wide = { .depth = 4 * N };
+		static int64_t got[2 * N];
+		struct pair p;
+		unsigned n, bad = 0;
+		char err[256];
+
+		for (int rx = 0; rx < 2; rx++) {
+			assert_int_equal(loop_pair(&p.faulty, &p.plain, &wide), 0);
+			assert_int_equal(fault_wrap_ordered(&p.faulty, p.faulty, specs[k],
+							    err, sizeof(err)),
+					 0);
+			n = carry(p, rx, got, 2 * N);
+			assert_int_equal(n, N);
+			for (int i = 0; i < N; i++)
+				bad += got[i] != i;
+			assert_true(k == 3 ? bad < N / 4 : bad == 0);
+			part(p);
+		}
+	}
+}
+
 static void number_of(const struct dgram *d, char *buf, size_t size)
 {
 	uint8_t bytes[4];
@@ -415,6 +567,12 @@ int main(void)
 		cmocka_unit_test(a_lot_of_which_all_are_lost_does_not_look_empty),
 		cmocka_unit_test(a_gap_closes_up),
 		cmocka_unit_test(a_wrong_spec_leaves_the_link_alone),
+		cmocka_unit_test(an_idle_one_is_not_there),
+		cmocka_unit_test(who_waits_is_let_go),
+		cmocka_unit_test(who_finds_no_room_then_is_lost),
+		cmocka_unit_test(a_cut_ends),
+		cmocka_unit_test(a_marked_one_says_so),
+		cmocka_unit_test(an_ordered_link_stays_so),
 		cmocka_unit_test(each_is_a_line_of_the_log),
 	};
 

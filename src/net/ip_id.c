@@ -89,7 +89,7 @@ static bool is_of(const struct source *s, const struct dgram *d)
 	       memcmp(s->to, ip_of(d)->to.ip, 16) == 0;
 }
 
-static struct source *find(struct ip_ids *ids, const struct dgram *d)
+static struct source *find_source(struct ip_ids *ids, const struct dgram *d)
 {
 	uint32_t h = 0;
 	struct source *set, *old;
@@ -139,7 +139,8 @@ static bool is_missing(const struct source *s, uint16_t id)
 }
 
 /* Makes id the highest number of s. */
-static void advance(const struct ip_ids *ids, struct source *s, uint16_t id, uint64_t now)
+static void follow_id(const struct ip_ids *ids, struct source *s, uint16_t id,
+		      uint64_t now)
 {
 	uint16_t n = (uint16_t)(id - s->last.id - 1);
 
@@ -156,7 +157,7 @@ static bool counts(const struct ip_ids *ids, struct source *s, uint16_t id, uint
 {
 	if (!s->last.known ||
 	    (!is_missing(s, id) && (uint16_t)(s->last.id - id) > BEHIND))
-		advance(ids, s, id, now);
+		follow_id(ids, s, id, now);
 	set_missing(s, id, false);
 	s->odd.known = false;
 	s->guesses = 0;
@@ -170,7 +171,7 @@ void ip_id_lost(struct ip_ids *ids, uint32_t n)
 
 void ip_id_guessed(struct ip_ids *ids, const struct dgram *d)
 {
-	struct source *s = find(ids, d);
+	struct source *s = find_source(ids, d);
 
 	if (s->last.known && ++s->guesses < GUESSES)
 		return;
@@ -180,7 +181,7 @@ void ip_id_guessed(struct ip_ids *ids, const struct dgram *d)
 
 bool ip_id_accept(struct ip_ids *ids, const struct dgram *d, uint16_t id, uint64_t now)
 {
-	struct source *s = find(ids, d);
+	struct source *s = find_source(ids, d);
 
 	if (s->last.known ? follows(ids, &s->last, id, now) || is_missing(s, id)
 			  : !s->places && id >= RUN)

@@ -226,3 +226,8 @@ int lid_wrap(struct link **out, struct link *inner)
 	*out = &l->link;
 	return 0;
 }
+
+struct link **lid_inner(struct link *link)
+{
+	return &lid_of(link)->inner;
+}

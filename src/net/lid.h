@@ -21,4 +21,8 @@ int lid_wrap(struct link **out, struct link *inner);
 enum { LID_FRAME_MORE = 8 + 40 + 2 };
 size_t lid_frame(uint8_t *to, const struct dgram *d);
 
+/* The place of the inner link, so that another link can be put around that while the NIC
+ * runs. The turn is held; who puts one sets link->run_max. */
+struct link **lid_inner(struct link *link);
+
 #endif

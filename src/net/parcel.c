@@ -2,8 +2,8 @@
 #include "net/parcel.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
+#include "sys/alloc.h"
 #include "sys/guard.h"
 
 int dgram_flatten(uint8_t *to, const struct dgram *d)
@@ -24,17 +24,18 @@ int dgram_flatten(uint8_t *to, const struct dgram *d)
 
 struct parcel *parcel_make(const struct dgram *d)
 {
-	struct parcel *p = malloc(sizeof(*p) + d->len);
+	struct parcel *p = turn_alloc(sizeof(*p) + d->len);
 
 	if (!p)
 		return NULL;
 	if (dgram_flatten(p->bytes, d)) {
-		free(p);
+		turn_free(p);
 		return NULL;
 	}
 	list_init(&p->node);
 	p->due = 0;
 	p->after = 0;
+	p->note[0] = '\0';
 	p->d = *d;
 	p->d.seg = 0;
 	p->d.iov = &p->d.one;
@@ -54,6 +55,6 @@ void parcels_free(struct list *head)
 	list_for_safe(n, head)
 	{
 		list_del(n);
-		free(container_of(n, struct parcel, node));
+		turn_free(container_of(n, struct parcel, node));
 	}
 }

@@ -6,11 +6,14 @@
 #include "net/dgram.h"
 #include "sys/list.h"
 
+enum { PARCEL_NOTE = 144 };
+
 struct parcel {
-	struct list node; /* for the link that keeps it */
-	uint64_t due;	  /* ns; for the link that keeps it */
-	unsigned after;	  /* datagrams to let pass; for the link that keeps it */
-	struct dgram d;	  /* d.iov points to d.one, which points to bytes */
+	struct list node;	/* for the link that keeps it */
+	uint64_t due;		/* ns; for the link that keeps it */
+	unsigned after;		/* datagrams to let pass; for the link that keeps it */
+	char note[PARCEL_NOTE]; /* for a capture; for the link that keeps it */
+	struct dgram d;		/* d.iov points to d.one, which points to bytes */
 	uint8_t bytes[];
 };
 

@@ -1,36 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pcap.h - a link around another that writes what it carries to a pcapng file.
- *
- * Records what the inner link took (outbound) and gave (inbound, as epb_flags say) as
- * IPv4 and IPv6 packets (LINKTYPE_RAW), with headers made from the datagram. IPv4: DF,
- * the identification as far as it is known, a right header checksum, UDP checksum 0.
- * IPv6: a right UDP checksum, since 0 is not allowed. InfiniBand packets are ERF
- * records, LRH to VCRC. Times are the engine's, shifted to wall-clock time at the first
- * packet, in nanoseconds.
- *
- * The file grows by whole packets and is valid at any time. The buffer is written when
- * it is full, 100 ms after a packet, at close, and after each call once the program
- * ends.
- */
+/* pcap.h - a link around another that records what it carries: what the inner link took
+ * (outbound) and gave (inbound, as epb_flags say). net/capture.h says where to. */
 #ifndef NET_PCAP_H
 #define NET_PCAP_H
 
+#include "net/capture.h"
 #include "net/link.h"
 
-/* Captures what inner carries to the file `path`, in which %p becomes the process id.
- * The file is truncated. The new link owns and closes inner; *out may be the variable
- * that held inner. Returns 0 or -errno: -EBUSY if another process writes to the file,
- * -EMFILE if too many captures are open. */
-int pcap_wrap(struct link **out, struct link *inner, const char *path);
+/* Records what inner carries; ib: an InfiniBand link (below lid.h). The new link owns and
+ * closes inner, and is a user of `to`; *out may be the variable that held inner. Without
+ * captures it passes all calls on, runs as well. Returns 0 or -ENOMEM. */
+int pcap_wrap(struct link **out, struct link *inner, struct captures *to, bool ib);
 
-/* Wraps an InfiniBand link (below lid.h) and records into the file of `pcap`, which must
- * be closed later. Returns 0 or -ENOMEM. */
-int pcap_join(struct link **out, struct link *inner, struct link *pcap);
+/* --- for fault.c, which knows why a packet is what it is ------------------------------
+ */
 
-/* The program ends: from now on no packet stays in the buffer after a call. */
-void pcap_leave(void);
-
-/* In the child of a fork: closes the captures, which go on in the parent only. */
-void pcap_forked(void);
+/* Is there a capture?  If not, what follows records nothing. */
+bool pcap_records(const struct link *pcap);
+/* send() of one datagram, with a comment. */
+int pcap_send_noted(struct link *pcap, struct dgram *d, const char *note, uint64_t now);
+/* recv() that records nothing: pcap_note() is to be called for each datagram. */
+int pcap_recv_quiet(struct link *pcap, struct dgram *v, unsigned n, uint64_t now);
+/* Records d, which may never have been sent. */
+void pcap_note(struct link *pcap, const struct dgram *d, enum pcapng_dir dir,
+	       const char *note, uint64_t now);
 
 #endif

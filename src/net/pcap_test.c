@@ -29,13 +29,25 @@ struct pair {
 	struct link *cap, *far;
 };
 
+/* Captures what link carries to the file. */
+static int wrap(struct link **link, const char *name)
+{
+	struct captures *set = captures_new();
+	int rc = captures_file(set, name);
+
+	if (!rc)
+		return pcap_wrap(link, *link, set, false);
+	captures_leave(set);
+	return rc;
+}
+
 static struct pair join(void)
 {
 	struct loop_conf conf = { .run_max = 8, .depth = 4096 };
 	struct pair p;
 
 	assert_int_equal(loop_pair(&p.cap, &p.far, &conf), 0);
-	assert_int_equal(pcap_wrap(&p.cap, p.cap, path), 0);
+	assert_int_equal(wrap(&p.cap, path), 0);
 	assert_int_equal(p.cap->run_max, 8);
 	assert_int_equal(p.cap->mtu, p.far->mtu);
 	return p;
@@ -92,7 +104,7 @@ static void nothing_is_kept_at_the_end(void **state)
 		test_send(p.cap, 1, 5 * MS);
 		if (file_size() != empty)
 			_exit(1);
-		pcap_leave();
+		capture_leave();
 		test_recv(p.cap, 6 * MS);
 		one = file_size();
 		if (one == empty)
@@ -113,7 +125,7 @@ static void only_what_the_link_took_is_recorded(void **state)
 	(void)state;
 	for (int sends = 1; sends < 3; sends++) {
 		assert_int_equal(loop_pair(&p.cap, &p.far, &conf), 0);
-		assert_int_equal(pcap_wrap(&p.cap, p.cap, path), 0);
+		assert_int_equal(wrap(&p.cap, path), 0);
 		for (int i = 0; i < sends; i++)
 			assert_int_equal(test_send(p.cap, 1, 0), i == 0);
 		part(p);
@@ -153,7 +165,7 @@ static void the_name_may_hold_the_process_id(void **state)
 	snprintf(spec, sizeof(spec), "%s/%%p-%%p.x", dir);
 	snprintf(name, sizeof(name), "%s/%d-%d.x", dir, getpid(), getpid());
 	assert_int_equal(loop_pair(&a, &b, &(struct loop_conf){ 0 }), 0);
-	assert_int_equal(pcap_wrap(&a, a, spec), 0);
+	assert_int_equal(wrap(&a, spec), 0);
 	assert_int_equal(stat(name, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	unlink(name);
@@ -164,7 +176,7 @@ static void the_name_may_hold_the_process_id(void **state)
 /* Two captures in one file would overwrite each other. */
 static void a_file_is_one_captures_at_a_time(void **state)
 {
-	struct link *a, *b, *out;
+	struct link *a, *b;
 	struct pair p = join();
 	long size;
 
@@ -172,11 +184,11 @@ static void a_file_is_one_captures_at_a_time(void **state)
 	assert_int_equal(loop_pair(&a, &b, &(struct loop_conf){ 0 }), 0);
 	p.cap->ops->deadline(p.cap);
 	size = file_size();
-	assert_int_equal(pcap_wrap(&out, a, path), -EBUSY);
+	assert_int_equal(wrap(&a, path), -EBUSY);
 	assert_int_equal(file_size(), size);
 	part(p);
-	assert_int_equal(pcap_wrap(&out, a, path), 0);
-	out->ops->close(out);
+	assert_int_equal(wrap(&a, path), 0);
+	a->ops->close(a);
 	b->ops->close(b);
 }
 
@@ -188,10 +200,10 @@ static void a_file_that_cannot_be_made_is_an_error(void **state)
 	(void)state;
 	assert_int_equal(loop_pair(&a, &b, &(struct loop_conf){ 0 }), 0);
 	was = a;
-	assert_int_equal(pcap_wrap(&a, a, "/no/such/directory/x"), -ENOENT);
+	assert_int_equal(wrap(&a, "/no/such/directory/x"), -ENOENT);
 	memset(spec, 'x', sizeof(spec));
 	spec[sizeof(spec) - 1] = '\0';
-	assert_int_equal(pcap_wrap(&a, a, spec), -ENAMETOOLONG);
+	assert_int_equal(wrap(&a, spec), -ENAMETOOLONG);
 	assert_ptr_equal(a, was);
 	a->ops->close(a);
 	b->ops->close(b);
@@ -261,7 +273,7 @@ static void a_closed_descriptor_ends_the_capture_only(void **state)
 	assert_int_equal(test_recv(p.far, 200 * MS), 1);
 	assert_int_equal(test_recv(p.far, 200 * MS), 2);
 	part(p);
-	pcap_forked();
+	capture_forked();
 	assert_int_equal(file_size(), before);
 	assert_int_equal(fstat(file, &st), 0);
 	assert_int_equal(st.st_size, 0);
@@ -281,7 +293,7 @@ static void a_fork_leaves_the_file_to_the_parent(void **state)
 	before = file_size();
 	child = fork();
 	if (child == 0) {
-		pcap_forked();
+		capture_forked();
 		p.cap->ops->close(p.cap);
 		_exit(file_size() != before);
 	}

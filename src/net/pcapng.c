@@ -4,6 +4,7 @@
 #include "net/pcapng.h"
 #include "net/ip_addr.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -13,9 +14,18 @@
 #include "wire/erf.h"
 
 enum { IP4_LEN = 20, IP6_LEN = 40, UDP_LEN = 8, PROTO_UDP = 17, IP4_DF = 0x40 };
-enum { BLOCK_SHB = 0x0a0d0d0a, BLOCK_IDB = 1, BLOCK_EPB = 6 };
+enum { STATS_HEAD = 20, EPB_HEAD = 28, BLOCK_LEAST = 12 };
 enum { LINKTYPE_ETHERNET = 1, LINKTYPE_RAW = 101, ETH_LEN = 14 };
-enum { OPT_SHB_USERAPPL = 4, OPT_IF_NAME = 2, OPT_IF_TSRESOL = 9, OPT_EPB_FLAGS = 2 };
+enum {
+	OPT_COMMENT = 1,
+	OPT_SHB_USERAPPL = 4,
+	OPT_IF_NAME = 2,
+	OPT_IF_DESCRIPTION = 3,
+	OPT_IF_TSRESOL = 9,
+	OPT_EPB_FLAGS = 2,
+	OPT_ISB_IFRECV = 4,
+	OPT_ISB_IFDROP = 5,
+};
 
 static uint8_t *put16(uint8_t *at, uint16_t v)
 {
@@ -50,6 +60,13 @@ static uint8_t *put_option(uint8_t *at, uint16_t code, const void *v, uint16_t l
 	return pad4(at + len, len);
 }
 
+static uint8_t *put_text(uint8_t *at, uint16_t code, const char *text)
+{
+	size_t len = text ? strnlen(text, PCAPNG_TEXT_MAX) : 0;
+
+	return len ? put_option(at, code, text, (uint16_t)len) : at;
+}
+
 /* Writes the block's length after its type and at its end. */
 static size_t end_block(uint8_t *start, uint8_t *at)
 {
@@ -60,38 +77,37 @@ static size_t end_block(uint8_t *start, uint8_t *at)
 	return len;
 }
 
-static size_t describe(uint8_t *start, uint16_t type, const char *name, uint16_t len)
+size_t pcapng_interface(uint8_t *start, enum pcapng_kind kind, const char *of)
 {
+	static const struct {
+		uint16_t type;
+		const char *name;
+	} forms[PCAPNG_KINDS] = {
+		[PCAPNG_IP] = { LINKTYPE_RAW, "urnic" },
+		[PCAPNG_V1] = { LINKTYPE_ETHERNET, "RoCE v1" },
+		[PCAPNG_IB] = { LINKTYPE_ERF, "InfiniBand" },
+	};
 	uint8_t *at, nanoseconds = 9;
 
-	at = put32(start, BLOCK_IDB) + 4;
-	at = put16(put16(at, type), 0);
+	at = put32(start, PCAPNG_INTERFACE) + 4;
+	at = put16(put16(at, forms[kind].type), 0);
 	at = put32(at, 0); /* no snap length */
-	at = put_option(at, OPT_IF_NAME, name, len);
+	at = put_text(at, OPT_IF_NAME, forms[kind].name);
+	at = put_text(at, OPT_IF_DESCRIPTION, of);
 	at = put_option(at, OPT_IF_TSRESOL, &nanoseconds, 1);
 	return end_block(start, put32(at, 0));
 }
 
-size_t pcapng_interface(uint8_t *at, enum pcapng_kind kind)
-{
-	return kind == PCAPNG_IB   ? describe(at, LINKTYPE_ERF, "InfiniBand", 10)
-	       : kind == PCAPNG_V1 ? describe(at, LINKTYPE_ETHERNET, "RoCE v1", 7)
-				   : describe(at, LINKTYPE_RAW, "urnic", 5);
-}
-
-size_t pcapng_head(uint8_t *start)
+size_t pcapng_section(uint8_t *start)
 {
 	uint8_t *at;
-	size_t len;
 
-	at = put32(start, BLOCK_SHB) + 4;
+	at = put32(start, PCAPNG_SECTION) + 4;
 	at = put32(at, 0x1a2b3c4d);
 	at = put16(put16(at, 1), 0); /* version 1.0 */
 	memset(at, 0xff, 8);	     /* length not known */
 	at = put_option(at + 8, OPT_SHB_USERAPPL, "urnic", 5);
-	len = end_block(start, put32(at, 0));
-
-	return len + pcapng_interface(start + len, PCAPNG_IP);
+	return end_block(start, put32(at, 0));
 }
 
 static uint32_t sum16(uint32_t sum, const uint8_t *p, size_t n)
@@ -186,18 +202,12 @@ static size_t put_erf(uint8_t *at, const struct dgram *d, uint64_t wall_ns)
 	return len ? sizeof(h) + len : 0;
 }
 
-size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_kind kind,
-		  uint32_t interface, enum pcapng_dir dir, uint64_t wall_ns)
+/* Writes a packet's block around its len bytes, which are there already. */
+static size_t end_epb(uint8_t *start, size_t len, uint32_t interface, uint32_t flags,
+		      uint64_t wall_ns, const char *note)
 {
-	uint8_t *at = start + 28;
-	size_t len = kind == PCAPNG_IB	 ? put_erf(at, d, wall_ns)
-		     : kind == PCAPNG_V1 ? put_frame_v1(at, d)
-					 : put_packet(at, d);
-	uint32_t flags = dir;
+	uint8_t *at = put32(start, PCAPNG_PACKET) + 4;
 
-	if (len == 0)
-		return 0;
-	at = put32(start, BLOCK_EPB) + 4;
 	at = put32(at, interface);
 	at = put32(at, (uint32_t)(wall_ns >> 32));
 	at = put32(at, (uint32_t)wall_ns);
@@ -205,5 +215,105 @@ size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_kind kind,
 	at = put32(at, (uint32_t)len); /* on the wire */
 	at = pad4(at + len, len);
 	at = put_option(at, OPT_EPB_FLAGS, &flags, sizeof(flags));
+	at = put_text(at, OPT_COMMENT, note);
 	return end_block(start, put32(at, 0));
+}
+
+size_t pcapng_epb(uint8_t *start, const struct dgram *d, enum pcapng_kind kind,
+		  uint32_t interface, enum pcapng_dir dir, uint64_t wall_ns,
+		  const char *note)
+{
+	uint8_t *at = start + EPB_HEAD;
+	size_t len = kind == PCAPNG_IB	 ? put_erf(at, d, wall_ns)
+		     : kind == PCAPNG_V1 ? put_frame_v1(at, d)
+					 : put_packet(at, d);
+
+	return len ? end_epb(start, len, interface, dir, wall_ns, note) : 0;
+}
+
+size_t pcapng_record(uint8_t *start, const void *bytes, size_t len, uint32_t interface,
+		     uint64_t wall_ns)
+{
+	memcpy(start + EPB_HEAD, bytes, len);
+	return end_epb(start, len, interface, 0, wall_ns, NULL);
+}
+
+size_t pcapng_stats(uint8_t *start, uint32_t interface, uint64_t wall_ns,
+		    uint64_t received, uint64_t dropped, const char *note)
+{
+	uint8_t *at = put32(start, PCAPNG_STATS) + 4;
+
+	at = put32(at, interface);
+	at = put32(at, (uint32_t)(wall_ns >> 32));
+	at = put32(at, (uint32_t)wall_ns);
+	at = put_text(at, OPT_COMMENT, note);
+	at = put_option(at, OPT_ISB_IFRECV, &received, sizeof(received));
+	at = put_option(at, OPT_ISB_IFDROP, &dropped, sizeof(dropped));
+	return end_block(start, put32(at, 0));
+}
+
+/* --- reading -------------------------------------------------------------------------
+ */
+
+static uint32_t get32(const uint8_t *at)
+{
+	uint32_t v;
+
+	memcpy(&v, at, 4);
+	return v;
+}
+
+static size_t least_of(uint32_t type)
+{
+	return type == PCAPNG_PACKET  ? BLOCK_LEAST + 20
+	       : type == PCAPNG_STATS ? BLOCK_LEAST + 12
+				      : BLOCK_LEAST;
+}
+
+long pcapng_block(const uint8_t *at, size_t len, size_t most, uint32_t *type)
+{
+	uint32_t n;
+
+	if (len < 8)
+		return 0;
+	*type = get32(at);
+	n = get32(at + 4);
+	if (n < least_of(*type) || n > most || n % 4)
+		return -EPROTO;
+	if (n > len)
+		return 0;
+	return get32(at + n - 4) == n ? (long)n : -EPROTO;
+}
+
+uint32_t pcapng_interface_of(const uint8_t *block)
+{
+	return get32(block + 8);
+}
+
+void pcapng_set_interface(uint8_t *block, uint32_t interface)
+{
+	put32(block + 8, interface);
+}
+
+void pcapng_stats_note(const uint8_t *block, char note[PCAPNG_TEXT_MAX + 1])
+{
+	const uint8_t *at = block + STATS_HEAD, *end = block + get32(block + 4) - 4;
+	uint16_t option[2];
+
+	note[0] = '\0';
+	while ((size_t)(end - at) >= sizeof(option)) {
+		size_t len;
+
+		memcpy(option, at, sizeof(option));
+		len = option[1];
+		if (len > (size_t)(end - at) - sizeof(option))
+			return;
+		if (option[0] == OPT_COMMENT && len <= PCAPNG_TEXT_MAX) {
+			memcpy(note, at + sizeof(option), len);
+			note[len] = '\0';
+			return;
+		}
+		len = sizeof(option) + ((len + 3) & ~(size_t)3);
+		at += len < (size_t)(end - at) ? len : (size_t)(end - at);
+	}
 }

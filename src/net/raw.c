@@ -122,7 +122,7 @@ static bool came_twice(const struct raw *r, const struct dgram *d)
 	       !r->conf.is_ours(a->from.ip);
 }
 
-static void move(struct dgram *to, const struct dgram *from)
+static void move_dgram(struct dgram *to, const struct dgram *from)
 {
 	if (to == from)
 		return;
@@ -138,7 +138,7 @@ static int recv_inner(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 		if (came_twice(r, &v[i]))
 			r->stats.rx_twice++;
 		else
-			move(&v[kept++], &v[i]);
+			move_dgram(&v[kept++], &v[i]);
 	}
 	return got < 0 ? got : kept;
 }
@@ -159,7 +159,7 @@ static int recv_frames(struct raw *r, struct dgram *v, unsigned n, uint64_t now)
 			const struct ip_addr *a = ip_of(&v[i]);
 
 			if (is_ours(r, a->to.ip, now) && !is_martian(r, a->from.ip, now))
-				move(&v[kept++], &v[i]);
+				move_dgram(&v[kept++], &v[i]);
 			else
 				r->stats.rx_dropped++;
 		}
@@ -251,7 +251,7 @@ static int raw_send(struct link *link, struct dgram *v, unsigned n, uint64_t now
 
 /* --- interfaces ---------------------------------------------------------- */
 
-static int attach(int fd, const struct raw_wanted *w, bool rest)
+static int attach_filter(int fd, const struct raw_wanted *w, bool rest)
 {
 	struct sock_filter f[RAW_FILTER_MAX];
 	struct sock_fprog prog = { .filter = f };
@@ -274,7 +274,7 @@ int raw_cover(struct link *link, uint32_t ifindex)
 	if (!fd_is(r->rx, &r->rx_id))
 		return -EBADF;
 	r->wanted.ifindex[r->wanted.n++] = ifindex;
-	rc = attach(r->rx, &r->wanted, false);
+	rc = attach_filter(r->rx, &r->wanted, false);
 	if (rc)
 		r->wanted.n--;
 	return rc;
@@ -287,7 +287,7 @@ void raw_share(struct link *link, int fd)
 
 	if (fd < 0 || r->wanted.n == 0)
 		return;
-	rc = attach(fd, &r->wanted, true);
+	rc = attach_filter(fd, &r->wanted, true);
 	if (rc)
 		log_info("packets come twice, by packet socket and by UDP, and the "
 			 "second is dropped: the kernel takes no filter: %s",
@@ -324,7 +324,7 @@ static int open_rx(const struct raw *r)
 
 	if (fd < 0)
 		return fd;
-	rc = attach(fd, &r->wanted, false);
+	rc = attach_filter(fd, &r->wanted, false);
 	if (!rc &&
 	    (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &one, sizeof(one)) ||
 	     setsockopt(fd, SOL_PACKET, PACKET_AUXDATA, &one, sizeof(one)) ||

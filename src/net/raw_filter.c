@@ -29,7 +29,7 @@ struct prog {
 	unsigned n;
 };
 
-static void put(struct prog *p, unsigned code, unsigned k)
+static void put_insn(struct prog *p, unsigned code, unsigned k)
 {
 	assert(p->n < RAW_FILTER_MAX);
 	p->f[p->n++] = (struct sock_filter){ .code = (uint16_t)code, .k = k };
@@ -38,24 +38,24 @@ static void put(struct prog *p, unsigned code, unsigned k)
 /* Rejects the packet unless the accumulator is k. */
 static void need(struct prog *p, unsigned k)
 {
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, k);
+	put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, k);
 	p->f[p->n - 1].jf = NO;
 }
 
 static void load(struct prog *p, unsigned size, int at)
 {
-	put(p, BPF_LD | size | BPF_ABS, (unsigned)at);
+	put_insn(p, BPF_LD | size | BPF_ABS, (unsigned)at);
 }
 
 static void from_interface(struct prog *p, const struct raw_wanted *w)
 {
 	load(p, BPF_W, ANY + SKF_AD_IFINDEX);
 	for (unsigned i = 0; i < w->n; i++) {
-		put(p, BPF_JMP | BPF_JEQ | BPF_K, w->ifindex[i]);
+		put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, w->ifindex[i]);
 		/* jumps over the jump that follows */
 		p->f[p->n - 1].jt = (uint8_t)(w->n - i);
 	}
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0); /* no interface has index 0 */
+	put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, 0); /* no interface has index 0 */
 	p->f[p->n - 1].jt = p->f[p->n - 1].jf = NO;
 }
 
@@ -66,10 +66,10 @@ static void of_interface(struct prog *p)
 	load(p, BPF_W, ANY + SKF_AD_PKTTYPE);
 	need(p, 0); /* PACKET_HOST */
 	load(p, BPF_W, ANY + SKF_AD_VLAN_TAG_PRESENT);
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, 0);
+	put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, 0);
 	p->f[p->n - 1].jt = 3;
 	load(p, BPF_W, ANY + SKF_AD_VLAN_TAG);
-	put(p, BPF_ALU | BPF_AND | BPF_K, 0xfff);
+	put_insn(p, BPF_ALU | BPF_AND | BPF_K, 0xfff);
 	need(p, 0);
 }
 
@@ -77,7 +77,7 @@ static void of_interface(struct prog *p)
  * jump for other protocols, whose target is set later. */
 static unsigned if_protocol(struct prog *p, unsigned type)
 {
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, type);
+	put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, type);
 	return p->n - 1;
 }
 
@@ -89,8 +89,8 @@ static void else_here(struct prog *p, unsigned jump)
 static void to_slot(struct prog *p, const struct raw_wanted *w, int bth)
 {
 	load(p, BPF_H, NET + bth + QPN_AT);
-	put(p, BPF_ALU | BPF_RSH | BPF_K, SLOT_SHIFT);
-	put(p, BPF_JMP | BPF_JEQ | BPF_K, w->slot);
+	put_insn(p, BPF_ALU | BPF_RSH | BPF_K, SLOT_SHIFT);
+	put_insn(p, BPF_JMP | BPF_JEQ | BPF_K, w->slot);
 	p->f[p->n - 1].jt = YES;
 	p->f[p->n - 1].jf = NO;
 }
@@ -106,7 +106,7 @@ static void to_port(struct prog *p, const struct raw_wanted *w, int ip)
 static void need_next(struct prog *p, unsigned next)
 {
 	load(p, BPF_B, NET);
-	put(p, BPF_ALU | BPF_RSH | BPF_K, 4);
+	put_insn(p, BPF_ALU | BPF_RSH | BPF_K, 4);
 	need(p, 6);
 	load(p, BPF_B, NET + 6);
 	need(p, next);
@@ -142,7 +142,7 @@ unsigned raw_filter(struct sock_filter f[RAW_FILTER_MAX], const struct raw_wante
 	need(&p, PROTO_UDP);
 	load(&p, BPF_H, NET + 6);
 	/* all but DF must be clear: no fragment */
-	put(&p, BPF_JMP | BPF_JSET | BPF_K, 0xbfff);
+	put_insn(&p, BPF_JMP | BPF_JSET | BPF_K, 0xbfff);
 	p.f[p.n - 1].jt = NO;
 	to_port(&p, w, IP4);
 
@@ -156,8 +156,8 @@ unsigned raw_filter(struct sock_filter f[RAW_FILTER_MAX], const struct raw_wante
 	need_next(&p, GRH_NEXT_BTH);
 	to_slot(&p, w, RAW_GRH);
 
-	put(&p, BPF_RET | BPF_K, rest ? UINT32_MAX : 0);
-	put(&p, BPF_RET | BPF_K, rest ? 0 : UINT32_MAX);
+	put_insn(&p, BPF_RET | BPF_K, rest ? UINT32_MAX : 0);
+	put_insn(&p, BPF_RET | BPF_K, rest ? 0 : UINT32_MAX);
 	link_jumps(&p, p.n - 2, p.n - 1);
 	return p.n;
 }

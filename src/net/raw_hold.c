@@ -5,11 +5,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 #include "net/ip_addr.h"
 #include "net/parcel.h"
 #include "net/raw_tx.h"
+#include "sys/alloc.h"
 #include "sys/log.h"
 
 /* ns between looks: the kernel does not report when a neighbour answers */
@@ -49,10 +49,10 @@ void raw_hold_put(struct raw_hold *h, const struct dgram *d, uint64_t now)
 	h->look_at = now + LOOK_NS;
 }
 
-static void forget(struct raw_hold *h, struct parcel *p)
+static void forget_parcel(struct raw_hold *h, struct parcel *p)
 {
 	list_del(&p->node);
-	free(p);
+	turn_free(p);
 	h->n--;
 }
 
@@ -76,7 +76,7 @@ int raw_hold_release(struct raw_hold *h, struct raw_tx *tx, uint64_t now)
 		if (rc == 0)
 			lose(h, &p->d, "no neighbour has answered");
 		sent += rc;
-		forget(h, p);
+		forget_parcel(h, p);
 	}
 	return sent;
 }

@@ -86,7 +86,7 @@ static bool read_msg(struct raw_rx *r, struct raw_msg *m, unsigned i)
 }
 
 /* Prepares the message headers after each use rather than before each call. */
-static void prepare(struct raw_rx *r, unsigned i)
+static void prepare_msg(struct raw_rx *r, unsigned i)
 {
 	r->iov[i][0] = (struct iovec){ &r->vnet[i], sizeof(r->vnet[i]) };
 	r->iov[i][1] = (struct iovec){ r->buf[i], RX_BUF };
@@ -112,7 +112,7 @@ int raw_rx_fill(struct raw_rx *r, int fd)
 	for (unsigned i = 0; i < (unsigned)got; i++) {
 		if (read_msg(r, &r->m[r->got], i))
 			r->got++;
-		prepare(r, i);
+		prepare_msg(r, i);
 	}
 	return 0;
 }
@@ -169,7 +169,7 @@ struct raw_rx *raw_rx_new(uint16_t port)
 		return NULL;
 	}
 	for (unsigned i = 0; i < RX_MSGS; i++)
-		prepare(r, i);
+		prepare_msg(r, i);
 	return r;
 }
 

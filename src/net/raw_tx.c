@@ -223,8 +223,8 @@ static size_t put_head(struct raw_head *h, const struct dgram *d,
 }
 
 /* Adds a message with the run of k datagrams at v. */
-static void add(struct raw_tx *r, const struct dgram *v, unsigned k,
-		const struct raw_way *way)
+static void add_frame(struct raw_tx *r, const struct dgram *v, unsigned k,
+		      const struct raw_way *way)
 {
 	unsigned i = r->msgs++, n = 1;
 	struct iovec *iov = &r->iov[r->iovs];
@@ -261,7 +261,7 @@ static void dropped(struct raw_tx *r, const struct dgram *d, unsigned k, int err
 
 /* The kernel refused the message with the k datagrams at v. If it does not support runs
  * here, all later packets are messages of their own. */
-static void refused(struct raw_tx *r, const struct dgram *v, unsigned k, int err)
+static void frame_refused(struct raw_tx *r, const struct dgram *v, unsigned k, int err)
 {
 	if (k > 1 && err == EINVAL && r->run_max > 1) {
 		log_info("packet sockets do not cut one buffer into packets here: "
@@ -291,7 +291,7 @@ static int put_out(struct raw_tx *r, const struct dgram *v)
 			break;
 		if (errno == EBADF || errno == ENOTSOCK)
 			return -EBADF;
-		refused(r, v + at, r->first[done + 1] - at, errno);
+		frame_refused(r, v + at, r->first[done + 1] - at, errno);
 		done++;
 	}
 	return (int)r->first[done];
@@ -320,7 +320,7 @@ int raw_tx_send(struct raw_tx *r, const struct dgram *v, unsigned n, uint64_t no
 		if (!way || r->iovs + pieces(v + at, k) > TX_IOV)
 			break;
 		r->first[r->msgs] = at;
-		add(r, v + at, k, way);
+		add_frame(r, v + at, k, way);
 		at += k;
 	}
 	r->first[r->msgs] = at;

@@ -35,7 +35,8 @@ struct question {
 	uint8_t attrs[ATTRS];
 };
 
-static void add(struct question *q, unsigned short type, const void *data, size_t len)
+static void add_attr(struct question *q, unsigned short type, const void *data,
+		     size_t len)
 {
 	struct rtattr *a =
 		(struct rtattr *)(void *)((uint8_t *)q + NLMSG_ALIGN(q->h.nlmsg_len));
@@ -47,8 +48,8 @@ static void add(struct question *q, unsigned short type, const void *data, size_
 }
 
 /* Returns the answer of the kind `wanted`, in buf; NULL: none, or an error. */
-static const struct nlmsghdr *ask(int fd, struct question *q, unsigned wanted,
-				  uint8_t buf[ANSWER])
+static const struct nlmsghdr *ask_netlink(int fd, struct question *q, unsigned wanted,
+					  uint8_t buf[ANSWER])
 {
 	static uint32_t seq;
 
@@ -110,11 +111,11 @@ static bool find_route(int fd, const struct ip_addr *a, uint32_t *ifindex,
 				    .rtm_dst_len = (uint8_t)(len * 8),
 				    .rtm_src_len = (uint8_t)(len * 8),
 				    .rtm_tos = a->tclass & 0xfc };
-	add(&q, RTA_DST, bytes_of(a->to.ip, v4), len);
-	add(&q, RTA_SRC, bytes_of(a->from.ip, v4), len);
+	add_attr(&q, RTA_DST, bytes_of(a->to.ip, v4), len);
+	add_attr(&q, RTA_SRC, bytes_of(a->from.ip, v4), len);
 	if (a->ifindex)
-		add(&q, RTA_OIF, &a->ifindex, sizeof(a->ifindex));
-	h = ask(fd, &q, RTM_NEWROUTE, buf);
+		add_attr(&q, RTA_OIF, &a->ifindex, sizeof(a->ifindex));
+	h = ask_netlink(fd, &q, RTM_NEWROUTE, buf);
 	if (!h || h->nlmsg_len < NLMSG_LENGTH(sizeof(*r)))
 		return false;
 	r = NLMSG_DATA(h);
@@ -142,8 +143,8 @@ static bool find_neighbour(int fd, bool v4, const uint8_t next[16], struct raw_w
 
 	q.u.neighbour = (struct ndmsg){ .ndm_family = v4 ? AF_INET : AF_INET6,
 					.ndm_ifindex = (int)out->ifindex };
-	add(&q, NDA_DST, next, v4 ? 4 : 16);
-	h = ask(fd, &q, RTM_NEWNEIGH, buf);
+	add_attr(&q, NDA_DST, next, v4 ? 4 : 16);
+	h = ask_netlink(fd, &q, RTM_NEWNEIGH, buf);
 	if (!h || h->nlmsg_len < NLMSG_LENGTH(sizeof(*n)))
 		return false;
 	n = NLMSG_DATA(h);
@@ -166,7 +167,7 @@ static bool find_our_mac(int fd, struct raw_way *out)
 	const void *mac;
 
 	q.u.interface = (struct ifinfomsg){ .ifi_index = (int)out->ifindex };
-	h = ask(fd, &q, RTM_NEWLINK, buf);
+	h = ask_netlink(fd, &q, RTM_NEWLINK, buf);
 	if (!h || h->nlmsg_len < NLMSG_LENGTH(sizeof(*i)))
 		return false;
 	i = NLMSG_DATA(h);

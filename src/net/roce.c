@@ -77,8 +77,8 @@ static void get_known(const struct roce *r, struct known *k, const struct dgram 
 /* Starts the ICRC of d: up to the BTH's first ICRC_SHARED bytes. known: r->out or r->in.
  * Small and large packets, and those of other opcodes, have a place of their own there,
  * so an ACK does not drive out the request. */
-static uint32_t start(const struct roce *r, struct known *known, const struct dgram *d,
-		      uint16_t id)
+static uint32_t crc_of_head(const struct roce *r, struct known *known,
+			    const struct dgram *d, uint16_t id)
 {
 	const uint8_t *bth = d->iov[0].iov_base;
 	struct known *k = &known[(d->len / 4 ^ bth[0]) % KNOWN];
@@ -120,7 +120,7 @@ static int roce_seal(struct link *link, struct dgram *d)
 	if (ip_of(d)->v1)
 		d->seg = 0; /* the kernel cannot cut such a run */
 	d->ip_id = addr_is_v4(ip_of(d)->to.ip) ? d->seg : 0;
-	c.crc = icrc_add(start(r, r->out, d, (uint16_t)d->ip_id),
+	c.crc = icrc_add(crc_of_head(r, r->out, d, (uint16_t)d->ip_id),
 			 (uint8_t *)d->iov[0].iov_base + ICRC_SHARED,
 			 d->iov[0].iov_len - ICRC_SHARED - (whole ? ICRC_LEN : 0));
 	if (!whole) {
@@ -185,7 +185,7 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 	uint32_t want = icrc_get(at + n), got;
 	uint16_t id = (uint16_t)(d->ip_id > 0 ? d->ip_id : 0), solved;
 
-	got = icrc_add(start(r, r->in, d, id), at + ICRC_SHARED, n - ICRC_SHARED);
+	got = icrc_add(crc_of_head(r, r->in, d, id), at + ICRC_SHARED, n - ICRC_SHARED);
 	if (d->ip_id_exact || !addr_is_v4(ip_of(d)->to.ip))
 		return got == want || is_merged(r, d, want);
 	if (got == want) {
@@ -193,7 +193,8 @@ static bool icrc_ok(struct roce *r, const struct dgram *d, uint64_t now)
 		return true;
 	}
 	if (id != 0)
-		got = icrc_add(start(r, r->in, d, 0), at + ICRC_SHARED, n - ICRC_SHARED);
+		got = icrc_add(crc_of_head(r, r->in, d, 0), at + ICRC_SHARED,
+			       n - ICRC_SHARED);
 	return icrc_solve_ip_id(got, want, icrc_after_id(d->len), &solved) &&
 	       ip_id_accept(r->ids, d, solved, now);
 }
@@ -294,4 +295,9 @@ int roce_wrap(struct link **out, struct link *inner, uint16_t port)
 	r->port = port;
 	*out = &r->link;
 	return 0;
+}
+
+struct link **roce_inner(struct link *link)
+{
+	return &roce_of(link)->inner;
 }

@@ -28,4 +28,8 @@ void roce_is_told(struct link *link, uint16_t port);
  * (bytes, IP header included). */
 size_t roce_payload(size_t mtu);
 
+/* The place of the inner link, so that another link can be put around that while the NIC
+ * runs. The turn is held; who puts one sets link->run_max. */
+struct link **roce_inner(struct link *link);
+
 #endif

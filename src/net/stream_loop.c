@@ -55,7 +55,7 @@ static size_t total(const struct iovec *iov, unsigned n)
 	return all;
 }
 
-static void put(struct end *to, const uint8_t *at, size_t n)
+static void put_bytes(struct end *to, const uint8_t *at, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		to->ring[to->in++ % to->conf.depth] = at[i];
@@ -73,7 +73,7 @@ static void put_all(struct end *e, const struct iovec *iov, size_t n)
 		memcpy(copy, iov->iov_base, take);
 		if (e->tap)
 			e->tap(e->tap_arg, copy, take);
-		put(to, copy, take);
+		put_bytes(to, copy, take);
 		free(copy);
 		n -= take;
 	}
@@ -168,7 +168,7 @@ static const struct stream_ops loop_ops = {
 	loop_send, loop_recv, loop_fin, loop_deadline, loop_close,
 };
 
-static struct end *make(const struct stream_loop_conf *conf, uint64_t which)
+static struct end *make_end(const struct stream_loop_conf *conf, uint64_t which)
 {
 	struct end *e = calloc(1, sizeof(*e));
 
@@ -192,7 +192,7 @@ static struct end *make(const struct stream_loop_conf *conf, uint64_t which)
 int stream_loop_pair(struct stream **a, struct stream **b,
 		     const struct stream_loop_conf *conf)
 {
-	struct end *x = make(conf, 0), *y = make(conf, 1);
+	struct end *x = make_end(conf, 0), *y = make_end(conf, 1);
 
 	if (!x || !y) {
 		if (x)

@@ -227,7 +227,8 @@ static void dropped(struct udp *u, const struct dgram *d, unsigned k, int err)
 
 /* The kernel refused the run of k datagrams at v with err. If it takes the first one
  * alone, which keeps its identification, this route does not support cutting. */
-static int refused(struct udp *u, int fd, const struct dgram *v, unsigned k, int err)
+static int kernel_refused(struct udp *u, int fd, const struct dgram *v, unsigned k,
+			  int err)
 {
 	if (k > 1 && (err == EIO || err == EINVAL)) {
 		build(u, 0, v, 1, 0);
@@ -258,7 +259,7 @@ static bool is_asked(const struct udp *u, const struct dgram *d)
  * fail, so sends are retried. The kernel reports full queues to such a socket, too; the
  * run is then lost, as in a network, and nobody waits. Returns k; 0 if the socket is
  * full; -EBADF. */
-static int ask(struct udp *u, const struct dgram *v, unsigned k)
+static int send_told(struct udp *u, const struct dgram *v, unsigned k)
 {
 	bool v6 = !addr_is_v4(ip_of(v)->to.ip);
 	int fd = u->ask.fd[v6], err = EAFNOSUPPORT;
@@ -275,7 +276,7 @@ static int ask(struct udp *u, const struct dgram *v, unsigned k)
 		if (err == ENOBUFS)
 			break;
 	}
-	if (fd >= 0 && err != ENOBUFS && refused(u, fd, v, k, err))
+	if (fd >= 0 && err != ENOBUFS && kernel_refused(u, fd, v, k, err))
 		return -EBADF;
 	if (fd < 0 || err == ENOBUFS)
 		dropped(u, v, k, err);
@@ -291,7 +292,7 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 	int fd = u->tx.fd[!v4];
 
 	if (is_asked(u, v))
-		return ask(u, v, run_length(v, n));
+		return send_told(u, v, run_length(v, n));
 	while (at < n && msgs < TX_MSGS && addr_is_v4(ip_of(&v[at])->to.ip) == v4 &&
 	       !is_asked(u, &v[at])) {
 		unsigned k = run_length(v + at, n - at), need = 0;
@@ -324,8 +325,9 @@ static int send_some(struct udp *u, const struct dgram *v, unsigned n)
 		}
 		if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)
 			return (int)run;
-		rc = refused(u, fd, v + run, u->first[done + 1] - run, errno);
-		/* refused() used the scratch memory, so the rest is built again. */
+		rc = kernel_refused(u, fd, v + run, u->first[done + 1] - run, errno);
+		/* kernel_refused() used the scratch memory, so the rest is built again.
+		 */
 		return rc ? rc : (int)u->first[done + 1];
 	}
 	return (int)at;

@@ -98,7 +98,7 @@ static void read_cmsg(struct udp_rx *r, struct rx_msg *m, const struct cmsghdr *
 
 /* Prepares the message headers after each use rather than before each call: polling an
  * empty socket is the common case. */
-static void prepare(struct udp_rx *r, unsigned i)
+static void prepare_msg(struct udp_rx *r, unsigned i)
 {
 	r->iov[i] = (struct iovec){ r->buf[i], RX_BUF };
 	r->msg[i].msg_hdr = (struct msghdr){
@@ -135,7 +135,7 @@ static void read_msg(struct udp_rx *r, struct rx_msg *m, unsigned i)
 		m->len = 0;
 		r->dropped++;
 	}
-	prepare(r, i);
+	prepare_msg(r, i);
 }
 
 int udp_rx_fill(struct udp_rx *r, int fd, unsigned n)
@@ -218,7 +218,7 @@ struct udp_rx *udp_rx_new(uint16_t port)
 		return NULL;
 	}
 	for (unsigned i = 0; i < RX_MSGS; i++)
-		prepare(r, i);
+		prepare_msg(r, i);
 	return r;
 }
 

@@ -25,7 +25,7 @@ int counters_create(struct context *ctx, const struct ibv_counters_init_attr *at
 {
 	struct counters *c;
 
-	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) || attr->comp_mask)
+	if (!(kind_qp_types(ctx->dev->kind) & 1 << IBV_QPT_RAW_PACKET) || attr->comp_mask)
 		return -EOPNOTSUPP;
 	c = calloc(1, sizeof(*c));
 	if (!c)

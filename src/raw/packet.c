@@ -224,6 +224,8 @@ static bool put_out(struct qp *qp, struct frames *f, uint64_t now) REQUIRES(qp->
 		for (int i = 0; i < rc && qp->state == IBV_QPS_RTS; i++) {
 			const uint32_t len = sq_at(&qp->sq, qp->sq.tail)->length;
 
+			qp->tp.traffic.sent++;
+			qp->tp.traffic.sent_bytes += len;
 			q->next_at = may_begin(q, now) + frame_time(qp, len);
 			if (echoes != ECHO_NONE)
 				echo_keep(p, qp, &f->span[done + (unsigned)i], len);
@@ -301,8 +303,8 @@ static void put_fcs(struct scattered *out, const struct frame_in *in)
 
 /* As the QP's flags ask: with the frame check sequence, which is always the one on the
  * wire; without the VLAN tag, which goes into the completion. */
-static void choose(struct scattered *out, const struct frame_in *in, uint32_t flags,
-		   struct cqe *cqe)
+static void choose_parts(struct scattered *out, const struct frame_in *in, uint32_t flags,
+			 struct cqe *cqe)
 {
 	const bool strip = in->cvlan && flags & IBV_QP_CREATE_CVLAN_STRIPPING;
 
@@ -330,7 +332,7 @@ static void fill_recv(struct qp *qp, const struct frame_in *frame, uint64_t now)
 		drop_frame(q, frame->len, "no receive is posted");
 		return;
 	}
-	choose(&s, frame, qp->create_flags, &cqe);
+	choose_parts(&s, frame, qp->create_flags, &cqe);
 	if (s.len > t->recv.length) {
 		drop_frame(q, s.len, "it is longer than the receive");
 		return;
@@ -343,6 +345,8 @@ static void fill_recv(struct qp *qp, const struct frame_in *frame, uint64_t now)
 		qp_fail(qp, false, -1, now);
 		return;
 	}
+	qp->tp.traffic.got++;
+	qp->tp.traffic.got_bytes += s.len;
 	target_complete(qp, t, &cqe, false);
 }
 

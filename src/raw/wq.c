@@ -44,7 +44,7 @@ static int check_flags(uint32_t flags)
 
 static int check_attr(const struct context *ctx, const struct ibv_wq_init_attr *a)
 {
-	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) ||
+	if (!(kind_qp_types(ctx->dev->kind) & 1 << IBV_QPT_RAW_PACKET) ||
 	    a->wq_type != IBV_WQT_RQ)
 		return -EOPNOTSUPP;
 	if (a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || !a->pd || !a->cq ||
@@ -208,7 +208,7 @@ int wq_table_create(struct context *ctx, const struct ibv_rwq_ind_table_init_att
 	const uint32_t log_size = attr->log_ind_tbl_size;
 	struct wq_table *t;
 
-	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET))
+	if (!(kind_qp_types(ctx->dev->kind) & 1 << IBV_QPT_RAW_PACKET))
 		return -EOPNOTSUPP;
 	if (ctx->dead)
 		return -EIO;

@@ -173,6 +173,15 @@ static int iwarp_index(struct cma_dev *d, const uint8_t ip[16])
 	return cm_gate_has_ip(d->ctx, ip) ? 0 : -1;
 }
 
+static bool is_gid(struct cma_dev *d, int index, const uint8_t ip[16])
+{
+	union ibv_gid gid;
+
+	return !ibv_query_gid(d->ctx, 1, index, &gid) && !memcmp(gid.raw, ip, 16);
+}
+
+/* That of RoCE v2. One of v1 with the same address is just in front of it, or after all
+ * of v2. */
 static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 {
 	struct ibv_port_attr port;
@@ -183,12 +192,9 @@ static int gid_index(struct cma_dev *d, const uint8_t ip[16])
 		return 0;
 	if (ibv_query_port(d->ctx, 1, &port))
 		return -1;
-	for (int i = 0; i < port.gid_tbl_len; i++) {
-		union ibv_gid gid;
-
-		if (!ibv_query_gid(d->ctx, 1, i, &gid) && !memcmp(gid.raw, ip, 16))
-			return i;
-	}
+	for (int i = 0; i < port.gid_tbl_len; i++)
+		if (is_gid(d, i, ip))
+			return is_gid(d, i + 1, ip) ? i + 1 : i;
 	return -1;
 }
 
@@ -248,7 +254,8 @@ static int fit_gid(struct cma_dev *d, const uint8_t ip[16], struct cma_place *ou
 		memcpy(out->ip, gid.raw, 16);
 	}
 	if (!best)
-		return -ENODEV; /* its interface is gone */
+		return -ENODEV;				  /* its interface is gone */
+	out->index += is_gid(d, out->index + 1, out->ip); /* v2 */
 	if (addr_is_link_local(out->ip))
 		out->ifindex = (uint32_t)ibv_get_device_index(d->ctx->device);
 	return 0;

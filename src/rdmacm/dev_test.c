@@ -158,6 +158,19 @@ static void kinds(void **state)
 }
 
 /* Limits beyond a byte are reported as 255. */
+/* Of two GIDs of one address that of RoCE v2 is taken. */
+static void v2_before_v1(void **state)
+{
+	int index;
+
+	(void)state;
+	fix.v1_gids = true;
+	assert_int_equal(find("192.0.2.1", 0, CMA_ROCE, &index), 1);
+	assert_int_equal(index, 1);
+	assert_int_equal(find("127.0.0.1", 0, CMA_ROCE, &index), 1);
+	assert_int_equal(index % 2, 1);
+}
+
 static void limits(void **state)
 {
 	struct cma_dev *dev;
@@ -174,6 +187,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(those_that_come_later, fix_begin,
 						fix_end),
 		cmocka_unit_test_setup_teardown(roce_before_iwarp, fix_begin, fix_end),
+		cmocka_unit_test_setup_teardown(v2_before_v1, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(of_an_interface, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(loopback, fix_begin, fix_end),
 		cmocka_unit_test_setup_teardown(loopback_by_tcp, fix_begin, fix_end),

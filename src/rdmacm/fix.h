@@ -20,6 +20,7 @@ struct fix {
 	bool iwarp_alone; /* roce_eth0 has no address */
 	bool down;	  /* roce_eth0's port is down */
 	bool v6_local;	  /* of IPv6 roce_eth0 has only fe80::1 */
+	bool v1_gids;	  /* each GID is there as RoCE v1, and then as v2 */
 	bool bare;	  /* neither has any other device */
 	bool foreign;	  /* another libibverbs has opened the devices */
 	bool fabric;	  /* ib_node0 exists, too */

@@ -179,7 +179,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 	(void)port;
 	attr->link_layer = ctx == &contexts[FABRIC].context ? IBV_LINK_LAYER_INFINIBAND
 							    : IBV_LINK_LAYER_ETHERNET;
-	attr->gid_tbl_len = FIX_GIDS;
+	attr->gid_tbl_len = fix.v1_gids ? 2 * FIX_GIDS : FIX_GIDS;
 	attr->state =
 		fix.down && ctx->device == devices ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
 	attr->active_mtu = IBV_MTU_1024;
@@ -189,7 +189,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port,
 int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
 {
 	(void)port;
-	return has_gid(ctx->device, index, gid->raw) ? 0 : -1;
+	return has_gid(ctx->device, fix.v1_gids ? index / 2 : index, gid->raw) ? 0 : -1;
 }
 
 int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "sys/cancel.h"
 #include "sys/clock.h"
 
 uint64_t rsock_now(void)
@@ -25,18 +26,16 @@ int rsock_sleep(struct pollfd *fds, nfds_t n, int64_t ns)
 int rsock_thread(void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
-	sigset_t all, old;
+	const sigset_t most = signals_most();
+	sigset_t was;
 	pthread_t t;
 	int rc;
 
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_sigmask(SIG_SETMASK, &most, &was); /* the thread inherits it */
 	rc = pthread_create(&t, &attr, run, arg);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	signals_let(&was);
 	pthread_attr_destroy(&attr);
 	return -rc;
 }

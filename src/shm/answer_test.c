@@ -80,7 +80,7 @@ static void a_fence(void **state)
 	pair_run(f, 1000);
 	post_at(f, 0, 2, 5000, 8, IBV_SEND_FENCE);
 	pair_run(f, MS);
-	assert_int_equal(pair_peer(f, 0)->sent, 1);
+	assert_int_equal(f->p.qp[0]->tp.traffic.sent, 1);
 	pair_go(f, 1);
 	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
 	fix_wc(f, 0, 2, IBV_WC_SUCCESS);
@@ -118,7 +118,7 @@ static void as_many_as_the_source_may(void **state)
 	for (uint64_t id = 0; id < 5; id++)
 		post_to(f, 0, IBV_WR_RDMA_READ, id, 5000, 6000, 20000, 0);
 	pair_run(f, MS);
-	assert_int_equal(pair_peer(f, 0)->sent, 4);
+	assert_int_equal(f->p.qp[0]->tp.traffic.sent, 4);
 	pair_go(f, 1);
 	for (uint64_t id = 0; id < 5; id++)
 		fix_wc(f, 0, id, IBV_WC_SUCCESS);

@@ -153,7 +153,7 @@ static void segments_out_of_place(void **state)
 static void input_that_nobody_polls_for(void **state)
 {
 	struct fix *f = plain_pair();
-	struct local *l = local_of(&f->s->node[1].core);
+	struct peers *l = peers_of(&f->s->node[1].core);
 
 	(void)state;
 	pair_stop(f, 1);
@@ -164,7 +164,7 @@ static void input_that_nobody_polls_for(void **state)
 		else
 			post_at(f, 0, 1, 0, 8, 0);
 		turn_take(&l->core->turn);
-		assert_int_equal(local_input(l, f->s->now).one_sided, writes);
+		assert_int_equal(peers_input(l, f->s->now).one_sided, writes);
 		turn_give(&l->core->turn);
 	}
 	fix_close(f);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "shm/shm_qp.h"
+#include "sys/checks.h"
 #include "verbs/due.h"
 #include "verbs/qp.h"
 #include "wire/well_known.h"
@@ -109,6 +110,8 @@ static int enter(struct qp *qp, enum ibv_qp_state from, uint64_t now)
 		if (from == IBV_QPS_RTR) {
 			src_reset(q, qp->attr.sq_psn);
 			src_open(q);
+			if (checks_ends)
+				end_say(q);
 		}
 		due_add(qp->core, qp);
 		break;

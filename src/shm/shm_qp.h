@@ -8,8 +8,10 @@
 #include <stdint.h>
 
 #include "direct/direct.h"
-#include "local/peer.h"
+#include "shm/peer.h"
+#include "shm/quicker.h"
 #include "shm/shm.h"
+#include "verbs/await.h"
 #include "verbs/core.h"
 #include "verbs/counters.h"
 #include "verbs/hang.h"
@@ -50,8 +52,8 @@ static inline unsigned segment_kind(unsigned op)
 }
 
 /* Is it a READ, or another request that gets more than an ACK?  In their records
- * (local/rec.h) psn has in its upper 8 bits how many of them are outstanding, this one
- * included; data names the place for the answer (local/reply.h), or is a FETH. */
+ * (shm/rec.h) psn has in its upper 8 bits how many of them are outstanding, this one
+ * included; data names the place for the answer (shm/reply.h), or is a FETH. */
 static inline bool segment_is_answered(unsigned op)
 {
 	return segment_kind(op) >= KIND_READ && segment_kind(op) < KIND_WORD;
@@ -147,11 +149,13 @@ struct shm_qp {
 		struct {
 			uint32_t of; /* index of the request whose way is `is` */
 			enum request_way is;
-			uint32_t part; /* bytes of the request at cur that were copied */
-			bool waits;    /* the request at cur: WAY_WAIT */
-			/* See choose(): */
-			bool rang;
-			uint8_t alone, behind;
+			uint32_t part;	/* bytes of the request at cur that were copied */
+			bool waits;	/* the request at cur: WAY_WAIT */
+			uint8_t behind; /* see should_wait() */
+			/* What gathers behind one that waits is no list; until the send
+			 * queue has one request again. */
+			bool one_by_one;
+			struct quicker quicker[2]; /* WRITEs, READs */
 			uint32_t uses, key, told;
 		} way;
 	} src;
@@ -169,7 +173,7 @@ struct shm_qp {
 		uint8_t odd; /* enum dst_odd; 0: the next message is expected */
 		/* Segments before this place of the ring are of a former connection. */
 		uint32_t stale;
-		uint64_t wait_until; /* ns; it waits for a receive; 0: it does not */
+		struct recv_wait wait;
 		struct target target;
 		struct mr_found into;
 		struct hang no_recv, astray; /* hint.c */
@@ -184,7 +188,7 @@ static inline struct shm_qp *shm_qp(const struct qp *qp)
 
 static inline void shm_count(const struct shm_qp *q, enum ib_counter c)
 {
-	q->qp->counter[c]++;
+	qp_count(q->qp, c, 1);
 }
 
 /* Takes the lock for input.  In exit() QPs that are locked are passed over. */
@@ -232,6 +236,10 @@ void src_sent(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
 bool src_is_idle(struct shm_qp *q) REQUIRES(q->qp->lock);
 /* Does what is due; returns the next deadline. */
 uint64_t src_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* Completes what the peer's words up to this count say; what it has executed of all QPs.
+ * The turn is held. */
+void src_words(struct peer *p, uint32_t count, uint64_t now);
+void src_news(struct peer *p, uint64_t now);
 
 /* --- answer.c ------------------------------------------------------------ */
 
@@ -273,8 +281,9 @@ struct ibv_send_wr *way_at_once(struct qp *qp, struct ibv_send_wr *wr);
 /* May wr, a WRITE, READ or atomic that is posted now, go by the ring?  If not, it is for
  * the engine. */
 bool way_is_ring(struct shm_qp *q, const struct ibv_send_wr *wr) REQUIRES(q->qp->lock);
-/* The same for w, which is posted already and is at the cursor. */
-bool way_is_ring_for(struct shm_qp *q, const struct swqe *w) REQUIRES(q->qp->lock);
+/* The same for w, which is posted already and is at the cursor.  now: 0 if not known. */
+bool way_is_ring_for(struct shm_qp *q, const struct swqe *w, uint64_t now)
+	REQUIRES(q->qp->lock);
 enum way_did {
 	WAY_BY_RING, /* it must be written to the ring */
 	WAY_COPIED,  /* a part of it, or all, and then it is complete */
@@ -298,6 +307,17 @@ void dst_close(struct shm_qp *q);
 /* The QP is in ERR. */
 void dst_stop(struct shm_qp *q) REQUIRES(q->qp->lock);
 uint64_t dst_run(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock);
+/* Takes in a segment, of which *r has the first header. Returns false if no urnic writes
+ * such a record. The turn is held. */
+bool dst_take(struct peer *p, struct rec *r, const uint8_t *payload, uint32_t len,
+	      uint64_t now);
+
+/* --- end.c: how QPs were set up --------------------------------------------- */
+
+/* The QP, which goes to RTS, tells its peer. */
+void end_say(struct shm_qp *q);
+/* Takes in what a peer tells. Returns false if no urnic writes such a record. */
+bool end_take(struct peer *p, const struct rec *r, const uint8_t *payload, uint32_t len);
 
 /* --- hint.c -------------------------------------------------------------- */
 

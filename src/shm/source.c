@@ -12,7 +12,7 @@
 enum {
 	AGAINS = 1000,
 	LATE_NS = 4000000,   /* this process did not run when the timer expired */
-	NEWS_NS = 500000000, /* docs/dev/local.md, "Death" */
+	NEWS_NS = 500000000, /* docs/dev/peers.md, "Death" */
 	NEWS_LOOK_NS = 1000000,
 	WORD_LOOK_NS = 1000000, /* see is_untold() */
 	PROBE_NS = 250000000,	/* see probe() */
@@ -189,7 +189,7 @@ static bool is_refused(struct shm_qp *q)
 /* Sends again from una on.  Meanwhile others may have the places for answers. */
 static void go_back(struct shm_qp *q)
 {
-	q->qp->counter[IB_TX_RETRANSMIT] += psn_off(q->src.at.psn, q->src.s.una);
+	qp_count(q->qp, IB_TX_RETRANSMIT, psn_off(q->src.at.psn, q->src.s.una));
 	(void)send_rewind(q->qp, &q->src.s, &q->src.at, q->src.s.una);
 	if (q->src.asks.tail != q->src.asks.head && is_refused(q))
 		asks_drop(q);
@@ -374,7 +374,7 @@ static struct list *next_of(struct peer *p, struct list *n)
 
 /* A QP with nothing outstanding leaves the list here and nowhere else, so that a stream
  * does not enter and leave it with each message. */
-static void ask(struct shm_qp *q, uint64_t now)
+static void hear_qp(struct shm_qp *q, uint64_t now)
 {
 	struct qp *qp = q->qp;
 
@@ -393,17 +393,17 @@ static void ask(struct shm_qp *q, uint64_t now)
 }
 
 /* Posting threads add to the list's end meanwhile; only the turn's holder removes. */
-void shm_news(struct peer *p, uint64_t now)
+void src_news(struct peer *p, uint64_t now)
 {
 	struct list *head = &p->unanswered, *n, *next;
 
 	for (n = next_of(p, head); n != head; n = next) {
 		next = next_of(p, n);
-		ask(container_of(n, struct shm_qp, ack), now);
+		hear_qp(container_of(n, struct shm_qp, ack), now);
 	}
 }
 
-void shm_words(struct peer *p, uint32_t count, uint64_t now)
+void src_words(struct peer *p, uint32_t count, uint64_t now)
 {
 	uint64_t word[ANSWERS];
 	uint32_t n, i = 0;
@@ -412,7 +412,7 @@ void shm_words(struct peer *p, uint32_t count, uint64_t now)
 	turn_is_held(p->l->core);
 	p->heard = count;
 	if (__builtin_expect(!whole, 0)) {
-		shm_news(p, now);
+		src_news(p, now);
 		return;
 	}
 	do {

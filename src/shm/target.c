@@ -7,6 +7,7 @@
 
 #include "shm/shm.h"
 #include "shm/shm_qp.h"
+#include "sys/checks.h"
 #include "sys/guard.h"
 #include "sys/log.h"
 #include "verbs/await.h"
@@ -18,14 +19,13 @@
 #define NOT_READY "the QP takes packets from RTR on, and not in ERR"
 
 enum {
-	RECV_WAIT_NS = 2000000, /* how long a message waits for its receive */
 	/* To who begins with a wrong number the right one is said so often. */
 	ASTRAY_NS = 100000000,
 };
 
 /* --- the word --------------------------------------------------------------- */
 
-static inline void tell(struct shm_qp *q, uint8_t syndrome, bool asked)
+static inline void tell_word(struct shm_qp *q, uint8_t syndrome, bool asked)
 {
 	const uint64_t word =
 		q->dst.says | (uint64_t)syndrome << WORD_SYNDROME_AT | q->dst.expected;
@@ -45,7 +45,7 @@ static void tell_nak(struct shm_qp *q, enum aeth_type type, unsigned value)
 {
 	q->dst.count = (q->dst.count + 1) & COUNT_MASK;
 	set_says(q);
-	tell(q, aeth_syndrome(type, value), true);
+	tell_word(q, aeth_syndrome(type, value), true);
 }
 
 /* Asks for all segments from the expected one on, at no cost. */
@@ -56,9 +56,9 @@ static void ask_again(struct shm_qp *q)
 
 static void end_wait(struct shm_qp *q) REQUIRES(q->qp->lock)
 {
-	if (!q->dst.wait_until)
+	if (!q->dst.wait.until)
 		return;
-	q->dst.wait_until = 0;
+	q->dst.wait.until = 0;
 	qp_is_held(q->qp);
 	qp_await_no_recv(q->qp);
 }
@@ -147,21 +147,22 @@ static void no_recv(struct shm_qp *q, const struct rec *r, uint64_t now)
 {
 	struct qp *qp = q->qp;
 	char from[PEER_TEXT];
+	uint64_t ns;
 
 	q->dst.odd |= DST_GAP; /* the segments that follow are asked for with this one */
-	if (q->dst.odd & DST_MISSED) {
+	if (q->dst.odd & DST_MISSED || !qp->core->recv_wait_ns) {
 		say_rnr(q, now);
 		return;
 	}
 	shm_count(q, IB_RX_LATE);
+	ns = recv_wait_begin(&q->dst.wait, qp, false, now);
 	if (!q->dst.told_late)
 		log_info("QP 0x%06x: %s from %s, PSN %u: no receive is posted; waits %u "
 			 "us for one before it says RNR",
 			 qp->qpn, segment_name(r->opcode), peer_text(qp, from),
-			 q->dst.expected, (unsigned)(RECV_WAIT_NS / 1000));
+			 q->dst.expected, (unsigned)(ns / 1000));
 	q->dst.told_late = true;
 	q->dst.odd |= DST_MISSED;
-	q->dst.wait_until = now + RECV_WAIT_NS;
 	qp_is_held(qp);
 	qp_await_recv(qp, false);
 	due_add(qp->core, qp); /* sets the timer */
@@ -172,16 +173,16 @@ uint64_t dst_run(struct shm_qp *q, uint64_t now)
 	struct qp *qp = q->qp;
 
 	qp_is_held(qp);
-	if (!q->dst.wait_until)
+	if (!q->dst.wait.until)
 		return NEVER;
-	if (!qp_awaits_recv(qp) || (now >= q->dst.wait_until && qp_has_recv(qp))) {
+	if (!qp_awaits_recv(qp) || (now >= q->dst.wait.until && qp_has_recv(qp))) {
 		end_wait(q);
 		shm_count(q, IB_TX_NAK);
 		ask_again(q);
 		return NEVER;
 	}
-	if (now < q->dst.wait_until)
-		return q->dst.wait_until;
+	if (!recv_wait_is_over(&q->dst.wait, qp, false, now))
+		return q->dst.wait.until;
 	end_wait(q);
 	say_rnr(q, now);
 	return NEVER;
@@ -197,8 +198,8 @@ static const char *why_text(const struct target *t, unsigned kind, enum refusal 
 							  : target_why(t, why, buf);
 }
 
-static void refuse(struct shm_qp *q, const struct rec *r, uint32_t len, enum refusal why,
-		   uint64_t now) REQUIRES(q->qp->lock)
+static void refuse_segment(struct shm_qp *q, const struct rec *r, uint32_t len,
+			   enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const unsigned kind = segment_kind(r->opcode);
 	const enum nak_code nak = target_nak(why);
@@ -222,6 +223,28 @@ static void refuse(struct shm_qp *q, const struct rec *r, uint32_t len, enum ref
 static uint8_t inside(unsigned kind)
 {
 	return kind == KIND_SEND ? DST_IN_SEND : kind == KIND_WRITE ? DST_IN_WRITE : 0;
+}
+
+static bool is_timed_swap(const struct rec *r)
+{
+	return r->flags & REC_TIMED && segment_kind(r->opcode) == KIND_CMP_SWAP;
+}
+
+/* For checks: who has posted the request that begins, and when. */
+static void note_source(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
+			uint32_t len)
+{
+	struct target *t = &q->dst.target;
+
+	t->source.known = true;
+	t->source.pid = q->peer->reach.pid;
+	t->source.posted = 0;
+	if (!(r->flags & REC_TIMED))
+		return;
+	if (!is_timed_swap(r))
+		t->source.posted = r->compare;
+	else if (len == TIME_BYTES)
+		memcpy(&t->source.posted, payload, TIME_BYTES);
 }
 
 static enum refusal place_send(struct shm_qp *q, const struct rec *r,
@@ -348,7 +371,7 @@ static enum refusal do_answered(struct shm_qp *q, const struct rec *r,
 
 	if (kind == KIND_ATOMIC_WRITE)
 		return do_atomic_write(q, r, payload, len);
-	if (len)
+	if (len != (is_timed_swap(r) ? TIME_BYTES : 0))
 		return REFUSED_LENGTH;
 	if (kind == KIND_FLUSH)
 		return do_flush(q, r);
@@ -359,14 +382,17 @@ static enum refusal do_answered(struct shm_qp *q, const struct rec *r,
 	return kind == KIND_READ ? do_read(q, r, to) : do_atomic(q, r, to);
 }
 
-static enum refusal place(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
-			  uint32_t len) REQUIRES(q->qp->lock)
+static enum refusal place_segment(struct shm_qp *q, const struct rec *r,
+				  const uint8_t *payload, uint32_t len)
+	REQUIRES(q->qp->lock)
 {
 	const unsigned kind = segment_kind(r->opcode);
 	const unsigned in = q->dst.odd & (DST_IN_SEND | DST_IN_WRITE);
 
 	if (r->opcode & SEGMENT_FIRST ? in != 0 : in != inside(kind) || !in)
 		return REFUSED_PLACE;
+	if (__builtin_expect(checks_time, 0) && r->flags & REC_WIDE)
+		note_source(q, r, payload, len);
 	if (segment_is_answered(r->opcode))
 		return do_answered(q, r, payload, len);
 	return kind == KIND_SEND ? place_send(q, r, payload, len)
@@ -415,14 +441,14 @@ static void established(struct shm_qp *q)
 static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payload,
 		    uint32_t len, uint64_t now) REQUIRES(q->qp->lock)
 {
-	enum refusal why = place(q, r, payload, len);
+	enum refusal why = place_segment(q, r, payload, len);
 
 	if (why == REFUSED_NO_RECV) {
 		no_recv(q, r, now);
 		return;
 	}
 	if (why) {
-		refuse(q, r, len, why, now);
+		refuse_segment(q, r, len, why, now);
 		return;
 	}
 	end_wait(q);
@@ -433,7 +459,7 @@ static void execute(struct shm_qp *q, const struct rec *r, const uint8_t *payloa
 		end_message(q, r, now);
 	shm_settle(q);
 	if (q->qp->state != IBV_QPS_ERR) /* ERR: its CQ was overrun */
-		tell(q, 0, r->flags & REC_ACKREQ);
+		tell_word(q, 0, r->flags & REC_ACKREQ);
 }
 
 /* Has the segment lain in the ring since before the QP was ready?  No more than a ring
@@ -475,8 +501,8 @@ static bool tells_drop(struct shm_qp *q, enum refusal why)
 
 /* UC: a message that is not whole, or is refused, is dropped (9.8.2). An error of the
  * receive itself also fails the QP. */
-static void drop(struct shm_qp *q, const struct rec *r, uint32_t len, enum refusal why,
-		 uint64_t now) REQUIRES(q->qp->lock)
+static void drop_segment(struct shm_qp *q, const struct rec *r, uint32_t len,
+			 enum refusal why, uint64_t now) REQUIRES(q->qp->lock)
 {
 	struct target *t = &q->dst.target;
 	struct qp *qp = q->qp;
@@ -511,17 +537,67 @@ static void take_unreliable(struct shm_qp *q, const struct rec *r, const uint8_t
 		q->dst.odd = DST_UNRELIABLE;
 	if ((first || r->psn == q->dst.expected) && !segment_is_answered(r->opcode) &&
 	    !(r->opcode & SEGMENT_INV))
-		why = place(q, r, payload, len);
+		why = place_segment(q, r, payload, len);
 	q->dst.expected = psn_add(r->psn, 1);
 	q->dst.odd = DST_UNRELIABLE | (why || last ? 0 : inside(kind));
 	if (why) {
-		drop(q, r, len, why, now);
+		drop_segment(q, r, len, why, now);
 		return;
 	}
 	established(q);
 	if (ends_in_recv(r))
 		end_message(q, r, now);
 }
+
+/* --- the common case: SENDs of one segment without immediate data ------------ */
+
+/* Is it that, expected by a QP in RTS? */
+static inline bool is_plain(const struct shm_qp *q, const struct rec *r)
+	REQUIRES(q->qp->lock)
+{
+	return r->opcode == SEGMENT_ONLY && r->psn == q->dst.expected &&
+	       r->life == q->dst.life && q->qp->state == IBV_QPS_RTS && !q->dst.odd;
+}
+
+static inline void end_plain(struct shm_qp *q, const struct rec *r)
+{
+	q->dst.expected = psn_add(q->dst.expected, 1);
+	if (__builtin_expect(q->qp->state != IBV_QPS_ERR, 1)) /* its CQ was overrun */
+		tell_word(q, 0, r->flags & REC_ACKREQ);
+}
+
+/* Into the QP's next receive, which has one SGE. */
+static inline bool take_plain(struct shm_qp *q, const struct rec *r,
+			      const uint8_t *payload, uint32_t len, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	if (!is_plain(q, r) ||
+	    !target_take_first(qp, &q->dst.into, payload, len, r->flags & REC_SE, now))
+		return false;
+	end_plain(q, r);
+	return true;
+}
+
+/* Into such a receive of its SRQ. */
+static inline bool take_shared(struct shm_qp *q, const struct rec *r,
+			       const uint8_t *payload, uint32_t len, uint64_t now)
+	REQUIRES(q->qp->lock)
+{
+	struct qp *qp = q->qp;
+
+	qp_is_held(qp);
+	if (!qp->srq || !is_plain(q, r) ||
+	    !target_take_shared(qp, &q->dst.target, &q->dst.into, payload, len,
+				r->flags & REC_SE, now))
+		return false;
+	end_plain(q, r);
+	return true;
+}
+
+/* --- all cases ------------------------------------------------------------------ */
 
 __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct rec *r,
 						  const uint8_t *payload, uint32_t len,
@@ -530,6 +606,8 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 	bool strange;
 	int32_t ahead;
 
+	if (take_shared(q, r, payload, len, now))
+		return;
 	if (segment_kind(r->opcode) == KIND_WORD) {
 		if (q->answer)
 			src_hear(q, (uint64_t)r->data << 32 | r->psn, now);
@@ -566,28 +644,6 @@ __attribute__((noinline)) static void take_rarely(struct shm_qp *q, const struct
 		shm_count(q, IB_TX_NAK);
 		ask_again(q);
 	}
-}
-
-/* --- the common case -------------------------------------------------------- */
-
-/* A SEND of one segment without immediate data, expected by a QP in RTS whose next
- * receive has one SGE. */
-static inline bool take_plain(struct shm_qp *q, const struct rec *r,
-			      const uint8_t *payload, uint32_t len, uint64_t now)
-	REQUIRES(q->qp->lock)
-{
-	struct qp *qp = q->qp;
-
-	qp_is_held(qp);
-	if (r->opcode != SEGMENT_ONLY || r->psn != q->dst.expected ||
-	    r->life != q->dst.life || qp->state != IBV_QPS_RTS || q->dst.odd ||
-	    !target_fill_first(qp, &q->dst.into, payload, len))
-		return false;
-	q->dst.expected = psn_add(q->dst.expected, 1);
-	target_complete_first(qp, len, r->flags & REC_SE, now);
-	if (__builtin_expect(qp->state != IBV_QPS_ERR, 1)) /* its CQ was overrun */
-		tell(q, 0, r->flags & REC_ACKREQ);
-	return true;
 }
 
 static inline bool is_from_peer(const struct shm_qp *q, const struct peer *p,
@@ -640,6 +696,8 @@ static inline void take(struct peer *p, const struct rec *r, const uint8_t *payl
 	q = shm_qp(qp);
 	qp_is_held(q->qp);
 	if (__builtin_expect(is_from_peer(q, p, r), 1)) {
+		qp->tp.traffic.got++;
+		qp->tp.traffic.got_bytes += len;
 		/* A program that receives an answer has its own SEND complete. */
 		src_look(q, now);
 		if (!take_plain(q, r, payload, len, now))
@@ -670,26 +728,12 @@ static bool read_wide(struct rec *r, const uint8_t **payload, uint32_t *len)
 	return true;
 }
 
-int shm_segments(struct peer *p, unsigned most, uint64_t now)
+bool dst_take(struct peer *p, struct rec *r, const uint8_t *payload, uint32_t len,
+	      uint64_t now)
 {
-	struct local_counters *count = &p->l->count;
-	const uint8_t *payload;
-	uint32_t len, bytes = 0;
-	unsigned n = 0;
-	struct rec r;
-	int rc = 0;
-
-	while (n < most &&
-	       (rc = ring_next_of(&p->in, REC_SEGMENT, &r, &payload, &len)) > 0) {
-		if (__builtin_expect(segment_kind(r.opcode) | (r.flags & REC_WIDE), 0) &&
-		    !read_wide(&r, &payload, &len))
-			return -EPROTO;
-		take(p, &r, payload, len, now);
-		ring_release(&p->in, &r);
-		bytes += len;
-		n++;
-	}
-	count->in += n;
-	count->in_bytes += bytes;
-	return rc < 0 ? rc : (int)n;
+	if (__builtin_expect(segment_kind(r->opcode) | (r->flags & REC_WIDE), 0) &&
+	    !read_wide(r, &payload, &len))
+		return false;
+	take(p, r, payload, len, now);
+	return true;
 }

@@ -480,39 +480,46 @@ static void what_came_before_the_peer_was_up(void **state)
 	fix_close(f);
 }
 
-static const struct local_ops *real_ops;
+static struct qp *not_yet_up;
 
-static void post_as_it_comes_up(struct qp *qp, uint64_t now)
+/* The first QP that leads to the peer uses the wire; the second has not come up yet. */
+static void post_at_the_second(void *arg, struct qp *qp)
 {
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND };
 	struct ibv_sge none = { 0 };
+	struct ibv_send_wr wr = send_wr(2, &none, 1, 0);
 
-	wr.sg_list = &none;
-	wr.num_sge = 1;
-	post_now(qp, &wr);
-	real_ops->up(qp, now);
+	(void)arg;
+	assert_ptr_not_equal(qp, not_yet_up);
+	wr.send_flags = 0;
+	post_now(not_yet_up, &wr);
 }
 
 /* A thread that posts needs no turn: it may do so while the peer comes up, before the QP
  * has. */
 static void what_is_posted_as_the_peer_comes_up(void **state)
 {
+	static const struct peers_ops ops = { .refused = post_at_the_second };
 	struct sim_conf conf = { .same_host = true, .pipe_only = true };
 	struct fix *f = fix_open(IBV_QPT_UC, &conf);
-	struct local *l = local_of(&f->s->node[0].core);
-	struct local_ops ops = *l->ops;
+	struct peers *near = peers_of(&f->s->node[0].core),
+		     *far = peers_of(&f->s->node[1].core);
+	const struct peers_ops *real = near->ops;
+	struct sim_pair second = sim_pair(f->s, IBV_QPT_UC, &conf);
+	struct ibv_sge sge = sim_sge(f->mr[1], 0, 8);
+	struct ibv_wc wc;
 
 	(void)state;
-	real_ops = l->ops;
-	ops.up = post_as_it_comes_up;
-	l->ops = &ops;
-	recv_at(f, 1, 8, 0, 8);
-	recv_at(f, 1, 9, 0, 8);
-	fix_wc(f, 1, 8, IBV_WC_SUCCESS);
-	fix_quiet(f);
-	fix_no_wc(f, 1);
+	assert_int_equal(peers_avoid(far, true), 0);
+	peers_begins(far, pair_qp(f, 1)->qpn);
+	not_yet_up = second.qp[0];
+	near->ops = &ops;
+	sim_recv(second.qp[1], 8, &sge, 1);
+	assert_true(sim_wait(f->s, second.cq[1], SEC, &wc));
+	assert_int_equal(wc.wr_id, 8);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 	assert_true(pair_shm(f, 0)->peer->state == PEER_UP);
-	l->ops = real_ops;
+	near->ops = real;
+	sim_unpair(f->s, &second);
 	fix_close(f);
 }
 

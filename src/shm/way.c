@@ -9,6 +9,8 @@
 
 #include "direct/post.h"
 #include "shm/shm_qp.h"
+#include "sys/clock.h"
+#include "verbs/draft.h"
 #include "verbs/round.h"
 
 enum {
@@ -16,8 +18,7 @@ enum {
 	 * for the first time and later. */
 	USES = 16,
 	USES_TOLD = 1024,
-	BEHIND = 16, /* see choose() */
-	ALONE = 32,
+	BEHIND = 16, /* see should_wait() */
 	UNIT = 4096, /* bytes that count as one datagram of a turn's work */
 };
 
@@ -88,7 +89,7 @@ bool way_has_uses(const struct shm_qp *q)
 	return q->src.way.uses >= (q->src.way.key == q->src.way.told ? USES_TOLD : USES);
 }
 
-static void use(struct shm_qp *q, uint32_t key)
+static void use_key(struct shm_qp *q, uint32_t key)
 {
 	struct reach *r = &q->peer->reach;
 
@@ -101,7 +102,21 @@ void way_tell_uses(struct shm_qp *q)
 	q->src.way.uses = 0;
 	q->src.way.told = q->src.way.key;
 	for (int i = 0; i < USES; i++)
-		use(q, q->src.way.key);
+		use_key(q, q->src.way.key);
+}
+
+/* A request whose way is asked for. */
+struct asked {
+	unsigned opcode;
+	uint32_t key;
+	uint32_t len; /* bytes */
+	bool more;    /* others were posted with it */
+	uint64_t now; /* 0: a clock must be read */
+};
+
+static struct quicker *quicker_of(struct shm_qp *q, unsigned opcode)
+{
+	return &q->src.way.quicker[opcode == IBV_WR_RDMA_READ];
 }
 
 /* What src_is_idle() has completed may have overrun its CQ.  Then all was flushed. */
@@ -110,75 +125,106 @@ static bool has_failed(const struct shm_qp *q)
 	return q->qp->state == IBV_QPS_ERR;
 }
 
-/* Nothing is outstanding.  A copy by the kernel needs no help by the peer, which may
- * sleep; for many requests the ring is faster, and both processes work.  So a request
- * that is alone is copied: one whose predecessors' completions have all been polled.  Of
- * requests without completions the first goes by the ring; if the peer has executed it
- * when the next one is posted, these are alone, too, and so may the next ALONE be. */
-static enum request_way choose_idle(struct shm_qp *q, bool more)
+/* Of memory that is not mapped: is the ring better?  A copy by the kernel needs no help
+ * by the peer, which may sleep; by the ring both processes work, but the peer must look.
+ * Nobody knows beforehand which is quicker, so both are tried (quicker.h).  What is
+ * longer than a segment is copied once by the kernel, and twice by the ring. */
+static bool is_better_by_ring(struct quicker *t, const struct asked *a)
 {
-	const struct sq *sq = &q->qp->sq;
-
-	if (more)
-		return WAY_RING;
-	if (atomic_load_explicit(&sq->returned, memory_order_relaxed) == sq->tail)
-		return WAY_DIRECT;
-	if (q->src.way.rang)
-		q->src.way.alone = ALONE;
-	q->src.way.rang = !q->src.way.alone;
-	if (q->src.way.rang)
-		return WAY_RING;
-	q->src.way.alone--;
-	return WAY_DIRECT;
+	if (a->more)
+		return true;
+	if (a->len > RING_CHUNK)
+		return false;
+	if (quicker_is_due(t))
+		quicker_look(t, a->now ? a->now : clock_ns());
+	return t->second;
 }
 
-/* The way of the request that is, or is to be, at the cursor; more: others were posted
- * with it.  Mapped memory is the best way, but requests that go by the ring keep those
- * behind them there; after BEHIND of them, with no SEND in between, one waits. */
-static enum request_way choose(struct shm_qp *q, unsigned opcode, uint32_t key, bool more)
-	REQUIRES(q->qp->lock)
+/* Nothing is outstanding. */
+static enum request_way choose_idle(struct shm_qp *q, const struct asked *a)
 {
-	if (!q->reaches)
-		return WAY_RING;
-	count_use(q, key);
-	if (is_atomic(opcode))
-		return WAY_RING;
-	if (src_is_idle(q))
-		return is_mapped(q, key) ? WAY_DIRECT : choose_idle(q, more);
-	if (has_failed(q))
-		return WAY_NONE;
-	q->src.way.alone = 0;
+	if (is_mapped(q, a->key))
+		return WAY_DIRECT;
+	return is_better_by_ring(quicker_of(q, a->opcode), a) ? WAY_RING : WAY_DIRECT;
+}
+
+/* Requests that went by the ring are outstanding, and keep those behind them there.
+ * Should one wait for them, as there is a better way?  Where memory is mapped after
+ * BEHIND of them, with no SEND in between; else when the ring has just shown to be slow.
+ */
+static bool should_wait(struct shm_qp *q, const struct asked *a) REQUIRES(q->qp->lock)
+{
+	struct quicker *t = quicker_of(q, a->opcode);
+
+	if (t->second && a->len <= RING_CHUNK && !is_better_by_ring(t, a))
+		return true;
 	if (!is_direct(sq_at(&q->qp->sq, q->src.at.cur - 1)->opcode))
 		q->src.way.behind = 0;
 	if (++q->src.way.behind < BEHIND)
-		return WAY_RING;
+		return false;
 	q->src.way.behind = 0;
-	return is_mapped(q, key) ? WAY_WAIT : WAY_RING;
+	return is_mapped(q, a->key);
 }
 
-static enum request_way decide(struct shm_qp *q, unsigned opcode, uint32_t key, bool more)
+/* The way of the request that is, or is to be, at the cursor. */
+static enum request_way choose(struct shm_qp *q, const struct asked *a)
 	REQUIRES(q->qp->lock)
 {
+	bool idle;
+
+	if (!q->reaches)
+		return WAY_RING;
+	count_use(q, a->key);
+	if (is_atomic(a->opcode))
+		return WAY_RING;
+	idle = src_is_idle(q);
+	if (has_failed(q))
+		return WAY_NONE;
+	if (idle)
+		return choose_idle(q, a);
+	if (!should_wait(q, a))
+		return WAY_RING;
+	q->src.way.one_by_one = true;
+	return WAY_WAIT;
+}
+
+static bool decide(struct shm_qp *q, const struct asked *a) REQUIRES(q->qp->lock)
+{
 	q->src.way.of = q->src.at.cur;
-	q->src.way.is = choose(q, opcode, key, more);
-	return q->src.way.is;
+	q->src.way.is = choose(q, a);
+	return q->src.way.is == WAY_RING;
 }
 
 bool way_is_ring(struct shm_qp *q, const struct ibv_send_wr *wr)
 {
-	const uint32_t key =
-		is_atomic(wr->opcode) ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
+	const struct asked a = {
+		.opcode = wr->opcode,
+		.key = is_atomic(wr->opcode) ? wr->wr.atomic.rkey : wr->wr.rdma.rkey,
+		.len = post_bytes(q->qp, wr),
+		.more = wr->next,
+	};
 
-	return decide(q, wr->opcode, key, wr->next) == WAY_RING;
+	q->src.way.one_by_one = false;
+	return decide(q, &a);
 }
 
-bool way_is_ring_for(struct shm_qp *q, const struct swqe *w)
+bool way_is_ring_for(struct shm_qp *q, const struct swqe *w, uint64_t now)
 {
 	const uint32_t cur = q->src.at.cur;
+	const bool last = q->qp->sq.head - cur <= 1;
+	const struct asked a = {
+		.opcode = w->opcode,
+		.key = w->rkey,
+		.len = w->length,
+		.more = !last && !q->src.way.one_by_one,
+		.now = now,
+	};
 
-	if (q->src.way.of != cur)
-		(void)decide(q, w->opcode, w->rkey, q->qp->sq.head - cur > 1);
-	return q->src.way.is == WAY_RING;
+	if (q->src.way.of == cur)
+		return q->src.way.is == WAY_RING;
+	if (last)
+		q->src.way.one_by_one = false;
+	return decide(q, &a);
 }
 
 /* --- by the thread that posts ------------------------------------------------ */
@@ -219,9 +265,11 @@ static uint32_t copy(struct shm_qp *q, const struct swqe *w, const struct span *
 	if (!(w->opcode == IBV_WR_RDMA_READ ? reach_read(&by, &there, span, off, len)
 					    : reach_write(&by, &there, span, off, len)))
 		return 0;
-	use(q, w->rkey);
-	q->peer->direct++;
-	q->peer->direct_bytes += len;
+	use_key(q, w->rkey);
+	q->peer->past.direct++;
+	q->peer->past.direct_bytes += len;
+	q->qp->past.copied++;
+	q->qp->past.copied_bytes += len;
 	q->qp->core->round.spent += len / UNIT + 1;
 	return len;
 }
@@ -247,7 +295,7 @@ enum way_did way_step(struct shm_qp *q, struct swqe *w, struct wqe_memory *m,
 	    w->done)
 		return WAY_BY_RING;
 	q->reaches = can_reach(q);
-	if (!q->src.way.part && way_is_ring_for(q, w))
+	if (!q->src.way.part && way_is_ring_for(q, w, now))
 		return WAY_BY_RING;
 	idle = src_is_idle(q);
 	if (has_failed(q))

@@ -51,12 +51,23 @@ static void one_request_needs_no_peer(void **state)
 	}
 	assert_int_equal(written(f), before);
 	assert_int_equal(atomic_load(want_kick), 1);
-	assert_true(pair_peer(f, 0)->direct > 0);
+	assert_true(pair_peer(f, 0)->past.direct > 0);
 	fix_close(f);
 }
 
-/* Who does not poll each completion has many requests under way. */
-static void others_go_by_the_ring(void **state)
+/* A's WRITEs or READs go by the ring, as this is quicker. */
+static struct quicker *say_quicker(struct fix *f, bool read)
+{
+	struct quicker *t = &shm_qp(f->p.qp[0])->src.way.quicker[read];
+
+	*t = (struct quicker){
+		.since = 1, .second = true, .left = 100, .first_ns = UINT64_MAX
+	};
+	return t;
+}
+
+/* ... be their completions polled or not. */
+static void one_by_one_they_go_the_quicker_way(void **state)
 {
 	(void)state;
 	for (unsigned op = 0; op < 2; op++) {
@@ -65,25 +76,55 @@ static void others_go_by_the_ring(void **state)
 		struct fix *f = direct_pair();
 		uint32_t before = written(f);
 
-		post(f, 1, 0, 100);
+		for (unsigned i = 0; i < 40; i++) {
+			post(f, i, 100 * i, 100);
+			pair_run(f, 1000);
+		}
+		assert_int_equal(written(f), before);
+		say_quicker(f, op);
+		for (unsigned i = 40; i < 80; i++) {
+			post(f, i, 100 * i, 100);
+			pair_run(f, 1000);
+			assert_int_not_equal(written(f), before);
+			before = written(f);
+		}
+		post(f, 80, 8000, 2 * RING_CHUNK);
 		pair_run(f, 1000);
 		assert_int_equal(written(f), before);
-		post(f, 2, 100, 100);
-		pair_run(f, 1000);
-		assert_int_not_equal(written(f), before);
-		before = written(f);
-		post(f, 3, 200, 100); /* all are executed, and not polled */
-		pair_run(f, 1000);
-		for (unsigned i = 1; i <= 3; i++)
+		for (unsigned i = 0; i <= 80; i++)
 			fix_wc(f, 0, i, IBV_WC_SUCCESS);
-		fix_same(f, 0, 300);
-		before = written(f);
-		post(f, 4, 300, 100);
-		fix_wc(f, 0, 4, IBV_WC_SUCCESS);
-		assert_int_equal(written(f), before);
-		fix_same(f, 300, 100);
+		fix_same(f, 0, 8000 + 2 * RING_CHUNK);
 		fix_close(f);
 	}
+}
+
+/* The ring becomes the slower way while requests are outstanding there: one waits for
+ * them, and the next is copied. */
+static void a_stream_leaves_the_ring(void **state)
+{
+	struct fix *f = direct_pair();
+	struct quicker *t = say_quicker(f, false);
+	uint32_t before;
+	uint64_t id;
+
+	(void)state;
+	pair_stop(f, 1);
+	write_to(f, 0, 0, 8);
+	t->n = QUICKER_LOOK - 1;
+	t->first_ns = 0;
+	t->late = 1;
+	for (id = 1; id < 40; id++)
+		write_to(f, id, 8 * id, 8);
+	pair_run(f, MS);
+	before = written(f);
+	assert_true(shm_qp(f->p.qp[0])->src.way.waits);
+	fix_no_wc(f, 0);
+	pair_go(f, 1);
+	for (id = 0; id < 40; id++)
+		fix_wc(f, 0, id, IBV_WC_SUCCESS);
+	assert_int_equal(written(f), before);
+	fix_same(f, 0, 320);
+	fix_close(f);
 }
 
 static void a_list_goes_by_the_ring(void **state)
@@ -109,33 +150,51 @@ static void a_list_goes_by_the_ring(void **state)
 	fix_close(f);
 }
 
-/* Requests without a completion, of which each is executed before the next is posted: a
- * few go by the ring, to see that. */
-static void without_completions(void **state)
+/* WRITEs behind a SEND that has not been executed, of which only the last has a
+ * completion: none waits, be it tried or not which way is quicker. */
+static void a_group_behind_a_send(void **state)
 {
-	enum { MANY = 100 };
 	struct fix *f = direct_pair();
 	struct ibv_sge sge = sim_sge(f->mr[0], 0, 8);
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .wr.rdma = { f->mr[1]->mkey.base,
-					       f->mr[1]->mkey.key } };
-	unsigned by_ring = 0;
 
 	(void)state;
-	write_to(f, 1, 0, 8);
-	for (unsigned i = 0; i < MANY; i++) {
-		const uint32_t before = written(f);
+	for (unsigned many = 15; many < 40; many++) {
+		recv_at(f, 1, many, 0, 100);
+		post_at(f, 0, 1000, 0, 8, 0);
+		for (unsigned i = 1; i <= many; i++) {
+			struct ibv_send_wr wr = send_wr(i, &sge, 1, 0);
 
-		memset(f->mem[0], (int)i, 8);
-		post_now(f->p.qp[0], &wr);
-		pair_run(f, 10000);
-		fix_same(f, 0, 8);
-		by_ring += written(f) != before;
+			wr.opcode = IBV_WR_RDMA_WRITE;
+			wr.send_flags = i == many ? IBV_SEND_SIGNALED : 0;
+			wr.wr.rdma.remote_addr = f->mr[1]->mkey.base + 5000;
+			wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+			post_now(f->p.qp[0], &wr);
+		}
+		pair_run(f, 1000);
+		fix_wc(f, 0, 1000, IBV_WC_SUCCESS);
+		assert_false(shm_qp(f->p.qp[0])->src.way.waits);
+		fix_wc(f, 0, many, IBV_WC_SUCCESS);
+		fix_wc(f, 1, many, IBV_WC_SUCCESS);
 	}
-	assert_in_range(by_ring, 2, 5);
-	fix_wc(f, 0, 1, IBV_WC_SUCCESS);
+	fix_close(f);
+}
+
+/* A list of SGEs that ibv_post_send() refuses is not read. */
+static void a_list_that_is_refused(void **state)
+{
+	struct fix *f = direct_pair();
+	struct ibv_sge sge = sim_sge(f->mr[0], 0, 8);
+	struct ibv_send_wr wr = send_wr(1, &sge, INT32_MAX, 0);
+	enum post_left left;
+
+	(void)state;
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	wr.wr.rdma.remote_addr = f->mr[1]->mkey.base;
+	wr.wr.rdma.rkey = f->mr[1]->mkey.key;
+	assert_ptr_equal(f->p.qp[0]->transport->post(f->p.qp[0], &wr, &left), &wr);
+	wr.num_sge = -1;
+	assert_ptr_equal(f->p.qp[0]->transport->post(f->p.qp[0], &wr, &left), &wr);
+	fix_quiet(f);
 	fix_close(f);
 }
 
@@ -201,7 +260,7 @@ static void wake_peer(struct fix *f)
 
 	turn_take(&core->turn);
 	peer_wrote(pair_peer(f, 0));
-	(void)local_flush(local_of(core));
+	(void)peers_flush(peers_of(core));
 	turn_give(&core->turn);
 }
 
@@ -397,7 +456,7 @@ static void a_stream_whose_memory_is_mapped(void **state)
 	uint64_t posted = 0, done = 0;
 
 	(void)state;
-	while (f->p.qp[0]->tp.done < 10) {
+	while (f->p.qp[0]->tp.traffic.done < 10) {
 		assert_true(posted < 1000);
 		while (posted - done < DEPTH) {
 			const size_t at = posted % 1000 * 8;
@@ -428,7 +487,7 @@ static void writes_between_sends_wait_for_nobody(void **state)
 		fix_wc(f, 0, id++, IBV_WC_SUCCESS);
 		fix_quiet(f);
 	}
-	assert_true(f->p.qp[0]->tp.done > 0);
+	assert_true(f->p.qp[0]->tp.traffic.done > 0);
 	for (unsigned i = 0; i < PAIRS / 2; i++)
 		sim_recv(f->p.qp[1], 100 + i, &sge, 1);
 	pair_stop(f, 1);
@@ -466,7 +525,7 @@ static void atomics_too(void **state)
 		assert_int_equal(was, 3 * i);
 		fix_quiet(f);
 	}
-	assert_true(f->p.qp[0]->tp.done > 0);
+	assert_true(f->p.qp[0]->tp.traffic.done > 0);
 	close_file(f, &s);
 }
 
@@ -474,9 +533,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_request_needs_no_peer),
-		cmocka_unit_test(others_go_by_the_ring),
+		cmocka_unit_test(one_by_one_they_go_the_quicker_way),
+		cmocka_unit_test(a_stream_leaves_the_ring),
 		cmocka_unit_test(a_list_goes_by_the_ring),
-		cmocka_unit_test(without_completions),
+		cmocka_unit_test(a_group_behind_a_send),
+		cmocka_unit_test(a_list_that_is_refused),
 		cmocka_unit_test(nothing_is_overtaken),
 		cmocka_unit_test(what_was_executed_is_followed_at_once),
 		cmocka_unit_test(a_qp_that_fails_meanwhile),

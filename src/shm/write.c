@@ -10,11 +10,14 @@
 
 #include "direct/post.h"
 #include "shm/shm_qp.h"
+#include "sys/checks.h"
+#include "sys/clock.h"
 #include "sys/guard.h"
 #include "verbs/device.h"
 #include "verbs/draft.h"
 #include "verbs/due.h"
 #include "verbs/round.h"
+#include "wire/ib_opcode.h"
 
 enum {
 	/* Of a request that a posting thread sends; a fence is the engine's. */
@@ -46,6 +49,16 @@ static inline void put_head(struct shm_qp *q, struct rec *r, unsigned op, bool w
 	r->data = w->imm;
 }
 
+/* For checks: the request was posted before this time. */
+__attribute__((noinline)) static void put_time(struct rec *r)
+{
+	const bool cas = segment_kind(r->opcode) == KIND_CMP_SWAP;
+	const uint64_t now = clock_ns();
+
+	r->flags |= REC_TIMED;
+	memcpy(cas ? (void *)(r + 1) : &r->compare, &now, sizeof(now));
+}
+
 /* The segment at r, with len bytes of payload, is whole. */
 static inline void publish(struct shm_qp *q, struct rec *r, const struct swqe *w,
 			   uint32_t head, uint32_t len, bool asks)
@@ -53,8 +66,8 @@ static inline void publish(struct shm_qp *q, struct rec *r, const struct swqe *w
 	struct peer *p = q->peer;
 
 	ring_publish(&p->out, r, head + len);
-	p->sent++;
-	p->sent_bytes += len;
+	q->qp->tp.traffic.sent++;
+	q->qp->tp.traffic.sent_bytes += len;
 	send_move(&q->src.s, &q->src.at, w, 1);
 	q->src.written = p->out.head;
 	if (asks && !q->src.listed) {
@@ -75,6 +88,8 @@ __attribute__((always_inline)) static inline void publish_data(struct shm_qp *q,
 		r->va = w->remote_addr;
 		r->rkey = w->rkey;
 		r->len = w->length;
+		if (__builtin_expect(checks_time, 0))
+			put_time(r);
 	}
 	publish(q, r, w, wide ? REC_HEAD_WIDE : REC_HEAD, len, asks);
 }
@@ -92,20 +107,25 @@ static inline bool asks_for_ack(struct shm_qp *q, const struct swqe *w)
 	return true;
 }
 
-/* What an opcode is in segments.  Binds and invalidations are not. */
+/* What the kinds of requests in verbs/wr_op.def are in segments. */
+enum {
+	OF_IB_SEND = KIND_SEND,
+	OF_IB_WRITE = KIND_WRITE,
+	OF_IB_READ = KIND_READ,
+	OF_IB_CMP_SWAP = KIND_CMP_SWAP,
+	OF_IB_FETCH_ADD = KIND_FETCH_ADD,
+	OF_IB_ATOMIC_WRITE = KIND_ATOMIC_WRITE,
+	OF_IB_FLUSH = KIND_FLUSH,
+	OF_0 = KINDS, /* no segment: binds, invalidations */
+};
 static const struct form {
 	uint8_t kind, end; /* end: of the last segment */
 } forms[] = {
-	[IBV_WR_RDMA_WRITE] = { KIND_WRITE, 0 },
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = { KIND_WRITE, SEGMENT_IMM },
-	[IBV_WR_SEND] = { KIND_SEND, 0 },
-	[IBV_WR_SEND_WITH_IMM] = { KIND_SEND, SEGMENT_IMM },
-	[IBV_WR_SEND_WITH_INV] = { KIND_SEND, SEGMENT_INV },
-	[IBV_WR_RDMA_READ] = { KIND_READ, 0 },
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = { KIND_CMP_SWAP, 0 },
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { KIND_FETCH_ADD, 0 },
-	[IBV_WR_ATOMIC_WRITE] = { KIND_ATOMIC_WRITE, 0 },
-	[IBV_WR_FLUSH] = { KIND_FLUSH, 0 },
+#define OP(name, types, traits, wc, claim, ib_kind, ib_tail, rdmap)                      \
+	[IBV_WR_##name] = { OF_##ib_kind, (ib_tail) == IB_IMM	? SEGMENT_IMM            \
+					  : (ib_tail) == IB_INV ? SEGMENT_INV            \
+								: 0 },
+#include "verbs/wr_op.def"
 };
 
 static unsigned op_of(const struct swqe *w, bool first, bool last)
@@ -144,6 +164,18 @@ static inline bool copy_one(struct shm_qp *q, void *to, const struct ibv_sge *sg
 	return rc == 0;
 }
 
+/* Copies the payload, of n SGEs and len bytes. */
+static inline bool copy_all(struct shm_qp *q, uint8_t *to, const struct ibv_sge *sge,
+			    unsigned n, uint32_t len)
+{
+	if (n == 1)
+		return copy_one(q, to, sge);
+	for (unsigned i = 0; i < n; to += sge[i].length, len -= sge[i++].length)
+		if (sge[i].length > len || !copy_one(q, to, &sge[i]))
+			return false;
+	return !len;
+}
+
 /* Most inline data is a word. */
 static inline void copy_inline(void *to, const void *from, uint32_t len)
 {
@@ -154,11 +186,12 @@ static inline void copy_inline(void *to, const void *from, uint32_t len)
 }
 
 /* Writes w, a SEND or WRITE of one segment that is next.  own: its inline data, or NULL:
- * its payload is where sge says. */
+ * its payload is where n SGEs say. */
 __attribute__((always_inline)) static inline bool put_whole(struct shm_qp *q,
 							    struct swqe *w, bool write,
 							    const void *own,
-							    const struct ibv_sge *sge)
+							    const struct ibv_sge *sge,
+							    unsigned n)
 {
 	const unsigned op = SEGMENT_ONLY | (w->opcode & 1 ? SEGMENT_IMM : 0) |
 			    (write ? KIND_WRITE << SEGMENT_KIND_AT : 0);
@@ -172,7 +205,7 @@ __attribute__((always_inline)) static inline bool put_whole(struct shm_qp *q,
 	to = (uint8_t *)r + head;
 	if (own)
 		copy_inline(to, own, w->length);
-	else if (!copy_one(q, to, sge))
+	else if (!copy_all(q, to, sge, n, w->length))
 		return false;
 	asks = asks_for_ack(q, w);
 	send_begin(&q->src.at, w, 1);
@@ -184,20 +217,75 @@ __attribute__((noinline)) static bool write_whole(struct shm_qp *q, struct swqe 
 						  const void *own,
 						  const struct ibv_sge *sge)
 {
-	return put_whole(q, w, true, own, sge);
+	return put_whole(q, w, true, own, sge, w->num_sge);
 }
 
 __attribute__((noinline)) static bool send_whole(struct shm_qp *q, struct swqe *w,
 						 const void *own,
 						 const struct ibv_sge *sge)
 {
-	return w->opcode >= IBV_WR_SEND ? put_whole(q, w, false, own, sge)
+	return w->opcode >= IBV_WR_SEND ? put_whole(q, w, false, own, sge, w->num_sge)
 					: write_whole(q, w, own, sge);
 }
 
-/* Posts and sends wr, if it is a SEND or WRITE of one SGE and one segment.  room: where
- * the program's places end; requests of the QP's own (verbs/srq_hooks.h) may lie beyond.
- */
+/* Takes over the SGEs of wr, or the inline data at them, which become one SGE.  Returns
+ * false if they are more than one segment, or what ibv_post_send() refuses. */
+static bool take_pieces(const struct sq *sq, struct swqe *w, struct ibv_sge *sge,
+			void *own, const struct ibv_send_wr *wr)
+{
+	const uint32_t most =
+		own && sq->max_inline < RING_CHUNK ? sq->max_inline : RING_CHUNK;
+	const unsigned n = (unsigned)wr->num_sge;
+	uint32_t len = 0;
+
+	if (n > sq->max_sge || (n && !wr->sg_list))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		const struct ibv_sge from = wr->sg_list[i];
+
+		if (from.length > most - len)
+			return false;
+		if (own && from.length)
+			memcpy((uint8_t *)own + len, (const void *)(uintptr_t)from.addr,
+			       from.length);
+		else if (!own)
+			sge[i] = from;
+		len += from.length;
+	}
+	if (own)
+		*sge = (struct ibv_sge){ .addr = (uintptr_t)own, .length = len };
+	w->num_sge = own ? 1 : (uint16_t)n;
+	w->length = len;
+	return true;
+}
+
+/* post_one() of any number of SGEs but one. */
+__attribute__((noinline)) static bool post_pieces(struct shm_qp *q,
+						  const struct ibv_send_wr *wr)
+	REQUIRES(q->qp->lock)
+{
+	struct sq *sq = &q->qp->sq;
+	const uint32_t at = sq->head & (sq->size - 1);
+	struct swqe *w = &sq->wqe[at];
+	struct ibv_sge *sge = &sq->sge[at * sq->max_sge];
+	void *own = NULL;
+
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!sq->inl)
+			return false;
+		own = sq->inl + (size_t)at * sq->max_inline;
+	}
+	if (!take_pieces(sq, w, sge, own, wr))
+		return false;
+	post_take_over(q->qp, w, wr, wr->opcode < IBV_WR_SEND);
+	if (!send_whole(q, w, own, sge))
+		return false;
+	sq->head++;
+	return true;
+}
+
+/* Posts and sends wr, if it is a SEND or WRITE of one segment.  room: where the program's
+ * places end; requests of the QP's own (verbs/srq_hooks.h) may lie beyond. */
 static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint32_t room)
 	REQUIRES(q->qp->lock)
 {
@@ -208,8 +296,12 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 	struct ibv_sge *sge = &sq->sge[at * sq->max_sge];
 	void *own = NULL;
 
-	if (!may_be_whole(wr->opcode) || wr->num_sge != 1 || !wr->sg_list ||
-	    wr->send_flags & ~(unsigned)WHOLE_FLAGS || (int32_t)(room - sq->head) <= 0)
+	if (!may_be_whole(wr->opcode) || wr->send_flags & ~(unsigned)WHOLE_FLAGS ||
+	    (int32_t)(room - sq->head) <= 0)
+		return false;
+	if (wr->num_sge != 1)
+		return post_pieces(q, wr);
+	if (!wr->sg_list)
 		return false;
 	*sge = *wr->sg_list;
 	if (sge->length > RING_CHUNK)
@@ -221,21 +313,12 @@ static inline bool post_one(struct shm_qp *q, const struct ibv_send_wr *wr, uint
 		copy_inline(own, (const void *)(uintptr_t)sge->addr, sge->length);
 		sge->addr = (uintptr_t)own;
 	}
-	w->wr_id = wr->wr_id;
 	w->length = sge->length;
 	w->num_sge = 1;
-	w->opcode = (uint8_t)wr->opcode;
-	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
-	w->imm = wr->imm_data;
-	if (wr->opcode >= IBV_WR_SEND) {
-		if (!put_whole(q, w, false, own, sge))
-			return false;
-	} else {
-		w->remote_addr = wr->wr.rdma.remote_addr;
-		w->rkey = wr->wr.rdma.rkey;
-		if (!write_whole(q, w, own, sge))
-			return false;
-	}
+	post_take_over(qp, w, wr, wr->opcode < IBV_WR_SEND);
+	if (!(wr->opcode >= IBV_WR_SEND ? put_whole(q, w, false, own, sge, 1)
+					: write_whole(q, w, own, sge)))
+		return false;
 	sq->head++;
 	return true;
 }
@@ -358,13 +441,13 @@ enum post_left shm_push(struct qp *qp)
 		const struct ibv_sge *sge = sq_sges(&qp->sq, q->src.at.cur);
 		const void *own = NULL;
 
-		if (!may_be_whole(w->opcode) || w->num_sge != 1 ||
-		    w->length > RING_CHUNK || w->flags & IBV_SEND_FENCE)
+		if (!may_be_whole(w->opcode) || w->length > RING_CHUNK ||
+		    w->flags & IBV_SEND_FENCE)
 			break;
 		if (is_direct(w->opcode)) {
 			/* It may complete the request before. */
 			brief_give(&p->writing);
-			by_ring = way_is_ring_for(q, w);
+			by_ring = way_is_ring_for(q, w, 0);
 			brief_take(&p->writing);
 			if (!by_ring)
 				break;
@@ -384,8 +467,8 @@ enum post_left shm_push(struct qp *qp)
 
 enum next { NEXT_SENT, NEXT_WAITS, NEXT_FULL, NEXT_FAILED };
 
-static enum next refuse(struct shm_qp *q, enum ibv_wc_status status, enum verr verr,
-			uint64_t now) REQUIRES(q->qp->lock)
+static enum next refuse_request(struct shm_qp *q, enum ibv_wc_status status,
+				enum verr verr, uint64_t now) REQUIRES(q->qp->lock)
 {
 	src_error(q, status, verr, now);
 	return NEXT_FAILED;
@@ -401,7 +484,7 @@ static enum next work_locally(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lo
 	case END_WAITS:
 		return NEXT_WAITS;
 	case END_FAILED:
-		return refuse(q, st, verr, now);
+		return refuse_request(q, st, verr, now);
 	case END_DONE:
 		break;
 	}
@@ -410,8 +493,8 @@ static enum next work_locally(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lo
 }
 
 /* Gives the request at the cursor, which is new, its numbers.  *done: it needs none. */
-static enum next begin(struct shm_qp *q, struct swqe *w, struct wqe_memory *m, bool *done,
-		       uint64_t now) REQUIRES(q->qp->lock)
+static enum next begin_request(struct shm_qp *q, struct swqe *w, struct wqe_memory *m,
+			       bool *done, uint64_t now) REQUIRES(q->qp->lock)
 {
 	const struct send_limits limits = {
 		.reads = q->qp->attr.max_rd_atomic,
@@ -428,16 +511,16 @@ static enum next begin(struct shm_qp *q, struct swqe *w, struct wqe_memory *m, b
 		*done = true;
 		return work_locally(q, now);
 	case SEND_BAD_OP:
-		return refuse(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
+		return refuse_request(q, IBV_WC_LOC_QP_OP_ERR, VERR_LOCAL_OPERATION, now);
 	case SEND_TOO_LONG:
-		return refuse(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
+		return refuse_request(q, IBV_WC_LOC_LEN_ERR, VERR_TOO_LONG, now);
 	}
 	if (!has_window(q) ||
 	    (wqe_is_read(w) && !send_may_read(&q->src.s, &q->src.at, &limits)))
 		return NEXT_WAITS;
 	rc = wqe_resolve(q->qp, q->src.at.cur, m);
 	if (rc)
-		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		return refuse_request(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 	send_begin(&q->src.at, w,
 		   w->length && !wqe_is_atomic(w) ? (w->length - 1) / RING_CHUNK + 1 : 1);
 	return NEXT_SENT;
@@ -496,7 +579,7 @@ static enum next write_segment(struct shm_qp *q, const struct swqe *w,
 		rc = 0;
 	}
 	if (rc)
-		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		return refuse_request(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 	q->qp->core->round.spent += len / UNIT + 1;
 	return NEXT_SENT;
 }
@@ -507,7 +590,9 @@ static int copy_ask(struct shm_qp *q, const struct swqe *w, const struct span *v
 		    uint32_t nth, uint32_t len)
 {
 	const unsigned op = op_of(w, true, true), kind = segment_kind(op);
-	const uint32_t carried = kind == KIND_ATOMIC_WRITE ? w->length : 0;
+	const uint32_t value_len = kind == KIND_ATOMIC_WRITE ? w->length : 0;
+	const bool timed = checks_time;
+	const uint32_t carried = timed && kind == KIND_CMP_SWAP ? TIME_BYTES : value_len;
 	struct ask *a = ask_find(q, len);
 	struct rec *r;
 
@@ -518,7 +603,7 @@ static int copy_ask(struct shm_qp *q, const struct swqe *w, const struct span *v
 	r = ring_reserve(&q->peer->out, REC_HEAD_WIDE + carried);
 	if (!r)
 		return -ENOBUFS;
-	if (carried && span_copy((uint8_t *)r + REC_HEAD_WIDE, value, 0, carried))
+	if (value_len && span_copy((uint8_t *)r + REC_HEAD_WIDE, value, 0, value_len))
 		return -EFAULT;
 	a->last = nth + 1 == w->npkts;
 	if (nth == 0)
@@ -528,13 +613,15 @@ static int copy_ask(struct shm_qp *q, const struct swqe *w, const struct span *v
 	r->data = kind == KIND_FLUSH ? w->flush.feth : a->place;
 	r->va = w->remote_addr + (uint64_t)nth * RING_CHUNK;
 	r->rkey = w->rkey;
-	r->len = kind == KIND_FLUSH ? w->flush.length : len + carried;
+	r->len = kind == KIND_FLUSH ? w->flush.length : len + value_len;
 	if (wqe_is_atomic(w)) {
 		const bool cas = kind == KIND_CMP_SWAP;
 
 		r->compare = w->atomic.compare_add; /* of a fetch-and-add: unused */
 		r->swap_add = cas ? w->atomic.swap : w->atomic.compare_add;
 	}
+	if (timed)
+		put_time(r);
 	publish(q, r, w, REC_HEAD_WIDE, carried, true);
 	ask_sent(q);
 	return 0;
@@ -567,7 +654,7 @@ static enum next write_ask(struct shm_qp *q, const struct swqe *w, struct wqe_me
 	if (rc == -ENOBUFS)
 		return NEXT_FULL;
 	if (rc)
-		return refuse(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
+		return refuse_request(q, IBV_WC_LOC_PROT_ERR, verr_of(rc), now);
 	q->qp->core->round.spent++;
 	return NEXT_SENT;
 }
@@ -581,7 +668,7 @@ static enum next write_next(struct shm_qp *q, struct wqe_memory *m, unsigned *le
 	bool done = false;
 
 	if (!send_has_begun(&q->src.at)) {
-		next = begin(q, w, m, &done, now);
+		next = begin_request(q, w, m, &done, now);
 		if (next != NEXT_SENT || done)
 			return next;
 	}
@@ -620,6 +707,8 @@ static bool write_all(struct shm_qp *q, uint64_t now) REQUIRES(q->qp->lock)
 		peer_wrote(p);
 	if (next == NEXT_FULL || !may)
 		line_wait(p, &q->lists, next == NEXT_FULL);
+	if (next == NEXT_FULL)
+		qp->core->round.bulk = true;
 	if (turn)
 		line_end(p, &q->lists);
 	peer_let_posters(p);

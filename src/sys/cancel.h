@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cancel.h - between cancel_hold() and cancel_let() pthread_cancel() does not end the
- * thread; between signals_hold() and signals_let() no handler interrupts it.
+ * thread; between signals_hold() and signals_let() no handler interrupts it, but those
+ * of its own faults (signals_most()).
  *
  * Cancellation ends a thread within a system call, with all the locks that it holds.
  * Control calls hold cancellation off as a whole (abi/abi.h).  Posts and polls do not,
@@ -28,10 +29,9 @@ static inline void cancel_let(int was)
 	pthread_setcancelstate(was, NULL);
 }
 
-/* Around what a handler of this thread may not interrupt at all.  Signals that tell of a
- * fault of the thread itself, or of a system call that a sandbox has trapped, are let
- * through: held off, they would end the process. */
-static inline void signals_hold(sigset_t *was)
+/* The signals that can be held off.  Those that tell of a fault of the thread itself, or
+ * of a system call that a sandbox has trapped, would end the process. */
+static inline sigset_t signals_most(void)
 {
 	sigset_t most;
 
@@ -42,6 +42,14 @@ static inline void signals_hold(sigset_t *was)
 	sigdelset(&most, SIGFPE);
 	sigdelset(&most, SIGTRAP);
 	sigdelset(&most, SIGSYS); /* of seccomp: SECCOMP_RET_TRAP */
+	return most;
+}
+
+/* Around what a handler of this thread may not interrupt at all. */
+static inline void signals_hold(sigset_t *was)
+{
+	const sigset_t most = signals_most();
+
 	pthread_sigmask(SIG_BLOCK, &most, was);
 }
 

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -52,11 +51,10 @@ static void *close_all(void *arg)
 	return arg;
 }
 
-/* Starts an ordinary thread, whatever policy and signal mask the caller has. */
+/* Starts an ordinary thread, whatever policy the caller has. */
 static bool start_thread(void)
 {
 	const struct sched_param none = { 0 };
-	sigset_t all, old;
 	pthread_attr_t attr;
 	pthread_t t;
 	int rc;
@@ -66,10 +64,7 @@ static bool start_thread(void)
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
 	pthread_attr_setschedparam(&attr, &none);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = threads_create(&t, &attr, close_all, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return rc == 0;
 }

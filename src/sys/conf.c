@@ -12,16 +12,34 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sys/checks.h"
 #include "sys/ident.h"
+#include "sys/like.h"
 #include "sys/log.h"
+#include "sys/near.h"
+#include "sys/order_spec.h"
 #include "sys/pair.h"
 
-enum type { TEXT, LOG, IDENT, BOOL, PORT, LOCAL, LINK, SHARE, FORMAT };
+enum type {
+	TEXT,
+	LOG,
+	IDENT,
+	BOOL,
+	PORT,
+	LOCAL,
+	LINK,
+	SHARE,
+	FORMAT,
+	CHECK_LIST,
+	LIKE,
+	ORDER
+};
 
 static const char *const type_name[] = {
-	[TEXT] = "text",      [LOG] = "level[:file]", [IDENT] = "identity",
-	[BOOL] = "yes or no", [PORT] = "number",      [LOCAL] = "choice",
-	[LINK] = "choice",    [SHARE] = "choice",     [FORMAT] = "choice",
+	[TEXT] = "text",       [LOG] = "level[:file]", [IDENT] = "identity",
+	[BOOL] = "yes or no",  [PORT] = "number",      [LOCAL] = "choice",
+	[LINK] = "choice",     [SHARE] = "choice",     [FORMAT] = "choice",
+	[CHECK_LIST] = "list", [LIKE] = "devices",     [ORDER] = "list",
 };
 
 /* The words of each choice, each at its number in the choice's enum. */
@@ -136,6 +154,43 @@ static int set_ident(const struct row *r, void *at, const char *value, char *err
 	return rc ? rc : set_text(r, at, value, err);
 }
 
+static const char *check_at(unsigned i)
+{
+	return i < CHECKS ? check_rows[i].name : NULL;
+}
+
+static int set_checks(const struct row *r, void *at, const char *value, char *err)
+{
+	char wrong[CHECK_WORD], near[NEAR_HINT];
+	uint64_t set;
+	int n;
+
+	if (!checks_parse(value, &set, wrong))
+		return set_text(r, at, value, err);
+	near_hint(near, wrong, check_at);
+	n = snprintf(err, CONF_ERR, "there is no check '%s'%s; there are", wrong, near);
+	for (unsigned i = 0; i < CHECKS && n < CONF_ERR; i++)
+		n += snprintf(err + n, CONF_ERR - (size_t)n, "%s %s", i ? "," : "",
+			      check_rows[i].name);
+	return -EINVAL;
+}
+
+static int set_like(const struct row *r, void *at, const char *value, char *err)
+{
+	struct like like;
+	int rc = like_parse(value, &like, err, CONF_ERR);
+
+	return rc ? rc : set_text(r, at, value, err);
+}
+
+static int set_order(const struct row *r, void *at, const char *value, char *err)
+{
+	struct order_spec spec;
+	int rc = order_parse(value, &spec, err, CONF_ERR);
+
+	return rc ? rc : set_text(r, at, value, err);
+}
+
 static int set_choice(const char *const *word, void *at, const char *value, char *err)
 {
 	char all[80] = "";
@@ -192,6 +247,12 @@ static int set_value(struct conf *c, const struct row *r, const char *value,
 		return set_log(r, at, value, err);
 	case IDENT:
 		return set_ident(r, at, value, err);
+	case CHECK_LIST:
+		return set_checks(r, at, value, err);
+	case LIKE:
+		return set_like(r, at, value, err);
+	case ORDER:
+		return set_order(r, at, value, err);
 	case BOOL:
 		return set_bool(at, value, err);
 	case PORT:
@@ -214,11 +275,19 @@ static const struct row *find_row(const char *key)
 	return NULL;
 }
 
+static const char *key_at(unsigned i)
+{
+	return i < ROWS ? rows[i].k.key : NULL;
+}
+
 static int unknown_key(const char *key, char err[CONF_ERR])
 {
-	int n = snprintf(err, CONF_ERR, "unknown key '%.64s'; keys are", key);
+	char near[NEAR_HINT];
+	int n;
 
-	for (unsigned i = 0; i < ROWS; i++)
+	near_hint(near, key, key_at);
+	n = snprintf(err, CONF_ERR, "unknown key '%.64s'%s; keys are", key, near);
+	for (unsigned i = 0; i < ROWS && n < CONF_ERR; i++)
 		n += snprintf(err + n, CONF_ERR - (size_t)n, "%s %s", i ? "," : "",
 			      rows[i].k.key);
 	return -EINVAL;
@@ -350,16 +419,24 @@ static bool known_variable(const char *var)
 	return false;
 }
 
+static const char *env_at(unsigned i)
+{
+	return i < ROWS ? rows[i].k.env : NULL;
+}
+
 /* A misspelt variable is an error: otherwise it would have no effect and nobody would be
  * told. */
 static int check_names(char err[CONF_ERR])
 {
 	extern char **environ;
+	char name[64], near[NEAR_HINT];
 
 	for (char **e = environ; e && *e; e++) {
-		if (strncmp(*e, "URNIC_", 6) == 0 && !known_variable(*e))
-			return fail(err, "%.*s: unknown variable; see urnic(7)",
-				    (int)strcspn(*e, "="), *e);
+		if (strncmp(*e, "URNIC_", 6) != 0 || known_variable(*e))
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
+		near_hint(near, name, env_at);
+		return fail(err, "%s: unknown variable%s; see urnic(7)", name, near);
 	}
 	return 0;
 }
@@ -437,6 +514,9 @@ const char *conf_value(const struct conf *conf, unsigned i, char buf[CONF_VALUE]
 	case TEXT:
 	case LOG:
 	case IDENT:
+	case CHECK_LIST:
+	case LIKE:
+	case ORDER:
 		snprintf(buf, CONF_VALUE, "%s", (const char *)at);
 		break;
 	case BOOL:

@@ -27,19 +27,24 @@ enum conf_format { CONF_FORMAT_TEXT, CONF_FORMAT_JSON };
 struct conf {
 	char log[160]; /* URNIC_LOG: level[:file] */
 	enum conf_format log_format;
-	char fault[512];       /* URNIC_FAULT: net/fault.h has the grammar */
-	char pcap[256];	       /* URNIC_PCAP: file, %p is the process id */
-	char devices[256];     /* URNIC_DEVICES: comma-separated interfaces; "" all */
-	char identity[160];    /* URNIC_IDENTITY: a preset or key=value,... */
-	enum conf_local local; /* URNIC_LOCAL */
-	bool map_threads;      /* URNIC_MAP_THREADS */
-	bool one_gid;	       /* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
-	uint16_t udp_port;     /* URNIC_UDP_PORT: 4791 */
-	enum conf_link link;   /* URNIC_LINK: packets by UDP or packet sockets */
-	enum conf_share share; /* which user's urnic may hold that port */
-	bool mpa_crc;	       /* URNIC_MPA_CRC: on iWARP connections */
-	char fabric[64];       /* URNIC_FABRIC: NAME or UID:NAME */
-	char hca[72];	       /* an adapter of the fabric; "" none */
+	char check[256]; /* URNIC_CHECK: see sys/checks.h */
+	bool check_exit, check_abort;
+	char check_suppress[256]; /* a file, or "" */
+	char fault[512];	  /* URNIC_FAULT: net/fault.h has the grammar */
+	char pcap[256];		  /* URNIC_PCAP: file, %p is the process id */
+	char devices[256];	  /* URNIC_DEVICES: comma-separated interfaces; "" all */
+	char identity[160];	  /* URNIC_IDENTITY: a preset or key=value,... */
+	char like[64];		  /* URNIC_LIKE: sys/like.h */
+	char order[128];	  /* URNIC_ORDER: sys/order_spec.h */
+	enum conf_local local;	  /* URNIC_LOCAL */
+	bool map_threads;	  /* URNIC_MAP_THREADS */
+	bool one_gid;		  /* URNIC_ONE_GID: only GIDs 0 and 1 (NCCL) */
+	uint16_t udp_port;	  /* URNIC_UDP_PORT: 4791 */
+	enum conf_link link;	  /* URNIC_LINK: packets by UDP or packet sockets */
+	enum conf_share share;	  /* which user's urnic may hold that port */
+	bool mpa_crc;		  /* URNIC_MPA_CRC: on iWARP connections */
+	char fabric[64];	  /* URNIC_FABRIC: NAME or UID:NAME */
+	char hca[72];		  /* an adapter of the fabric; "" none */
 };
 
 /* Reads the configuration and sets up the log, once per process; later calls return the
@@ -49,7 +54,7 @@ const struct conf *conf_get(void);
 
 /* Where each value comes from; path is the file's, if there is one. */
 struct conf_origin {
-	enum { CONF_DEFAULT, CONF_FILE, CONF_ENV } from[16];
+	enum { CONF_DEFAULT, CONF_FILE, CONF_ENV } from[32];
 	char path[256];
 };
 

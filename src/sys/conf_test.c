@@ -94,7 +94,7 @@ static void t_wrong_file(void **state)
 {
 	(void)state;
 	file("log = info\nlocl = off\n");
-	bad(":2: unknown key 'locl'; keys are log, log_format, fault");
+	bad(":2: unknown key 'locl'; did you mean local?; keys are log, log_format, check");
 	file("[other]\nlog = info\n");
 	bad("[other]");
 	file("log = info\n\nudp_port = 70000\n");
@@ -130,7 +130,11 @@ static void t_wrong_env(void **state)
 	env_bad("URNIC_UDP_PORT", "0", "'0'");
 	env_bad("URNIC_UDP_PORT", "47x", "'47x'");
 	env_bad("URNIC_IDENTITY", "vendor=z", "vendor");
-	env_bad("URNIC_LCOAL", "off", "unknown variable");
+	env_bad("URNIC_LCOAL", "off",
+		"unknown variable; did you mean URNIC_LOCAL?; see urnic(7)");
+	env_bad("URNIC_WHATEVER", "off", "unknown variable; see urnic(7)");
+	env_bad("URNIC_CHECK", "sq-overflw",
+		"there is no check 'sq-overflw'; did you mean sq-overflow?; there are");
 	memset(big, 'a', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	env_bad("URNIC_FAULT", big, "longer");
@@ -212,7 +216,7 @@ static void t_table(void **state)
 		assert_int_equal(conf_check(k->key, k->dflt, err), 0);
 		assert_true(k->text[0] && k->type[0]);
 	}
-	assert_int_equal(n, 15);
+	assert_int_equal(n, 21);
 	assert_int_equal(conf_check("nonsense", "", err), -EINVAL);
 	assert_non_null(strstr(err, "nonsense"));
 }

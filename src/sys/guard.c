@@ -85,6 +85,15 @@ static uintptr_t after_fault(uintptr_t ip)
 	return 0;
 }
 
+static void read_context(const ucontext_t *uc, struct guard_touch *t)
+{
+	const greg_t *r = uc->uc_mcontext.gregs;
+
+	t->by = (uintptr_t)r[REG_RIP];
+	t->writes = r[REG_ERR] & 2;
+	t->ours = after_fault(t->by);
+}
+
 static bool redirect_guarded(ucontext_t *uc)
 {
 	greg_t *ip = &uc->uc_mcontext.gregs[REG_RIP];
@@ -99,6 +108,15 @@ static bool redirect_guarded(ucontext_t *uc)
 
 static void choose_instructions(void)
 {
+}
+
+static void read_context(const ucontext_t *uc, struct guard_touch *t)
+{
+#if defined(__aarch64__)
+	t->by = uc->uc_mcontext.pc;
+#else
+	(void)uc, (void)t;
+#endif
 }
 
 static bool redirect_guarded(ucontext_t *uc)
@@ -176,6 +194,21 @@ static void chain(struct history *h, siginfo_t *si, ucontext_t *uc)
 	uc->uc_link = was;
 }
 
+bool (*_Atomic guard_owner)(const struct guard_touch *t);
+
+/* Has the owner of protected pages opened the one that this fault was of? */
+static bool is_opened(const siginfo_t *si, const ucontext_t *uc)
+{
+	bool (*owner)(const struct guard_touch *) = guard_owner;
+	struct guard_touch t = { .at = (uintptr_t)si->si_addr };
+
+	if (!owner || si->si_code != SEGV_ACCERR)
+		return false;
+	read_context(uc, &t);
+	t.ours |= active || mask.depth || inside_calls;
+	return owner(&t);
+}
+
 static void on_fault(int sig, siginfo_t *si, void *ucp)
 {
 	bool fault = si->si_code > 0; /* not by kill() */
@@ -183,7 +216,9 @@ static void on_fault(int sig, siginfo_t *si, void *ucp)
 
 	if (sig == SIGBUS && si->si_code == BUS_MCEERR_AO)
 		fault = false; /* about some other page */
-	if (fault && redirect_guarded(ucp))
+	if (sig == SIGSEGV && is_opened(si, ucp))
+		;
+	else if (fault && redirect_guarded(ucp))
 		;
 	else if (fault && active)
 		redirect(ucp);

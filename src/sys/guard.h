@@ -37,6 +37,18 @@ void guard_leave(void);
 /* Is this thread between the two? */
 bool guard_inside(void);
 
+/* Pages that somebody has protected, and their owner opens at a touch (check/ward.h).  A
+ * fault of an access that memory is mapped for, and not open to: */
+struct guard_touch {
+	uintptr_t at;
+	uintptr_t by; /* the instruction; 0: not known here */
+	bool ours;    /* urnic's own */
+	bool writes;  /* false: reads, or that is not known */
+};
+/* NULL, or who is asked first, in a signal handler: true has the instruction run again.
+ */
+extern bool (*_Atomic guard_owner)(const struct guard_touch *t);
+
 /* Around fork: makes sure that no thread is inside guard_arm(). guard_hold() returns
  * false if it does not. */
 bool guard_hold(enum lock_how how);

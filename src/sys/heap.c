@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* heap.c - a binary heap of deadlines; see heap.h. */
 #include "sys/heap.h"
+#include "sys/alloc.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 void heap_init(struct heap *h)
 {
@@ -22,9 +24,12 @@ int heap_reserve(struct heap *h, uint32_t n)
 
 	if (n <= h->cap)
 		return 0;
-	v = realloc(h->v, n * sizeof(struct heap_node *));
+	v = turn_alloc(n * sizeof(struct heap_node *));
 	if (!v)
 		return -ENOMEM;
+	if (h->n)
+		memcpy(v, h->v, h->n * sizeof(struct heap_node *));
+	turn_free(h->v);
 	h->v = v;
 	h->cap = n;
 	return 0;

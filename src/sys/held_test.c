@@ -10,21 +10,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#endif
 
-/* AddressSanitizer does not know that the frames of a cancelled thread are gone. */
-static void forget_frames(void *arg)
-{
-	(void)arg;
-#ifdef __SANITIZE_ADDRESS__
-	enum { BELOW = 16384, ABOVE = 1024 };
-	char here;
-
-	__asan_unpoison_memory_region((void *)((uintptr_t)&here - BELOW), BELOW + ABOVE);
-#endif
-}
+#include "sys/cancel_fix.h"
 
 static void *sleeps_and_goes_on(void *arg)
 {

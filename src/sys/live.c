@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "sys/checks.h"
 #include "sys/inside.h"
 #include "sys/lock.h"
 
@@ -90,6 +91,8 @@ void live_add(struct live *l, enum live_kind kind, const void *owner)
 	*l = (struct live){ .next = *at, .owner = owner, .kind = kind };
 	*at = l;
 	let_go();
+	if (checks)
+		checks->made(l, kind);
 }
 
 static void take_out(struct live **at) REQUIRES(table_lock)
@@ -103,13 +106,18 @@ static void take_out(struct live **at) REQUIRES(table_lock)
 
 void live_del(struct live *l)
 {
+	enum live_kind kind = LIVE_NONE;
 	struct live **at;
 
 	hold_table();
 	at = link_to(l);
-	if (*at)
+	if (*at) {
+		kind = l->kind;
 		take_out(at);
+	}
 	let_go();
+	if (checks && kind)
+		checks->gone(l, kind);
 }
 
 bool live_find(const struct live *l, enum live_kind kind, const void **owner)
@@ -173,6 +181,9 @@ void live_take(const void *owner, struct live *of[LIVE_KINDS])
 		}
 	}
 	let_go();
+	for (int kind = 0; checks && kind < LIVE_KINDS; kind++)
+		for (const struct live *l = of[kind]; l; l = l->next)
+			checks->gone(l, (enum live_kind)kind);
 }
 
 /* *at is a hash value, whose upper bits number the chain: the order stays when the table

@@ -38,9 +38,10 @@ struct CAPABILITY("lock") lock {
 	_Atomic uint32_t word;
 };
 
-/* For critical sections of a few loads and stores.  Taking a free one is an atomic
- * instruction, giving it a store.  A thread that must wait spins for a moment, then
- * sleeps for one, again and again: it is never woken. */
+/* For critical sections of a few loads and stores, or where one thread meets another
+ * rarely.  Taking a free one is an atomic instruction, giving it a store.  A thread that
+ * must wait spins for a moment, then sleeps for one, again and again: it is never woken.
+ */
 struct CAPABILITY("lock") brief_lock {
 	atomic_bool held;
 };

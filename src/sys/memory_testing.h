@@ -4,6 +4,7 @@
 #define SYS_MEMORY_TESTING_H
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,18 @@ static inline uint8_t *hole(void)
 
 	munmap(p, PAGE);
 	return p;
+}
+
+/* This thread's handlers get a stack as large as programs have: ASan gives them a small
+ * one. Returns that one. */
+static inline stack_t large_stack(void)
+{
+	static uint8_t room[256 << 10];
+	const stack_t large = { .ss_sp = room, .ss_size = sizeof(room) };
+	stack_t was;
+
+	assert_int_equal(sigaltstack(&large, &was), 0);
+	return was;
 }
 
 /* A file of one page mapped as two: the second gives SIGBUS. */

@@ -28,6 +28,10 @@ struct preload_ops {
 	void (*moved)(void);
 	/* Makes these pages read as zeros, as MADV_DONTNEED does with private memory. */
 	void (*make_zero)(uintptr_t lo, size_t len);
+	/* Must the program not close this descriptor now?  -1: may it ever be so? */
+	bool (*keeps)(int fd);
+	/* The program has a new descriptor, or one that it has told to store directly. */
+	void (*opened)(int fd);
 	/* A thread is about to be started. */
 	void (*before_thread)(void);
 	/* Before and after a call that makes a process with a copy of this memory. waits:
@@ -44,5 +48,12 @@ struct preload_ops {
  * another release, or something else stands before it. */
 #define PRELOAD_WATCH "urnic_preload_watch"
 bool urnic_preload_watch(const char *release, const struct preload_ops *ops);
+/* Others: does it see also what threads may do while memory becomes a file's?  And may a
+ * thread sleep on a word of these bytes, or the kernel store there, by the page and not
+ * by the address? */
+#define PRELOAD_BESIDE "urnic_preload_beside"
+#define PRELOAD_TIED   "urnic_preload_tied"
+bool urnic_preload_beside(void);
+bool urnic_preload_tied(uintptr_t lo, size_t len);
 
 #endif

@@ -130,18 +130,22 @@ static bool pages_are_mapped(uintptr_t from, uintptr_t to, uintptr_t page)
 }
 
 /* *known: false if the list cannot be read. */
-static bool list_has_all(uintptr_t from, uintptr_t to, bool *known)
+static bool list_has_all(uintptr_t from, uintptr_t to,
+			 bool (*fits)(const struct procmap *m), bool *known)
 {
 	struct procmaps maps;
-	struct procmap m;
+	struct procmap m = { 0 };
+	bool fit = true;
 
 	procmaps_open(&maps);
 	*known = maps.fd >= 0;
-	while (from < to && procmaps_next(&maps, &m) && m.lo <= from)
-		if (m.hi > from)
+	while (fit && from < to && procmaps_next(&maps, &m) && m.lo <= from)
+		if (m.hi > from) {
+			fit = !fits || fits(&m);
 			from = m.hi;
+		}
 	procmaps_close(&maps);
-	return from >= to;
+	return fit && from >= to;
 }
 
 bool mapped_all(uintptr_t from, uintptr_t to)
@@ -153,6 +157,13 @@ bool mapped_all(uintptr_t from, uintptr_t to)
 		return true;
 	if (to - from <= FEW * page)
 		return pages_are_mapped(from, to, page);
-	mapped = list_has_all(from, to, &known);
+	mapped = list_has_all(from, to, NULL, &known);
 	return known ? mapped : pages_are_mapped(from, to, page);
+}
+
+bool mapped_all_so(uintptr_t from, uintptr_t to, bool (*fits)(const struct procmap *m))
+{
+	bool known;
+
+	return list_has_all(from, to, fits, &known);
 }

@@ -42,5 +42,8 @@ void procmaps_close(struct procmaps *m);
 /* Is all of [from, to), whole pages of which the first and the last are mapped, mapped,
  * whatever its protection?  No page is touched. */
 bool mapped_all(uintptr_t from, uintptr_t to);
+/* The same by the list in /proc, and does each of the mappings fit?  False if the list
+ * cannot be read. */
+bool mapped_all_so(uintptr_t from, uintptr_t to, bool (*fits)(const struct procmap *m));
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <stdatomic.h>
 
+#include "sys/cancel.h"
+
 /* Upper half: how often the number has changed; lower half: the number. */
 static _Atomic uint64_t own;
 
@@ -16,11 +18,15 @@ static const uint64_t change = UINT64_C(1) << CHANGES_AT;
 int threads_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 		   void *arg)
 {
+	const sigset_t most = signals_most();
+	sigset_t was;
 	int rc;
 
+	pthread_sigmask(SIG_SETMASK, &most, &was); /* the thread inherits it */
 	creating = true;
 	rc = pthread_create(t, attr, run, arg);
 	creating = false;
+	signals_let(&was);
 	return rc;
 }
 

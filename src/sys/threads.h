@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As pthread_create(), for a thread of ours. */
+/* As pthread_create(), for a thread of ours, which holds signals_most() off, and no more,
+ * whatever its maker does: a fault of the thread itself, or a system call that a sandbox
+ * traps, reaches its handler; so may one of these signals that kill() sends. */
 int threads_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *),
 		   void *arg);
 /* Is the calling thread inside threads_create()? */

@@ -14,6 +14,7 @@
 #ifndef SYS_VACANT_H
 #define SYS_VACANT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct vacant {
@@ -23,6 +24,10 @@ struct vacant {
 
 /* Returns 0; or -errno: this kernel, or its rules for this process, do not allow it. */
 int vacant_open(struct vacant *v);
+/* The same; and from the first vacant_freeze() on a fork of this process waits, when it
+ * has copied the page tables, until vacant_news() has said VACANT_FORK. This takes
+ * CAP_SYS_PTRACE. */
+int vacant_open_forks(struct vacant *v);
 /* Adds whole pages of private anonymous memory; one range at a time. Returns 0 or
  * -errno. */
 int vacant_add(struct vacant *v, uint64_t lo, uint64_t len);
@@ -41,6 +46,20 @@ void vacant_end(const struct vacant *v, uint64_t lo, uint64_t len, uint64_t at);
  * vacant_thaw(); loads go on. Returns 0 or -errno (Linux 5.19). */
 int vacant_freeze(const struct vacant *v, uint64_t lo, uint64_t len);
 void vacant_thaw(const struct vacant *v, uint64_t lo, uint64_t len);
+/* The same without vacant_thaw(), for a part: stores go on, and wait again. Both return
+ * 0; -EAGAIN: a fork waits, or is about to, and nothing has changed; or another -errno:
+ * other memory lies there. */
+int vacant_let(const struct vacant *v, uint64_t lo, uint64_t len);
+int vacant_freeze_again(const struct vacant *v, uint64_t lo, uint64_t len);
+enum vacant_news {
+	VACANT_NOTHING,
+	VACANT_STORE, /* one waits, at *addr */
+	VACANT_FORK,  /* goes on now */
+};
+/* Only after vacant_open_forks(). Waits for ms milliseconds at most. Each store is told
+ * of once. */
+bool vacant_has_news(const struct vacant *v, int ms);
+enum vacant_news vacant_news(const struct vacant *v, uint64_t *addr);
 /* Nothing that was added waits any more. */
 void vacant_drop(struct vacant *v);
 /* With vacant_drop(). */

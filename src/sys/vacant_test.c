@@ -11,12 +11,14 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sys/hang_testing.h"
@@ -293,6 +295,53 @@ static void what_is_dropped_waits_no_longer(void **state)
 	munmap((void *)(uintptr_t)pages, LEN);
 }
 
+static void *make_child(void *arg)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	return (void *)(intptr_t)(pid > 0 && waitpid(pid, arg, 0) == pid);
+}
+
+/* Until its event has been read; stores to a page that is protected are told of. */
+static void a_fork_waits(void **state)
+{
+	const int fd = memfd_create("pages", MFD_CLOEXEC);
+	enum vacant_news news = VACANT_NOTHING;
+	struct vacant forks;
+	uint64_t lo, at = 0;
+	pthread_t t;
+	int status = 1, rc = vacant_open_forks(&forks);
+	void *good, *p;
+
+	(void)state;
+	if (rc == -EPERM || rc == -ENOSYS || rc == -EINVAL)
+		skip();
+	assert_int_equal(rc, 0);
+	assert_int_equal(ftruncate(fd, LEN), 0);
+	p = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	lo = (uintptr_t)p;
+	assert_int_equal(vacant_freeze(&forks, lo, LEN), 0);
+	assert_false(vacant_has_news(&forks, 0));
+	assert_int_equal(vacant_let(&forks, lo, PAGE), 0);
+	assert_int_equal(pthread_create(&t, NULL, make_child, &status), 0);
+	while (vacant_let(&forks, lo, PAGE) != -EAGAIN)
+		sched_yield();
+	assert_int_equal(vacant_freeze_again(&forks, lo, PAGE), -EAGAIN);
+	while (news == VACANT_NOTHING)
+		if (vacant_has_news(&forks, 100))
+			news = vacant_news(&forks, &at);
+	assert_int_equal(news, VACANT_FORK);
+	assert_int_equal(pthread_join(t, &good), 0);
+	assert_true(good && !status);
+	assert_int_equal(vacant_freeze_again(&forks, lo, PAGE), 0);
+	vacant_thaw(&forks, lo, LEN);
+	vacant_close(&forks);
+	munmap(p, LEN);
+	close(fd);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -304,6 +353,7 @@ int main(void)
 		T(other_memory_stays),
 		T(nothing_is_taken_where_nobody_would_wait),
 		T(what_is_dropped_waits_no_longer),
+		cmocka_unit_test(a_fork_waits),
 	};
 
 	hang_fails();

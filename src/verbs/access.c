@@ -5,6 +5,7 @@
 #include "sys/log.h"
 #include "verbs/device.h"
 #include "verbs/flush.h"
+#include "verbs/like.h"
 #include "verbs/mr.h"
 
 static bool has_flush(const struct pd *pd)
@@ -23,6 +24,8 @@ int mr_check_access(const struct pd *pd, int access)
 			 (unsigned)access);
 		return -EINVAL;
 	}
+	if (access & ACCESS_FLUSH && like_lacks(LIKE_A19, "reg_mr"))
+		return -EOPNOTSUPP;
 	if (access & IBV_ACCESS_FLUSH_PERSISTENT ||
 	    (access & IBV_ACCESS_FLUSH_GLOBAL && !has_flush(pd))) {
 		log_info("memory region refused: access %#x: the device does not "
@@ -30,6 +33,8 @@ int mr_check_access(const struct pd *pd, int access)
 			 (unsigned)access);
 		return -EOPNOTSUPP;
 	}
+	if (access & IBV_ACCESS_ON_DEMAND && like_lacks(LIKE_ODP, "reg_mr"))
+		return -EOPNOTSUPP;
 	if (access & remote_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		log_info("memory region refused: access %#x: remote write and "
 			 "atomic need IBV_ACCESS_LOCAL_WRITE",

@@ -17,7 +17,8 @@
 #endif
 
 /* The turn is held. */
-static int find(struct pd *pd, const struct ibv_sge *sge, bool write, uint8_t **host)
+static int find_range(struct pd *pd, const struct ibv_sge *sge, bool write,
+		      uint8_t **host)
 {
 	const struct mkey *mk = mkey_find(&pd->core->mkeys, sge->lkey);
 
@@ -72,7 +73,7 @@ static int advise(struct pd *pd, enum ibv_advise_mr_advice advice, bool wait,
 	int rc;
 
 	turn_take(&pd->core->turn);
-	rc = find(pd, sge, write, &host);
+	rc = find_range(pd, sge, write, &host);
 	turn_give(&pd->core->turn);
 	/* PREFETCH_NO_FAULT needs no work: the program's present pages are the
 	 * adapter's too. */

@@ -87,7 +87,7 @@ static bool will_wake(struct channel *ch) REQUIRES(ch->queue.lock)
 	return false;
 }
 
-static void say(const struct cq *cq)
+static void say_asleep(const struct cq *cq)
 {
 	const enum cq_wants armed = cq_armed(cq);
 
@@ -103,7 +103,7 @@ static void say(const struct cq *cq)
 
 /* --- going to sleep -------------------------------------------------------- */
 
-static void watch(struct channel *ch, uint64_t now)
+static void watch_channel(struct channel *ch, uint64_t now)
 {
 	struct core *core = ch->ctx->core;
 	struct asleep *a = &ch->asleep;
@@ -137,7 +137,7 @@ bool asleep_begin(struct channel *ch)
 	lock_give(&ch->queue.lock);
 	if (wakes || log_level < LOG_WARN)
 		return false;
-	watch(ch, clock_ns());
+	watch_channel(ch, clock_ns());
 	return true;
 }
 
@@ -171,7 +171,7 @@ static uint64_t look_once(struct channel *ch, uint64_t now) REQUIRES(ch->queue.l
 	if (!atomic_load(&a->n) || a->several || f.any || !list_empty(&ch->queue.waiting))
 		return NEVER;
 	if (!again && f.forgot && !f.fresh && !f.solicited) {
-		say(f.forgot);
+		say_asleep(f.forgot);
 		return NEVER;
 	}
 	if (again || f.fresh)

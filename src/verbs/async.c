@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sys/alloc.h"
 #include "sys/clock.h"
 #include "sys/log.h"
 #include "verbs/core.h"
@@ -53,7 +54,7 @@ void context_lost(struct context *ctx, const char *what, int err)
 
 void async_raise(struct context *ctx, enum ibv_event_type type, void *element)
 {
-	struct async *a = malloc(sizeof(*a));
+	struct async *a = turn_alloc(sizeof(*a));
 	int rc;
 
 	if (!a) {

@@ -30,8 +30,9 @@ static inline bool is_told(const struct swqe *w, enum ibv_wc_status status)
 }
 
 /* Returns false if the CQ is overrun. */
-static inline bool tell(struct qp *qp, const struct swqe *w, enum ibv_wc_status status,
-			enum verr verr, uint64_t now) REQUIRES(qp->lock)
+static inline bool tell_completion(struct qp *qp, const struct swqe *w,
+				   enum ibv_wc_status status, enum verr verr,
+				   uint64_t now) REQUIRES(qp->lock)
 {
 	const struct wr_op *op = wr_op(w->opcode);
 	const struct cqe cqe = {
@@ -64,7 +65,7 @@ static bool complete_oldest(struct qp *qp, enum ibv_wc_status status, enum verr 
 		return true;
 	}
 	if (!(w->flags & SWQE_OWN))
-		return tell(qp, w, status, verr, now);
+		return tell_completion(qp, w, status, verr, now);
 	cq_return(qp->send_cq, &qp->sq.returned, 1);
 	return qp->hooks->ended(qp, w, status, verr, now);
 }
@@ -88,8 +89,8 @@ void sq_count_at_once(struct qp *qp, uint32_t n, uint64_t bytes)
 {
 	qp->sq.head += n;
 	qp->sq.tail += n;
-	qp->tp.done += n;
-	qp->tp.done_bytes += bytes;
+	qp->tp.traffic.done += n;
+	qp->tp.traffic.done_bytes += bytes;
 }
 
 void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,
@@ -105,7 +106,7 @@ void sq_end_at_once(struct qp *qp, const struct ibv_send_wr *wr, uint32_t len,
 
 	if (status != IBV_WC_SUCCESS)
 		failure_of_send(qp, &w, status, verr);
-	if (!tell(qp, &w, status, verr, now))
+	if (!tell_completion(qp, &w, status, verr, now))
 		overrun(qp, "send", now);
 }
 
@@ -127,6 +128,7 @@ void qp_hold_recv(struct qp *qp, uint64_t wr_id, bool no_place)
 /* Gives the completion of a receive its place. */
 static inline void hold_place(struct qp *qp, struct cqe *cqe)
 {
+	qp->recv.srqs++;
 	cqe->places = qp->srq ? PLACE_SHARED : 1;
 	cqe->queue = qp->srq ? &qp->srq->rq.returned : &qp->rq.returned;
 }

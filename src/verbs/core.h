@@ -22,6 +22,8 @@
 
 struct exports;
 struct heap;
+struct cq_hooks;
+struct order;
 struct qp;
 
 enum { CORE_ROOMS = 8 /* rooms that may keep state here, plus 1 */ };
@@ -34,8 +36,10 @@ struct core {
 	/* QPs with work (verbs/due.h): a stack, and those taken from it, oldest first,
 	 * which only the turn's holder changes */
 	_Atomic(struct qp *) due, taken;
-	struct heap *timers; /* the engine's heap of qp->sched.timer, or NULL */
-	struct round round;  /* under the turn */
+	struct heap *timers;   /* the engine's heap of qp->sched.timer, or NULL */
+	struct round round;    /* under the turn */
+	uint64_t recv_wait_ns; /* the longest wait for a receive (verbs/await.h); 0: none
+				*/
 
 	/* Objects: */
 	struct numbers qps, srqs; /* under the turn */
@@ -54,7 +58,9 @@ struct core {
 	struct exports *exports; /* the table for other processes of the host
 				  * (verbs/exports.h), or NULL */
 	struct region_hooks region;
-	bool dead;    /* descriptors lost, or forked */
+	struct order *order;		 /* verbs/order.h, or NULL */
+	const struct cq_hooks *cq_hooks; /* of new CQs, or NULL */
+	bool dead;			 /* descriptors lost, or forked */
 	bool leaving; /* in exit(): a locked QP is never unlocked again */
 };
 

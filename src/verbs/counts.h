@@ -13,6 +13,7 @@
 struct counts {
 	_Atomic uint32_t pds, mrs, mws, ahs, cqs; /* caps.max_pd, ... */
 	_Atomic size_t dm_bytes;  /* device memory in use, caps.max_dm at most */
+	_Atomic size_t pinned;	  /* pages of regions: verbs/like.h */
 	_Atomic uint32_t handles; /* the last handle given */
 };
 

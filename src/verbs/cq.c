@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "sys/ack_wait.h"
+#include "sys/clock.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 #include "verbs/pd.h"
 #include "verbs/ring.h"
 
@@ -31,9 +33,11 @@ static uint32_t ring_size(int cqe)
 
 static int make_ring(struct pd *in, int cqe, struct cqe **ring)
 {
+	char whose[LIKE_TEXT];
+
 	if (cqe < 1 || (uint32_t)cqe > caps.max_cqe) {
-		log_info("completion queue of %d entries refused: it may have 1 to %u",
-			 cqe, caps.max_cqe);
+		log_info("completion queue of %d entries refused: it may have 1 to %u%s",
+			 cqe, caps.max_cqe, like_limit_text(LIKE_max_cqe, whose));
 		return -EINVAL;
 	}
 	*ring = ring_alloc(in, ring_size(cqe), sizeof(**ring));
@@ -74,6 +78,8 @@ int cq_create_in(struct pd *in, struct context *ctx, int cqe, struct channel *ch
 		goto uncount;
 	}
 	cq->core = ctx->core;
+	cq->hooks = ctx->core->cq_hooks;
+	cq->ordered = cq->hooks;
 	cq->ctx = ctx;
 	cq->channel = ch;
 	cq->in = in;
@@ -128,6 +134,54 @@ static void wait_for_acks(struct cq *cq)
 	pthread_mutex_unlock(&cq->ex.mutex);
 }
 
+/* CQs that wait_for_acks(): no table has them any more, and another thread may
+ * acknowledge their events. */
+static struct lock leaving_lock;
+static struct leaving {
+	struct leaving *next;
+	const struct cq *cq;
+} * leaving GUARDED_BY(leaving_lock);
+
+bool cq_ack_leaving(struct cq *cq, unsigned n)
+{
+	bool found = false;
+
+	lock_take(&leaving_lock);
+	for (struct leaving *l = leaving; l && !found; l = l->next)
+		found = l->cq == cq;
+	if (found)
+		cq_ack_events(cq, n);
+	lock_give(&leaving_lock);
+	return found;
+}
+
+/* The list lies on the stacks of threads that are not there. */
+NO_TSA void cq_forked(void)
+{
+	lock_init(&leaving_lock);
+	leaving = NULL;
+}
+
+static void leave_acked(struct cq *cq)
+{
+	struct leaving own = { .cq = cq }, **at;
+
+	lock_take(&leaving_lock);
+	own.next = leaving;
+	leaving = &own;
+	lock_give(&leaving_lock);
+	live_del(&cq->live);
+	if (cq->channel) {
+		channel_drop(cq->channel, cq);
+		wait_for_acks(cq);
+	}
+	lock_take(&leaving_lock);
+	for (at = &leaving; *at != &own; at = &(*at)->next)
+		;
+	*at = own.next;
+	lock_give(&leaving_lock);
+}
+
 int cq_destroy(struct cq *cq)
 {
 	uint32_t users = atomic_load(&cq->users);
@@ -138,12 +192,11 @@ int cq_destroy(struct cq *cq)
 			 cq->ex.handle, users);
 		return -EBUSY;
 	}
-	live_del(&cq->live);
-	if (cq->channel) {
-		channel_drop(cq->channel, cq);
-		wait_for_acks(cq);
+	if (cq->hooks)
+		cq->hooks->forget(cq, 0);
+	leave_acked(cq);
+	if (cq->channel)
 		leave_channel(cq->channel, cq);
-	}
 	async_forget(cq->ctx, &cq->ex);
 	count_down(&cq->core->counts.cqs);
 	pthread_cond_destroy(&cq->ex.cond);
@@ -187,7 +240,7 @@ static void set_tail(struct cq *cq, uint32_t to) REQUIRES(cq->lock)
 	atomic_store_explicit(&cq->tail, to, memory_order_relaxed);
 }
 
-static struct cqe *at(struct cq *cq, uint32_t index) REQUIRES(cq->lock)
+static struct cqe *entry_at(struct cq *cq, uint32_t index) REQUIRES(cq->lock)
 {
 	return &cq->ring[index & (cq->size - 1)];
 }
@@ -205,7 +258,7 @@ int cq_resize(struct cq *cq, int cqe)
 	old = cq->ring;
 	was = cq->size;
 	n = head(cq) - tail(cq);
-	if (n > (uint32_t)cqe) {
+	if (n + cq->held > (uint32_t)cqe) {
 		brief_give(&cq->lock);
 		ring_free(cq->in, ring, size, sizeof(*ring));
 		log_info("completion queue %u: resize to %d entries refused: %u "
@@ -214,7 +267,7 @@ int cq_resize(struct cq *cq, int cqe)
 		return -EINVAL;
 	}
 	for (uint32_t i = tail(cq); i != head(cq); i++)
-		ring[i & (size - 1)] = *at(cq, i);
+		ring[i & (size - 1)] = *entry_at(cq, i);
 	cq->ring = ring;
 	cq->size = size;
 	cq->cap = (uint32_t)cqe;
@@ -241,7 +294,7 @@ static void set_armed(struct cq *cq, enum cq_wants to) REQUIRES(cq->lock)
 
 /* Counts the event, which the caller raises when it has given the lock. Returns false if
  * there is no channel to raise it on. */
-static bool wake(struct cq *cq) REQUIRES(cq->lock)
+static bool count_event(struct cq *cq) REQUIRES(cq->lock)
 {
 	set_armed(cq, CQ_IDLE);
 	cq->owed = CQ_IDLE;
@@ -276,7 +329,7 @@ int cq_arm(struct cq *cq, bool solicited_only)
 		set_armed(cq, CQ_SOLICITED);
 	if (untold(cq, cq_armed(cq)))
 		cq->owed = cq_armed(cq);
-	now = is_due(cq) && wake(cq);
+	now = is_due(cq) && count_event(cq);
 	brief_give(&cq->lock);
 	if (now)
 		channel_raise(cq->channel, cq);
@@ -289,7 +342,7 @@ void cq_polled(struct cq *cq)
 
 	atomic_store_explicit(&cq->taker, pthread_self(), memory_order_relaxed);
 	brief_take(&cq->lock);
-	now = untold(cq, cq->owed) && wake(cq);
+	now = untold(cq, cq->owed) && count_event(cq);
 	cq->owed = CQ_IDLE;
 	brief_give(&cq->lock);
 	if (now)
@@ -339,7 +392,7 @@ bool cq_pop(struct cq *cq, struct cqe *out)
 	first = tail(cq);
 	any = first != head(cq);
 	if (any) {
-		*out = *at(cq, first);
+		*out = *entry_at(cq, first);
 		cqe_leaves(out);
 		set_tail(cq, first + 1);
 		if (cq->told)
@@ -359,14 +412,14 @@ static void report_overrun(struct cq *cq, const struct cqe *cqe)
 
 static void drop_oldest(struct cq *cq) REQUIRES(cq->lock)
 {
-	cqe_leaves(at(cq, tail(cq)));
+	cqe_leaves(entry_at(cq, tail(cq)));
 	cq->told -= cq->told != 0;
 	set_tail(cq, tail(cq) + 1);
 }
 
-/* The slow path of cq_push(): the CQ is full, armed or overrun. */
-__attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cqe *cqe,
-						  bool solicited)
+/* The slow path of cq_push(): the CQ is full, armed, overrun or ordered. */
+__attribute__((noinline)) bool cq_push_now(struct cq *cq, const struct cqe *cqe,
+					   bool solicited)
 {
 	bool now = false, report = false, lost;
 	uint32_t h;
@@ -381,7 +434,7 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 			lost = report = cq->overrun = true;
 	}
 	if (!lost) {
-		*at(cq, h) = *cqe;
+		*entry_at(cq, h) = *cqe;
 		set_head(cq, h + 1);
 		if (solicited)
 			cq->solicited = h;
@@ -390,7 +443,7 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 			atomic_store_explicit(&cq->solicits, true, memory_order_relaxed);
 		now = (cq_armed(cq) == CQ_ANY ||
 		       (cq_armed(cq) == CQ_SOLICITED && solicited) || is_due(cq)) &&
-		      wake(cq);
+		      count_event(cq);
 	}
 	brief_give(&cq->lock);
 	/* Outside of the lock, since these are system calls. The CQ cannot go away:
@@ -402,13 +455,24 @@ __attribute__((noinline)) static bool push_rarely(struct cq *cq, const struct cq
 	return !lost;
 }
 
+bool cq_has_room(struct cq *cq)
+{
+	bool has;
+
+	brief_take(&cq->lock);
+	has = head(cq) - tail(cq) + cq->held < cq->cap;
+	brief_give(&cq->lock);
+	return has;
+}
+
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited)
 {
 	struct cqe *to = cq_begin(cq);
 
 	solicited |= cqe->status != IBV_WC_SUCCESS;
 	if (!to)
-		return push_rarely(cq, cqe, solicited);
+		return (cq->hooks && cq->hooks->hold(cq, cqe, solicited, clock_ns())) ||
+		       cq_push_now(cq, cqe, solicited);
 	*to = *cqe;
 	cq_end(cq, solicited);
 	return true;
@@ -419,26 +483,29 @@ void cq_forget(struct cq *cq, uint32_t qpn)
 	uint32_t to, solicited;
 	bool now;
 
+	if (cq->hooks)
+		cq->hooks->forget(cq, qpn);
+
 	brief_take(&cq->lock);
 	to = tail(cq);
 	solicited = to - 1;
 	for (uint32_t from = to; from != head(cq); from++) {
-		const bool stays = at(cq, from)->qp_num != qpn;
+		const bool stays = entry_at(cq, from)->qp_num != qpn;
 
 		/* Where it goes, an older one may be left: rather a needless event. */
 		if (from == cq->solicited)
 			solicited = stays ? to : to - 1;
 		if (stays)
-			*at(cq, to++) = *at(cq, from);
+			*entry_at(cq, to++) = *entry_at(cq, from);
 		else
-			cqe_leaves(at(cq, from));
+			cqe_leaves(entry_at(cq, from));
 		/* Rather a needless event than none: those that go were told of. */
 		if (!stays && cq->told)
 			cq->told--;
 	}
 	set_head(cq, to);
 	cq->solicited = solicited;
-	now = is_due(cq) && wake(cq);
+	now = is_due(cq) && count_event(cq);
 	brief_give(&cq->lock);
 	if (now)
 		channel_raise(cq->channel, cq);
@@ -455,10 +522,12 @@ void cq_return(struct cq *cq, _Atomic uint32_t *queue, uint32_t n)
 
 void cq_disown(struct cq *cq, const _Atomic uint32_t *queue)
 {
+	if (cq->hooks)
+		cq->hooks->disown(cq, queue);
 	brief_take(&cq->lock);
 	for (uint32_t i = tail(cq); i != head(cq); i++)
-		if (at(cq, i)->places && at(cq, i)->queue == queue)
-			at(cq, i)->places = 0;
+		if (entry_at(cq, i)->places && entry_at(cq, i)->queue == queue)
+			entry_at(cq, i)->places = 0;
 	brief_give(&cq->lock);
 }
 

@@ -98,6 +98,18 @@ static inline void cqe_leaves(const struct cqe *e)
 		atomic_fetch_add_explicit(e->queue, 1, memory_order_relaxed);
 }
 
+struct cq;
+
+/* What may hold entries back before they are in the ring (verbs/order.c). */
+struct cq_hooks {
+	/* Takes the entry, to push it later by cq_push_now(). False: it goes at once. */
+	bool (*hold)(struct cq *cq, const struct cqe *e, bool solicited, uint64_t now);
+	/* Drops the entries of QP qpn, whose places return; 0: all of the CQ. */
+	void (*forget)(struct cq *cq, uint32_t qpn);
+	/* As cq_disown(). */
+	void (*disown)(struct cq *cq, const _Atomic uint32_t *queue);
+};
+
 enum cq_wants { CQ_IDLE, CQ_SOLICITED, CQ_ANY };
 
 struct cq {
@@ -118,9 +130,19 @@ struct cq {
 	uint32_t told;	       /* number of waiting entries that events have told of */
 	uint32_t solicited;    /* index of the newest entry that is solicited or failed */
 	_Atomic bool solicits; /* an event has come for solicited entries alone */
-	bool overrun, ignore_overrun;
-	bool stamped;		/* the program reads timestamps */
-	_Atomic unsigned users; /* QPs that use it; EBUSY on destroy unless 0 */
+	/* What keeps entries from the fast path. */
+	union {
+		struct {
+			bool overrun;
+			bool ordered; /* there are hooks */
+		};
+		uint16_t odd;
+	};
+	bool ignore_overrun;
+	const struct cq_hooks *hooks; /* or NULL */
+	_Atomic uint32_t held;	      /* entries that they hold */
+	bool stamped;		      /* the program reads timestamps */
+	_Atomic unsigned users;	      /* QPs that use it; EBUSY on destroy unless 0 */
 	/* Guarded by channel->queue.lock: */
 	struct list event_node; /* in channel->queue.waiting */
 	unsigned events_queued; /* raised, not fetched yet */
@@ -162,6 +184,10 @@ int cq_arm(struct cq *cq, bool solicited_only);
  * takes? */
 bool cq_may_arm(const struct cq *cq);
 void cq_ack_events(struct cq *cq, unsigned n);
+/* The same for a CQ that may be in cq_destroy(), which waits for it; cq is compared
+ * first. False: it is not. */
+bool cq_ack_leaving(struct cq *cq, unsigned n);
+void cq_forked(void); /* in the child of a fork, which has no thread that destroys one */
 void cq_ack_all(struct cq *cq); /* acknowledges all events: the context is closing */
 
 int cq_poll(struct cq *cq, int n, struct ibv_wc *wc); /* number of entries, or -errno */
@@ -212,10 +238,14 @@ static inline int cq_take(struct cq *cq, uint32_t n, struct ibv_wc *wc)
 /* Adds an entry. solicited: wakes a CQ armed for solicited events (errors always do).
  * Returns false if the CQ is overrun and the entry is lost. */
 bool cq_push(struct cq *cq, const struct cqe *cqe, bool solicited);
+/* For verbs/order.c: the same, but the entry is not held; and is there room for one more
+ * entry than those that it holds? */
+bool cq_push_now(struct cq *cq, const struct cqe *cqe, bool solicited);
+bool cq_has_room(struct cq *cq);
 
 /* The fast path of cq_push(): returns the place for the next entry, with the lock held
  * until cq_end(); there, an error is solicited, too. Returns NULL, without the lock, if
- * the CQ is full, armed or overrun: use cq_push() then. */
+ * the CQ is full, armed, overrun or ordered: use cq_push() then. */
 static inline NO_TSA struct cqe *cq_begin(struct cq *cq)
 {
 	uint32_t h;
@@ -224,7 +254,7 @@ static inline NO_TSA struct cqe *cq_begin(struct cq *cq)
 	h = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (__builtin_expect(h - atomic_load_explicit(&cq->tail, memory_order_relaxed) <
 					     cq->cap &&
-				     cq_armed(cq) == CQ_IDLE && !cq->overrun,
+				     cq_armed(cq) == CQ_IDLE && !cq->odd,
 			     1))
 		return &cq->ring[h & (cq->size - 1)];
 	brief_give(&cq->lock);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sys/ident.h"
+#include "sys/like.h"
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/flush.h"
@@ -21,7 +22,7 @@
 #define URNIC_VERSION "unknown"
 #endif
 
-const struct caps caps = {
+struct caps caps = {
 	.max_qp = QPN_INDICES - QPN_FIRST - QPN_REST,
 	.max_qp_wr = 32768,
 	.max_sge = SGE_MAX,
@@ -40,7 +41,11 @@ const struct caps caps = {
 	.max_mcast_qp_attach = 240,
 	.max_dm = 1 << 20,
 	.max_rd_atomic = 128, /* as rxe has; perftest adapts to the peer's value */
+	.max_dest_rd_atomic = 128,
+	.atomic_cap = IBV_ATOMIC_HCA,
 	.max_msg = 0x7fffffff,
+	.max_mr_size = UINT64_MAX,
+	.max_gids = GID_TABLE,
 };
 
 static_assert((1 << 23) + (1 << 22) < 1 << MKEY_INDEX_BITS,
@@ -133,6 +138,11 @@ const struct device_kind device_iwarp = {
 	.cm_only = true,
 };
 
+unsigned kind_qp_types(const struct device_kind *kind)
+{
+	return kind->qp_types & ~caps.lacks_qp_types;
+}
+
 /* --- making one ---------------------------------------------------------- */
 
 static void fill_ibv(struct device *dev, const char *suffix)
@@ -173,13 +183,54 @@ void device_init(struct device *dev, const struct device_kind *kind, const char 
 	device_init_port(dev, port);
 }
 
-unsigned device_fill(struct device *dev, const struct port *port)
+/* What ports are asked to say. */
+static _Atomic enum device_asked ports_asked;
+
+void device_ask(enum device_asked asked)
 {
+	atomic_store(&ports_asked, asked);
+}
+
+/* Writes what is said of the port into *port. */
+static void say_asked(const struct device *dev, struct port *port)
+{
+	const enum device_asked asked = atomic_load(&ports_asked);
+	const bool up = asked == DEVICE_UP;
+
+	port->active = dev->own_active;
+	port->state = dev->own_state;
+	if (asked == DEVICE_OWN)
+		return;
+	port->active = up;
+	if (port->state) /* InfiniBand's own */
+		port->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+}
+
+unsigned device_say(struct device *dev)
+{
+	struct port port;
 	unsigned what;
 
 	lock_take(&dev->lock);
-	what = port_changes(&dev->port, port);
-	dev->port = *port;
+	port = dev->port;
+	say_asked(dev, &port);
+	what = port_changes(&dev->port, &port);
+	dev->port = port;
+	lock_give(&dev->lock);
+	return what;
+}
+
+unsigned device_fill(struct device *dev, const struct port *port)
+{
+	struct port said = *port;
+	unsigned what;
+
+	lock_take(&dev->lock);
+	dev->own_active = port->active;
+	dev->own_state = port->state;
+	say_asked(dev, &said);
+	what = port_changes(&dev->port, &said);
+	dev->port = said;
 	for (int i = 0; i < PKEY_TABLE; i++)
 		dev->pkey[i] = port->pkey[i];
 	dev->lids = (uint32_t)port->lmc << 16 | port->lid;
@@ -198,12 +249,34 @@ static void without_datagrams(struct ibv_device_attr *a)
 		~(unsigned)(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR);
 }
 
+static bool has_not(enum like_feature f)
+{
+	return caps.lacks & 1u << f;
+}
+
+/* URNIC_LIKE: verbs/like.h */
+static void without_what_lacks(struct ibv_device_attr *a)
+{
+	if (has_not(LIKE_SRQ)) {
+		a->max_srq = a->max_srq_wr = a->max_srq_sge = 0;
+		a->device_cap_flags &= ~(unsigned)IBV_DEVICE_SRQ_RESIZE;
+	}
+	if (has_not(LIKE_MCAST))
+		a->max_mcast_grp = a->max_mcast_qp_attach = a->max_total_mcast_qp_attach =
+			0;
+	if (has_not(LIKE_MW)) {
+		a->max_mw = 0;
+		a->device_cap_flags &= ~(unsigned)(IBV_DEVICE_MEM_WINDOW |
+						   IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+	}
+}
+
 static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 {
 	memcpy(a->fw_ver, dev->id.fw_ver, sizeof(a->fw_ver));
 	a->node_guid = dev->guid;
 	a->sys_image_guid = dev->guid;
-	a->max_mr_size = UINT64_MAX;
+	a->max_mr_size = caps.max_mr_size;
 	a->page_size_cap = 0xfffff000; /* 4 KiB and larger */
 	a->vendor_id = dev->id.vendor_id;
 	a->vendor_part_id = dev->id.vendor_part_id;
@@ -222,10 +295,10 @@ static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 	a->max_cqe = (int)caps.max_cqe;
 	a->max_mr = (int)caps.max_mr;
 	a->max_pd = (int)caps.max_pd;
-	a->max_qp_rd_atom = caps.max_rd_atomic;
+	a->max_qp_rd_atom = caps.max_dest_rd_atomic;
 	a->max_qp_init_rd_atom = caps.max_rd_atomic;
-	a->max_res_rd_atom = (int)(caps.max_rd_atomic * caps.max_qp);
-	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->max_res_rd_atom = (int)(caps.max_dest_rd_atomic * caps.max_qp);
+	a->atomic_cap = caps.atomic_cap;
 	a->max_mw = (int)caps.max_mw;
 	a->max_mcast_grp = (int)caps.max_mcast_grp;
 	a->max_mcast_qp_attach = (int)caps.max_mcast_qp_attach;
@@ -238,13 +311,14 @@ static void fill_attr(struct device *dev, struct ibv_device_attr *a)
 	a->max_pkeys = (uint16_t)device_pkeys(dev);
 	a->local_ca_ack_delay = dev->kind->ack_delay;
 	a->phys_port_cnt = 1;
-	if (dev->kind->qp_types & 1 << IBV_QPT_RAW_PACKET) {
+	if (kind_qp_types(dev->kind) & 1 << IBV_QPT_RAW_PACKET) {
 		a->device_cap_flags |= IBV_DEVICE_MANAGED_FLOW_STEERING;
 		a->max_raw_ethy_qp = a->max_qp;
 	}
-	if (dev->kind->qp_types & 1 << IBV_QPT_XRC_RECV)
+	if (kind_qp_types(dev->kind) & 1 << IBV_QPT_XRC_RECV)
 		a->device_cap_flags |= IBV_DEVICE_XRC;
 	a->device_cap_flags &= ~dev->kind->no_caps;
+	without_what_lacks(a);
 	if (!dev->kind->datagrams)
 		without_datagrams(a);
 }
@@ -278,8 +352,10 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 		.max_dm_size = caps.max_dm,
 	};
 
-	if (dev->kind->tag_matching)
+	if (dev->kind->tag_matching && !has_not(LIKE_TM))
 		a.tm_caps = tm_caps;
+	if (has_not(LIKE_ODP))
+		memset(&a.odp_caps, 0, sizeof(a.odp_caps));
 	fill_attr(dev, &a.orig_attr);
 	if (a.orig_attr.device_cap_flags & IBV_DEVICE_XRC)
 		a.xrc_odp_caps = a.odp_caps.per_transport_caps.rc_odp_caps;
@@ -304,6 +380,8 @@ int device_query(struct device *dev, struct ibv_device_attr_ex *attr, size_t len
 	a.device_cap_flags_ex = a.orig_attr.device_cap_flags;
 	a.device_cap_flags_ex |=
 		wr_claims(dev->kind->wr_type ? dev->kind->wr_type : IBV_QPT_RC);
+	if (has_not(LIKE_DM))
+		a.max_dm_size = 0;
 	memset(attr, 0, len);
 	memcpy(attr, &a, len < sizeof(a) ? len : sizeof(a));
 	return 0;

@@ -80,6 +80,9 @@ struct device {
 	uint64_t guid;		 /* network order */
 	struct lock lock;	 /* guards the fields below */
 	struct port port;
+	/* What the port's owner says. */
+	bool own_active;
+	uint8_t own_state;
 };
 
 struct device *device_of(struct ibv_device *ibv);
@@ -95,6 +98,13 @@ void device_init_port(struct device *dev, const struct port *port);
 /* The port's owner replaces the port's attributes. Returns what changed, a mask of
  * enum port_change, for asynchronous events. */
 unsigned device_fill(struct device *dev, const struct port *port);
+
+/* From now on the ports of all devices are to say that they are down, or up, or what
+ * their owners say, whatever that becomes. A port says so from device_say() on. */
+enum device_asked { DEVICE_OWN, DEVICE_DOWN, DEVICE_UP };
+void device_ask(enum device_asked asked);
+/* Returns what changed. */
+unsigned device_say(struct device *dev);
 
 /* A call that names this port is refused. Warns, once, if the port is one of the
  * adapter's that the device does not have. */
@@ -171,15 +181,26 @@ int device_query_pkey(struct device *dev, uint8_t port, int index, uint16_t *pke
 /* Returns 0 or -EINVAL. An unused index gives a zeroed entry. */
 int device_query_gid(struct device *dev, uint8_t port, int index, struct gid_entry *out);
 
-/* The device limits, both enforced and advertised. */
+/* The device limits, both enforced and advertised: urnic's own, or lower ones
+ * (verbs/like.h).  They change only before there is a device. */
 struct caps {
 	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd,
 		max_srq, max_srq_wr, max_srq_sge, max_inline, max_ah, max_mw,
 		max_mcast_grp, max_mcast_qp_attach, max_dm;
-	uint8_t max_rd_atomic; /* per QP, as initiator and as responder */
-	uint32_t max_msg;      /* bytes: 2 GiB - 1 */
+	uint8_t max_rd_atomic, max_dest_rd_atomic; /* per QP, as initiator, responder */
+	uint8_t atomic_cap;			   /* enum ibv_atomic_cap */
+	uint32_t max_msg;			   /* bytes: 2 GiB - 1 */
+	uint64_t max_mr_size;
+	uint32_t max_gids;
+	unsigned lacks;		 /* 1 << enum like_feature */
+	unsigned lacks_qp_types; /* 1 << IBV_QPT_... */
+	bool as_hardware;	 /* no patience, RLIMIT_MEMLOCK */
+	bool v1_gids;		 /* each GID of RoCE is there as one of v1, too */
 };
-extern const struct caps caps;
+extern struct caps caps;
+
+/* The types of QPs that devices of this kind have: 1 << IBV_QPT_... */
+unsigned kind_qp_types(const struct device_kind *kind);
 
 static inline uint32_t mtu_bytes(enum ibv_mtu mtu)
 {

@@ -231,6 +231,33 @@ static void the_table_of_pkeys(void **state)
 	test_close(&t);
 }
 
+/* What is asked for holds over what the owner says meanwhile. */
+static void a_port_says_what_is_asked_for(void **state)
+{
+	struct test_ctx t;
+	struct port port;
+
+	(void)state;
+	test_open(&t);
+	port = device_port(t.dev);
+	port.active = true;
+	device_fill(t.dev, &port);
+	device_ask(DEVICE_DOWN);
+	assert_int_equal(device_say(t.dev), PORT_DOWN);
+	assert_false(device_port(t.dev).active);
+	assert_int_equal(device_fill(t.dev, &port), 0);
+	assert_false(device_port(t.dev).active);
+	port.active = false;
+	assert_int_equal(device_fill(t.dev, &port), 0);
+	device_ask(DEVICE_UP);
+	assert_int_equal(device_say(t.dev), PORT_UP);
+	device_ask(DEVICE_OWN);
+	assert_int_equal(device_say(t.dev), PORT_DOWN);
+	port.active = true;
+	assert_int_equal(device_fill(t.dev, &port), PORT_UP);
+	test_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -242,6 +269,7 @@ int main(void)
 		cmocka_unit_test(attributes_are_what_is_enforced),
 		cmocka_unit_test(a_query_fills_what_the_program_has_room_for),
 		cmocka_unit_test(the_port_follows_the_interface),
+		cmocka_unit_test(a_port_says_what_is_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

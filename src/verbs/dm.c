@@ -11,6 +11,7 @@
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 #include "verbs/mr.h"
 
 struct dm *dm_of(struct ibv_dm *ibv)
@@ -31,7 +32,7 @@ static int check_attr(const struct ibv_alloc_dm_attr *a, size_t page)
 }
 
 /* Reserves bytes of caps.max_dm, which all devices share. */
-static int take(struct core *core, size_t bytes)
+static int take_bytes(struct core *core, size_t bytes)
 {
 	if (atomic_fetch_add(&core->counts.dm_bytes, bytes) + bytes <= caps.max_dm)
 		return 0;
@@ -49,6 +50,8 @@ int dm_alloc(struct core *core, struct ibv_context *ctx,
 	int rc = check_attr(attr, page);
 	struct dm *dm;
 
+	if (!rc)
+		rc = like_lacks(LIKE_DM, "alloc_dm");
 	if (rc)
 		return rc;
 	dm = calloc(1, sizeof(*dm));
@@ -57,7 +60,7 @@ int dm_alloc(struct core *core, struct ibv_context *ctx,
 	dm->core = core;
 	dm->length = attr->length;
 	dm->occupied = (attr->length + page - 1) & ~(page - 1);
-	rc = take(core, dm->occupied);
+	rc = take_bytes(core, dm->occupied);
 	if (rc)
 		goto free_dm;
 	dm->host = mmap(NULL, dm->occupied, PROT_READ | PROT_WRITE,
@@ -191,8 +194,9 @@ int dm_reg(struct pd *pd, struct dm *dm, uint64_t offset, size_t length, int acc
 
 /* --- imports --------------------------------------------------------------- */
 
-static struct dm *find(struct core *core, uint32_t handle,
-		       bool (*ok)(const struct dm *dm, const void *ctx), const void *ctx)
+static struct dm *find_dm(struct core *core, uint32_t handle,
+			  bool (*ok)(const struct dm *dm, const void *ctx),
+			  const void *ctx)
 {
 	struct dm *found = NULL;
 
@@ -213,7 +217,7 @@ static struct dm *find(struct core *core, uint32_t handle,
 int dm_import(struct ibv_context *ctx, struct core *core, uint32_t handle,
 	      bool (*ok)(const struct dm *dm, const void *ctx), struct dm **out)
 {
-	struct dm *of = find(core, handle, ok, ctx), *dm;
+	struct dm *of = find_dm(core, handle, ok, ctx), *dm;
 
 	if (!of)
 		return -ENOENT;

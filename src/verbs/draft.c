@@ -15,6 +15,7 @@
 #include "verbs/device.h"
 #include "verbs/event.h"
 #include "verbs/flush.h"
+#include "verbs/like.h"
 #include "verbs/mr.h"
 #include "verbs/qp_kind.h"
 #include "verbs/qp_state.h"
@@ -120,18 +121,11 @@ uint32_t post_bytes(const struct qp *qp, const struct ibv_send_wr *wr)
 void sq_post_begun(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct sq *sq = &qp->sq;
+	struct swqe *w = sq_at(sq, sq->head);
 
 	*sq_sges(sq, sq->head) = *wr->sg_list;
-	*sq_at(sq, sq->head) = (struct swqe){
-		.wr_id = wr->wr_id,
-		.length = wr->sg_list->length,
-		.num_sge = 1,
-		.opcode = (uint8_t)wr->opcode,
-		.flags =
-			(uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0)),
-		.rkey = wr->wr.rdma.rkey,
-		.remote_addr = wr->wr.rdma.remote_addr,
-	};
+	*w = (struct swqe){ .length = wr->sg_list->length, .num_sge = 1 };
+	post_take_over(qp, w, wr, true);
 	sq->head++;
 }
 
@@ -141,10 +135,15 @@ int draft_begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t
 		unsigned flags)
 {
 	struct sq *sq = &qp->sq;
+	char whose[LIKE_TEXT];
 	struct swqe *w;
 
 	if (!op || !wr_op_allowed(op, qp->wr_type))
-		return post_refuse(qp, "the opcode is unknown, or not for this QP type");
+		return post_refuse(qp, "%s",
+				   *like_op_text(opcode, whose)
+					   ? whose
+					   : "the opcode is unknown, or not for this QP "
+					     "type");
 	if (flags & ~(unsigned)SEND_FLAGS)
 		return post_refuse(qp, "a send flag is unknown");
 	if (flags & IBV_SEND_INLINE && !(op->traits & WR_INLINE))
@@ -155,7 +154,7 @@ int draft_begin(struct qp *qp, const struct wr_op *op, unsigned opcode, uint64_t
 	memset(w, 0, sizeof(*w));
 	w->wr_id = wr_id;
 	w->opcode = (uint8_t)opcode;
-	w->flags = (uint8_t)(flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	w->flags = post_flags(qp, flags);
 	if (qp->type == IBV_QPT_UD)
 		w->ud.qpn = QPN_NONE;
 	return 0;
@@ -165,6 +164,7 @@ int draft_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 {
 	struct sq *sq = &qp->sq;
 	struct swqe *w = draft_last(sq);
+	char whose[LIKE_TEXT];
 	uint64_t total = 0;
 
 	if (n > sq->max_sge || (n && !list))
@@ -172,7 +172,10 @@ int draft_sges(struct qp *qp, size_t n, const struct ibv_sge *list)
 	for (size_t i = 0; i < n; i++)
 		total += list[i].length;
 	if (total > caps.max_msg)
-		return post_refuse(qp, "the message is longer than 2 GiB - 1");
+		return post_refuse(
+			qp, "the message is of %llu bytes, of which %u are possible%s",
+			(unsigned long long)total, caps.max_msg,
+			like_limit_text(LIKE_max_msg_sz, whose));
 	if (n)
 		memcpy(sq_sges(sq, sq->draft - 1), list, n * sizeof(*list));
 	w->flags &= (uint8_t)~IBV_SEND_INLINE;
@@ -337,6 +340,21 @@ int draft_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	return 0;
 }
 
+/* A request that is not of WR_DATA. */
+static int end_without_data(const struct qp *qp, const struct wr_op *op, struct swqe *w)
+{
+	char whose[LIKE_TEXT];
+
+	if (!(op->traits & WR_FEW)) {
+		w->num_sge = 0;
+		w->length = 0;
+	} else if (w->num_sge > caps.max_sge_rd) {
+		return post_refuse(qp, "num_sge of a READ is %u%s", w->num_sge,
+				   like_limit_text(LIKE_max_sge_rd, whose));
+	}
+	return 0;
+}
+
 int draft_end(struct qp *qp)
 {
 	struct swqe *w = draft_last(&qp->sq);
@@ -348,10 +366,8 @@ int draft_end(struct qp *qp)
 		return post_refuse(qp, "ibv_wr_set_ud_addr was not called");
 	if (op->traits & WR_BIND && w->bind.type == 0)
 		return post_refuse(qp, "a bind names no window");
-	if (!(op->traits & WR_DATA)) {
-		w->num_sge = 0;
-		w->length = 0;
-	}
+	if (!(op->traits & WR_DATA) && end_without_data(qp, op, w))
+		return -EINVAL;
 	if (op->traits & WR_VALUE) {
 		w->flags |= IBV_SEND_INLINE;
 		w->num_sge = 1;

@@ -61,6 +61,25 @@ static inline void post_begin(struct qp *qp) REQUIRES(qp->lock)
  * left for the engine to do. */
 bool post_commit(struct qp *qp) REQUIRES(qp->lock);
 
+/* A request's flags in the send queue. */
+static inline uint8_t post_flags(const struct qp *qp, unsigned flags)
+{
+	return (uint8_t)(flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+}
+/* Fills w but for its payload. remote: wr names memory of the peer. */
+static inline void post_take_over(const struct qp *qp, struct swqe *w,
+				  const struct ibv_send_wr *wr, bool remote)
+{
+	w->wr_id = wr->wr_id;
+	w->opcode = (uint8_t)wr->opcode;
+	w->flags = post_flags(qp, wr->send_flags);
+	w->imm = wr->imm_data;
+	if (remote) {
+		w->remote_addr = wr->wr.rdma.remote_addr;
+		w->rkey = wr->wr.rdma.rkey;
+	}
+}
+
 /* --- the steps: 0, -EINVAL or -ENOMEM; each concerns the last draft --------- */
 
 /* Starts a draft. op: the row of opcode in the wr_op table, or NULL. */

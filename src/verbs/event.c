@@ -4,6 +4,7 @@
 #include "verbs/event.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -76,6 +77,21 @@ int event_queue_wait(struct event_queue *q)
 	if (!is_ours(q))
 		return -EBADF;
 	return read(q->fd, &token, sizeof(token)) < 0 ? -errno : 0;
+}
+
+bool event_queue_any(struct event_queue *q)
+{
+	bool any;
+
+	lock_take(&q->lock);
+	any = !list_empty(&q->waiting);
+	lock_give(&q->lock);
+	return any;
+}
+
+bool event_queue_blocks(const struct event_queue *q)
+{
+	return is_ours(q) && !(fcntl(q->fd, F_GETFL) & O_NONBLOCK);
 }
 
 /* On kernels before 5.8, fd_try_token() takes none, and the tokens stay: each is only a

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "sys/checks.h"
 #include "sys/fd.h"
 #include "sys/list.h"
 #include "sys/live.h"
@@ -55,12 +56,22 @@ struct asleep {
 	uint64_t look_at, step;
 };
 
+/* How long threads wait for the events of a channel: for driver/wait.c. */
+struct past_waits {
+	_Atomic uint64_t ns; /* the last wait; 0: not known */
+	atomic_uint at_once; /* events since then that nobody had to wait for */
+	/* Of the only thread that waits: waits in a row in which it looked in vain, as an
+	 * exponent, and waits in which it does not look. */
+	unsigned vain, rests;
+};
+
 struct channel {
 	struct live live;
 	struct ibv_comp_channel ibv; /* ibv.fd is queue.fd */
 	struct context *ctx;
 	struct event_queue queue;
 	struct asleep asleep;
+	struct past_waits waited;
 };
 
 /* One opened device. */
@@ -88,7 +99,11 @@ static inline struct context *context_of(struct ibv_context *ibv)
  * after its close: then the object is kept, so that those calls can still answer EIO. */
 static inline void context_free(const struct context *ctx, void *object)
 {
-	if (!ctx->stays)
+	if (ctx->stays)
+		return;
+	if (checks)
+		checks->keep(object);
+	else
 		free(object);
 }
 
@@ -99,6 +114,8 @@ void event_queue_fini(struct event_queue *q); /* also frees its asynchronous eve
  * number is another file by now. */
 int event_queue_post(struct event_queue *q);		  /* adds a token; 0 or -errno */
 int event_queue_wait(struct event_queue *q);		  /* takes a token; 0 or -errno */
+bool event_queue_any(struct event_queue *q);		  /* is there an event? */
+bool event_queue_blocks(const struct event_queue *q);	  /* is it not O_NONBLOCK? */
 void event_queue_drop(struct event_queue *q, unsigned n); /* takes up to n */
 
 /* Handles the loss of a descriptor of ctx: logs one error, raises

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sys/waiter_testing.h"
@@ -141,6 +142,41 @@ static void destroy_waits_for_acks(void **state)
 	end();
 }
 
+/* Exits with 0 if no CQ is about to be destroyed. */
+static pid_t fork_looker(struct cq *cq)
+{
+	pid_t child = fork();
+
+	if (child == 0) {
+		cq_forked();
+		_exit(cq_ack_leaving(cq, 1));
+	}
+	assert_true(child > 0);
+	return child;
+}
+
+/* A thread of the parent destroys a CQ meanwhile: its stack is not the child's. */
+static void no_cq_leaves_in_a_child(void **state)
+{
+	struct waiter thread;
+	struct cq *cq, *got;
+	int status;
+
+	(void)state;
+	begin();
+	cq = create();
+	channel_raise(ch, cq);
+	assert_int_equal(channel_get(ch, &got), 0);
+	waiter_start(&thread, destroyer, cq);
+	assert_true(waiter_sleeps(&thread));
+	assert_true(waitpid(fork_looker(cq), &status, 0) > 0);
+	assert_int_equal(status, 0);
+	assert_true(cq_ack_leaving(cq, 1));
+	waiter_join(&thread);
+	assert_false(cq_ack_leaving(cq, 1));
+	end();
+}
+
 static void *getter(void *arg)
 {
 	struct cq **got = arg;
@@ -248,6 +284,7 @@ int main(void)
 		cmocka_unit_test(events_come_in_order),
 		cmocka_unit_test(a_destroyed_cq_takes_its_events_along),
 		cmocka_unit_test(destroy_waits_for_acks),
+		cmocka_unit_test(no_cq_leaves_in_a_child),
 		cmocka_unit_test(get_sleeps_until_there_is_one),
 		cmocka_unit_test(a_signal_interrupts_get),
 		cmocka_unit_test(a_stranger_s_file_is_never_touched),

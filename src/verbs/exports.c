@@ -19,13 +19,13 @@ static uint32_t mr_place(uint32_t key)
 
 /* --- writing ------------------------------------------------------------- */
 
-static void begin(_Atomic uint32_t *version)
+static void begin_change(_Atomic uint32_t *version)
 {
 	atomic_fetch_add(version, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void end(_Atomic uint32_t *version)
+static void end_change(_Atomic uint32_t *version)
 {
 	atomic_fetch_add(version, 1);
 }
@@ -37,14 +37,14 @@ void exports_put_mr(struct core *core, const struct mkey *mk)
 	if (!core->exports || !mkey_is_exported(&core->mkeys, mk->key))
 		return;
 	e = &core->exports->mr[mr_place(mk->key)];
-	begin(&e->version);
+	begin_change(&e->version);
 	e->key = mk->key;
 	e->pd = mk->pd->ibv.handle;
 	e->access = (uint32_t)mk->access;
 	e->base = mk->base;
 	e->length = mk->length;
 	e->host = (uintptr_t)mk->host;
-	end(&e->version);
+	end_change(&e->version);
 }
 
 void exports_del_mr(struct core *core, uint32_t key)
@@ -56,9 +56,9 @@ void exports_del_mr(struct core *core, uint32_t key)
 	e = &core->exports->mr[mr_place(key)];
 	if (e->key != key)
 		return;
-	begin(&e->version);
+	begin_change(&e->version);
 	e->key = 0;
-	end(&e->version);
+	end_change(&e->version);
 }
 
 void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *from)
@@ -68,21 +68,21 @@ void exports_put_qp(struct core *core, uint32_t qpn, const struct exported_qp *f
 	if (!core->exports)
 		return;
 	e = &core->exports->qp[qpn_index(qpn)];
-	begin(&e->version);
+	begin_change(&e->version);
 	e->open = from->open;
 	e->pd = from->pd;
 	e->access = from->access;
 	e->dest_qp = from->dest_qp;
 	e->path = from->path;
 	e->reads = from->reads;
-	end(&e->version);
+	end_change(&e->version);
 }
 
 /* --- reading ------------------------------------------------------------- */
 
 /* Copies an entry, whose first word is its version; false if the version was odd or
  * changed. */
-static bool get(const void *entry, void *out, size_t size)
+static bool get_entry(const void *entry, void *out, size_t size)
 {
 	const _Atomic uint32_t *version = entry;
 	uint32_t before = atomic_load_explicit(version, memory_order_acquire);
@@ -97,12 +97,12 @@ static bool get(const void *entry, void *out, size_t size)
 
 bool exports_get_mr(const struct exports *b, uint32_t key, struct exported_mr *out)
 {
-	return get(&b->mr[mr_place(key)], out, sizeof(*out));
+	return get_entry(&b->mr[mr_place(key)], out, sizeof(*out));
 }
 
 bool exports_get_qp(const struct exports *b, uint32_t qpn, struct exported_qp *out)
 {
-	return get(&b->qp[qpn_index(qpn)], out, sizeof(*out));
+	return get_entry(&b->qp[qpn_index(qpn)], out, sizeof(*out));
 }
 
 const _Atomic uint32_t *exports_mr_version(const struct exports *b, uint32_t key)

@@ -49,7 +49,7 @@ struct exported_qp {
 	uint32_t open;	     /* the QP takes requests */
 	uint32_t pd, access; /* qp_access_flags */
 	uint32_t dest_qp;    /* the only QP it takes requests from */
-	uint32_t path;	     /* as local/ numbers it */
+	uint32_t path;	     /* as shm/ numbers it */
 	uint32_t reads;	     /* max_dest_rd_atomic */
 };
 
@@ -57,6 +57,8 @@ struct exports {
 	_Alignas(64) struct export_life life;
 	/* How often memory was taken away while a thread still used it. */
 	_Atomic uint32_t torn;
+	/* The lines of `thread' from here on were never used. */
+	_Atomic uint32_t lines;
 	struct export_thread thread[EXPORT_THREADS];
 	struct exported_qp qp[QPN_INDICES];
 	struct exported_mr mr[EXPORT_MRS];

@@ -79,8 +79,9 @@ static void peer_text(const struct qp *qp, const char *dir, char text[PEER_LEN])
 	snprintf(text, PEER_LEN, "%s%s", peer[0] ? dir : "", peer);
 }
 
-static void say(const struct qp *qp, bool first, enum ibv_wc_status status,
-		enum verr verr, uint64_t wr_id, const char *what, const char *peer)
+static void say_failure(const struct qp *qp, bool first, enum ibv_wc_status status,
+			enum verr verr, uint64_t wr_id, const char *what,
+			const char *peer)
 {
 	const struct log_wc wc = { status_name(status), verr };
 
@@ -103,7 +104,7 @@ void failure_of_send(const struct qp *qp, const struct swqe *w, enum ibv_wc_stat
 	if (!is_said(qp, status, verr, &first))
 		return;
 	n = snprintf(what, sizeof(what), "%s", op->name);
-	if (op->traits & (WR_DATA | WR_VALUE))
+	if (op->traits & (WR_DATA | WR_FEW | WR_VALUE))
 		n += snprintf(what + n, sizeof(what) - (size_t)n, " of %u bytes",
 			      w->length);
 	if (op->traits & WR_REMOTE)
@@ -114,7 +115,7 @@ void failure_of_send(const struct qp *qp, const struct swqe *w, enum ibv_wc_stat
 		snprintf(to, sizeof(to), " to QP 0x%06x", w->ud.qpn);
 	else
 		peer_text(qp, " to ", to);
-	say(qp, first, status, verr, w->wr_id, what, to);
+	say_failure(qp, first, status, verr, w->wr_id, what, to);
 }
 
 void failure_of_recv(const struct qp *qp, const struct cqe *cqe)
@@ -126,5 +127,6 @@ void failure_of_recv(const struct qp *qp, const struct cqe *cqe)
 	if (!is_said(qp, status, (enum verr)cqe->vendor_err, &first))
 		return;
 	peer_text(qp, " from ", from);
-	say(qp, first, status, (enum verr)cqe->vendor_err, cqe->wr_id, "receive", from);
+	say_failure(qp, first, status, (enum verr)cqe->vendor_err, cqe->wr_id, "receive",
+		    from);
 }

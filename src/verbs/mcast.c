@@ -12,6 +12,7 @@
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 #include "verbs/mcast.h"
 #include "verbs/qp.h"
 
@@ -76,12 +77,14 @@ static void drop_if_empty(struct group *g)
 }
 
 /* A QP that joins a group twice is in it once, as in the kernel. */
-static int attach(struct core *core, struct qp *qp, const uint8_t gid[16])
+static int attach_group(struct core *core, struct qp *qp, const uint8_t gid[16])
 	REQUIRES(core->turn, core->lock)
 {
 	struct group *g = find_group(core, gid);
 	struct member *m;
 
+	if (like_lacks(LIKE_MCAST, "attach_mcast"))
+		return -EOPNOTSUPP;
 	if (!g)
 		g = add_group(core, gid);
 	if (!g)
@@ -136,8 +139,8 @@ bool mcast_leave(struct qp *qp, union ibv_gid *gid)
 	return left;
 }
 
-static int change(struct qp *qp, const union ibv_gid *gid,
-		  int (*how)(struct core *, struct qp *, const uint8_t *))
+static int change_group(struct qp *qp, const union ibv_gid *gid,
+			int (*how)(struct core *, struct qp *, const uint8_t *))
 {
 	struct core *core = qp->core;
 	int rc;
@@ -161,12 +164,12 @@ static int change(struct qp *qp, const union ibv_gid *gid,
 
 int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 {
-	return change(qp, gid, attach);
+	return change_group(qp, gid, attach_group);
 }
 
 int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 {
-	return change(qp, gid, detach);
+	return change_group(qp, gid, detach);
 }
 
 bool mcast_any(struct core *core, const struct qp *qp)

@@ -14,6 +14,7 @@
 #include "verbs/device.h"
 #include "verbs/exports.h"
 #include "verbs/flush.h"
+#include "verbs/like.h"
 #include "verbs/mkey.h"
 #include "verbs/null_memory.h"
 
@@ -87,6 +88,7 @@ static int check_reg(const struct pd *pd, void *addr, size_t length, uint64_t ba
 		     int access)
 {
 	int rc = mr_check_access(pd, access);
+	char whose[LIKE_TEXT];
 
 	if (rc || is_implicit(addr, length, access))
 		return rc;
@@ -96,6 +98,11 @@ static int check_reg(const struct pd *pd, void *addr, size_t length, uint64_t ba
 			 "empty, or past the end of memory",
 			 length, addr, (unsigned long long)base);
 		return rc;
+	}
+	if (length > caps.max_mr_size) {
+		log_info("memory region refused: %zu bytes%s", length,
+			 like_limit_text(LIKE_max_mr_size, whose));
+		return -EINVAL;
 	}
 	return check_memory(addr, length, access);
 }
@@ -171,6 +178,8 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		iova = 0;
 	guard_arm();
 	rc = check_reg(pd, addr, length, iova, access);
+	if (!rc)
+		rc = like_pin(core, addr, length, access);
 	if (rc)
 		return rc;
 	like = (struct mkey){ .pd = pd_proper(pd),
@@ -181,8 +190,10 @@ int mr_reg(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 			      .host = addr };
 	tell_added(core, &like);
 	rc = mr_make(pd, &like, out);
-	if (rc)
-		tell_removed(core, &like);
+	if (!rc)
+		return 0;
+	tell_removed(core, &like);
+	like_unpin(core, addr, length, access);
 	return rc;
 }
 
@@ -259,7 +270,7 @@ static struct mkey changed(const struct mkey *mk, int flags, struct pd *pd, void
 	return new;
 }
 
-static void change(struct mr *mr, int flags, struct pd *pd, const struct mkey *new)
+static void change_region(struct mr *mr, int flags, struct pd *pd, const struct mkey *new)
 {
 	struct mkey *mk = &mr->mkey;
 
@@ -279,6 +290,18 @@ static void change(struct mr *mr, int flags, struct pd *pd, const struct mkey *n
 		mr->ibv.addr = mk->host;
 		mr->ibv.length = mk->length;
 	}
+}
+
+/* Both are pinned for a moment, as in Linux. */
+static int pin_other(struct core *core, const struct mkey *old, const struct mkey *new)
+{
+	const bool same = old->host == new->host && old->length == new->length &&
+			  !((old->access ^ new->access) & IBV_ACCESS_ON_DEMAND);
+	int rc = same ? 0 : like_pin(core, new->host, new->length, new->access);
+
+	if (!rc && !same)
+		like_unpin(core, old->host, old->length, old->access);
+	return rc;
 }
 
 /* See mr.h. A failure restores the old region. */
@@ -309,8 +332,10 @@ int mr_rereg(struct mr *mr, int flags, struct pd *pd, void *addr, size_t length,
 	     : mk->is_null
 		     ? 0
 		     : check_reg(new.pd, new.host, new.length, new.base, new.access);
+	if (!rc && is_told(mr))
+		rc = pin_other(mr->core, &old, &new);
 	if (!rc)
-		change(mr, flags, pd, &new);
+		change_region(mr, flags, pd, &new);
 	turn_give(&mr->core->turn);
 	if (!rc && is_told(mr)) {
 		tell_removed(mr->core, &old);
@@ -355,8 +380,10 @@ int mr_dereg(struct mr *mr)
 	pass_copies(core);
 	if (core->exports && core->region.wait(core, &mr->mkey))
 		return -EBUSY;
-	if (is_told(mr))
+	if (is_told(mr)) {
 		tell_removed(core, &mr->mkey);
+		like_unpin(core, mr->mkey.host, mr->mkey.length, mr->mkey.access);
+	}
 	live_del(&mr->live);
 	pd_unuse(pd_of(mr->ibv.pd));
 	count_down(&core->counts.mrs);
@@ -407,9 +434,9 @@ void mr_unimport(struct mr *mr)
 	free(mr);
 }
 
-static inline enum mr_why check(struct core *core, const struct mkey *mk,
-				const struct pd *pd, uint32_t qpn, uint64_t va,
-				uint64_t len, int access, uint8_t **host)
+static inline enum mr_why check_key(struct core *core, const struct mkey *mk,
+				    const struct pd *pd, uint32_t qpn, uint64_t va,
+				    uint64_t len, int access, uint8_t **host)
 {
 	const int remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			   IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH;
@@ -440,7 +467,8 @@ static inline enum mr_why check(struct core *core, const struct mkey *mk,
 enum mr_why mr_check(struct core *core, uint32_t key, const struct pd *pd, uint32_t qpn,
 		     uint64_t va, uint64_t len, int access, uint8_t **host)
 {
-	return check(core, mkey_find(&core->mkeys, key), pd, qpn, va, len, access, host);
+	return check_key(core, mkey_find(&core->mkeys, key), pd, qpn, va, len, access,
+			 host);
 }
 
 enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
@@ -449,7 +477,7 @@ enum mr_why mr_check_whole(struct core *core, uint32_t key, const struct pd *pd,
 	const struct mkey *mk = mkey_find(&core->mkeys, key);
 	uint8_t *host;
 
-	return check(core, mk, pd, qpn, mk ? mk->base : 0, 0, access, &host);
+	return check_key(core, mk, pd, qpn, mk ? mk->base : 0, 0, access, &host);
 }
 
 enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
@@ -462,7 +490,7 @@ enum mr_why mr_check_inside(struct core *core, struct mr_found *f, uint32_t key,
 
 	if (mk && (mk->is_mw || atomic_load_explicit(&mk->moving, memory_order_acquire)))
 		return MR_INVALID;
-	why = check(core, mk, pd, 0, va, len, access, host);
+	why = check_key(core, mk, pd, 0, va, len, access, host);
 	if (why == MR_OK && !mk->is_null)
 		*f = (struct mr_found){ key,	  changes,    mk->access,
 					mk->base, mk->length, mk->host };

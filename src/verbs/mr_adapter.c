@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* mr_adapter.c - null regions (ibv_alloc_null_mr(3)). */
 #include "verbs/core.h"
+#include "verbs/like.h"
 #include "verbs/mr.h"
 #include "verbs/null_memory.h"
 
-static int use(struct core *core)
+static int use_null_memory(struct core *core)
 {
 	int rc;
 
@@ -34,8 +35,10 @@ int null_mr_alloc(struct pd *pd, struct mr **out)
 		.access = IBV_ACCESS_LOCAL_WRITE,
 		.length = UINT64_MAX,
 	};
-	int rc = use(pd->core);
+	int rc = like_lacks(LIKE_NULL_MR, "alloc_null_mr");
 
+	if (!rc)
+		rc = use_null_memory(pd->core);
 	if (rc)
 		return rc;
 	rc = mr_make(pd, &mkey, out);

@@ -14,6 +14,7 @@
 
 #include "sys/waiter_testing.h"
 #include "verbs/core.h"
+#include "verbs/device.h"
 #include "verbs/exports.h"
 #include "verbs/mr.h"
 
@@ -480,6 +481,30 @@ static void every_refusal_has_words(void **state)
 		assert_true(mr_why_str((enum mr_why)i)[0] != '?');
 }
 
+/* URNIC_LIKE: what is on demand is not pinned. */
+static void pins_follow_a_rereg(void **state)
+{
+	uint8_t *at = map(1, PROT_READ | PROT_WRITE);
+	struct mr *mr;
+
+	(void)state;
+	begin();
+	caps.as_hardware = true;
+	mr = reg(at, 4096, (uintptr_t)at, RW);
+	assert_int_equal(core.counts.pinned, 1);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				  RW | IBV_ACCESS_ON_DEMAND),
+			 0);
+	assert_int_equal(core.counts.pinned, 0);
+	assert_int_equal(mr_rereg(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RW), 0);
+	assert_int_equal(core.counts.pinned, 1);
+	assert_int_equal(mr_dereg(mr), 0);
+	assert_int_equal(core.counts.pinned, 0);
+	caps.as_hardware = false;
+	munmap(at, 4096);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_bad_rereg_changes_nothing),
 		cmocka_unit_test(dereg_waits_for_the_turn),
 		cmocka_unit_test(every_refusal_has_words),
+		cmocka_unit_test(pins_follow_a_rereg),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

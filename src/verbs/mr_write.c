@@ -27,7 +27,7 @@ int mr_write_protected(struct core *core, uint32_t key, uint8_t *host, const voi
 
 /* Not one atomic store: atomics are atomic only among those of this NIC, which the
  * turn serialises. */
-static int replace(struct core *core, uint32_t key, uint64_t *at, uint64_t with)
+static int replace_word(struct core *core, uint32_t key, uint64_t *at, uint64_t with)
 {
 	return mr_write(core, key, (uint8_t *)at, &with, sizeof(with));
 }
@@ -40,7 +40,7 @@ int mr_cmp_swap(struct core *core, uint32_t key, uint64_t *at, uint64_t compare,
 	if (guard_cmp_swap(at, compare, swap, orig) == 0)
 		return 0;
 	if (guard_copy(&was, at, sizeof(was)) != 0 ||
-	    (was == compare && replace(core, key, at, swap) != 0))
+	    (was == compare && replace_word(core, key, at, swap) != 0))
 		return -EFAULT;
 	*orig = was;
 	return 0;
@@ -54,7 +54,7 @@ int mr_fetch_add(struct core *core, uint32_t key, uint64_t *at, uint64_t add,
 	if (guard_fetch_add(at, add, orig) == 0)
 		return 0;
 	if (guard_copy(&was, at, sizeof(was)) != 0 ||
-	    replace(core, key, at, was + add) != 0)
+	    replace_word(core, key, at, was + add) != 0)
 		return -EFAULT;
 	*orig = was;
 	return 0;

@@ -7,6 +7,7 @@
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 #include "verbs/mkey.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
@@ -24,6 +25,8 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **out)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return -EINVAL;
+	if (like_lacks(LIKE_MW, "alloc_mw"))
+		return -EOPNOTSUPP;
 	rc = count_up(&core->counts.mws, caps.max_mw);
 	if (rc)
 		return rc;

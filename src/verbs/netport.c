@@ -12,6 +12,12 @@
 
 enum { GID_LINK_LOCAL, GID_FIRST_V4, GID_OTHERS };
 
+/* The index of GID n. */
+static int index_of(int n)
+{
+	return caps.v1_gids ? 2 * n + 1 : n;
+}
+
 static bool is_link_local(const struct netdev *net, const uint8_t ip[16])
 {
 	static const uint8_t loopback[16] = { [15] = 1 };
@@ -48,7 +54,7 @@ static bool in_table(const struct gid_entry *gid, const uint8_t ip[16])
 	return false;
 }
 
-static void put(struct gid_entry *e, const uint8_t ip[16], bool local_only)
+static void put_gid(struct gid_entry *e, const uint8_t ip[16], bool local_only)
 {
 	memset(e, 0, sizeof(*e));
 	memcpy(e->gid.raw, ip, 16);
@@ -73,7 +79,7 @@ static void put_synthesised(struct gid_entry *e, const struct netdev *net)
 		ip[12] = 0xfe;
 		memcpy(ip + 13, net->mac + 3, 3);
 	}
-	put(e, ip, true);
+	put_gid(e, ip, true);
 }
 
 /* Puts the first address of net that fits and is not in the table yet. */
@@ -84,29 +90,30 @@ static void put_first(struct gid_entry *gid, int index, const struct netdev *net
 		const uint8_t *ip = net->addr[i].ip;
 
 		if (fits(net, ip) && !in_table(gid, ip))
-			put(&gid[index], ip, false);
+			put_gid(&gid[index], ip, false);
 	}
 }
 
 static bool is_for_v1(int index)
 {
-	return index >= GID_V1 && index < 2 * GID_V1;
+	return !caps.v1_gids && index >= GID_V1 && index < 2 * GID_V1;
 }
 
 static void put_others(struct gid_entry *gid, bool v1, const struct netdev *net)
 {
-	int at = GID_OTHERS;
+	int n = GID_OTHERS;
 
 	for (unsigned i = 0; i < addrs(net); i++) {
 		const uint8_t *ip = net->addr[i].ip;
 
 		if (in_table(gid, ip))
 			continue;
-		while (at < GID_TABLE && (gid[at].used || (v1 && is_for_v1(at))))
-			at++;
-		if (at == GID_TABLE)
+		while (index_of(n) < GID_TABLE &&
+		       (gid[index_of(n)].used || (v1 && is_for_v1(n))))
+			n++;
+		if (index_of(n) >= GID_TABLE)
 			return;
-		put(&gid[at], ip, false);
+		put_gid(&gid[index_of(n)], ip, false);
 	}
 }
 
@@ -118,7 +125,7 @@ static void put_mac(struct gid_entry *e, const struct netdev *net)
 	uint8_t ip[16] = { 0 };
 
 	memcpy(ip, net->loopback ? loopback : net->mac, 6);
-	put(e, ip, false);
+	put_gid(e, ip, false);
 	e->ifindex = net->ifindex;
 }
 
@@ -140,23 +147,36 @@ static void put_v1(struct gid_entry *gid)
 	}
 }
 
+/* Adds one to each entry, in front of it; offered: packets of RoCE v1 can be sent. */
+static void put_v1_first(struct gid_entry *gid, bool offered)
+{
+	for (int i = 1; i < GID_TABLE; i += 2) {
+		gid[i - 1] = gid[i];
+		gid[i - 1].v1 = gid[i].used && offered && !gid[i].local_only;
+		gid[i - 1].said_v1 = gid[i].used && !gid[i - 1].v1;
+	}
+}
+
 static void refresh(struct gid_entry *gid, const struct netdev *net)
 {
 	const bool v1 = offers_v1(net);
 
 	for (int i = 0; i < GID_TABLE; i++)
-		if (gid[i].local_only || gid[i].v1 || !has_addr(net, gid[i].gid.raw))
+		if (gid[i].local_only || gid_is_v1(&gid[i]) ||
+		    !has_addr(net, gid[i].gid.raw))
 			memset(&gid[i], 0, sizeof(gid[i]));
-	put_first(gid, GID_LINK_LOCAL, net, is_link_local);
-	if (!gid[GID_LINK_LOCAL].used)
-		put_synthesised(&gid[GID_LINK_LOCAL], net);
-	put_first(gid, GID_FIRST_V4, net, is_first_v4);
+	put_first(gid, index_of(GID_LINK_LOCAL), net, is_link_local);
+	if (!gid[index_of(GID_LINK_LOCAL)].used)
+		put_synthesised(&gid[index_of(GID_LINK_LOCAL)], net);
+	put_first(gid, index_of(GID_FIRST_V4), net, is_first_v4);
 	if (!net->one_gid)
 		put_others(gid, v1, net);
 	for (int i = 0; i < GID_TABLE; i++)
 		if (gid[i].used)
 			gid[i].ifindex = net->ifindex;
-	if (v1)
+	if (caps.v1_gids)
+		put_v1_first(gid, v1);
+	else if (v1)
 		put_v1(gid);
 }
 
@@ -182,11 +202,12 @@ static struct port blank(const struct device_kind *kind)
 			IBV_PORT_CM_SUP | (kind->mac_gid ? 0 : IBV_PORT_IP_BASED_GIDS),
 		.pkeys = kind->datagrams,
 		.pkey = { kind->datagrams ? PKEY_DEFAULT : 0 },
-		.gids = kind->mac_gid ? 1 : GID_TABLE,
+		.gids = kind->mac_gid ? 1 : caps.max_gids,
 	};
 }
 
-static void fill(struct port *p, const struct device_kind *kind, const struct netdev *net)
+static void fill_gids(struct port *p, const struct device_kind *kind,
+		      const struct netdev *net)
 {
 	p->number = net->ifindex;
 	p->active = net->running;
@@ -208,7 +229,7 @@ unsigned device_update(struct device *dev, const struct netdev *net)
 	struct port port = device_port(dev);
 
 	if (net) {
-		fill(&port, dev->kind, net);
+		fill_gids(&port, dev->kind, net);
 	} else {
 		port.active = false;
 		memset(port.gid, 0, sizeof(port.gid));
@@ -250,7 +271,7 @@ bool device_has_ip(struct device *dev, const uint8_t ip[16])
 
 static_assert(DEVICE_KINDS == 3,
 	      "each kind for which device_on_netdev() is a row; blank() "
-	      "and fill() have its port's attributes");
+	      "and fill_gids() have its port's attributes");
 const struct device_kind *const netdev_kinds[NETDEV_KINDS] = {
 	&device_roce,
 	&device_iwarp,
@@ -276,7 +297,7 @@ int device_create(const struct device_kind *kind, const struct netdev *net,
 		return -ENOMEM;
 	port.speed = (id ? id : &identity_default)->speed;
 	port.width = (id ? id : &identity_default)->width;
-	fill(&port, kind, net);
+	fill_gids(&port, kind, net);
 	device_init(&nd->dev, kind, net->name, guid_from_mac(net->mac), &port, id);
 	nd->present = true;
 	nd->net = *net;

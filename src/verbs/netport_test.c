@@ -200,12 +200,80 @@ static void an_interface_that_is_made_anew(void **state)
 	test_close(&t);
 }
 
+/* As an adapter has them that speaks both: v1 in front of v2. */
+static void each_is_there_twice(void **state)
+{
+	struct netdev net = test_netdev();
+	struct gid_entry e;
+	struct test_ctx t;
+
+	(void)state;
+	caps.v1_gids = true;
+	test_open(&t);
+	test_add_addr(&net, V4B);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
+	for (int twice = 0; twice < 2; twice++) {
+		assert_true(at(t.dev, 0, TEST_LL) && at(t.dev, 1, TEST_LL));
+		assert_true(at(t.dev, 2, TEST_V4) && at(t.dev, 3, TEST_V4));
+		assert_true(at(t.dev, 4, TEST_V6) && at(t.dev, 5, TEST_V6));
+		assert_true(at(t.dev, 6, V4B) && at(t.dev, 7, V4B));
+		assert_true(is_free(t.dev, 8) && is_free(t.dev, 9));
+		for (int i = 0; i < 8; i++) {
+			assert_int_equal(device_query_gid(t.dev, 1, i, &e), 0);
+			assert_int_equal(gid_is_v1(&e), i % 2 == 0);
+			assert_false(e.v1);
+		}
+		assert_int_equal(device_update(t.dev, &net), 0);
+	}
+	/* An index stays, and both entries of an address go with it. */
+	net.naddrs = 0;
+	test_add_addr(&net, V4B);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
+	assert_true(is_free(t.dev, 4) && is_free(t.dev, 5));
+	assert_true(at(t.dev, 6, V4B) && at(t.dev, 7, V4B));
+	/* Where packets of v1 can be sent, they are. */
+	net.v1 = true;
+	assert_int_equal(device_update(t.dev, &net), 0);
+	assert_int_equal(device_query_gid(t.dev, 1, 6, &e), 0);
+	assert_true(e.v1 && !e.said_v1);
+	assert_int_equal(device_query_gid(t.dev, 1, 7, &e), 0);
+	assert_false(gid_is_v1(&e));
+	test_close(&t);
+	caps.v1_gids = false;
+}
+
+/* The last entries of the table are used, and none beyond. */
+static void a_full_table_has_pairs(void **state)
+{
+	struct netdev net = test_netdev();
+	struct gid_entry e;
+	struct test_ctx t;
+
+	(void)state;
+	caps.v1_gids = true;
+	for (uint8_t i = 0; i < GID_TABLE / 2 + 4; i++) {
+		uint8_t ip[16] = { 0x20, 1, 0xd, 0xb8, [14] = 9, [15] = i };
+
+		test_add_addr(&net, (const char *)ip);
+	}
+	test_open(&t);
+	assert_int_equal(device_update(t.dev, &net), PORT_GID);
+	for (int i = 0; i < GID_TABLE; i++) {
+		assert_int_equal(device_query_gid(t.dev, 1, i, &e), 0);
+		assert_true(e.used);
+	}
+	test_close(&t);
+	caps.v1_gids = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_interface_that_is_made_anew),
 		cmocka_unit_test(addresses_have_their_places),
 		cmocka_unit_test(an_address_keeps_its_index),
+		cmocka_unit_test(each_is_there_twice),
+		cmocka_unit_test(a_full_table_has_pairs),
 		cmocka_unit_test(without_ipv6_there_is_a_local_gid_0),
 		cmocka_unit_test(loopback_has_its_own_gid_0),
 		cmocka_unit_test(a_full_table_takes_no_more),

@@ -20,7 +20,7 @@ static uint8_t *reserve(int prot)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-static bool fill(uint8_t *sink)
+static bool fill_sink(uint8_t *sink)
 {
 	int fd = fd_memory("urnic-null", PIECE);
 	bool ok = fd >= 0;
@@ -47,7 +47,7 @@ int null_memory_use(struct null_memory *m)
 	if (!m->users) {
 		m->zeroes = reserve(PROT_READ);
 		m->sink = reserve(PROT_NONE);
-		if (!m->zeroes || !m->sink || !fill(m->sink)) {
+		if (!m->zeroes || !m->sink || !fill_sink(m->sink)) {
 			unmap(m);
 			return -ENOMEM;
 		}

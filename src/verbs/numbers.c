@@ -20,7 +20,7 @@ void numbers_fini(struct numbers *n)
 	free((void *)n->object);
 }
 
-static int fill(struct numbers *n)
+static int fill_numbers(struct numbers *n)
 {
 	n->free = calloc(PLACES, sizeof(*n->free));
 	if (!n->free)
@@ -32,7 +32,7 @@ static int fill(struct numbers *n)
 
 /* Draws the index at the next place from those that were never given. They lie behind
  * it: an index that was freed is put before it until all have been given once. */
-static void draw(struct numbers *n)
+static void draw_numbers(struct numbers *n)
 {
 	uint32_t from = n->next + secret_below(&n->secret, PLACES - n->next);
 	uint16_t index = n->free[from];
@@ -44,10 +44,10 @@ static void draw(struct numbers *n)
 
 int numbers_next(struct numbers *n, uint32_t *index)
 {
-	if (n->count == PLACES || (!n->free && fill(n)))
+	if (n->count == PLACES || (!n->free && fill_numbers(n)))
 		return -ENOMEM;
 	if (n->next == n->drawn)
-		draw(n);
+		draw_numbers(n);
 	*index = n->free[n->next];
 	return 0;
 }

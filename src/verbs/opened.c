@@ -33,7 +33,7 @@ struct opened {
 	struct share_msg ask, answer;
 };
 
-static struct opened *find(const struct core *core, uint16_t slot, uint32_t id)
+static struct opened *find_opened(const struct core *core, uint16_t slot, uint32_t id)
 {
 	list_for(n, &core->xrc.share->opened)
 	{
@@ -45,7 +45,7 @@ static struct opened *find(const struct core *core, uint16_t slot, uint32_t id)
 	return NULL;
 }
 
-static void forget(struct opened *o)
+static void forget_opened(struct opened *o)
 {
 	list_del(&o->node);
 	free(o);
@@ -60,7 +60,7 @@ static void raise(struct opened *o, uint32_t events)
 }
 
 /* Marks an open handle as ended: its QP no longer exists. */
-static void end(struct core *core, struct opened *o)
+static void end_opened(struct core *core, struct opened *o)
 {
 	if (!o->ended) {
 		o->ended = true;
@@ -74,15 +74,15 @@ static void end(struct core *core, struct opened *o)
 static void end_or_forget(struct core *core, struct opened *o)
 {
 	if (o->qp)
-		end(core, o);
+		end_opened(core, o);
 	else
-		forget(o);
+		forget_opened(o);
 }
 
 /* --- questions --------------------------------------------------------------------- */
 
 /* Sends the question to the QP's process. True: there will be no answer. */
-static bool say(struct core *core, struct opened *o) REQUIRES(core->turn)
+static bool send_question(struct core *core, struct opened *o) REQUIRES(core->turn)
 {
 	share_again(core->xrc.share, SHARE_UNANSWERED_NS);
 	return share_pass(core, o->slot, &o->ask) == -ESRCH;
@@ -134,8 +134,8 @@ static int question(struct core *core, struct opened *o, uint8_t op, int mask,
 	turn_take(&core->turn);
 	if (!o->ended) {
 		ask_for(o, op, mask, attr);
-		if (say(core, o))
-			end(core, o);
+		if (send_question(core, o))
+			end_opened(core, o);
 		rc = await(core, o);
 	}
 	if (!rc)
@@ -161,7 +161,7 @@ static void disown(struct core *core, uint16_t slot, const struct share_msg *m)
 
 void opened_answered(struct core *core, uint16_t slot, const struct share_msg *m)
 {
-	struct opened *o = find(core, slot, m->id);
+	struct opened *o = find_opened(core, slot, m->id);
 
 	if (!o && m->op == SHARE_OPEN && !m->rc) /* the open was given up */
 		disown(core, slot, m);
@@ -172,7 +172,7 @@ void opened_answered(struct core *core, uint16_t slot, const struct share_msg *m
 	if (m->op == SHARE_OPEN && !m->rc)
 		o->open = true;
 	if (!o->qp)
-		forget(o);
+		forget_opened(o);
 	lock_changed(&core->xrc.share->answered);
 }
 
@@ -185,8 +185,8 @@ void opened_again(struct core *core)
 
 		/* If the QP is in this process, the answer comes within the call, and
 		 * o may be freed then. */
-		if (o->asking && say(core, o) && closed)
-			forget(o);
+		if (o->asking && send_question(core, o) && closed)
+			forget_opened(o);
 	}
 	lock_changed(&core->xrc.share->answered); /* wakes the waiting thread, which
 						   * checks its deadline */
@@ -197,7 +197,7 @@ void opened_again(struct core *core)
 
 void opened_told(struct core *core, uint16_t slot, const struct share_msg *m)
 {
-	struct opened *o = find(core, slot, m->id);
+	struct opened *o = find_opened(core, slot, m->id);
 
 	if (!o)
 		return;
@@ -220,13 +220,13 @@ void opened_gone(struct core *core, uint16_t slot)
 void opened_close_all(struct core *core)
 {
 	list_for_safe(n, &core->xrc.share->opened)
-		forget(container_of(n, struct opened, node));
+		forget_opened(container_of(n, struct opened, node));
 }
 
 /* --- verbs
  * ------------------------------------------------------------------------------ */
 
-static int check(const struct context *ctx, const struct ibv_qp_open_attr *attr)
+static int check_attr(const struct context *ctx, const struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed =
 		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
@@ -270,11 +270,11 @@ static void let_go(struct core *core, struct opened *o)
 	turn_take(&core->turn);
 	o->qp = NULL;
 	if (o->ended) {
-		forget(o);
+		forget_opened(o);
 	} else {
 		ask_for(o, SHARE_CLOSE, 0, NULL);
-		if (say(core, o))
-			forget(o);
+		if (send_question(core, o))
+			forget_opened(o);
 	}
 	turn_give(&core->turn);
 	core->xrc.share->ops->settle(core->xrc.share->arg);
@@ -291,7 +291,7 @@ int opened_open(struct context *ctx, const struct ibv_qp_open_attr *attr, struct
 	};
 	struct core *core = ctx->core;
 	struct qp *qp;
-	int rc = check(ctx, attr);
+	int rc = check_attr(ctx, attr);
 
 	if (rc)
 		return rc;

@@ -29,8 +29,8 @@ static const char no_grh[] =
 	"cannot run on RoCE)";
 
 /* Returns why attr leads to no peer, or NULL. */
-static const char *refuse(struct device *dev, const struct ibv_ah_attr *attr,
-			  struct gid_entry *sgid)
+static const char *refuse_attr(struct device *dev, const struct ibv_ah_attr *attr,
+			       struct gid_entry *sgid)
 {
 	if (!attr->is_global && device_needs_grh(dev))
 		return no_grh;
@@ -69,7 +69,7 @@ static const char *resolve(const struct context *ctx, const struct ibv_ah_attr *
 			   struct link_addr *out)
 {
 	struct gid_entry sgid = { 0 };
-	const char *why = refuse(ctx->dev, attr, &sgid);
+	const char *why = refuse_attr(ctx->dev, attr, &sgid);
 	const struct link_to to = {
 		.grh = attr->is_global,
 		.sgid = sgid.gid.raw,
@@ -97,7 +97,7 @@ static int best_gid(struct device *dev, struct gid_entry *gid)
 	int best = -1;
 
 	for (int i = 0; i < device_gids(dev); i++) {
-		if (device_query_gid(dev, 1, i, &e) || !e.used || e.v1)
+		if (device_query_gid(dev, 1, i, &e) || !e.used || gid_is_v1(&e))
 			continue;
 		if (best >= 0 && memcmp(e.gid.raw, v4, sizeof(v4)) != 0)
 			continue;
@@ -110,7 +110,7 @@ static int best_gid(struct device *dev, struct gid_entry *gid)
 }
 
 /* "; use GID index 1 (192.0.2.1)" */
-static void advise(struct device *dev, char *text, size_t size)
+static void name_best_gid(struct device *dev, char *text, size_t size)
 {
 	char ip[INET6_ADDRSTRLEN];
 	struct gid_entry gid;
@@ -137,7 +137,7 @@ int path_resolve(const struct context *ctx, const struct ibv_ah_attr *attr,
 			     !atomic_exchange(&ctx->dev->gid_told, true);
 
 		if (why == no_gid || why == no_grh)
-			advise(ctx->dev, cure, sizeof(cure));
+			name_best_gid(ctx->dev, cure, sizeof(cure));
 		log_at(first ? LOG_WARN : LOG_INFO,
 		       "%s: address (sgid_index %u, port %u) refused: %s%s",
 		       ctx->dev->ibv.name, attr->grh.sgid_index, attr->port_num, why,

@@ -8,6 +8,7 @@
 #include "sys/log.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 
 struct pd *pd_of(struct ibv_pd *ibv)
 {
@@ -21,10 +22,14 @@ struct td *td_of(struct ibv_td *ibv)
 
 int pd_alloc(struct core *core, struct ibv_context *ctx, struct pd **out)
 {
+	char whose[LIKE_TEXT];
 	struct pd *pd;
 
-	if (count_up(&core->counts.pds, caps.max_pd))
+	if (count_up(&core->counts.pds, caps.max_pd)) {
+		log_info("alloc_pd refused: %u protection domains are there%s",
+			 caps.max_pd, like_limit_text(LIKE_max_pd, whose));
 		return -ENOMEM;
+	}
 	pd = calloc(1, sizeof(*pd));
 	if (!pd) {
 		count_down(&core->counts.pds);

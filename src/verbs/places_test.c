@@ -119,7 +119,8 @@ static void receives_return_one_by_one(void **state)
 	for (int i = 0; i < 7; i++)
 		assert_true(receive(qp));
 	lock_take(&qp->lock);
-	target_complete_first(qp, 0, false, 5);
+	target_complete_plain(qp, rq_take_first(&qp->rq), 1, &qp->rq.returned, 0, false,
+			      5);
 	lock_give(&qp->lock);
 	assert_int_equal(fix_recv(qp, 8), -ENOMEM);
 	for (uint64_t i = 0; i < 8; i++) {

@@ -12,7 +12,8 @@
 
 enum { GID_TABLE = 128, PKEY_TABLE = 128 };
 /* Where RoCE v1 is offered, index GID_V1 + n holds GID n as RoCE v1, for n below
- * GID_V1. The limit keeps indices below 64, since perftest takes no index above that. */
+ * GID_V1. The limit keeps indices below 64, since perftest takes no index above that.
+ * With caps.v1_gids GID n is at index 2n + 1, and as RoCE v1 at index 2n. */
 enum { GID_V1 = 32 };
 
 struct gid_entry {
@@ -21,7 +22,14 @@ struct gid_entry {
 	bool used;
 	bool local_only; /* made up from the MAC: not for use on the wire */
 	bool v1;	 /* RoCE v1; false on Ethernet: v2 */
+	bool said_v1;	 /* it is said to be of v1, and its packets are of v2 */
 };
+
+/* Is the type of the GID that of RoCE v1? */
+static inline bool gid_is_v1(const struct gid_entry *e)
+{
+	return e->v1 || e->said_v1;
+}
 
 struct port {
 	uint32_t number;    /* the owner's interface index; 0: none */

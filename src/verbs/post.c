@@ -54,7 +54,7 @@ static int post_one(struct qp *qp, const struct ibv_send_wr *wr)
 		rc = draft_value_sges(qp, (size_t)wr->num_sge, wr->sg_list);
 	else if (wr->send_flags & IBV_SEND_INLINE)
 		rc = draft_inline_sges(qp, (size_t)wr->num_sge, wr->sg_list);
-	else if (traits & WR_DATA)
+	else if (traits & (WR_DATA | WR_FEW))
 		rc = draft_sges(qp, (size_t)wr->num_sge, wr->sg_list);
 	if (!rc && qp->kind->address)
 		rc = qp->kind->address(qp, wr);
@@ -101,7 +101,7 @@ static inline bool post_plain(struct qp *qp, const struct ibv_send_wr *wr)
 	w->length = sge->length;
 	w->num_sge = 1;
 	w->opcode = IBV_WR_SEND;
-	w->flags = (uint8_t)(wr->send_flags | (qp->sig_all ? IBV_SEND_SIGNALED : 0));
+	w->flags = post_flags(qp, wr->send_flags);
 	w->imm = w->rkey = 0;
 	w->remote_addr = 0;
 	w->psn = w->npkts = w->done = 0;

@@ -18,7 +18,7 @@
 #include "verbs/srq_hooks.h"
 #include "verbs/wr_op.h"
 
-static void keep(struct qp *qp, int rc)
+static void keep_error(struct qp *qp, int rc)
 {
 	if (!qp->builder.err)
 		qp->builder.err = rc;
@@ -28,16 +28,18 @@ static void keep(struct qp *qp, int rc)
 static bool open_draft(struct qp *qp)
 {
 	if (!qp->builder.err && qp->sq.draft == qp->sq.head)
-		keep(qp,
-		     post_refuse(qp, "a setter (ibv_wr_set_...) was called before a work "
-				     "request was begun"));
+		keep_error(
+			qp,
+			post_refuse(qp,
+				    "a setter (ibv_wr_set_...) was called before a work "
+				    "request was begun"));
 	return !qp->builder.err;
 }
 
 static void end_open(struct qp *qp)
 {
 	if (!qp->builder.err && qp->sq.draft != qp->sq.head)
-		keep(qp, draft_end(qp));
+		keep_error(qp, draft_end(qp));
 }
 
 void post_start(struct qp *qp)
@@ -153,13 +155,15 @@ struct swqe *post_draft(struct qp *qp, enum ibv_wr_opcode opcode)
 
 	end_open(qp);
 	if (!qp->builder.err && op && !(op->send_op & qp->send_ops))
-		keep(qp,
-		     post_refuse(qp, "the operation is not in the QP's send_ops_flags"));
+		keep_error(
+			qp,
+			post_refuse(qp,
+				    "the operation is not in the QP's send_ops_flags"));
 	if (qp->sq.draft == qp->sq.room)
 		look_for_room(qp);
 	if (!qp->builder.err)
-		keep(qp, draft_begin(qp, op, opcode, qp->ex.wr_id,
-				     qp->ex.wr_flags & ~(unsigned)IBV_SEND_INLINE));
+		keep_error(qp, draft_begin(qp, op, opcode, qp->ex.wr_id,
+					   qp->ex.wr_flags & ~(unsigned)IBV_SEND_INLINE));
 	return qp->builder.err ? NULL : draft_last(&qp->sq);
 }
 
@@ -173,7 +177,7 @@ void post_sge(struct qp *qp, uint32_t lkey, uint64_t addr, uint32_t length)
 void post_sge_list(struct qp *qp, size_t n, const struct ibv_sge *list)
 {
 	if (open_draft(qp))
-		keep(qp, draft_sges(qp, n, list));
+		keep_error(qp, draft_sges(qp, n, list));
 }
 
 void post_inline(struct qp *qp, const void *addr, size_t length)
@@ -187,9 +191,9 @@ void post_inline_list(struct qp *qp, size_t n, const struct ibv_data_buf *list)
 {
 	if (!open_draft(qp))
 		return;
-	keep(qp, draft_inline(qp));
+	keep_error(qp, draft_inline(qp));
 	for (size_t i = 0; !qp->builder.err && i < n; i++)
-		keep(qp, draft_add_inline(qp, list[i].addr, list[i].length));
+		keep_error(qp, draft_add_inline(qp, list[i].addr, list[i].length));
 }
 
 void post_value(struct qp *qp, const void *value)
@@ -201,24 +205,24 @@ void post_value(struct qp *qp, const void *value)
 void post_flush(struct qp *qp, size_t len, uint8_t type, uint8_t level)
 {
 	if (open_draft(qp))
-		keep(qp, draft_flush(qp, len, type, level));
+		keep_error(qp, draft_flush(qp, len, type, level));
 }
 
 void post_ud(struct qp *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	if (open_draft(qp))
-		keep(qp, draft_ud(qp, ah, qpn, qkey));
+		keep_error(qp, draft_ud(qp, ah, qpn, qkey));
 }
 
 void post_srqn(struct qp *qp, uint32_t srqn)
 {
 	if (open_draft(qp))
-		keep(qp, draft_to_srq(qp, srqn));
+		keep_error(qp, draft_to_srq(qp, srqn));
 }
 
 void post_bind(struct qp *qp, struct ibv_mw *mw, uint32_t rkey,
 	       const struct ibv_mw_bind_info *info)
 {
 	if (open_draft(qp))
-		keep(qp, draft_bind(qp, mw, rkey, info));
+		keep_error(qp, draft_bind(qp, mw, rkey, info));
 }

@@ -15,6 +15,7 @@
 #include "sys/heap.h"
 #include "sys/lock.h"
 #include "verbs/core.h"
+#include "verbs/counters.h"
 #include "verbs/cq.h"
 #include "verbs/flush.h"
 #include "verbs/path.h"
@@ -112,6 +113,7 @@ struct qp_recv {
 	bool awaited;  /* verbs/await.h; not with an SRQ */
 	bool last_wqe; /* IBV_EVENT_QP_LAST_WQE_REACHED raised */
 	uint64_t held_wr_id;
+	uint32_t srqs;	  /* receives of an SRQ that were completed; free-running */
 	struct list node; /* in srq->awaiting, under srq->lock */
 };
 
@@ -124,12 +126,42 @@ struct qp_builder {
 	int err; /* first error of the drafts */
 };
 
+/* Requests by transport->at_once(); and what went out and came in otherwise: packets of
+ * RoCE with their bytes from the BTH on, segments in shared memory with their payload,
+ * FPDUs with the bytes of TCP. */
+struct traffic {
+	uint64_t done, done_bytes;
+	uint64_t sent, sent_bytes, got, got_bytes;
+};
+
+static inline void traffic_add(struct traffic *to, const struct traffic *t)
+{
+	to->done += t->done;
+	to->done_bytes += t->done_bytes;
+	to->sent += t->sent;
+	to->sent_bytes += t->sent_bytes;
+	to->got += t->got;
+	to->got_bytes += t->got_bytes;
+}
+
 /* The transport */
 struct qp_tp {
 	void *state;
 	/* Set by the transport when transport->at_once() may succeed. */
 	atomic_bool at_once;
-	uint64_t done, done_bytes; /* by transport->at_once() */
+	/* Guarded by the turn or the lock of the QP that guards its sending and
+	 * receiving. A QP that leaves its peer (shm/) moves it to qp->past. */
+	struct traffic traffic;
+};
+
+/* What the QP has done, for those who look (driver/dump_write.c). */
+struct qp_past {
+	struct traffic traffic;
+	uint64_t copied, copied_bytes; /* memory of the peer, by the kernel */
+	uint64_t event[IB_COUNTERS];   /* as counter[], of this QP */
+	/* Indices of the queues with 64 bits, brought up to date by each look. */
+	uint64_t posted, completed, received;
+	uint64_t posted_before; /* until the QP last left a peer (shm/peers.h) */
 };
 
 /* The engine's schedule (verbs/due.h) */
@@ -215,10 +247,25 @@ struct qp {
 	struct qp_tp tp;
 	uint64_t *
 		counter; /* its device's (verbs/counters.h), under the turn; ib sets it */
+	struct qp_past past;
 
 	struct qp_sched sched;
 	struct qp_xrc xrc;
 };
+
+/* Indices of queues have 32 bits; who looks often enough sees 64. Turn held. */
+static inline uint64_t qp_follow(uint64_t *seen, uint32_t index)
+{
+	*seen += (uint32_t)(index - (uint32_t)*seen);
+	return *seen;
+}
+
+/* How many requests were posted to the send queue; turn held. */
+static inline uint64_t qp_posted(struct qp *qp)
+{
+	return qp_follow(&qp->past.posted,
+			 __atomic_load_n(&qp->sq.head, __ATOMIC_RELAXED));
+}
 
 struct qp *qp_of(struct ibv_qp *ibv);
 struct qp *qp_of_ex(struct ibv_qp_ex *ibv);
@@ -247,6 +294,13 @@ int qp_post_nested(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **b
 /* In such a handler, too. Returns as qp_post_send(), but 1: a message waited for the
  * receive, and the QP is due. */
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* Counts an event of the QP, for it and for its device. */
+static inline void qp_count(struct qp *qp, enum ib_counter c, uint32_t n)
+{
+	qp->counter[c] += n;
+	qp->past.event[c] += n;
+}
 
 /* Returns the P_Key of the QP's packets. */
 uint16_t qp_pkey(const struct qp *qp);

@@ -11,6 +11,7 @@
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/due.h"
+#include "verbs/like.h"
 #include "verbs/mcast.h"
 #include "verbs/mr.h"
 #include "verbs/qp_kind.h"
@@ -21,16 +22,18 @@
 
 /* --- checks -------------------------------------------------------------- */
 
-static int refuse(int rc, const char *what, uint64_t bits, uint64_t known)
+static int refuse_bits(int rc, const char *what, uint64_t bits, uint64_t known)
 {
 	log_info("create_qp refused: %s is %#llx, of which %#llx is possible", what,
 		 (unsigned long long)bits, (unsigned long long)known);
 	return rc;
 }
 
-static int refuse_more(int rc, const char *what, unsigned value, unsigned limit)
+static int refuse_more(int rc, const char *what, unsigned value, unsigned limit,
+		       const char *whose)
 {
-	log_info("create_qp refused: %s is %u, and the limit is %u", what, value, limit);
+	log_info("create_qp refused: %s is %u, and the limit is %u%s", what, value, limit,
+		 whose);
 	return rc;
 }
 
@@ -39,18 +42,24 @@ static int check_caps(const struct ibv_qp_init_attr_ex *a)
 	const struct {
 		const char *name;
 		uint32_t value, limit;
+		enum like_limit like;
 	} want[] = {
-		{ "max_send_wr", a->cap.max_send_wr, caps.max_qp_wr },
-		{ "max_send_sge", a->cap.max_send_sge, caps.max_sge },
-		{ "max_inline_data", a->cap.max_inline_data, caps.max_inline },
-		{ "max_recv_wr", a->srq ? 0 : a->cap.max_recv_wr, caps.max_qp_wr },
-		{ "max_recv_sge", a->srq ? 0 : a->cap.max_recv_sge, caps.max_sge },
+		{ "max_send_wr", a->cap.max_send_wr, caps.max_qp_wr, LIKE_max_qp_wr },
+		{ "max_send_sge", a->cap.max_send_sge, caps.max_sge, LIKE_max_sge },
+		{ "max_inline_data", a->cap.max_inline_data, caps.max_inline,
+		  LIKE_max_inline_data },
+		{ "max_recv_wr", a->srq ? 0 : a->cap.max_recv_wr, caps.max_qp_wr,
+		  LIKE_max_qp_wr },
+		{ "max_recv_sge", a->srq ? 0 : a->cap.max_recv_sge, caps.max_sge,
+		  LIKE_max_sge },
 	};
+	char whose[LIKE_TEXT];
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 		if (want[i].value > want[i].limit)
 			return refuse_more(-EINVAL, want[i].name, want[i].value,
-					   want[i].limit);
+					   want[i].limit,
+					   like_limit_text(want[i].like, whose));
 	return 0;
 }
 
@@ -78,11 +87,11 @@ static int check_flags(const struct ibv_qp_init_attr_ex *a)
 
 	if (!bad)
 		return 0;
-	return refuse(-EOPNOTSUPP,
-		      first < sizeof(names) / sizeof(names[0]) && names[first]
-			      ? names[first]
-			      : "create_flags",
-		      a->create_flags, known);
+	return refuse_bits(-EOPNOTSUPP,
+			   first < sizeof(names) / sizeof(names[0]) && names[first]
+				   ? names[first]
+				   : "create_flags",
+			   a->create_flags, known);
 }
 
 /* Refuses extensions that ask for something not supported. */
@@ -98,15 +107,20 @@ static int check_extensions(const struct context *ctx,
 	const uint32_t never = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
 
 	if (a->comp_mask & ~known)
-		return refuse(-EINVAL, "comp_mask", a->comp_mask, known);
+		return refuse_bits(-EINVAL, "comp_mask", a->comp_mask, known);
 	if (a->comp_mask & never)
-		return refuse(-EOPNOTSUPP, "comp_mask", a->comp_mask, known & ~never);
+		return refuse_bits(-EOPNOTSUPP, "comp_mask", a->comp_mask,
+				   known & ~never);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && check_flags(a))
 		return -EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER && a->max_tso_header)
-		return refuse_more(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0);
+		return refuse_more(-EOPNOTSUPP, "max_tso_header", a->max_tso_header, 0,
+				   "");
+	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	    like_lacks(LIKE_WR_API, "create_qp"))
+		return -EOPNOTSUPP;
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && a->send_ops_flags & ~ops)
-		return refuse(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags, ops);
+		return refuse_bits(-EOPNOTSUPP, "send_ops_flags", a->send_ops_flags, ops);
 	return 0;
 }
 
@@ -126,13 +140,15 @@ static int check_objects(const struct ibv_qp_init_attr_ex *a)
 
 static int check_init(const struct context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
-	const unsigned types = ctx->dev->kind->qp_types;
+	const unsigned types = kind_qp_types(ctx->dev->kind);
 	int rc;
 
+	if ((unsigned)a->qp_type < 32 && like_lacks_type(a->qp_type))
+		return -EOPNOTSUPP;
 	if ((unsigned)a->qp_type >= 32 || !(types & 1u << a->qp_type)) {
-		log_info(
-			"create_qp refused: qp_type is %d, which the device does not have",
-			(int)a->qp_type);
+		log_info("create_qp refused: qp_type is %d, which the device does not "
+			 "have",
+			 (int)a->qp_type);
 		return -EOPNOTSUPP;
 	}
 	rc = check_extensions(ctx, a);
@@ -198,7 +214,9 @@ static int queues_init(struct qp *qp, const struct ibv_qp_cap *cap)
 	rc = sq_init(&qp->sq, qp->in, &sends, own_sends(qp));
 	if (rc || qp->srq)
 		return rc;
-	rc = rq_init(&qp->rq, qp->in, cap->max_recv_wr, cap->max_recv_sge);
+	rc = rq_init(&qp->rq, qp->in,
+		     like_depth(LIKE_DEPTH_max_recv_wr, cap->max_recv_wr, caps.max_qp_wr),
+		     cap->max_recv_sge);
 	if (rc)
 		sq_fini(&qp->sq);
 	return rc;
@@ -225,7 +243,7 @@ static int number_and_open(struct core *core, struct qp *qp) REQUIRES(core->turn
 	int rc;
 
 	if (count >= caps.max_qp)
-		return refuse_more(-ENOMEM, "number of QPs", count + 1, caps.max_qp);
+		return refuse_more(-ENOMEM, "number of QPs", count + 1, caps.max_qp, "");
 	if (core->timers && heap_reserve(core->timers, count + 1))
 		return -ENOMEM;
 	rc = numbers_next(&core->qps, &index);
@@ -267,7 +285,7 @@ static void fill_ibv(struct qp *qp, const struct ibv_qp_init_attr_ex *a)
 	};
 }
 
-static void use(struct qp *qp, unsigned n)
+static void count_users(struct qp *qp, unsigned n)
 {
 	if (qp->kind->use) {
 		qp->kind->use(qp, n);
@@ -280,7 +298,7 @@ static void use(struct qp *qp, unsigned n)
 		atomic_fetch_add(&qp->srq->users, n);
 }
 
-static void release(struct qp *qp)
+static void release_qp(struct qp *qp)
 {
 	sq_fini(&qp->sq);
 	rq_fini(&qp->rq);
@@ -290,8 +308,8 @@ static void release(struct qp *qp)
 		context_free(qp->ctx, qp);
 }
 
-static struct qp *make(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
-		       const struct transport *transport)
+static struct qp *make_qp(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
+			  const struct transport *transport)
 {
 	struct qp *qp = calloc(1, sizeof(*qp));
 
@@ -346,19 +364,19 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 	rc = check_init(ctx, &a);
 	if (rc)
 		return rc;
-	qp = make(ctx, &a, transport);
+	qp = make_qp(ctx, &a, transport);
 	if (!qp)
 		return -ENOMEM;
 	turn_take(&core->turn);
 	rc = number_and_open(core, qp);
 	turn_give(&core->turn);
 	if (rc) {
-		release(qp);
+		release_qp(qp);
 		return rc;
 	}
 	if (qp->in)
 		pd_use(qp->in);
-	use(qp, 1);
+	count_users(qp, 1);
 	live_add(&qp->live, LIVE_QP, ctx->ibv);
 	attr->cap = qp->init.cap;
 	*out = qp;
@@ -368,20 +386,20 @@ int qp_create(struct context *ctx, struct ibv_qp_init_attr_ex *attr,
 struct qp *qp_make_handle(struct context *ctx, const struct ibv_qp_init_attr_ex *a,
 			  uint32_t qpn)
 {
-	struct qp *qp = make(ctx, a, NULL);
+	struct qp *qp = make_qp(ctx, a, NULL);
 
 	if (!qp)
 		return NULL;
 	qp->qpn = qp->ex.qp_base.qp_num = qp->ex.qp_base.handle = qpn;
 	qp->ex.qp_base.state = IBV_QPS_UNKNOWN;
-	use(qp, 1);
+	count_users(qp, 1);
 	return qp;
 }
 
 void qp_free_handle(struct qp *qp)
 {
-	use(qp, (unsigned)-1);
-	release(qp);
+	count_users(qp, (unsigned)-1);
+	release_qp(qp);
 }
 
 /* --- destroy ------------------------------------------------------------- */
@@ -410,8 +428,8 @@ void qp_end(struct qp *qp)
 {
 	unhook(qp->core, qp);
 	mw_forget_qp(qp->core, qp->qpn);
-	use(qp, (unsigned)-1);
-	release(qp);
+	count_users(qp, (unsigned)-1);
+	release_qp(qp);
 }
 
 int qp_destroy(struct qp *qp)
@@ -439,9 +457,9 @@ int qp_destroy(struct qp *qp)
 
 	qp_forget_cqes(qp);
 	async_forget(qp->ctx, &qp->ex.qp_base);
-	use(qp, (unsigned)-1);
+	count_users(qp, (unsigned)-1);
 	in = qp->in;
-	release(qp);
+	release_qp(qp);
 	if (in)
 		pd_unuse(in);
 	return 0;

@@ -12,6 +12,7 @@
 #include "verbs/complete.h"
 #include "verbs/core.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 #include "verbs/qp_kind.h"
@@ -81,29 +82,35 @@ static int check_numbers(const struct qp *qp, enum ibv_qp_state to,
 {
 	const unsigned pkeys = mask & IBV_QP_PKEY_INDEX ? device_pkeys(qp->dev) : 0;
 	/* clang-format off */
-	const struct { int bit; const char *name; uint32_t value, min, max; } v[] = {
-		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1 },
-		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, pkeys ? pkeys - 1 : 0 },
-		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff },
+	const struct { int bit; const char *name; uint32_t value, min, max;
+		       enum like_limit like; } v[] = {
+		{ IBV_QP_PORT, "port_num", a->port_num, 1, 1, LIKE_LIMITS },
+		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0, pkeys ? pkeys - 1 : 0, LIKE_LIMITS },
+		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, 0, 0xffffff, LIKE_LIMITS },
 		{ IBV_QP_PATH_MTU, "path_mtu (enum ibv_mtu)", a->path_mtu,
-		  IBV_MTU_256, IBV_MTU_4096 },
-		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31 },
-		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7 },
-		{ IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry, 0, 7 },
-		{ IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", a->min_rnr_timer, 0, 31 },
+		  IBV_MTU_256, IBV_MTU_4096, LIKE_LIMITS },
+		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 0, 31, LIKE_LIMITS },
+		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 0, 7, LIKE_LIMITS },
+		{ IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry, 0, 7, LIKE_LIMITS },
+		{ IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", a->min_rnr_timer, 0, 31, LIKE_LIMITS },
 		{ IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", a->max_rd_atomic,
-		  0, caps.max_rd_atomic },
+		  0, caps.max_rd_atomic, LIKE_max_qp_init_rd_atom },
 		{ IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic",
-		  a->max_dest_rd_atomic, 0, caps.max_rd_atomic },
+		  a->max_dest_rd_atomic, 0, caps.max_dest_rd_atomic,
+		  LIKE_max_qp_rd_atom },
 	};
 	/* clang-format on */
+	char whose[LIKE_TEXT];
 
 	if (mask & IBV_QP_PORT)
 		device_tell_port(qp->dev, a->port_num);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		if (mask & v[i].bit && (v[i].value < v[i].min || v[i].value > v[i].max)) {
-			refuse(qp, to, "%s %u (0x%x) is not within %u to %u", v[i].name,
-			       v[i].value, v[i].value, v[i].min, v[i].max);
+			refuse(qp, to, "%s %u (0x%x) is not within %u to %u%s", v[i].name,
+			       v[i].value, v[i].value, v[i].min, v[i].max,
+			       v[i].like == LIKE_LIMITS
+				       ? ""
+				       : like_limit_text(v[i].like, whose));
 			return -EINVAL;
 		}
 	return 0;
@@ -166,8 +173,8 @@ static uint32_t path_mtu(const struct qp *qp)
 	return mtu_bytes(port);
 }
 
-static int advance(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-		   const struct path *path, uint64_t now) REQUIRES(qp->lock)
+static int modify_wholly(struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+			 const struct path *path, uint64_t now) REQUIRES(qp->lock)
 {
 	const enum ibv_qp_state from = qp->state;
 	const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
@@ -250,7 +257,7 @@ int qp_modify_held(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint
 		qp_flush(qp, now);
 		return 0;
 	}
-	return advance(qp, attr, mask, &path, now);
+	return modify_wholly(qp, attr, mask, &path, now);
 }
 
 /* The state in the program's struct ibv_qp changes only where the program itself modifies

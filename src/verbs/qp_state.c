@@ -131,8 +131,8 @@ const struct qp_arrows qp_arrows_iwarp = {
 	iwarp_arrows, sizeof(iwarp_arrows) / sizeof(iwarp_arrows[0])
 };
 
-static const struct arrow *find(const struct qp_arrows *all, enum ibv_qp_type type,
-				enum ibv_qp_state from, enum ibv_qp_state to)
+static const struct arrow *find_arrow(const struct qp_arrows *all, enum ibv_qp_type type,
+				      enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	static const struct arrow bare; /* to RESET or ERR: see above */
 
@@ -150,7 +150,7 @@ int qp_check_modify(const struct qp_arrows *all, enum ibv_qp_type type,
 	const struct arrow *a;
 
 	mask &= ~IBV_QP_STATE;
-	a = find(all, type, from, to);
+	a = find_arrow(all, type, from, to);
 	if (!a || (mask & a->required) != a->required ||
 	    mask & ~(a->required | a->optional))
 		return -EINVAL;
@@ -221,7 +221,7 @@ static void add_ways(struct text *t, const struct qp_arrows *all, enum ibv_qp_ty
 	add(t, "from %s a QP of type %s goes to ", qp_state_name(from),
 	    qp_kind_of(type)->name);
 	for (enum ibv_qp_state to = IBV_QPS_RESET; to <= IBV_QPS_ERR; to++) {
-		if (!find(all, type, from, to))
+		if (!find_arrow(all, type, from, to))
 			continue;
 		add(t, "%s%s", before, qp_state_name(to));
 		before = ", ";
@@ -232,7 +232,7 @@ const char *qp_why_not(const struct qp_arrows *all, enum ibv_qp_type type,
 		       enum ibv_qp_state from, enum ibv_qp_state to, int mask,
 		       char text[QP_WHY_LEN])
 {
-	const struct arrow *a = find(all, type, from, to);
+	const struct arrow *a = find_arrow(all, type, from, to);
 	struct text t = { text, text + QP_WHY_LEN };
 	int missing, extra;
 

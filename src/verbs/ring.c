@@ -15,7 +15,7 @@ enum {
 	ALIGN = 64,
 };
 
-static void *take(size_t bytes)
+static void *alloc_zeroed(size_t bytes)
 {
 	void *ring;
 
@@ -26,7 +26,7 @@ static void *take(size_t bytes)
 	return ring == MAP_FAILED ? NULL : ring;
 }
 
-static void give(void *ring, size_t bytes)
+static void free_zeroed(void *ring, size_t bytes)
 {
 	if (bytes < MAP_FROM)
 		free(ring);
@@ -52,7 +52,7 @@ static void *take_in(struct pd *pd, size_t bytes)
 	if (!from)
 		return NULL;
 	if (from == IBV_ALLOCATOR_USE_DEFAULT) {
-		front = take(bytes);
+		front = alloc_zeroed(bytes);
 		return front ? front + 1 : NULL;
 	}
 	front = memset(from, 0, bytes);
@@ -71,7 +71,7 @@ static void give_back(struct pd *pd, void *from)
 void *ring_alloc(struct pd *pd, size_t n, size_t size)
 {
 	return pd_has_allocators(pd) ? take_in(pd, n * size + sizeof(union front))
-				     : take(n * size);
+				     : alloc_zeroed(n * size);
 }
 
 void ring_free(struct pd *pd, void *ring, size_t n, size_t size)
@@ -79,7 +79,7 @@ void ring_free(struct pd *pd, void *ring, size_t n, size_t size)
 	union front *front;
 
 	if (!pd_has_allocators(pd)) {
-		give(ring, n * size);
+		free_zeroed(ring, n * size);
 		return;
 	}
 	if (!ring)
@@ -88,5 +88,5 @@ void ring_free(struct pd *pd, void *ring, size_t n, size_t size)
 	if (front->from && pd->how.free)
 		give_back(pd, front->from);
 	else if (!front->from)
-		give(front, n * size + sizeof(*front));
+		free_zeroed(front, n * size + sizeof(*front));
 }

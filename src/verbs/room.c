@@ -6,7 +6,7 @@
 
 /* Returns the room's number. Two threads may each open a core at once: the first to
  * store a number decides. */
-static uint32_t number(struct room_key *p)
+static uint32_t key_number(struct room_key *p)
 {
 	static _Atomic uint32_t last;
 	uint32_t n = atomic_load(&p->n), mine;
@@ -19,7 +19,7 @@ static uint32_t number(struct room_key *p)
 
 void room_put(struct core *core, struct room_key *p, void *own)
 {
-	uint32_t n = number(p);
+	uint32_t n = key_number(p);
 
 	assert(n < CORE_ROOMS);
 	core->kept[n] = own;

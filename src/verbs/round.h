@@ -17,6 +17,9 @@ struct round {
 	bool must_hear; /* a timer waits for heard to advance */
 	uint32_t spent; /* work of this turn that sent nothing, in datagrams */
 	bool hurry;	/* send everything that might otherwise wait */
+	/* Much goes by a ring of this host, either way: more follows soon.  Set by who
+	 * reads or fills the ring in a turn, cleared when the engine's turn ends. */
+	bool bulk;
 };
 
 /* Has time `at` passed, with all packets that arrived by then taken in? If this

@@ -89,6 +89,12 @@ static inline const struct ibv_sge *rq_first(const struct rq *rq)
 		       : NULL;
 }
 
+/* Takes the receive that rq_first() returned; returns its wr_id. */
+static inline uint64_t rq_take_first(struct rq *rq)
+{
+	return rq->wqe[rq->tail++ & (rq->size - 1)].wr_id;
+}
+
 struct srq {
 	struct live live;
 	struct ibv_srq ibv;
@@ -134,5 +140,7 @@ int srq_post(struct srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
  * remain. */
 bool srq_pop(struct srq *srq, struct rwqe *out);
 bool srq_pop_locked(struct srq *srq, struct rwqe *out) REQUIRES(srq->lock);
+/* As srq_pop(), if the oldest receive has one SGE, of at least len bytes. */
+bool srq_pop_one(struct srq *srq, uint32_t len, uint64_t *wr_id, struct ibv_sge *sge);
 
 #endif

@@ -10,10 +10,14 @@
 #include "verbs/mr.h"
 #include "verbs/qp.h"
 
-static void refused(const struct qp *qp, const struct ibv_sge *sge, enum mr_why why)
+static void log_refused(const struct qp *qp, const struct ibv_sge *sge, int access,
+			enum mr_why why)
 {
 	log_info("QP 0x%06x: lkey 0x%08x, %u bytes at 0x%llx: %s", qp->qpn, sge->lkey,
 		 sge->length, (unsigned long long)sge->addr, mr_why_str(why));
+	if (checks)
+		checks->denied(qp->qpn, false, sge->lkey, sge->addr, sge->length, access,
+			       (int)why);
 }
 
 static int span_of_sges(struct qp *qp, const struct ibv_sge *sge, unsigned n, int access,
@@ -29,7 +33,7 @@ static int span_of_sges(struct qp *qp, const struct ibv_sge *sge, unsigned n, in
 		why = mr_check(qp->core, sge[i].lkey, qp->pd, qp->qpn, sge[i].addr,
 			       sge[i].length, access, &host);
 		if (why != MR_OK) {
-			refused(qp, &sge[i], why);
+			log_refused(qp, &sge[i], access, why);
 			return -EACCES;
 		}
 		out->v[out->n++] = (struct piece){ host, sge[i].length };
@@ -136,7 +140,7 @@ static int check_part(struct qp *qp, const struct pd *pd, const struct ibv_sge *
 				   sge->length, IBV_ACCESS_LOCAL_WRITE, host);
 
 	if (why != MR_OK)
-		refused(qp, sge, why);
+		log_refused(qp, sge, IBV_ACCESS_LOCAL_WRITE, why);
 	return why == MR_OK ? 0 : -EACCES;
 }
 

@@ -27,7 +27,7 @@ struct opener {
 
 /* --- openers ------------------------------------------------------------------ */
 
-static struct opener *find(const struct list *openers, uint16_t slot, uint32_t id)
+static struct opener *find_opener(const struct list *openers, uint16_t slot, uint32_t id)
 {
 	list_for(n, openers)
 	{
@@ -39,7 +39,7 @@ static struct opener *find(const struct list *openers, uint16_t slot, uint32_t i
 	return NULL;
 }
 
-static void forget(struct core *core, struct opener *o)
+static void forget_opener(struct core *core, struct opener *o)
 {
 	list_del(&o->node);
 	list_del(&o->all);
@@ -66,7 +66,7 @@ static void end_if_orphaned(struct qp *qp) REQUIRES(qp->core->turn)
 
 /* --- events to openers ---------------------------------------------------------- */
 
-static void tell(struct core *core, struct opener *o)
+static void tell_opener(struct core *core, struct opener *o)
 {
 	const struct share_msg m = {
 		.what = SHARE_TELL,
@@ -88,11 +88,12 @@ static void raise(struct qp *qp, enum ibv_event_type type)
 		struct opener *o = container_of(n, struct opener, node);
 
 		o->events |= 1u << type;
-		tell(qp->core, o);
+		tell_opener(qp->core, o);
 	}
 }
 
-static int add(struct core *core, uint16_t slot, struct qp *qp, const struct share_msg *m)
+static int add_opener(struct core *core, uint16_t slot, struct qp *qp,
+		      const struct share_msg *m)
 {
 	struct opener *o = NULL;
 
@@ -135,7 +136,8 @@ static int open_it(struct core *core, uint16_t slot, struct qp *qp,
 			    : "no target QP has that number");
 		return -EINVAL;
 	}
-	return find(&qp->xrc.openers, slot, m->id) ? 0 : add(core, slot, qp, m);
+	return find_opener(&qp->xrc.openers, slot, m->id) ? 0
+							  : add_opener(core, slot, qp, m);
 }
 
 static int modify(struct core *core, struct qp *qp, const struct share_msg *m)
@@ -157,7 +159,7 @@ static int close_it(struct core *core, struct opener *o) REQUIRES(core->turn)
 {
 	struct qp *qp = o->qp;
 
-	forget(core, o);
+	forget_opener(core, o);
 	turn_is_held(qp->core);
 	end_if_orphaned(qp);
 	return 0;
@@ -192,7 +194,7 @@ static struct qp *target(struct core *core, uint32_t qpn) REQUIRES(core->turn)
 void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 {
 	struct qp *qp = target(core, m->qpn);
-	struct opener *o = qp ? find(&qp->xrc.openers, slot, m->id) : NULL;
+	struct opener *o = qp ? find_opener(&qp->xrc.openers, slot, m->id) : NULL;
 	struct share_msg a = {
 		.what = SHARE_ANSWER,
 		.op = m->op,
@@ -208,7 +210,7 @@ void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 	a.rc = m->op == SHARE_OPEN ? open_it(core, slot, qp, m)
 				   : do_it(core, o, m, &a.attr);
 	if (m->op == SHARE_OPEN && !a.rc)
-		o = find(&qp->xrc.openers, slot, m->id);
+		o = find_opener(&qp->xrc.openers, slot, m->id);
 	if (o && m->op != SHARE_CLOSE)
 		o->said = a;
 	(void)share_pass(core, slot, &a); /* a lost answer is sent again when the
@@ -219,9 +221,9 @@ void shared_asked(struct core *core, uint16_t slot, const struct share_msg *m)
 
 static void tell_end(struct core *core, struct opener *o)
 {
-	tell(core, o);
+	tell_opener(core, o);
 	if (!o->events)
-		forget(core, o);
+		forget_opener(core, o);
 }
 
 /* Tells the openers that the QP ends. */
@@ -249,7 +251,7 @@ void shared_again(struct core *core)
 		if (!o->events)
 			continue;
 		if (o->qp)
-			tell(core, o);
+			tell_opener(core, o);
 		else
 			tell_end(core, o);
 	}
@@ -266,14 +268,14 @@ void shared_gone(struct core *core, uint16_t slot)
 		if (o->qp)
 			(void)close_it(core, o);
 		else
-			forget(core, o);
+			forget_opener(core, o);
 	}
 }
 
 void shared_close(struct core *core)
 {
 	list_for_safe(n, &core->xrc.share->openers)
-		forget(core, container_of(n, struct opener, all));
+		forget_opener(core, container_of(n, struct opener, all));
 }
 
 /* --- the creator's handle ------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "verbs/core.h"
 #include "verbs/cq.h"
 #include "verbs/device.h"
+#include "verbs/like.h"
 #include "verbs/mr.h"
 #include "verbs/rq.h"
 #include "verbs/srq_hooks.h"
@@ -19,7 +20,7 @@ struct srq *srq_of(struct ibv_srq *ibv)
 }
 
 /* Gives the SRQ a number. Returns 0, or -ENOMEM if max_srq exist. */
-static int add(struct core *core, struct srq *srq)
+static int number_srq(struct core *core, struct srq *srq)
 {
 	int rc = -ENOMEM;
 	uint32_t index;
@@ -48,7 +49,7 @@ static void take_off(struct srq *srq)
 
 /* Counts the SRQ as a user of its PD and CQ (n is 1), or no longer (n is
  * (unsigned)-1). */
-static void use(struct srq *srq, unsigned n)
+static void count_user(struct srq *srq, unsigned n)
 {
 	if (n == 1)
 		pd_use(srq->in);
@@ -60,10 +61,15 @@ static void use(struct srq *srq, unsigned n)
 
 static int check_attr(const struct ibv_srq_attr *attr)
 {
+	char whose[LIKE_TEXT];
+
+	if (like_lacks(LIKE_SRQ, "create_srq"))
+		return -EOPNOTSUPP;
 	if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr ||
 	    attr->max_sge > caps.max_srq_sge) {
-		log_info("create_srq refused: %u entries of %u SGEs (limits %u, %u)",
-			 attr->max_wr, attr->max_sge, caps.max_srq_wr, caps.max_srq_sge);
+		log_info("create_srq refused: %u entries of %u SGEs (limits %u, %u%s)",
+			 attr->max_wr, attr->max_sge, caps.max_srq_wr, caps.max_srq_sge,
+			 like_limit_text(LIKE_max_srq_sge, whose));
 		return -EINVAL;
 	}
 	return 0;
@@ -102,7 +108,10 @@ int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
 	srq->pd = pd_proper(pd);
 	srq->in = pd;
 	srq->cq = cq;
-	rc = rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge);
+	rc = rq_init(&srq->rq, pd,
+		     like_depth(LIKE_DEPTH_max_srq_wr, attr->attr.max_wr,
+				caps.max_srq_wr),
+		     attr->attr.max_sge);
 	if (rc)
 		goto free_srq;
 	lock_init(&srq->lock);
@@ -110,11 +119,11 @@ int srq_create_kind(struct context *ctx, struct pd *pd, struct cq *cq,
 	rc = hooks ? hooks->open(srq, how) : 0;
 	if (rc)
 		goto free_rq;
-	rc = add(ctx->core, srq);
+	rc = number_srq(ctx->core, srq);
 	if (rc)
 		goto free_kind;
 	fill_ibv(srq, attr->srq_context);
-	use(srq, 1);
+	count_user(srq, 1);
 	attr->attr.max_wr = srq->rq.cap;
 	attr->attr.max_sge = srq->rq.max_sge;
 	live_add(&srq->live, LIVE_SRQ, ctx->ibv);
@@ -156,7 +165,7 @@ int srq_destroy(struct srq *srq)
 	lock_give(&srq->lock);
 	if (srq->hooks)
 		srq->hooks->close(srq);
-	use(srq, (unsigned)-1);
+	count_user(srq, (unsigned)-1);
 	pthread_cond_destroy(&srq->ibv.cond);
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	context_free(srq->ctx, srq);
@@ -197,7 +206,10 @@ int srq_modify(struct srq *srq, struct ibv_srq_attr *attr, int mask)
 	if (mask & IBV_SRQ_MAX_WR) {
 		if (attr->max_wr == 0 || attr->max_wr > caps.max_srq_wr)
 			return refuse_modify(srq, "max_wr", attr->max_wr);
-		rc = rq_init(&other, srq->in, attr->max_wr, srq->rq.max_sge);
+		rc = rq_init(&other, srq->in,
+			     like_depth(LIKE_DEPTH_max_srq_wr, attr->max_wr,
+					caps.max_srq_wr),
+			     srq->rq.max_sge);
 		if (rc)
 			return rc;
 	}
@@ -281,6 +293,23 @@ bool srq_pop_locked(struct srq *srq, struct rwqe *out)
 	if (got)
 		look_at_limit(srq);
 	return got;
+}
+
+bool srq_pop_one(struct srq *srq, uint32_t len, uint64_t *wr_id, struct ibv_sge *sge)
+{
+	const struct ibv_sge *first;
+	bool fits;
+
+	lock_take(&srq->lock);
+	first = rq_first(srq_rq(srq));
+	fits = first && len <= first->length;
+	if (fits) {
+		*sge = *first;
+		*wr_id = rq_take_first(srq_rq(srq));
+		look_at_limit(srq);
+	}
+	lock_give(&srq->lock);
+	return fits;
 }
 
 bool srq_pop(struct srq *srq, struct rwqe *out)

@@ -4,9 +4,11 @@
 
 #include <stdio.h>
 
+#include "sys/checks.h"
 #include "verbs/core.h"
 #include "verbs/failure.h"
 #include "verbs/flush.h"
+#include "verbs/order.h"
 #include "verbs/qp.h"
 #include "verbs/sgl.h"
 #include "verbs/srq_hooks.h"
@@ -77,6 +79,39 @@ enum refusal target_fill_recv(struct qp *qp, struct target *t, const void *data,
 	return ACCEPTED;
 }
 
+/* A receive that refuses the message is the current one, so that target_fill_recv() says
+ * why. */
+bool target_take_shared(struct qp *qp, struct target *t, struct mr_found *into,
+			const uint8_t *payload, uint32_t len, bool solicited,
+			uint64_t now)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE;
+	struct srq *srq = qp->srq;
+	uint8_t *host = NULL;
+	struct ibv_sge sge;
+	uint64_t wr_id;
+
+	if (qp->hooks || t->have_recv || !srq_pop_one(srq, len, &wr_id, &sge))
+		return false;
+	if (len)
+		host = mr_again(qp->core, into, sge.lkey, sge.addr, len, access);
+	if (len && ((!host && mr_check_inside(qp->core, into, sge.lkey, srq->pd, sge.addr,
+					      len, access, &host) != MR_OK) ||
+		    mr_write(qp->core, sge.lkey, host, payload, len))) {
+		qp_hold_recv(qp, wr_id, false);
+		t->recv.wr_id = wr_id;
+		t->recv.length = sge.length;
+		t->recv.num_sge = 1;
+		t->recv.sge[0] = sge;
+		t->have_recv = true;
+		return false;
+	}
+	qp->recv.srqs++;
+	target_complete_plain(qp, wr_id, PLACE_SHARED, &srq->rq.returned, len, solicited,
+			      now);
+	return true;
+}
+
 enum refusal target_invalidate(struct qp *qp, uint32_t rkey)
 {
 	turn_is_held(qp->core);
@@ -115,9 +150,22 @@ void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_
 
 /* --- memory -------------------------------------------------------------- */
 
+/* A peer is about to write there, and has done so. */
+static inline void writes(const void *host, uint64_t len)
+{
+	if (__builtin_expect(checks != NULL, 0))
+		checks->wrote(host, len, false);
+}
+
+static inline void wrote(const void *host, uint64_t len)
+{
+	if (__builtin_expect(checks != NULL, 0))
+		checks->wrote(host, len, true);
+}
+
 /* Returns why as a refusal; if that is one, records the request's range for the log. */
-static enum refusal reached(struct target *t, enum mr_why why, uint32_t rkey, uint64_t va,
-			    uint64_t len, int access)
+static enum refusal noted(struct target *t, enum mr_why why, uint32_t rkey, uint64_t va,
+			  uint64_t len, int access)
 {
 	if (why == MR_OK)
 		return ACCEPTED;
@@ -129,21 +177,71 @@ static enum refusal reached(struct target *t, enum mr_why why, uint32_t rkey, ui
 	return REFUSED_KEY;
 }
 
-enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
-			  uint64_t len, int access, uint8_t **host)
+static enum refusal reached(const struct qp *qp, struct target *t, enum mr_why why,
+			    uint32_t rkey, uint64_t va, uint64_t len, int access)
 {
+	if (why != MR_OK && checks)
+		checks->denied(qp->qpn, true, rkey, va, len, access, (int)why);
+	return noted(t, why, rkey, va, len, access);
+}
+
+/* A request of a process of this host is about to be executed, in this part. */
+static void tell_access(const struct qp *qp, const struct target *t, uint32_t rkey,
+			uint64_t va, uint64_t len, int how, const void *host)
+{
+	const struct check_access a = {
+		.host = host,
+		.va = va,
+		.len = len,
+		.posted = t->source.posted,
+		.rkey = rkey,
+		.qpn = qp->attr.dest_qp_num,
+		.pid = t->source.pid,
+		.how = how,
+	};
+
+	if (checks && t->source.known)
+		checks->reaches(&a);
+}
+
+/* how: what the request does there, where that is not `access'; 0: it was accepted
+ * before, and no check is told */
+static enum refusal reach_as(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			     uint64_t len, int access, int how, uint8_t **host)
+{
+	enum mr_why seen;
+	enum refusal why;
+
 	*host = NULL;
 	if (len == 0)
 		return ACCEPTED;
-	return reached(t,
-		       mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host),
-		       rkey, va, len, access);
+	seen = mr_check(qp->core, rkey, qp->pd, qp->qpn, va, len, access, host);
+	why = how ? reached(qp, t, seen, rkey, va, len, access)
+		  : noted(t, seen, rkey, va, len, access);
+	if (__builtin_expect(checks_time, 0) && !why && how)
+		tell_access(qp, t, rkey, va, len, how, *host);
+	return why;
+}
+
+enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
+			  uint64_t len, int access, uint8_t **host)
+{
+	return reach_as(qp, t, rkey, va, len, access, access, host);
+}
+
+enum refusal target_reach_again(struct qp *qp, struct target *t, uint32_t rkey,
+				uint64_t va, uint64_t len, int access, uint8_t **host)
+{
+	return reach_as(qp, t, rkey, va, len, access, 0, host);
 }
 
 enum refusal target_allows(const struct qp *qp, int access)
 {
-	return ~qp->attr.qp_access_flags & (unsigned)access ? REFUSED_OPERATION
-							    : ACCEPTED;
+	if (__builtin_expect(!(~qp->attr.qp_access_flags & (unsigned)access), 1))
+		return ACCEPTED;
+	if (checks)
+		checks->denied(qp->qpn, true, 0, 0, 0, access, CHECK_DENIED_BY_QP);
+	return REFUSED_OPERATION;
 }
 
 enum refusal target_check(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
@@ -174,8 +272,14 @@ enum refusal target_place(struct qp *qp, struct target *t, uint32_t rkey, uint64
 	uint8_t *host;
 
 	why = target_reach(qp, t, rkey, va, n, IBV_ACCESS_REMOTE_WRITE, &host);
-	if (!why && n > 0 && mr_write(qp->core, rkey, host, data, n) != 0)
+	if (why || n == 0)
+		return why;
+	writes(host, n);
+	if (__builtin_expect(qp->core->order != NULL, 0)
+		    ? order_write(qp->core, rkey, host, data, n)
+		    : mr_write(qp->core, rkey, host, data, n))
 		why = REFUSED_MEMORY;
+	wrote(host, n);
 	return why;
 }
 
@@ -194,17 +298,22 @@ unsigned target_write_all(struct qp *qp, struct target *t, const void *const *da
 			  unsigned n, uint32_t len)
 {
 	const uint32_t most = t->write.left ? (t->write.left - 1) / len : 0;
+	const uint8_t *from;
 	uint8_t *host;
 	unsigned i;
 
 	if (n > most)
 		n = most;
-	if (n == 0 || target_reach(qp, t, t->write.rkey, t->write.va, (uint64_t)n * len,
-				   IBV_ACCESS_REMOTE_WRITE, &host))
+	if (n == 0 || qp->core->order ||
+	    target_reach(qp, t, t->write.rkey, t->write.va, (uint64_t)n * len,
+			 IBV_ACCESS_REMOTE_WRITE, &host))
 		return 0;
+	from = host;
+	writes(from, (uint64_t)n * len);
 	for (i = 0; i < n; i++, host += len)
 		if (mr_write(qp->core, t->write.rkey, host, data[i], len) != 0)
 			break;
+	wrote(from, (uint64_t)n * len);
 	t->write.va += (uint64_t)i * len;
 	t->write.left -= i * len;
 	return i;
@@ -220,7 +329,7 @@ static enum refusal check_word(struct qp *qp, struct target *t, uint32_t rkey,
 		return REFUSED_OPERATION;
 	if (va & 7) /* IBTA 9.4.5 */
 		return REFUSED_ALIGNMENT;
-	why = target_reach(qp, t, rkey, va, 8, access, &host);
+	why = reach_as(qp, t, rkey, va, 8, access, IBV_ACCESS_REMOTE_ATOMIC, &host);
 	if (!why && (uintptr_t)host & 7) /* the region's iova and address differ
 					  * modulo 8 */
 		why = REFUSED_ALIGNMENT;
@@ -244,17 +353,23 @@ enum refusal target_check_atomic_write(struct qp *qp, struct target *t, uint32_t
 enum refusal target_atomic_write(struct qp *qp, uint32_t rkey, uint64_t *at,
 				 const void *value)
 {
-	return mr_write(qp->core, rkey, (uint8_t *)at, value, sizeof(*at))
-		       ? REFUSED_MEMORY
-		       : ACCEPTED;
+	int rc;
+
+	writes(at, sizeof(*at));
+	rc = mr_write(qp->core, rkey, (uint8_t *)at, value, sizeof(*at));
+	wrote(at, sizeof(*at));
+	return rc ? REFUSED_MEMORY : ACCEPTED;
 }
 
 enum refusal target_atomic(struct qp *qp, uint32_t rkey, uint64_t *at,
 			   const uint64_t *compare, uint64_t swap_add, uint64_t *orig)
 {
-	int rc = compare ? mr_cmp_swap(qp->core, rkey, at, *compare, swap_add, orig)
-			 : mr_fetch_add(qp->core, rkey, at, swap_add, orig);
+	int rc;
 
+	writes(at, sizeof(*at));
+	rc = compare ? mr_cmp_swap(qp->core, rkey, at, *compare, swap_add, orig)
+		     : mr_fetch_add(qp->core, rkey, at, swap_add, orig);
+	wrote(at, sizeof(*at));
 	return rc ? REFUSED_MEMORY : ACCEPTED;
 }
 
@@ -282,7 +397,8 @@ enum refusal target_flush(struct qp *qp, struct target *t, uint32_t rkey, uint64
 	if (!access || target_allows(qp, access))
 		return REFUSED_OPERATION;
 	if (feth_level(feth) == IBV_FLUSH_MR)
-		why = reached(t, mr_check_whole(qp->core, rkey, qp->pd, qp->qpn, access),
+		why = reached(qp, t,
+			      mr_check_whole(qp->core, rkey, qp->pd, qp->qpn, access),
 			      rkey, va, 0, access);
 	else
 		why = target_reach(qp, t, rkey, va, len, access, &host);

@@ -43,12 +43,10 @@ void target_complete(struct qp *qp, struct target *t, struct cqe *cqe, bool soli
 void target_fail_recv(struct qp *qp, struct target *t, enum refusal why, uint64_t now)
 	REQUIRES(qp->lock);
 
-/* --- a message in one piece, and a receive of the QP's own with one SGE --- */
+/* --- a message in one piece, and a receive with one SGE ---------------------- */
 
-/* Copies the message into the next receive. The turn is held, so the region that is
- * found stays registered during the copy. *into: the region of the receive before.
- * Returns false with nothing changed if the receive is another one, or refuses the
- * message. */
+/* Copies the message into the QP's next receive. The turn is held, so the region that is
+ * found stays registered during the copy. */
 __attribute__((always_inline)) static inline bool target_fill_first(
 	struct qp *qp, struct mr_found *into, const uint8_t *payload, uint32_t len)
 	REQUIRES(qp->lock)
@@ -68,25 +66,46 @@ __attribute__((always_inline)) static inline bool target_fill_first(
 	return mr_write(qp->core, sge->lkey, host, payload, len) == 0;
 }
 
-/* Takes and completes that receive. May fail the QP (CQ full). */
-__attribute__((always_inline)) static inline void target_complete_first(
-	struct qp *qp, uint32_t len, bool solicited, uint64_t now) REQUIRES(qp->lock)
+/* Completes a receive, which has this place in its queue. May fail the QP (CQ full). */
+__attribute__((always_inline)) static inline void target_complete_plain(
+	struct qp *qp, uint64_t wr_id, uint16_t places, _Atomic uint32_t *queue,
+	uint32_t len, bool solicited, uint64_t now) REQUIRES(qp->lock)
 {
-	struct rq *rq = &qp->rq;
-	const uint64_t wr_id = rq->wqe[rq->tail++ & (rq->size - 1)].wr_id;
 	struct cqe cqe, *in_place = cq_begin(qp->recv_cq);
 	struct cqe *to = in_place ? in_place : &cqe;
 
 	cqe_succeeds(to, wr_id, qp->qpn, IBV_WC_RECV, len, now);
 	to->src_qp = qp->attr.dest_qp_num;
 	to->sl = qp->path.sl;
-	to->places = 1;
-	to->queue = &rq->returned;
+	to->places = places;
+	to->queue = queue;
 	if (in_place)
 		cq_end(qp->recv_cq, solicited);
 	else
 		rq_push(qp, &cqe, solicited);
 }
+
+/* Takes the QP's next receive, fills it with the message and completes it. *into: the
+ * region of the receive before. Returns false if the receive is another one, or refuses
+ * the message: target_begin_send() and what follows decide. May fail the QP (CQ full). */
+__attribute__((always_inline)) static inline bool target_take_first(
+	struct qp *qp, struct mr_found *into, const uint8_t *payload, uint32_t len,
+	bool solicited, uint64_t now) REQUIRES(qp->lock)
+{
+	struct rq *rq = &qp->rq;
+
+	if (!target_fill_first(qp, into, payload, len))
+		return false;
+	target_complete_plain(qp, rq_take_first(rq), 1, &rq->returned, len, solicited,
+			      now);
+	return true;
+}
+
+/* As target_take_first(), of the QP's SRQ. What it returns false for may have taken the
+ * receive: that is t->recv then. */
+bool target_take_shared(struct qp *qp, struct target *t, struct mr_found *into,
+			const uint8_t *payload, uint32_t len, bool solicited,
+			uint64_t now) REQUIRES(qp->lock);
 
 /* --- memory -------------------------------------------------------------- */
 
@@ -94,6 +113,10 @@ __attribute__((always_inline)) static inline void target_complete_first(
  * always allowed. *host: the address of the first byte here. */
 enum refusal target_reach(struct qp *qp, struct target *t, uint32_t rkey, uint64_t va,
 			  uint64_t len, int access, uint8_t **host);
+/* The same for a request that was accepted before: its answer may have come, and the
+ * program may have deregistered the region since, so no check is told of a refusal. */
+enum refusal target_reach_again(struct qp *qp, struct target *t, uint32_t rkey,
+				uint64_t va, uint64_t len, int access, uint8_t **host);
 /* Do the QP's qp_access_flags allow access? REFUSED_OPERATION. */
 enum refusal target_allows(const struct qp *qp, int access);
 /* target_allows() and target_reach(), and is len within REQUEST_MAX? */

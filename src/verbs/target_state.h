@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "verbs/mr.h"
 #include "verbs/rq.h"
@@ -41,6 +42,14 @@ struct target {
 		uint64_t va;
 		uint32_t rkey, len, left;
 	} write;
+	/* Who has posted the request, for src/check: a process of this host, as far as
+	 * that is known (pid 0: no), before that time of CLOCK_MONOTONIC (0: not known).
+	 */
+	struct {
+		bool known;
+		pid_t pid;
+		uint64_t posted;
+	} source;
 	/* Details of the latest REFUSED_KEY or REFUSED_RECV_SGE. */
 	struct {
 		uint64_t va, len;

@@ -15,6 +15,7 @@
 #include "verbs/cq.h"
 #include "verbs/device.h"
 #include "verbs/event.h"
+#include "verbs/like.h"
 #include "verbs/qp.h"
 #include "verbs/srq_hooks.h"
 #include "verbs/target.h"
@@ -96,7 +97,7 @@ static void put_back(struct tm_list *tm, struct tm_tag *tag)
 	list_add_tail(&tm->free, &tag->node);
 }
 
-static int add(struct tm_list *tm, struct ibv_ops_wr *wr)
+static int add_tag(struct tm_list *tm, struct ibv_ops_wr *wr)
 {
 	struct tm_tag *tag;
 	int n = wr->tm.add.num_sge;
@@ -134,8 +135,8 @@ static bool take_out(struct tm_list *tm, uint32_t handle)
 
 /* Adds an entry to the SRQ's CQ. If the CQ is full, the program learns of it by
  * IBV_EVENT_CQ_ERR. */
-static void tell(struct srq *srq, const struct ibv_ops_wr *wr, enum ibv_wc_opcode opcode,
-		 bool done, bool sync)
+static void tell_done(struct srq *srq, const struct ibv_ops_wr *wr,
+		      enum ibv_wc_opcode opcode, bool done, bool sync)
 {
 	struct cqe cqe = {
 		.wr_id = wr->wr_id,
@@ -165,7 +166,7 @@ static int operate(struct srq *srq, struct ibv_ops_wr *wr) REQUIRES(srq->lock)
 		return -EINVAL;
 	if (wr->opcode == IBV_WR_TAG_ADD) {
 		opcode = IBV_WC_TM_ADD;
-		rc = add(tm, wr);
+		rc = add_tag(tm, wr);
 	} else if (wr->opcode == IBV_WR_TAG_DEL) {
 		opcode = IBV_WC_TM_DEL;
 		done = take_out(tm, wr->tm.handle);
@@ -174,7 +175,7 @@ static int operate(struct srq *srq, struct ibv_ops_wr *wr) REQUIRES(srq->lock)
 		return rc;
 	if (wr->flags & IBV_OPS_TM_SYNC)
 		learn(tm, wr->tm.unexpected_cnt);
-	tell(srq, wr, opcode, done, opcode != IBV_WC_TM_SYNC && !in_sync(tm));
+	tell_done(srq, wr, opcode, done, opcode != IBV_WC_TM_SYNC && !in_sync(tm));
 	return 0;
 }
 
@@ -268,8 +269,8 @@ static bool can_fetch(const struct qp *qp, const struct ibv_rvh *rvh, uint32_t n
 
 /* Finds a tag for the message, if it asks for one. *counts: without a tag the message
  * counts as unexpected. */
-static struct tm_tag *find(struct qp *qp, struct tm_list *tm, const void *data,
-			   uint32_t n, bool whole, bool *counts) REQUIRES(qp->lock)
+static struct tm_tag *find_tag(struct qp *qp, struct tm_list *tm, const void *data,
+			       uint32_t n, bool whole, bool *counts) REQUIRES(qp->lock)
 {
 	struct ibv_tmh tmh;
 	struct ibv_rvh rvh;
@@ -333,7 +334,7 @@ static enum refusal begin(struct qp *qp, struct target *t, const void *data, uin
 	if (!qp_receives(qp))
 		return REFUSED_NO_RECV;
 	lock_take(&srq->lock);
-	tag = find(qp, tm_of(srq), data, n, whole, &counts);
+	tag = find_tag(qp, tm_of(srq), data, n, whole, &counts);
 	if (!tag)
 		why = unexpected(qp, srq, t, counts);
 	lock_give(&srq->lock);
@@ -431,6 +432,8 @@ int srq_create_tm(struct context *ctx, struct pd *pd, struct cq *cq,
 		  struct srq **out)
 {
 	if (!ctx->dev->kind->tag_matching)
+		return -EOPNOTSUPP;
+	if (like_lacks(LIKE_TM, "create_srq"))
 		return -EOPNOTSUPP;
 	return srq_create_kind(ctx, pd, cq, &tm_hooks, cap, attr, out);
 }

@@ -42,7 +42,7 @@ static unsigned first_of(const struct tm_tag *tag, struct ibv_sge *sge)
 	return n;
 }
 
-static void fetch(struct swqe *w, struct ibv_sge *sge, const struct tm_tag *tag)
+static void make_read(struct swqe *w, struct ibv_sge *sge, const struct tm_tag *tag)
 {
 	w->opcode = IBV_WR_RDMA_READ;
 	w->remote_addr = tag->va;
@@ -65,7 +65,7 @@ static void finish(struct swqe *w, struct ibv_sge *sge, uint8_t *room,
 	*sge = (struct ibv_sge){ .addr = (uintptr_t)room, .length = sizeof(fin) };
 }
 
-static void post(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock)
+static void post_own(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock)
 {
 	struct sq *sq = &qp->sq;
 	uint32_t at = sq->head & (sq->size - 1);
@@ -79,7 +79,7 @@ static void post(struct qp *qp, struct tm_tag *tag) REQUIRES(qp->lock)
 	sq->head++;
 	qp->tm.own++;
 	if (!tag->fetched) {
-		fetch(w, sge, tag);
+		make_read(w, sge, tag);
 		return;
 	}
 	finish(w, sge, sq->inl + (size_t)at * sq->max_inline, tag);
@@ -97,7 +97,7 @@ bool tm_go_on(struct qp *qp)
 		struct tm_tag *tag = container_of(qp->tm.rndv.next, struct tm_tag, node);
 
 		list_del(&tag->node);
-		post(qp, tag);
+		post_own(qp, tag);
 		any = true;
 	}
 	if (any)

@@ -28,7 +28,7 @@ enum post_left {
 enum { POST_AT_ONCE = 8 << 20 };
 
 struct transport {
-	const char *name;	    /* "ib", "iwarp", "packet" */
+	const char *name;	    /* "ib", "iwarp", "packet", "local" (shm/) */
 	int (*open)(struct qp *qp); /* make qp->tp.state, in RESET */
 	void (*close)(struct qp *qp);
 	/* The QP has entered qp->state, checked by qp_check_modify(), and qp->attr

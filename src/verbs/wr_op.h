@@ -22,6 +22,7 @@ enum wr_trait {
 	WR_BUILT = 1 << 8,
 	WR_EMPTY = 1 << 9,    /* answered as a READ of 0 bytes is (annex A19) */
 	WR_LOCAL = 1 << 10,   /* no packet is sent for it */
+	WR_FEW = 1 << 12,     /* in place of WR_DATA: caps.max_sge_rd SGEs at most */
 	WR_AT_ONCE = 1 << 11, /* the poster may do it in mapped memory (direct/post.h) */
 };
 
@@ -61,6 +62,11 @@ enum {
 #include "verbs/wr_op.def"
 	,
 };
+
+/* For verbs/like.h, before there is a device: no QP has these opcodes; the opcode's
+ * WR_DATA becomes WR_FEW. */
+void wr_op_remove(unsigned first, unsigned second);
+void wr_op_few_sges(unsigned opcode);
 
 /* Returns NULL for an opcode that does not exist or is not supported. */
 const struct wr_op *wr_op(unsigned opcode);

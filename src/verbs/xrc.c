@@ -14,6 +14,7 @@
 #include "verbs/core.h"
 #include "verbs/device.h"
 #include "verbs/draft.h"
+#include "verbs/like.h"
 #include "verbs/qp.h"
 #include "verbs/qp_kind.h"
 #include "verbs/rq.h"
@@ -38,7 +39,7 @@ struct xrcd *xrcd_of(struct ibv_xrcd *ibv)
 
 /* --- domains --------------------------------------------------------------- */
 
-static struct xrc_domain *find(struct core *core, const struct xrc_domain *like)
+static struct xrc_domain *find_domain(struct core *core, const struct xrc_domain *like)
 	REQUIRES(core->lock)
 {
 	list_for(n, &core->xrc.domains)
@@ -100,7 +101,7 @@ static struct xrc_domain *find_again(struct core *core, const struct xrc_domain 
 	struct xrc_domain *d;
 
 	lock_take(&core->lock);
-	d = find(core, like);
+	d = find_domain(core, like);
 	if (d)
 		d->handles++;
 	lock_give(&core->lock);
@@ -119,7 +120,7 @@ static bool is_last(struct core *core, struct xrc_domain *d)
 	return last;
 }
 
-static void put(struct core *core, struct xrc_domain *d)
+static void put_domain(struct core *core, struct xrc_domain *d)
 {
 	if (!is_last(core, d))
 		return;
@@ -128,15 +129,15 @@ static void put(struct core *core, struct xrc_domain *d)
 }
 
 /* Finds the domain that equals `like`, or makes it. */
-static int get(struct core *core, const struct xrc_domain *like, int oflags,
-	       struct xrc_domain **out)
+static int get_domain(struct core *core, const struct xrc_domain *like, int oflags,
+		      struct xrc_domain **out)
 {
 	struct xrc_domain *d = find_again(core, like);
 	int rc;
 
 	if (d) {
 		if (oflags & O_EXCL)
-			put(core, d);
+			put_domain(core, d);
 		*out = d;
 		return oflags & O_EXCL ? -EINVAL : 0;
 	}
@@ -183,7 +184,8 @@ int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
 
 	if (ctx->dead)
 		return -EIO;
-	if (!(ctx->dev->kind->qp_types & 1 << IBV_QPT_XRC_RECV))
+	if (like_lacks(LIKE_XRC, "open_xrcd") ||
+	    !(kind_qp_types(ctx->dev->kind) & 1 << IBV_QPT_XRC_RECV))
 		return -EOPNOTSUPP;
 	rc = describe(attr, &like);
 	if (rc)
@@ -192,7 +194,7 @@ int xrcd_open(struct context *ctx, const struct ibv_xrcd_init_attr *attr,
 	if (!x)
 		return -ENOMEM;
 	lock_take(&ctx->core->xrc.opening);
-	rc = get(ctx->core, &like, attr->oflags, &x->domain);
+	rc = get_domain(ctx->core, &like, attr->oflags, &x->domain);
 	lock_give(&ctx->core->xrc.opening);
 	if (rc) {
 		free(x);
@@ -215,7 +217,7 @@ int xrcd_close(struct xrcd *x)
 	}
 	live_del(&x->live);
 	lock_take(&x->core->xrc.opening);
-	put(x->core, x->domain);
+	put_domain(x->core, x->domain);
 	lock_give(&x->core->xrc.opening);
 	free(x);
 	return 0;
@@ -321,7 +323,7 @@ static int check(const struct srq *srq, const struct ibv_qp_init_attr_ex *a)
 	return -EINVAL;
 }
 
-static void forget(struct qp *qp, const struct srq *srq)
+static void forget_srq(struct qp *qp, const struct srq *srq)
 {
 	lock_take(&qp->lock);
 	if (qp->srq == srq) {
@@ -343,10 +345,10 @@ static void gone(struct srq *srq)
 		struct qp *qp = numbers_at(&core->qps, i);
 
 		if (qp && qp->xrc.domain)
-			forget(qp, srq);
+			forget_srq(qp, srq);
 	}
 	list_for(n, &core->xrc.stand_ins)
-		forget(container_of(n, struct qp, xrc.node), srq);
+		forget_srq(container_of(n, struct qp, xrc.node), srq);
 }
 
 static const struct srq_hooks srq_hooks = {

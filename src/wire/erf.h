@@ -41,4 +41,14 @@ static inline struct erf erf_head(uint64_t wall_ns, size_t len, uint16_t lost)
 	return h;
 }
 
+/* When the packet was seen, in ns since 1970; up to 1 ns early. */
+static inline uint64_t erf_time(const struct erf *h)
+{
+	uint64_t t;
+
+	memcpy(&t, h->time, sizeof(t));
+	t = le64toh(t);
+	return (t >> 32) * 1000000000u + ((t & UINT32_MAX) * 1000000000u >> 32);
+}
+
 #endif

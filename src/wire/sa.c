@@ -93,6 +93,22 @@ void sa_path_ask(uint8_t mad[MAD_SIZE], uint64_t tid, const struct sa_path *want
 	memcpy(mad, &m, sizeof(m));
 }
 
+/* Has the SA judged the request?  It may be busy; and the port of a subnet manager that
+ * has ended answers that it does not know what it is asked. */
+static bool is_judged(const struct mad_hdr *h)
+{
+	const uint16_t status = get_be16(h->status);
+
+	switch (status & MAD_BAD_FIELD) {
+	case MAD_BAD_VERSION:
+	case MAD_BAD_METHOD:
+	case MAD_BAD_ATTR:
+		return false;
+	default:
+		return !(status & MAD_BUSY);
+	}
+}
+
 int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE])
 {
 	const struct sa_mad *m = (const struct sa_mad *)mad;
@@ -102,7 +118,7 @@ int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE])
 	if (m->h.class != MAD_SA || m->h.class_version != CLASS_VERSION ||
 	    m->h.method != METHOD_GET_RESP || get_be16(m->h.attr) != ATTR_PATH_RECORD)
 		return -EPROTO;
-	if (get_be16(m->h.status) & MAD_BUSY)
+	if (!is_judged(&m->h))
 		return -EPROTO;
 	if (get_be16(m->h.status) || !get_be16(p->dlid))
 		return -EINVAL;
@@ -164,7 +180,7 @@ int sa_group_parse(struct sa_group *out, uint8_t *method, const uint8_t mad[MAD_
 
 	if (m->h.class != MAD_SA || m->h.class_version != CLASS_VERSION ||
 	    get_be16(m->h.attr) != ATTR_MC_MEMBER_RECORD ||
-	    (m->h.method & METHOD_RESP && get_be16(m->h.status) & MAD_BUSY))
+	    (m->h.method & METHOD_RESP && !is_judged(&m->h)))
 		return -EPROTO;
 	*method = m->h.method;
 	*out = (struct sa_group){

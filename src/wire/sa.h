@@ -22,8 +22,8 @@ struct sa_path {
 void sa_path_ask(uint8_t mad[MAD_SIZE], uint64_t tid, const struct sa_path *want);
 
 /* Is mad the answer to such a request?  Returns 0 with *out; -EINVAL: the SA knows no
- * such path; -EPROTO: mad is something else, or the SA is busy and must be asked
- * again. */
+ * such path; -EPROTO: mad is something else, or no judgement of an SA, which must be
+ * asked again. */
 int sa_path_answer(struct sa_path *out, const uint8_t mad[MAD_SIZE]);
 
 /* JoinState: the kind of membership. */

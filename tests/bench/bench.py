@@ -17,6 +17,7 @@ import fabric  # noqa: E402
 import figures  # noqa: E402
 import lab  # noqa: E402
 import report  # noqa: E402
+import rivals  # noqa: E402
 import sizes  # noqa: E402
 import spread  # noqa: E402
 import targets  # noqa: E402
@@ -69,7 +70,8 @@ class Bench:
         tables = {"targets": self.targets,
                   "spread": lambda: spread.measure(self.p, self.runner, self.args.quick, self.wanted),
                   "connections": lambda: self.rows("connections", connections.rows(self.p)),
-                  "fabric": self.fabric}
+                  "fabric": self.fabric,
+                  "programs": lambda: self.rows("programs", rivals.rows(self.p))}
         charts = {"one-host": lambda: self.charts(sizes.one_host(self.p)),
                   "two-hosts": lambda: self.charts(sizes.two_hosts(self.p))}
         got = figures.Figures(self.runner.rounds)

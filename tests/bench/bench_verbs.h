@@ -4,7 +4,10 @@
 #define BENCH_VERBS_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -40,13 +43,16 @@ struct far_end {
 	uint32_t qpn;
 	union ibv_gid gid;
 	uint8_t sgid_index, reads, timeout;
+	enum ibv_mtu mtu; /* 0: 1,024 bytes */
+	uint32_t rq_psn;
 };
 
 static inline void to_rtr(struct ibv_qp *qp, const struct far_end *to)
 {
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
+		.path_mtu = to->mtu ? to->mtu : IBV_MTU_1024,
+		.rq_psn = to->rq_psn,
 		.dest_qp_num = to->qpn,
 		.max_dest_rd_atomic = to->reads,
 		.min_rnr_timer = 12,
@@ -79,6 +85,13 @@ static inline void to_rts(struct ibv_qp *qp, const struct far_end *to)
 				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_MAX_QP_RD_ATOMIC),
 	     "RTS");
+}
+
+/* Waits until another process, which shares the memory, has set the flag. */
+static inline void until(const _Atomic bool *flag)
+{
+	while (!atomic_load(flag))
+		usleep(1000);
 }
 
 #endif

@@ -79,12 +79,6 @@ static void make(struct end *e)
 	atomic_store(&e->made, true);
 }
 
-static void until(const _Atomic bool *flag)
-{
-	while (!atomic_load(flag))
-		usleep(1000);
-}
-
 static void join(const struct end *to)
 {
 	const struct far_end far = {

@@ -7,6 +7,7 @@ import re
 
 import programs
 
+QPERF = {"ns": 1e-3, "us": 1, "ms": 1e3, "KB/sec": 1e-6, "MB/sec": 1e-3, "GB/sec": 1}
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
 
 
@@ -62,6 +63,31 @@ def iperf3(out):
         return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
     except (ValueError, KeyError):
         raise Unread(f"no figures: {last_line(out)}") from None
+
+
+def netpipe(out):
+    """{message bytes: the seconds that one takes, one way}."""
+    rows = [line.split() for line in out.splitlines() if line.strip()]
+    if not rows or any(len(row) != 3 for row in rows):
+        raise Unread(f"no row of figures: {last_line(out)}")
+    return {int(size): float(seconds) for size, _, seconds in rows}
+
+
+def fio(out, idle=0):
+    """The GB/s of a client that did nothing in the first `idle` seconds."""
+    try:
+        done = json.loads(out[out.index("{"):])["jobs"][0]["write"]
+        return done["io_bytes"] / (done["runtime"] / 1e3 - idle) / 1e9
+    except (ValueError, KeyError, IndexError, ZeroDivisionError):
+        raise Unread(f"no figures: {last_line(out)}") from None
+
+
+def qperf(out):
+    """A latency in us, or a bandwidth in GB/s."""
+    found = re.search(r"(latency|bw)\s*=\s*([\d.,]+)\s*(\S+)", out)
+    if not found:
+        raise Unread(f"no figure: {last_line(out)}")
+    return float(found[2].replace(",", "")) * QPERF[found[3]]
 
 
 def number(out):

@@ -159,8 +159,8 @@ class Programs:
 
     # --- peers ---------------------------------------------------------------------
 
-    def ucx(self, tls, test, sizes_and_counts, column, place=None, options=""):
-        """One run of ucx_perftest: {size: figure}."""
+    def ucx(self, tls, test, sizes_and_counts, column, place=None, options="", library=False):
+        """One run of ucx_perftest: {size: figure}.  `library`: it finds urnic."""
         server_ns, client_ns = place or self.bare()
         port = lab.next_port()
         batch = self.stage.tmp / f"ucx{port}"
@@ -168,9 +168,9 @@ class Programs:
                                  for size, n in sizes_and_counts))
         env = {"UCX_TLS": f"{tls},self", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         words = ["ucx_perftest", "-p", str(port), "-b", str(batch)]
-        server = server_ns.start(*words, env=env, library=False)
+        server = server_ns.start(*words, env=env, library=library)
         server.wait_listening(port)
-        client = client_ns.run(*words, server_ns.ip4, "-f", "-v", env=env, library=False)
+        client = client_ns.run(*words, server_ns.ip4, "-f", "-v", env=env, library=library)
         server.wait(5)
         tests = parse.ucx(client.out)
         if not tests:
@@ -191,14 +191,14 @@ class Programs:
     def ucx_rate(self, test, n, size=8):
         return self.ucx("posix", test, [(size, n)], "overall_mr")[size] / 1e6
 
-    def fi_pingpong(self, provider, place):
+    def fi_pingpong(self, provider, place, library=False):
         """{size: half a round trip in us}."""
         server_ns, client_ns = place
         port = lab.next_port()
         words = ["fi_pingpong", "-p", provider, "-e", "rdm", "-I", "50", "-S", "all"]
-        server = server_ns.start(*words, "-B", str(port), library=False)
+        server = server_ns.start(*words, "-B", str(port), library=library)
         server.wait_listening(port)
-        client = client_ns.run(*words, "-P", str(port), server_ns.ip4, library=False)
+        client = client_ns.run(*words, "-P", str(port), server_ns.ip4, library=library)
         server.wait(5)
         return parse.fi_pingpong(client.out)
 

@@ -56,6 +56,9 @@ SECTIONS = {
                "of whole runs, the one in the middle and the 99th of 100. What is bad is larger."),
     "connections": ("Connections, and many", "How many connections a second are made, used once and ended, one after the other, with a QP, CQs and\n"
                     "memory of their own; TCP's are bare sockets."),
+    "programs": ("Programs of others", "On one host, with the threads and defaults that they have, each against the other ways that the program\n"
+                 "itself knows: UCX, Open MPI and libfabric by their shared memory and by TCP, fio and qperf by TCP.\n"
+                 "By `urnic run` (map) and by LD_LIBRARY_PATH alone (auto)."),
     "fabric": ("A fabric", "Adapters of `urnic fabric run`. From DISCOVERING to SUBNET UP, of the same OpenSM; ib_write_bw and ib_send_lat\n"
                "from one end of a line of switches to the other, against the same between two processes of one host by the\n"
                "pipe; and what the fabric's thread takes for what it carries."),

@@ -88,8 +88,24 @@ def test_iperf3():
         parse.iperf3('{"error": "unable to connect"}')
 
 
+def test_netpipe():
+    assert parse.netpipe("       8    9.083219   0.00000672\n") == {8: 6.72e-6}
+
+
+def test_fio():
+    told = 'note: both\n{"jobs": [{"write": {"io_bytes": 3000000000, "runtime": 2000}}]}'
+    assert parse.fio(told) == 1.5
+    assert parse.fio(told, 0.5) == 2
+
+
+def test_qperf():
+    assert parse.qperf("rc_lat:\n    latency  =  12.5 us\n") == 12.5
+    assert parse.qperf("tcp_bw:\n    bw  =  1.25 GB/sec\n") == 1.25
+    assert parse.qperf("tcp_bw:\n    bw  =  940 MB/sec\n") == pytest.approx(0.94)
+
+
 @pytest.mark.parametrize("read", [parse.perftest, parse.ucx, parse.fi_pingpong, parse.iperf3,
-                                  parse.number])
+                                  parse.netpipe, parse.fio, parse.qperf, parse.number])
 @pytest.mark.parametrize("out", ["", "  \n", "one\nConnection refused\n"])
 def test_what_cannot_be_read(read, out):
     with pytest.raises(parse.Unread, match="Connection refused" if "one" in out else "nothing"):
@@ -446,6 +462,7 @@ CHEAP = {"targets/8 B, single posts": r"ib_write_bw.*, map \| [\d.]+ M/s.*ucp_pu
          "targets/veth, ib_write_lat": r"RoCE v2 \| [\d.]+ us.*helper thread: [\d.]+ us \| [\d.]+ \| <= 1.1",
          "two-hosts/ib_send_lat RoCE v2, raw": r"\| 32 KiB \| [\d.]+ \|",
          "spread/ib_send_lat, 8 B, auto": r"(\| [\d.]+ ){4}\| us \|",
+         "programs/fio, write, 64 KiB, depth 16": r"fio, write, 64 KiB, depth 16, map \| [\d.]+ GB/s \| its net engine: [\d.]+ GB/s",
          "connections/connect, a word each way, part: one": r"one host, iWARP \| [\d.]+ /s.*TCP: [\d.]+ /s"}
 
 

@@ -27,6 +27,9 @@ UDP = {"URNIC_LOCAL": "off"}
 # libraries and compilers.  When code gets better, lower its limit; to raise one, say in the
 # commit message what the additional instructions buy.
 #
+# "write" and "read" contain what the trials of the ring take (docs/dev/shm.md), in which the program
+# polls in vain: how often depends on the machine, so their limits are 15 % above.
+#
 # one_sided: posting and polling in this process; the other process does nothing.  two_qps: both
 # ends together; a round of its ping-pong is two SENDs, a WRITE of 16 KiB is 16 packets.
 ROWS = [
@@ -34,8 +37,8 @@ ROWS = [
     ("read-mapped", "one_sided", "-s read 8", {}, 629, 0),
     ("add-mapped", "one_sided", "-s add 8", {}, 656, 0),
     ("write-mapped-list", "one_sided", "-s -l 32 write 8", {}, 126, 0),
-    ("write", "one_sided", "write 8", {}, 2750, 1),
-    ("read", "one_sided", "read 8", {}, 2850, 1),
+    ("write", "one_sided", "write 8", {}, 3300, 1.3),
+    ("read", "one_sided", "read 8", {}, 3500, 1.3),
     ("write-64K", "one_sided", "write 65536", {}, 2800, 1),
     ("send-pingpong", "two_qps", "8", {}, 3290, 0),
     ("send-list", "two_qps", "-l 16 8", {}, 810, 0),

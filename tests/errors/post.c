@@ -203,9 +203,12 @@ static void bad_requests(void)
 	SPOIL("inline", wr.opcode = IBV_WR_RDMA_READ, wr.send_flags = IBV_SEND_INLINE);
 	SPOIL("inline", wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, wr.sg_list = eight,
 	      wr.send_flags = IBV_SEND_INLINE);
-	SPOIL("2 GiB", wr.sg_list = huge, wr.num_sge = 2);
-	SPOIL("2 GiB", wr.sg_list = huge, wr.num_sge = 2, wr.opcode = IBV_WR_RDMA_READ);
-	SPOIL("2 GiB", wr.sg_list = huge, wr.num_sge = 2, wr.opcode = IBV_WR_SEND);
+	SPOIL("bytes, of which 2147483647 are possible", wr.sg_list = huge,
+	      wr.num_sge = 2);
+	SPOIL("bytes, of which 2147483647 are possible", wr.sg_list = huge,
+	      wr.num_sge = 2, wr.opcode = IBV_WR_RDMA_READ);
+	SPOIL("bytes, of which 2147483647 are possible", wr.sg_list = huge,
+	      wr.num_sge = 2, wr.opcode = IBV_WR_SEND);
 	SPOIL("8 bytes", wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD);
 	SPOIL("8 bytes", wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, wr.num_sge = 0);
 	SPOIL("8 bytes", wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP, wr.sg_list = eight,

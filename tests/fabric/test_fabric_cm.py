@@ -406,6 +406,19 @@ def test_a_group_without_its_lid(moved):
     assert other.wait(lab.HANGS) == 0, other.describe()
 
 
+def test_joining_while_the_subnet_manager_is_replaced(four):
+    """The port of one that has ended answers that it does not know what it is asked: the program
+    goes on asking, until there is another."""
+    four.sm.signal(signal.SIGKILL)
+    four.sm.wait(lab.HANGS)
+    receiver = four.at("n1").start(*MCKEY, "-m", "239.77.1.1")
+    receiver.wait_output("joining")
+    four.opensm("n3")
+    receiver.wait_output("joined dgid")
+    send(four, "n1")
+    assert receiver.wait(lab.HANGS) == 0, receiver.describe()
+
+
 def test_multicast_without_a_subnet_manager(fabric):
     r = fabric().at("a").start("mckey", "-m", "239.77.1.1")
     r.wait(lab.HANGS)

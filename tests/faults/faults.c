@@ -23,6 +23,9 @@ static const struct command commands[] = {
 	{ "memory", memory },	    /* faults and handlers of them; -m */
 	{ "watch", watch },	    /* prints events and what they changed */
 	{ "datagrams", datagrams }, /* verified datagrams with a peer */
+	{ "anew", anew },	    /* verified traffic over ever new QPs */
+	{ "calls", calls },	    /* says which calls fail */
+	{ "extended", extended },   /* the same of ibv_wr_*() and ibv_start_poll() */
 	{ "renamed", renamed },	    /* works on one interface, and says so */
 	{ 0 },
 };

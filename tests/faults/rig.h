@@ -35,6 +35,9 @@ int heap(void);
 int watch(void);
 int renamed(void);
 int datagrams(void);
+int anew(void);
+int calls(void);
+int extended(void);
 
 #define CHECK(x) ((x) ? (void)0 : failed(#x, __FILE__, __LINE__))
 _Noreturn void failed(const char *what, const char *file, int line);

@@ -151,7 +151,8 @@ static void check(struct world *w)
 			struct conn *c = conn_at(cm, i);
 			bool timed = c->state == ST_REQ_SENT || c->state == ST_REP_SENT ||
 				     c->state == ST_DREQ_SENT ||
-				     c->state == ST_SIDR_SENT || c->state == ST_TIMEWAIT;
+				     c->state == ST_SIDR_SENT ||
+				     c->state == ST_TIMEWAIT || c->state == ST_ANSWERED;
 
 			/* An established connection is probed, so it has a timer. */
 			MUST(heap_has(&c->timer) ==

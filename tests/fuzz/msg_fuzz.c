@@ -22,6 +22,8 @@
 #include <unistd.h>
 
 #include "descriptors.h"
+#include "driver/asked.h"
+#include "driver/nic_own.h"
 #include "fabric/port/address.h"
 #include "fabric/port/message.h"
 #include "fabric/port/server.h"
@@ -131,15 +133,17 @@ static void on_gone(void *arg, uint16_t slot)
 static void on_said(void *arg, struct host_said *s)
 {
 	const struct msg_row *row = &host_table.row[s->type];
+	struct nic *nic = arg;
 	uint8_t bytes[BODY];
 
-	(void)arg;
 	MUST(s->type > HOST_SERVICE && s->type < HOST_TYPES);
 	MUST(s->len >= row->least && s->len <= row->most);
 	MUST(row->fds == 2 || s->fd[1] < 0);
 	MUST(row->fds >= 1 || s->fd[0] < 0);
 	if (s->len <= sizeof(bytes))
 		MUST(msg_read(s->msg, 0, bytes, s->len) == 0);
+	if (s->type == HOST_ASK)
+		asked(nic, s, 0);
 }
 
 static const struct host_ops ops = { on_datagram, on_gone, on_said };
@@ -155,11 +159,14 @@ static void say_to_host(struct input *in)
 {
 	struct msg_hello hello;
 	struct service *service;
+	static struct nic nic;
 	struct host *h, *mine;
 	int conn[CONNS];
 	char name[64];
 
-	MUST(host_open(&h, &ops, NULL) == 0 && host_open(&mine, &ops, NULL) == 0);
+	MUST(host_open(&h, &ops, &nic) == 0 && host_open(&mine, &ops, NULL) == 0);
+	nic.host = h;
+	dumper_init(&nic.dumper, &nic.core, NULL);
 	snprintf(name, sizeof(name), "urnic/fuzz/%d", (int)getpid());
 	MUST(service_bind(h, name, &service) == 0);
 	for (int i = 0; i < CONNS; i++) {
@@ -179,6 +186,7 @@ static void say_to_host(struct input *in)
 	for (int i = 0; i < CONNS; i++)
 		close(conn[i]);
 	run_host(h);
+	dumper_fini(&nic.dumper);
 	service_close(service);
 	host_close(mine);
 	host_close(h);

@@ -19,10 +19,10 @@
 #include "host/host.h"
 #include "ib/sim.h"
 #include "input.h"
-#include "local/peer.h"
-#include "local/say.h"
 #include "must.h"
 #include "same_host.h"
+#include "shm/peer.h"
+#include "shm/say.h"
 #include "shm/shm.h"
 #include "sys/log.h"
 #include "verbs/due.h"
@@ -105,7 +105,7 @@ static struct world *world_open(unsigned conf)
 	w->a = &w->s->node[we];
 	w->b = &w->s->node[!we];
 	if (conf & 2)
-		local_of(&w->a->core)->way = LOCAL_OFF;
+		peers_of(&w->a->core)->way = LOCAL_OFF;
 	w->cq = sim_cq(w->s, we, 10);
 	w->qp = sim_qp(w->s, we, IBV_QPT_RC, w->cq, w->cq, NULL, &cap);
 	open_fds(w);
@@ -121,7 +121,7 @@ static struct world *world_open(unsigned conf)
 /* Checks that the peer's state has the resources that it needs, and no others. */
 static void check(const struct world *w, const struct sim_node *n)
 {
-	list_for(at, &local_of(&n->core)->peers)
+	list_for(at, &peers_of(&n->core)->peers)
 	{
 		const struct peer *p = container_of(at, struct peer, node);
 
@@ -214,7 +214,7 @@ static void step_say(struct world *w, struct input *in)
 		struct nonce nonce;
 		struct lent lent;
 	} m;
-	struct local *l = local_of(&w->a->core);
+	struct peers *l = peers_of(&w->a->core);
 	uint16_t slot = w->b->core.slot;
 	struct host_said s = { .uid = geteuid(), .pid = getpid(), .buf = &m };
 	unsigned fds;
@@ -242,7 +242,7 @@ static void step_say(struct world *w, struct input *in)
 	s.fd[0] = w->fd[fds % FDS];
 	s.fd[1] = w->fd[fds / FDS % FDS];
 	turn_take(&w->a->core.turn);
-	local_said(l, &s);
+	peers_said(l, &s);
 	turn_give(&w->a->core.turn);
 }
 
@@ -252,7 +252,7 @@ static void step_handshake(struct world *w)
 	struct peer *p;
 
 	turn_take(&core->turn);
-	p = local_peer(local_of(core), w->b->core.slot);
+	p = peers_peer(peers_of(core), w->b->core.slot);
 	if (p && !w->asked) {
 		lock_take(&w->qp->lock);
 		MUST(qp_change_transport(w->qp, &shm_transport) == 0);
@@ -283,7 +283,7 @@ static void step_write(struct world *w, struct input *in)
 static void step_gone(struct world *w)
 {
 	turn_take(&w->a->core.turn);
-	local_gone(local_of(&w->a->core), w->b->core.slot);
+	peers_gone(peers_of(&w->a->core), w->b->core.slot);
 	turn_give(&w->a->core.turn);
 }
 

@@ -24,6 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 IN_USERNS = os.environ.get("URNIC_IN_USERNS") == "1"
 # URNIC_LOCAL for programs whose test leaves it at its default, "auto".
 LOCAL = os.environ.get("URNIC_TEST_LOCAL", "auto")
+# Capabilities (sys_ptrace,net_raw) that programs of tests have beside those that the test gives.
+CAPS = tuple(filter(None, os.environ.get("URNIC_TEST_CAPS", "").split(",")))
 CAN_NAMESPACE = os.geteuid() == 0
 SECOND_USER = "games"
 HANGS = 60      # seconds; on the slowest machine, a step that takes longer hangs
@@ -220,6 +222,7 @@ class Namespace:
         self.extra = {}
         self.user = "nobody"
         self.caps = ()
+        self.memlock = "65536:65536"
         self.cores = False      # whether programs may leave a core
         self.outer, self.inner = [], []     # command words before and after those of setpriv
         _ip("netns", "add", self.name)
@@ -244,8 +247,9 @@ class Namespace:
         """Start a program in the namespace; with user=None it has the tests' own privileges."""
         if user == "nobody":
             user = self.user
-        words = [*self.enter(), *self.outer, *(unprivileged(user, self.caps) if user else []),
+        words = [*self.enter(), *self.outer, *(unprivileged(user, {*self.caps, *CAPS}) if user else []),
                  *self.inner, *clock_forgiven(argv)]
+        words = [f"--memlock={self.memlock}" if w == PREFIX[1] else w for w in words]
         if self.cores:
             words = [w for w in words if w != NO_CORE]
         proc = Proc(words, self.environment(env, library), stdin, self)
@@ -268,6 +272,10 @@ class Namespace:
                "TMPDIR": str(self.stage.tmp)}
         if library:
             env["LD_LIBRARY_PATH"] = str(self.stage.lib)
+        if CAPS:
+            env["URNIC_TEST_CAPS"] = ",".join(CAPS)
+            if "URNIC_MAP_THREADS" in os.environ:
+                env["URNIC_MAP_THREADS"] = os.environ["URNIC_MAP_THREADS"]
         env.update({**self.extra, **(extra or {})})
         if library and env.get("URNIC_LOCAL", "auto") == "auto" != LOCAL:
             env["URNIC_LOCAL"] = LOCAL

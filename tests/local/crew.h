@@ -38,6 +38,7 @@ int midcopy(void);
 int noticed(void);
 int beforehand(void);
 int beside(void);
+int storm(void);
 int loads(void);
 int afterwards(void);
 int model(void);

@@ -15,14 +15,14 @@
 #include "evil.h"
 #include "host/host.h"
 #include "host/msg.h"
-#include "local/reply.h"
 #include "pattern.h"
 #include "peer.h"
+#include "shm/reply.h"
 #include "wire/qpn.h"
 
 enum { ATTACK_MS = 25, AGREE_S = 5, ANSWERS = 4 };
 
-/* The values of local/say.h and local/peer.h, which other programs cannot include. */
+/* The values of shm/say.h and shm/peer.h, which other programs cannot include. */
 enum say { NOTHING, ASK, OFFER, ANSWER, CONFIRM, KICK, SAYS };
 struct pipe_msg {
 	uint8_t version, what, yes, zero;
@@ -40,6 +40,7 @@ struct pipe_shared {
 	} answered[2];
 	_Alignas(SLOT) _Atomic uint64_t executed[2][QPN_INDICES];
 	struct reply_shared reply[2];
+	atomic_bool wires[2][QPN_INDICES];
 };
 
 enum kind { NOISE, DISORDER, GARBAGE, PLAUSIBLE, KINDS };

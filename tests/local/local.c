@@ -30,6 +30,7 @@ static const struct command commands[] = {
 	{ "noticed", noticed },		  /* what private memory takes otherwise; -m */
 	{ "before", beforehand },	  /* what it did before its first device; -m */
 	{ "beside", beside },	     /* -n threads, which store to memory meanwhile */
+	{ "storm", storm },	     /* -n rounds of registering beside -k threads; -m */
 	{ "loads", loads },	     /* a library, while others go on */
 	{ "model", model },	     /* -n random steps with memory; -s */
 	{ "late", afterwards },	     /* ... and only after it has registered memory; -m */

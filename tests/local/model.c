@@ -5,12 +5,13 @@
  *
  *	model	--count steps from --seed
  *
- * At the end no page may be a file's any more.
+ * At the end no page may be a file's any more, unless URNIC_MAP_THREADS lets them stay.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -55,6 +56,8 @@ static struct ibv_qp *qp;
 static uint64_t rng, seeds;
 static int ring = -1;
 static bool locked;
+static pthread_t thread;
+static _Atomic bool runs, ends;
 
 static unsigned rnd(unsigned below)
 {
@@ -220,6 +223,14 @@ static void advise(void)
 		a->page[i].seed = 0;
 }
 
+/* Does something keep pages a file's? */
+static bool may_stay(void)
+{
+	const char *beside_threads = getenv("URNIC_MAP_THREADS");
+
+	return ring >= 0 || runs || (beside_threads && !strcmp(beside_threads, "yes"));
+}
+
 static void resize(void)
 {
 	struct area *a = some_area();
@@ -231,7 +242,8 @@ static void resize(void)
 	pages = 1 + rnd(PAGES);
 	at = mremap(a->at, (size_t)a->pages * PAGE, (size_t)pages * PAGE, MREMAP_MAYMOVE);
 	if (at == MAP_FAILED) {
-		CHECK(a->split && errno == EFAULT);
+		/* Some pages are a file's, so the area is several mappings. */
+		CHECK(errno == EFAULT ? a->split : errno == ENOMEM && may_stay());
 		return;
 	}
 	for (unsigned i = a->pages; i < pages; i++)
@@ -272,9 +284,6 @@ static void have_ring(void)
 		ring = (int)syscall(SYS_io_uring_setup, 1, params);
 	}
 }
-
-static pthread_t thread;
-static _Atomic bool runs, ends;
 
 static void *idle(void *arg)
 {
@@ -464,7 +473,7 @@ static void end_all(void)
 		have_thread();
 	if (ring >= 0)
 		have_ring();
-	while (any_is_a_file()) {
+	while (any_is_a_file() && !may_stay()) {
 		struct ibv_mr *mr = ibv_reg_mr(r.pd, r.buf, PAGE, RIG_ACCESS);
 
 		CHECK(mr && !ibv_dereg_mr(mr));

@@ -7,6 +7,7 @@ events and completions; it prints "all right" or ends with an exit status that s
 
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -247,7 +248,7 @@ def test_users_that_look_alike_are_told_apart(shared_pair, user, said):
     """In the holder's user namespace every other user has the uid 65534, and so has its own user;
     only a process of its own user may be offered its memory."""
     ns = shared_pair().a
-    version = lab.constant("src/local/rec.h", "PIPE_VERSION")
+    version = lab.constant("src/shm/rec.h", "PIPE_VERSION")
     host = lab.constant("src/host/msg.h", "MSG_VERSION")
     holder = ns.with_(inner=["unshare", "-U"]).start(
         ns.stage.tool("cm/cm_test_program"), "hold", ns.ip4, lab.next_port(),
@@ -380,6 +381,16 @@ def test_random_use_of_memory(run, full, seed):
         run("host", "model", "-n", 400, "-s", s, env=NOTICING)
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_random_use_of_memory_beside_threads(shared_pair, tools, full, seed):
+    ns = shared_pair().a.with_(caps=("sys_ptrace",))
+    for s in range(seed, 400 if full else seed + 1, 4):
+        proc = ns.run(tools["local"], "-d", ns.dev, "model", "-n", 400, "-s", s, timeout=HANGS,
+                      env={**NOTICING, "URNIC_MAP_THREADS": "yes",
+                           "URNIC_TEST_CAPS": "sys_ptrace"})
+        assert RIGHT in proc.out and "beside running threads" in proc.out, proc.describe()
+
+
 @pytest.mark.parametrize("threads", [1, 2, 16])
 def test_memory_is_mapped_beside_running_threads(shared_pair, tools, full, threads):
     """Threads and their system calls store to memory while it is registered, while another process
@@ -390,6 +401,44 @@ def test_memory_is_mapped_beside_running_threads(shared_pair, tools, full, threa
                       env={**NOTICING, "URNIC_MAP_THREADS": "yes"})
         assert RIGHT in proc.out and MAPPED in proc.out, proc.describe()
         assert "beside running threads, by userfaultfd" in proc.out
+
+
+STORMS = ["nothing", "fork", "exec", "vfork", "spawn", "clone", "malloc", "heap", "signal", "begin", "stack",
+          "close", "empty", "protect", "lock", "huge", "direct", "limit",
+          "sem", "mutex", "private", "shared"]
+
+
+def run_storm(ns, tools, mode, threads, rounds, before=""):
+    proc = ns.run(tools["local"], "-d", ns.dev, "storm", "-m", mode, "-k", threads, "-n", rounds,
+                  timeout=HANGS * (1 + rounds // 8),
+                  env={**NOTICING, "LD_PRELOAD": NOTICING["LD_PRELOAD"] + before,
+                       "URNIC_MAP_THREADS": "yes"})
+    assert RIGHT in proc.out, proc.describe()
+    return int(re.search(r"mapped in (\d+) of", proc.out)[1])
+
+
+@pytest.mark.parametrize("mode", STORMS)
+def test_storm_beside_registration(shared_pair, tools, full, mode):
+    """Whatever a thread does while memory is registered that others store to, no store is lost and
+    nobody sleeps for ever. Memory where threads sleep by the page stays private."""
+    ns = shared_pair().a.with_(caps=("sys_ptrace",))
+    for threads in (1, 2, 16) if full else (2,):
+        rounds = 64 if full else 3
+        mapped = run_storm(ns, tools, mode, threads, rounds)
+        if mode in ("nothing", "fork", "malloc", "heap", "private"):
+            assert mapped > rounds / 2
+        if mode in ("sem", "mutex"):
+            assert mapped == 0
+
+
+@pytest.mark.parametrize("allocator", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
+def test_storm_with_an_allocator(shared_pair, tools, full, allocator):
+    if not shutil.which("ldconfig") or allocator not in subprocess.run(
+            ["ldconfig", "-p"], capture_output=True, text=True, check=True).stdout:
+        pytest.skip(f"{allocator} is not installed")
+    ns = shared_pair().a.with_(caps=("sys_ptrace",))
+    for threads in (1, 2, 16) if full else (2,):
+        assert run_storm(ns, tools, "malloc", threads, 64 if full else 3, ":" + allocator)
 
 
 def test_without_the_right_memory_stays_private_beside_threads(run):

@@ -12,6 +12,7 @@ import shutil
 import pytest
 
 import lab
+from tool import ucx_perftest
 
 PAGES = [lab.ROOT / "README.md", *sorted((lab.ROOT / "docs/guides").glob("*.md"))]
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
@@ -48,6 +49,8 @@ def a_computer(shared_pair):
 
 @pytest.mark.parametrize("script, output", BLOCKS)
 def test_a_page_tells_the_truth(computer, folder, script, output):
+    if "ucx_perftest" in script:
+        script = script.replace("ucx_perftest", " ".join(ucx_perftest()))
     ran = computer.run("/bin/bash", "-c", f"cd {folder}\n" + SCRIPT.format(script), library=False,
                        env={"TMPDIR": str(folder)})
     for line in (output or "").splitlines():

@@ -36,10 +36,12 @@ WRONG = r"""
 #include <string.h>
 
 int shared; /* not static: the compiler would drop the stores */
+static int written;
 
 static void *writes(void *arg)
 {
 	shared = 1;
+	__atomic_store_n(&written, 1, __ATOMIC_RELAXED);
 	return arg;
 }
 
@@ -56,6 +58,9 @@ int main(int argc, char **argv)
 	*p = argc;
 	if (!strcmp(argv[1], "race")) {
 		pthread_create(&t, NULL, writes, NULL);
+		/* ThreadSanitizer may miss two stores at the same moment. */
+		while (!__atomic_load_n(&written, __ATOMIC_RELAXED))
+			;
 		shared = 2;
 		pthread_join(t, NULL);
 	} else {

@@ -48,7 +48,7 @@ LEVELS = ["error", "warn", "info", "debug"]
 
 
 @pytest.mark.parametrize("words,offered", [
-    (["f"], ["fabric"]),
+    (["f"], ["fabric", "fault"]),
     (["run", "--lo"], ["--log", "--local"]),
     (["run", "--log", ""], LEVELS),
     (["run", "--log", "="], LEVELS),            # bash takes = for a word of its own

@@ -150,7 +150,7 @@ s = socket.socket(socket.AF_UNIX, kind)
 s.connect(b"\\0urnic/%d" % int(sys.argv[1]))
 s.send(struct.pack("=3sBB3xH22x", b"urh", HOST, 1, mine))
 for _ in range(int(sys.argv[2])):
-    s.send(struct.pack("=3sBB3x", b"urh", HOST, 6))
+    s.send(struct.pack("=3sBB3xII", b"urh", HOST, 6, 0, 1))
 s.settimeout(3)
 assert len(s.recv(512)) == 32           # it greets, too
 try:
@@ -173,7 +173,7 @@ except TimeoutError:
 def test_asked_by_a_stranger(netns, user, says):
     """A program other than urnic dump asks often: it gets answers if it belongs to the same
     user."""
-    _, client = bandwidth(netns)
+    _, client = bandwidth(netns, "-q", "32")    # too long for a message
     slot = re.search(r"^slot (\d+)$", client.wait_dump("RC RTS"), re.M)[1]
     script = ASKER.replace("HOST", lab.constant("src/host/msg.h", "MSG_VERSION"))
     asker = netns.run("/usr/bin/python3", "-c", script, slot, "50", user=user)

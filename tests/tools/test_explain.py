@@ -164,6 +164,9 @@ EXCEEDED = ("status", 12)
     # printed by perftest and ibv_rc_pingpong
     (" Failed status 12: wr_id 0 syndrom 0x5", [TIMED_OUT, EXCEEDED]),
     (" Failed status 12: wr_id 0 syndrom 0x15", [("vendor", 21), EXCEEDED]),
+    (" Failed status 12: wr_id 0 syndrom 0x81", [("vendor", 0x81), EXCEEDED]),
+    ("vendor_err=136", [("vendor", 0x88)]),
+    ("Vendor error 65544", [("vendor", 0x10008)]),
     ("Failed status transport retry counter exceeded (12) for wr_id 2",
      [EXCEEDED]),
     ("status 12 (IBV_WC_RETRY_EXC_ERR), vendor_err 5", [TIMED_OUT, EXCEEDED]),

@@ -38,6 +38,37 @@ def test_wrong_command():
     assert urnic().returncode == 2
 
 
+@pytest.mark.parametrize("near,args", [
+    ("no command 'tpo'; did you mean top?", ["tpo"]),
+    ("no command 'statsu'; did you mean status?", ["fabric", "statsu"]),
+    ("unrecognized option '--vresion'; did you mean --version?", ["--vresion"]),
+    ("unrecognized option '--liek'; did you mean --like?", ["run", "--liek", "mlx5", "--", "true"]),
+    ("unrecognized option '--liek=mlx5'; did you mean --like?", ["env", "-d", "lo", "--liek=mlx5"]),
+    ("unrecognized option '--jsno'; did you mean --json?", ["dump", "1", "--jsno"]),
+    ("unrecognized option '--fabrik'; did you mean --fabric?", ["fabric", "status", "--fabrik", "x"]),
+    ("there is no check 'sq-overflw'; did you mean sq-overflow?", ["run", "--check=sq-overflw", "true"]),
+    ("there is no fault 'claer'; did you mean clear?", ["fault", "1", "claer"]),
+])
+def test_the_nearest_name_is_named(near, args):
+    bad(2, near, *args)
+
+
+@pytest.mark.parametrize("says,args", [
+    ("unrecognized option '--nonsense'", ["run", "--nonsense", "true"]),
+    ("option '--check-' is ambiguous", ["run", "--check-", "true"]),
+    ("--liek: No such file", ["run", "--conf", "--liek", "true"]),
+    ("option '--like' requires an argument", ["run", "--like"]),
+])
+def test_other_wrong_options_are_near_to_none(says, args):
+    assert "did you mean" not in bad(2, says, *args)
+
+
+def test_options_of_the_program_are_its_own():
+    assert good("run", "--", "echo", "--liek") == "--liek\n"
+    assert good("run", "echo", "--liek") == "--liek\n"
+    assert good("run", "--lik", "mlx5", "echo", "x") == "x\n"      # the begin of a name is enough
+
+
 def test_version():
     assert re.fullmatch(r"urnic \d+\.\d+\.\d+\n", good("version"))
     assert good("--version") == good("version")
@@ -122,7 +153,7 @@ def test_manual_page_has_every_kind():
     need("mandoc")
     text = re.search(r"kind is\s(.*?)\sA\s+number", plain(MAN / "urnic.1"), re.S)[1]
     kinds = {e["kind"] for e in json.loads(good("explain", "--json"))}
-    assert len(kinds) == 10
+    assert len(kinds) == 11
     for kind in kinds:
         assert re.search(rf"\b{kind}\b", re.sub(r"\(.*?\)", "", text, flags=re.S)), kind
 
@@ -132,7 +163,7 @@ def test_manual_pages_have_every_key():
     conf5, urnic7 = plain(MAN / "urnic.conf.5"), plain(MAN / "urnic.7")
     table = re.findall(r"^(\w+), (URNIC_\w+) \(.*; default: (.*)\)$",
                        good("conf", "--help"), re.M)
-    assert len(table) == 15
+    assert len(table) == 21
     for key, env, default in table:
         entry = re.search(rf"^ +{key}, {env} \(default: (.*)\)$", conf5, re.M)
         assert entry, key
@@ -140,6 +171,15 @@ def test_manual_pages_have_every_key():
         assert env in urnic7
     pages_keys = re.findall(r"^ +(\w+), URNIC_\w+ \(default", conf5, re.M)
     assert pages_keys == [key for key, _, _ in table]
+
+
+def test_manual_page_has_every_fault():
+    need("mandoc")
+    text = plain(MAN / "urnic.1")
+    keys = re.findall(r"^  (\w+)=\S+(?: |$)", good("run", "--help"), re.M)
+    assert len(keys) == 22
+    for key in keys:
+        assert re.search(rf"^ +{key}=", text, re.M), key
 
 
 # Running programs
@@ -203,6 +243,12 @@ def test_run_loads_what_mapped_memory_needs(way, loaded):
     assert ("liburnic-map.so" in e["LD_PRELOAD"]) == loaded
 
 
+def test_run_finds_events_from_another_directory(tmp_path):
+    (tmp_path / "list").write_text("flow1 +3 1 drop\n")
+    out = good("run", "-n", "--fault", "drop=0.1,events=list,seed=3", "true", cwd=tmp_path)
+    assert f"URNIC_FAULT=drop=0.1,events={tmp_path}/list,seed=3\n" in out
+
+
 def test_run_dry():
     out = good("run", "-n", "--log=info", "--", "sh", "-c", "echo ran")
     assert "URNIC_LOG=info\n" in out
@@ -211,7 +257,9 @@ def test_run_dry():
 
 @pytest.mark.parametrize("names,args", [
     ("drop", ["--fault", "drop=3"]),
-    ("no fault is called dro; there are drop, dup,", ["--fault", "dro=1"]),
+    ("no fault is called dro; did you mean drop?; there are drop, burst,", ["--fault", "dro=1"]),
+    ("/no/such: No such file", ["--fault", "events=/no/such"]),
+    ("how long each time?", ["--fault", "drop=1,every=1s"]),
     ("'loud'", ["--log", "loud"]),
     ("'on'", ["--local", "on"]),
     ("'mlx'", ["--identity", "mlx"]),
@@ -222,6 +270,10 @@ def test_run_dry():
     ("/etc/passwd/a: Not a directory", ["--pcap", "/etc/passwd/a"]),
     ("URNIC_PCAP (--pcap): /sys/a", ["--pcap", "/sys/a"]),
     ("no file is named", ["--pcap", ""]),
+    ("--check: no check is named; the default ones are --check without =", ["--check="]),
+    ("--check-exit without a check: write --check, too", ["--check-exit"]),
+    ("--check-abort without a check", ["--check-abort"]),
+    ("--check-suppress without a check", ["--check-suppress=/dev/null"]),
     ("--log): /no/such/dir/file", ["--log", "debug:/no/such/dir/file"]),
 ])
 def test_run_refuses_wrong_values(names, args):
@@ -235,6 +287,23 @@ def test_run_refuses_files_of_the_configuration(tmp_path):
         "--", "echo", "ran")
     bad(2, "--pcap): /tmp: Is a directory", "run", "--", "echo", "ran",
         env={"URNIC_PCAP": "/tmp"})
+
+
+@pytest.mark.parametrize("text,says", [
+    (None, ": No such file or directory"),
+    ("sq-overflow:main # known\n", ":1: sq-overflow:main # known: a comment has a line of its own"),
+    ("# mine\nsq-overflow: main\n", ":2: sq-overflow: main: no name begins with a space"),
+])
+def test_run_refuses_suppressions_that_do_nothing(tmp_path, text, says):
+    known = tmp_path / "known"
+    if text:
+        known.write_text(text)
+    says = f"URNIC_CHECK_SUPPRESS (--check-suppress): {known}{says}"
+    run = ["run", "--check", "--", "echo", "ran"]
+    bad(2, says, *run, env={"URNIC_CHECK_SUPPRESS": str(known)})
+    bad(2, says, *run[:2], f"--check-suppress={known}", *run[2:])
+    known.write_text("# mine\nsq-overflow:main\n")
+    good(*run, env={"URNIC_CHECK_SUPPRESS": str(known)})
 
 
 def test_run_refuses_a_file_of_somebody_else(stage):

@@ -309,8 +309,8 @@ def test_a_kill_in_the_middle(place, who):
     q, _, _ = connect(i, t, retry=2)
     for m in (t, s):
         m.must("stock", 0, 2000)
-        m.say("sink", 0, 1000000, 2000)
-    i.say("flood", q, 1, 1000000, 2000, ",".join(str(x.num) for x in srqs))
+        m.say("sink", 0, 0, 2000)
+    i.say("flood", q, 1, 0, 2000, ",".join(str(x.num) for x in srqs))
     time.sleep(0.5)
     {"sender": i, "target": t, "member": s}[who].kill()
     if who != "sender":

@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 enum { MEM = 4 << 20, MANY = 64, DEPTH = 64, SINK = 128 };
+static const uint32_t LAST = 1u << 31; /* set in the sender of a flood's last message */
 
 static struct ibv_context *ctx, *before; /* the current context, and the one before it */
 static const char *device;
@@ -374,11 +376,23 @@ static void fill(uint8_t *at, uint32_t len, uint32_t who, uint32_t seq)
 	memcpy(at + 4, &seq, 4);
 }
 
-/* Sends n numbered messages of len bytes, to each of the SRQs in turn. */
+static bool a_line_waits(void)
+{
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	return poll(&in, 1, 0) == 1;
+}
+
+/* Sends n numbered messages of len bytes, to each of the SRQs in turn; 0: until the next
+ * line comes. The last message says that it is. */
 static void flood(struct ibv_qp *qp, uint32_t who, uint32_t n, uint32_t len, char *list)
 {
 	uint32_t srqn[MANY], seq[MANY] = { 0 }, of = 0, out = 0, done = 0;
+	bool endless = n == 0;
 	struct ibv_wc wc;
+
+	if (endless)
+		n = UINT32_MAX;
 
 	for (char *s = strtok(list, ","); s; s = strtok(NULL, ","))
 		srqn[of++] = (uint32_t)atoll(s);
@@ -386,7 +400,10 @@ static void flood(struct ibv_qp *qp, uint32_t who, uint32_t n, uint32_t len, cha
 		for (; out < n && out - done < DEPTH; out++) {
 			size_t at = (size_t)(out % DEPTH) * len;
 
-			fill(mem + at, len, who, seq[out % of]++);
+			if (endless && out % DEPTH == 0 && a_line_waits())
+				n = out + 1;
+			fill(mem + at, len, out + 1 == n ? who | LAST : who,
+			     seq[out % of]++);
 			if (post(qp, IBV_WR_SEND, out, srqn[out % of], at, len, 0, 0))
 				errx(1, "flood: post");
 		}
@@ -411,14 +428,16 @@ static unsigned stock(unsigned i, uint32_t len)
 	return SINK;
 }
 
-/* Receives n messages; those of each sender must be complete and in order. */
+/* Receives n messages, 0: until a last one; those of each sender must be complete and in
+ * order. */
 static void sink(unsigned i, uint32_t n, uint32_t len)
 {
 	uint32_t next[MANY] = { 0 };
+	uint32_t got = 0, who = 0;
 	struct ibv_wc wc;
 
-	for (uint32_t got = 0; got < n; got++) {
-		uint32_t who, seq;
+	while (n ? got < n : !(who & LAST)) {
+		uint32_t seq;
 		uint8_t *at;
 
 		if (take(srqs[i].cq, 30000, &wc) != 1 || wc.status ||
@@ -434,13 +453,14 @@ static void sink(unsigned i, uint32_t n, uint32_t len)
 				ok("data of %u %u at %u", who, seq, k);
 				return;
 			}
-		if (who >= MANY || seq != next[who]++) {
+		if ((who & ~LAST) >= MANY || seq != next[who & ~LAST]++) {
 			ok("order of %u: %u", who, seq);
 			return;
 		}
 		receive(i, wc.wr_id, wc.wr_id * len, len);
+		got++;
 	}
-	ok("%u", n);
+	ok("%u", got);
 }
 
 static void sum(size_t at, size_t len)
@@ -530,7 +550,7 @@ static void obey(char *line)
 		ok(".");
 	} else if (!strcmp(cmd, "sum"))
 		sum(x[0], x[1]);
-	else
+	else if (strcmp(cmd, "enough") != 0) /* it ended a flood by being there */
 		ok("what? %s", line);
 }
 
