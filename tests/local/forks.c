@@ -21,7 +21,8 @@ enum { BEFORE = 30, BETWEEN = 15, SIZE = 1 << 20, WATCH_MS = 10, AT_ONCE = 5 };
 
 static struct {
 	struct duo_card subject, other;
-	_Atomic uint32_t round, subject_is_there, other_is_there, other_knows;
+	_Atomic uint32_t round, subject_is_there, other_is_there, other_joined;
+	_Atomic uint32_t other_knows;
 	_Atomic uint32_t over, quiet;
 } * sh;
 
@@ -142,6 +143,8 @@ static void subject(void *arg)
 	crew_wait(&sh->other_is_there, sh->round);
 	duo_join(&d, &sh->other);
 	work(&d, BEFORE + sh->round % 7);
+	/* A QP whose peer had gone before it joined would wait for its retries. */
+	crew_wait(&sh->other_joined, sh->round);
 	if (is("close"))
 		close_all(&d);
 	if (is("exec"))
@@ -186,6 +189,7 @@ static void one_round(struct rig *r, uint32_t round)
 	sh->other = d.mine;
 	sh->other_is_there = round;
 	duo_join(&d, &sh->subject);
+	sh->other_joined = round;
 	if (is("fork")) {
 		while (!sh->over)
 			CHECK(duo_turn(&d, true));
