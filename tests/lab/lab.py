@@ -101,10 +101,12 @@ class Proc:
         self.argv = [str(a) for a in argv]
         self.place = place
         self.file = tempfile.TemporaryFile()
+        # In no session of its own: Linux schedules sessions as groups (autogroup), and 6.18 leaves
+        # those almost no time beside one of which a thread runs and another wakes each ms.
         self.popen = subprocess.Popen(
             self.argv, env=env, stdin=stdin or subprocess.DEVNULL,
             stdout=self.file, stderr=subprocess.STDOUT, cwd="/",
-            start_new_session=True)
+            process_group=0)
 
     @property
     def pid(self):
