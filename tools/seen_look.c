@@ -43,9 +43,10 @@ void seen_watch_close(struct seen_watch *w)
 	free(w);
 }
 
+/* One process that the caller has named stays the same one. */
 static void list(struct seen_watch *w, uint64_t now)
 {
-	if (w->list && now - w->listed_at < LIST_NS)
+	if (w->pid || (w->list && now - w->listed_at < LIST_NS))
 		return;
 	free(w->list);
 	w->n = ask_list(w->a, &w->list);
@@ -156,8 +157,6 @@ int seen_look(struct seen_watch *w, struct seen *out)
 	int rc;
 
 	*out = (struct seen){ .at = 0 };
-	if (w->pid)
-		w->listed_at = clock_ns(); /* one process stays the same one */
 	rc = w->pid ? look_at_one(w, out) : look_at_all(w, out);
 	if (rc)
 		seen_free(out);
