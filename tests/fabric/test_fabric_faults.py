@@ -84,7 +84,7 @@ def test_opensm_dies_and_comes_back_beside_traffic(two):
 def test_a_cable_is_pulled_under_load(two):
     """RC retransmits what was lost, once OpenSM has made the port active again."""
     port = next_port()
-    words = ["ib_write_bw", "-p", str(port), "-n", "5000", "-u", "19"]
+    words = ["ib_write_bw", "-p", str(port), "-n", "15000", "-u", "19"]
     server = two.at("a").start(*words)
     server.wait_listening(port)
     client = two.at("b").start(*words, "127.0.0.1")
@@ -101,7 +101,7 @@ def test_a_link_goes_down_under_load(fabric):
     lost."""
     f = fabric(leaves(2, 2, 2))
     f.opensm("n0")
-    procs = load(f, "n1", "n3", "ib_write_bw", "-n", "8000", "-u", "19")
+    procs = load(f, "n1", "n3", "ib_write_bw", "-n", "24000", "-u", "19")
     was = {s: sent(f, "S-leaf1", s) for s in (1, 2)}
     assert eventually(lambda: any(sent(f, "S-leaf1", s) > was[s] + 100 for s in was))
     used = max(was, key=lambda s: sent(f, "S-leaf1", s) - was[s])

@@ -22,7 +22,7 @@ def test_a_receiver_stops(two):
     def waits(port, option, name):
         return int(fields(two.run("b", "perfquery", option, lid, port))[name])
     port = next_port()
-    words = ["ib_write_bw", "-c", "UC", "-p", str(port), "-n", "10000"]
+    words = ["ib_write_bw", "-c", "UC", "-p", str(port), "-n", "60000"]
     server = two.at("a").start(*words)
     server.wait_listening(port)
     client = two.at("b").start(*words, "127.0.0.1")

@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -123,13 +124,8 @@ class Terminal:
         self.size(columns, lines, slave)
         self.popen = subprocess.Popen(
             words, env={**env, "TERM": "vt100"}, stdin=slave, stdout=slave, stderr=slave, cwd="/",
-            preexec_fn=self.own)
+            process_group=0)    # in no session of its own: see lab.Proc
         os.close(slave)
-
-    @staticmethod
-    def own():
-        os.setsid()
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     def size(self, columns, lines, fd):
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -138,6 +134,7 @@ class Terminal:
         self.read(0.2)
         self.screen.resize(columns, lines)
         self.size(columns, lines, self.master)
+        self.popen.send_signal(signal.SIGWINCH)     # as of a program's controlling terminal
 
     def read(self, seconds):
         """Take in what comes within that time. Returns false at the end."""
