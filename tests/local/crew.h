@@ -12,7 +12,7 @@
 
 extern struct crew_options {
 	unsigned count; /* rounds, processes, QPs: see a command */
-	unsigned first, step;
+	unsigned first, step, threads;
 	uint64_t seed;
 } lopt;
 

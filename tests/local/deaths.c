@@ -11,10 +11,15 @@
  *	--mode=late	neither, but its QPs are ready some steps late, one by one
  *
  * Some are not killed, and must find all well.
+ *
+ * With --threads, threads of the victim store to private memory from before it opens a
+ * device, and after some traffic it registers that piece by piece.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -32,6 +37,10 @@ enum {
 	STEP_NS = 7000,
 	AT_ONCE = 5, /* seconds: not by a timeout, which takes 9 */
 	IN_TIME = 30,
+	PAGE = 4096,
+	PIECES = 16,
+	PIECE = 32 * PAGE,
+	MOST = 16,
 	UDP_FDS = 4,
 	UDP_MAPS = 1, /* the memory into which UDP receives */
 };
@@ -46,7 +55,7 @@ static enum mode mode;
 static struct {
 	_Atomic uint32_t round, victim_card, our_card, victim_done, we_are_done;
 	_Atomic uint32_t under_way, gone, checked, over, survivor_joined;
-	_Atomic uint32_t counting, spared;
+	_Atomic uint32_t counting, spared, mapped;
 	struct duo_card victim, us;
 } * sh;
 
@@ -62,6 +71,64 @@ static void set_timeout(uint32_t round)
 {
 	opt.timeout = mode == START && sh->spared != round ? 14 : 18;
 	opt.retries = 7;
+}
+
+/* --- threads that store while memory is registered ------------------------ */
+
+static struct busy {
+	pthread_t t;
+	volatile uint64_t *word; /* its own, of the first page */
+	uint64_t n;
+} busy[MOST];
+static uint8_t *pieces;
+static unsigned registered;
+static atomic_bool stop;
+
+static void *store(void *arg)
+{
+	struct busy *b = arg;
+
+	for (; !stop; b->n++)
+		for (size_t i = 0; i < PIECES * PIECE / 8; i += PAGE / 8) {
+			CHECK(b->word[i] == b->n);
+			b->word[i] = b->n + 1;
+		}
+	return NULL;
+}
+
+static void begin_threads(void)
+{
+	CHECK(lopt.threads <= MOST);
+	pieces = rig_memory(PIECES * PIECE);
+	for (unsigned i = 0; i < lopt.threads; i++) {
+		busy[i].word = (volatile uint64_t *)(void *)pieces + i;
+		CHECK(!pthread_create(&busy[i].t, NULL, store, &busy[i]));
+	}
+}
+
+static void register_piece(struct rig *r)
+{
+	uint8_t *at = pieces + registered * PIECE;
+	struct ibv_mr *mr;
+
+	if (!lopt.threads || registered == PIECES)
+		return;
+	mr = ibv_reg_mr(r->pd, at, PIECE, RIG_ACCESS);
+	CHECK(mr);
+	sh->mapped += is_a_file(at);
+	CHECK(!ibv_dereg_mr(mr));
+	registered++;
+}
+
+static void end_threads(void)
+{
+	stop = true;
+	for (unsigned i = 0; i < lopt.threads; i++) {
+		CHECK(!pthread_join(busy[i].t, NULL));
+		for (size_t k = 0; k < PIECES * PIECE / 8; k += PAGE / 8)
+			CHECK(busy[i].word[k] == busy[i].n);
+	}
+	munmap(pieces, PIECES * PIECE);
 }
 
 /* --- the victim ---------------------------------------------------------- */
@@ -116,6 +183,7 @@ static void be_victim(void *arg)
 	if (mode == START)
 		sh->counting = 1;
 	set_timeout(round);
+	begin_threads();
 	rig_open(&r);
 	duo_make(&d, &r, mix(lopt.seed) + round);
 	sh->victim = d.mine;
@@ -129,8 +197,10 @@ static void be_victim(void *arg)
 		turn_well(&d, true, end);
 	begin(&d, *point);
 	/* A victim that is to be killed goes on until it dies. */
-	while (d.done < AFTER || (!spared && mode < START))
+	while (d.done < AFTER || (!spared && mode < START)) {
+		register_piece(&r);
 		turn_well(&d, true, end);
+	}
 	while (d.busy)
 		turn_well(&d, false, end);
 	sh->victim_done = round;
@@ -139,6 +209,7 @@ static void be_victim(void *arg)
 	duo_check_guards(&d);
 	duo_free(&d);
 	rig_close(&r);
+	end_threads();
 }
 
 /* --- the survivor -------------------------------------------------------- */
@@ -301,6 +372,7 @@ int deaths(void)
 		if (!strcmp(opt.mode, names[mode]))
 			break;
 	CHECK(opt.mode && mode < MODES);
+	opt.privileged = lopt.threads > 0; /* stores wait by CAP_SYS_PTRACE */
 	sh = crew_share(sizeof(*sh));
 	pid = crew_fork(survivor, NULL);
 	for (; n < lopt.count; point += lopt.step) {
@@ -314,6 +386,8 @@ int deaths(void)
 	sh->over = 1;
 	sh->round++;
 	crew_reap(pid);
+	if (lopt.threads)
+		say("%u pieces were mapped", sh->mapped);
 	say("%u times, up to point %u: all right", n, point);
 	return 0;
 }

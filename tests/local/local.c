@@ -47,6 +47,7 @@ static const struct argp_option options[] = {
 	{ "first",   'f', "N", 0, "the first point (1)", 0 },
 	{ "step",    'k', "N", 0, "... and from there to the next (1)", 0 },
 	{ "seed",    's', "N", 0, "of the random choices (1)", 0 },
+	{ "threads", 't', "N", 0, "how many store to memory meanwhile (0)", 0 },
 	{ 0 },
 };
 /* clang-format on */
@@ -65,6 +66,9 @@ static void take(int key, const char *arg)
 		break;
 	case 'k':
 		lopt.step = (unsigned)atoi(arg);
+		break;
+	case 't':
+		lopt.threads = (unsigned)atoi(arg);
 		break;
 	case 's':
 		lopt.seed = strtoull(arg, NULL, 0);

@@ -431,6 +431,22 @@ def test_storm_beside_registration(shared_pair, tools, full, mode):
             assert mapped == 0
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["time", "stop", "wait"])
+def test_dies_or_stops_while_memory_is_mapped_beside_threads(shared_pair, tools, full, mode):
+    """A process that registers private memory, which its threads store to, is killed or stopped at
+    any moment of that. If it goes on, no store is lost; its peer gets an error at most. (Of a
+    process with a tracer, which could stop it at each system call, nothing is mapped so.)"""
+    ns = shared_pair().a.with_(caps=("sys_ptrace",))
+    count, step = POINTS[mode]
+    for threads in (1, 2, 16) if full else (2,):
+        proc = ns.run(tools["local"], "-d", ns.dev, "deaths", "-m", mode, "-t", threads,
+                      "-n", count * 10 if full else count, "-k", step,
+                      timeout=900, env={**NOTICING, "URNIC_MAP_THREADS": "yes"})
+        assert RIGHT in proc.out, proc.describe()
+        assert int(re.search(r"(\d+) pieces were mapped", proc.out)[1]) > count, proc.describe()
+
+
 @pytest.mark.parametrize("allocator", ["libjemalloc.so.2", "libtcmalloc_minimal.so.4"])
 def test_storm_with_an_allocator(shared_pair, tools, full, allocator):
     if not shutil.which("ldconfig") or allocator not in subprocess.run(
