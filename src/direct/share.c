@@ -318,10 +318,12 @@ enum { TRIES = 3 };
 static void swap_beside(struct core *core, const struct extent *r, unsigned access)
 {
 	struct extent piece[PIECES];
-	unsigned resident, n = 0;
+	unsigned n = 0;
 	int rc = -EAGAIN;
 
 	for (unsigned i = 0; i < TRIES && rc == -EAGAIN && runs_watch(r); i++) {
+		unsigned resident = 0;
+
 		n = bare_calls() || !movable_beside_threads(r, &resident)
 			    ? 0
 			    : movable_find(r, piece, PIECES);
