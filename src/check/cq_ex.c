@@ -31,11 +31,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 			ops_unseen();
 		return rc;
 	}
-	if (cq->o.gone) {
-		TELL(stale, &cq->o, LIVE_CQ, false);
-		ops_end();
+	if (ops_gone(&cq->o, LIVE_CQ))
 		return EINVAL;
-	}
 	ops_polls(cq);
 	ops_end();
 	rc = real.start_poll(ex, attr);

@@ -48,6 +48,15 @@ void ops_end(void)
 	depth--;
 }
 
+bool ops_gone(struct check_object *o, enum live_kind kind)
+{
+	if (!o->gone)
+		return false;
+	TELL(stale, o, kind, false);
+	ops_end();
+	return true;
+}
+
 /* --- sends ------------------------------------------------------------------ */
 
 static void fill_send(const struct check_qp *qp, struct check_wr *w,
@@ -172,9 +181,7 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 			qp->sq.unsure = true;
 		return real.post_send(ibv, wr, bad);
 	}
-	if (qp->o.gone) {
-		TELL(stale, &qp->o, LIVE_QP, false);
-		ops_end();
+	if (ops_gone(&qp->o, LIVE_QP)) {
 		*bad = wr;
 		return errno = EINVAL;
 	}
@@ -190,35 +197,45 @@ static int post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 
 /* --- receives --------------------------------------------------------------- */
 
-static uint32_t add_recvs(struct check_qp *qp, struct check_srq *srq,
-			  struct check_queue *q, const struct ibv_recv_wr *wr,
+/* Where receives are posted: a QP's own queue (srq: NULL), or an SRQ's (qp: NULL). */
+struct recvs {
+	struct check_qp *qp;
+	struct check_srq *srq;
+	struct check_queue *q;
+	struct brief_lock *lock;
+};
+
+/* Returns the position of the first of the receives, which follow each other. */
+static uint32_t add_recvs(const struct recvs *r, const struct ibv_recv_wr *wr,
 			  check_trace trace)
 {
 	const uint64_t now = check_now();
-	const uint32_t from = q->head;
+	uint32_t from;
 
+	brief_take(r->lock);
+	from = r->q->head;
 	for (; wr; wr = wr->next) {
-		struct check_wr *w = check_queue_add(q);
+		struct check_wr *w = check_queue_add(r->q);
 
 		if (!w)
 			break;
 		w->wr_id = wr->wr_id;
 		w->opcode = CHECK_RECV;
 		w->flags = IBV_SEND_SIGNALED;
-		fill_sges(q, w, wr->num_sge, wr->sg_list);
+		fill_sges(r->q, w, wr->num_sge, wr->sg_list);
 		w->at = now;
 		w->trace = trace;
-		if (__builtin_expect(!is_usual(qp, q, w), 0))
-			TELL(unusual, qp, srq, w);
-		TELL(recv, qp, srq, w);
+		if (__builtin_expect(!is_usual(r->qp, r->q, w), 0))
+			TELL(unusual, r->qp, r->srq, w);
+		TELL(recv, r->qp, r->srq, w);
 	}
-	q->posted = true;
+	r->q->posted = true;
+	brief_give(r->lock);
 	return from;
 }
 
-static void refuse_recvs(struct check_qp *qp, struct check_queue *q, uint32_t at,
-			 const struct ibv_recv_wr *wr, const struct ibv_recv_wr *bad,
-			 int rc)
+static void refuse_recvs(const struct recvs *r, uint32_t at, const struct ibv_recv_wr *wr,
+			 const struct ibv_recv_wr *bad, int rc)
 {
 	unsigned n = 0;
 
@@ -226,12 +243,15 @@ static void refuse_recvs(struct check_qp *qp, struct check_queue *q, uint32_t at
 		at++;
 	for (; wr; wr = wr->next)
 		n++;
-	refuse_rest(qp, q, at, n, rc);
+	brief_take(r->lock);
+	refuse_rest(r->qp, r->q, at, n, rc);
+	brief_give(r->lock);
 }
 
 static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct check_qp *qp = object_qp(ibv);
+	struct recvs r;
 	uint32_t from;
 	int rc;
 
@@ -240,23 +260,17 @@ static int post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 			qp->rq.unsure = true;
 		return real.post_recv(ibv, wr, bad);
 	}
-	if (qp->o.gone) {
-		TELL(stale, &qp->o, LIVE_QP, false);
-		ops_end();
+	if (ops_gone(&qp->o, LIVE_QP)) {
 		*bad = wr;
 		return errno = EINVAL;
 	}
-	brief_take(&qp->lock);
-	from = add_recvs(qp, NULL, &qp->rq, wr, OPS_CALLER);
-	brief_give(&qp->lock);
+	r = (struct recvs){ .qp = qp, .q = &qp->rq, .lock = &qp->lock };
+	from = add_recvs(&r, wr, OPS_CALLER);
 	ops_end();
 	rc = real.post_recv(ibv, wr, bad);
 	ops_enter();
-	if (rc) {
-		brief_take(&qp->lock);
-		refuse_recvs(qp, &qp->rq, from, wr, *bad, rc);
-		brief_give(&qp->lock);
-	}
+	if (rc)
+		refuse_recvs(&r, from, wr, *bad, rc);
 	ops_end();
 	return rc;
 }
@@ -265,6 +279,7 @@ static int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 			 struct ibv_recv_wr **bad)
 {
 	struct check_srq *srq = object_srq(ibv);
+	struct recvs r;
 	uint32_t from;
 	int rc;
 
@@ -273,23 +288,17 @@ static int post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr,
 			srq->rq.unsure = true;
 		return real.post_srq_recv(ibv, wr, bad);
 	}
-	if (srq->o.gone) {
-		TELL(stale, &srq->o, LIVE_SRQ, false);
-		ops_end();
+	if (ops_gone(&srq->o, LIVE_SRQ)) {
 		*bad = wr;
 		return errno = EINVAL;
 	}
-	brief_take(&srq->lock);
-	from = add_recvs(NULL, srq, &srq->rq, wr, OPS_CALLER);
-	brief_give(&srq->lock);
+	r = (struct recvs){ .srq = srq, .q = &srq->rq, .lock = &srq->lock };
+	from = add_recvs(&r, wr, OPS_CALLER);
 	ops_end();
 	rc = real.post_srq_recv(ibv, wr, bad);
 	ops_enter();
-	if (rc) {
-		brief_take(&srq->lock);
-		refuse_recvs(NULL, &srq->rq, from, wr, *bad, rc);
-		brief_give(&srq->lock);
-	}
+	if (rc)
+		refuse_recvs(&r, from, wr, *bad, rc);
 	ops_end();
 	return rc;
 }
@@ -413,11 +422,8 @@ static int poll_cq(struct ibv_cq *ibv, int n, struct ibv_wc *wc)
 			ops_unseen();
 		return got;
 	}
-	if (cq->o.gone) {
-		TELL(stale, &cq->o, LIVE_CQ, false);
-		ops_end();
+	if (ops_gone(&cq->o, LIVE_CQ))
 		return -EINVAL;
-	}
 	ops_polls(cq);
 	ops_end();
 	got = real.poll_cq(ibv, n, wc);
@@ -443,15 +449,11 @@ static bool event_waits(const struct ibv_comp_channel *ch)
 static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct check_cq *cq = object_cq(ibv);
-	int rc;
 
 	if (!cq || !ops_begin())
 		return real.req_notify_cq(ibv, solicited_only);
-	if (cq->o.gone) {
-		TELL(stale, &cq->o, LIVE_CQ, false);
-		ops_end();
+	if (ops_gone(&cq->o, LIVE_CQ))
 		return errno = EINVAL;
-	}
 	cq->armed = OPS_CALLER;
 	cq->armed_full = true; /* first: a poll from here on clears it */
 	if (cq_empty(cq_of(ibv)) || event_waits(ibv->channel))
@@ -459,10 +461,7 @@ static int req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	cq->armed_head = cq_of(ibv)->head;
 	TELL(armed, cq);
 	ops_end();
-	rc = real.req_notify_cq(ibv, solicited_only);
-	ops_enter();
-	ops_end();
-	return rc;
+	return real.req_notify_cq(ibv, solicited_only);
 }
 
 void ops_of_context(struct verbs_context *v)

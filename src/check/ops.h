@@ -27,6 +27,8 @@ void ops_end(void);
 /* While the NIC's own function runs, the thread is in none of ours, and holds no lock of
  * this room: ops_end() before it, ops_enter() after it. */
 void ops_enter(void);
+/* Is an object that a call names destroyed? Then tells of it, and does ops_end(). */
+bool ops_gone(struct check_object *o, enum live_kind kind);
 /* Where the program has called the function that this is written in. */
 #define OPS_CALLER trace_of(__builtin_return_address(0), __builtin_frame_address(0))
 
